@@ -1,0 +1,2 @@
+//! The `aplomb` binary.
+fn main() {}

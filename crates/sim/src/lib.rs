@@ -1,0 +1,15 @@
+//! A Kubernetes API server in a box.
+//!
+//! One process, no disk, no sockets unless asked for: a `tower::Service` that `kube::Client` talks
+//! to directly, and the same service behind hyper for kubectl. Beside it live the faults that can
+//! be put between a client and a server, and the virtual-time world that makes a run a function of
+//! its seed.
+//!
+//! This crate depends on no other crate of the workspace and must stay usable alone.
+#![forbid(unsafe_code)]
+
+pub mod call;
+pub mod clock;
+pub mod field;
+pub mod resource;
+pub mod status;

@@ -1,0 +1,168 @@
+//! What the box serves: a resource, and the strategy that says how objects of it behave.
+//!
+//! The verbs in `rest` know nothing about kinds; everything a kind does differently is behind
+//! [`Strategy`]. Custom resources (`schema`) and the built-in kinds (`kinds`) implement it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::field::FieldError;
+use crate::status::{ApiError, GroupResource};
+
+/// One served version of a resource.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// API version, `v1`.
+    pub version: String,
+    /// Plural name, as in the path.
+    pub plural: String,
+    /// Singular name.
+    pub singular: String,
+    /// Kind of one object.
+    pub kind: String,
+    /// Kind of a list.
+    pub list_kind: String,
+    /// Short names kubectl accepts.
+    pub short_names: Vec<String>,
+    /// Categories, `all` among them.
+    pub categories: Vec<String>,
+    /// Lives in a namespace.
+    pub namespaced: bool,
+    /// Serves `/status`.
+    pub has_status: bool,
+    /// Verbs as discovery lists them; empty means the usual eight.
+    pub verbs: Vec<String>,
+    /// Where objects are kept: versions of one resource, and both `events`, share a place.
+    pub storage: GroupResource,
+    /// Behaviour.
+    pub strategy: Arc<dyn Strategy>,
+}
+
+impl Resource {
+    /// Group and plural, as error messages name it.
+    #[must_use]
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(&self.group, &self.plural)
+    }
+
+    /// Group and kind, as validation messages name it.
+    #[must_use]
+    pub fn group_kind(&self) -> GroupResource {
+        GroupResource::new(&self.group, &self.kind)
+    }
+
+    /// `v1` or `group/version`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+}
+
+/// Which part of an object a request addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The object itself.
+    Main,
+    /// `/status`.
+    Status,
+}
+
+/// A request body read as an object of a kind.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    /// Unknown fields already gone (unless the schema preserves them).
+    pub object: Value,
+    /// `unknown field "spec.x"`: warned about or refused, as `fieldValidation` says.
+    pub unknown: Vec<String>,
+}
+
+/// One column of a Table.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Header.
+    pub name: String,
+    /// OpenAPI type.
+    pub kind: String,
+    /// OpenAPI format.
+    pub format: String,
+    /// Shown by `kubectl explain` and in the Table definition.
+    pub description: String,
+    /// 0 is always shown, higher only with `-o wide`.
+    pub priority: i32,
+}
+
+/// How objects of one served version behave. Everything here is pure: no IO, no clock.
+///
+/// Order of calls on create: `decode`, `default`, metadata filled, `prepare_create`, field
+/// managers, `validate_create`. On update: `decode`, `default`, `prepare_update`, field managers,
+/// `validate_update`.
+pub trait Strategy: Send + Sync + Debug {
+    /// Reads a body as this kind: wrong JSON types are a 400, unknown fields are listed.
+    ///
+    /// # Errors
+    /// The server's answer to a body that is not an object of this kind.
+    fn decode(&self, body: Value) -> Result<Decoded, ApiError>;
+
+    /// Fills in defaults.
+    fn default(&self, object: &mut Value);
+
+    /// Drops what a client may not set at creation (status, generation) and sets what it may not
+    /// leave out.
+    fn prepare_create(&self, object: &mut Value);
+
+    /// The same for an update: restores from `old` what `part` may not change and moves
+    /// `metadata.generation` when the kind has one.
+    fn prepare_update(&self, object: &mut Value, old: &Value, part: Part);
+
+    /// Everything wrong with a new object but its metadata, which `rest` checks.
+    fn validate_create(&self, object: &Value) -> Vec<FieldError>;
+
+    /// Everything wrong with a change.
+    fn validate_update(&self, object: &Value, old: &Value, part: Part) -> Vec<FieldError>;
+
+    /// Whether a PUT may leave out `metadata.resourceVersion`.
+    fn allow_unconditional_update(&self) -> bool;
+
+    /// Whether a valid `metadata.name` is more restricted or freer than a DNS subdomain; the
+    /// server's message for a bad one.
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String>;
+
+    /// The schema in OpenAPI v3 form with its `x-kubernetes-*` extensions and `$ref`s resolved:
+    /// what field management and the published OpenAPI are built from.
+    fn openapi(&self) -> &Value;
+
+    /// Paths no manager can own through `part` (`["spec"]` through `/status`).
+    fn reset_fields(&self, part: Part) -> Vec<Vec<String>>;
+
+    /// Field-selector keys besides `metadata.name` and `metadata.namespace`, with their value.
+    fn selectable_fields(&self, object: &Value) -> Vec<(String, String)>;
+
+    /// Warnings for a write (unqualified finalizers and such are `rest`'s business).
+    fn warnings(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// From the stored form to this served version. The stored form is what `to_storage` returns.
+    fn from_storage(&self, stored: Value) -> Value {
+        stored
+    }
+
+    /// From this served version to the stored form.
+    fn to_storage(&self, object: Value) -> Value {
+        object
+    }
+
+    /// Table columns.
+    fn columns(&self) -> Vec<Column>;
+
+    /// The cells of one object, in the order of `columns`. `now` is for ages.
+    fn cells(&self, object: &Value, now: jiff::Timestamp) -> Vec<Value>;
+}

@@ -1,0 +1,1 @@
+//! Virtual libc time and randomness, for tests only.
