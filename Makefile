@@ -1,0 +1,65 @@
+# The only entry point. `make help` lists the words.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/aplomb
+export APLOMB_CACHE := $(CACHE)
+CARGO := cargo
+OPS ?= 10000
+SEED ?= 7
+N ?= 1000
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## The aplomb binary, optimised, in target/release
+	$(CARGO) build --release --locked -p aplomb-cli
+
+.PHONY: demo
+demo: ## Start the box, apply a sample, show it, exit (Rust, a C compiler and make are enough)
+	@tools/make/need cargo cc
+	$(CARGO) run --locked -q -p aplomb-cli -- demo
+
+.PHONY: test
+test: ## Everything that must pass, on the box and on a real kube-apiserver
+	@tools/make/test
+
+.PHONY: lint
+lint: ## Format, clippy, documentation, dependency rules
+	@tools/make/need cargo cc
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked -q
+	@tools/make/deny check bans licenses sources
+
+.PHONY: advisories
+advisories: ## Known vulnerabilities in dependencies (needs an outside database)
+	@tools/make/deny check advisories
+
+.PHONY: controlplane
+controlplane: ## Build etcd, kube-apiserver, kube-controller-manager, kubectl and helm into the cache
+	@tools/make/need cargo cc go
+	$(CARGO) run --locked -q -p aplomb-controlplane --bin controlplane -- build
+
+.PHONY: conformance
+conformance: controlplane ## One suite on the box and on the real server, answers compared
+	$(CARGO) run --locked -q -p aplomb-conformance --bin conformance -- --server both --report target/conformance.json
+
+.PHONY: differential
+differential: controlplane ## OPS=10000 random operations on both servers (SEED=7), answers compared
+	$(CARGO) run --locked -q -p aplomb-conformance --bin differential -- --ops $(OPS) --seed $(SEED) --report target/differential.json
+
+.PHONY: seeds
+seeds: ## N=1000 seeds, each run twice, traces compared byte by byte
+	$(CARGO) run --locked -q -p aplomb-sim --example seeds -- --n $(N)
+
+.PHONY: bench
+bench: ## Figures of this machine, as ratios against a peer in the same run
+	@tools/make/bench
+
+.PHONY: proof
+proof: ## The long runs: one line per claim with its figure
+	@tools/make/proof
