@@ -128,6 +128,64 @@ pub struct Call {
     pub user_agent: String,
 }
 
+impl Call {
+    /// A call of the box itself, with every right: what actors and tests use.
+    #[must_use]
+    pub fn new(verb: Verb, resource: Arc<Resource>) -> Self {
+        Self {
+            verb,
+            resource,
+            part: Part::Main,
+            namespace: None,
+            name: None,
+            options: Options::default(),
+            body: Bytes::new(),
+            patch_type: None,
+            user: User {
+                name: "system:apiserver".into(),
+                uid: String::new(),
+                groups: vec!["system:masters".into()],
+            },
+            user_agent: "box".into(),
+        }
+    }
+
+    /// Sets the namespace of the path.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Sets the name of the path.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn body(mut self, body: &Value) -> Self {
+        self.body = body.to_string().into();
+        self
+    }
+
+    /// Addresses `/status`.
+    #[must_use]
+    pub fn status(mut self) -> Self {
+        self.part = Part::Status;
+        self
+    }
+
+    /// Makes it a patch of a type.
+    #[must_use]
+    pub fn patch(mut self, patch_type: PatchType) -> Self {
+        self.patch_type = Some(patch_type);
+        self
+    }
+}
+
 /// What a verb answers. Objects are in the served version, with apiVersion and kind.
 pub enum Outcome {
     /// One object (or a Status of a deletion) and its HTTP code.

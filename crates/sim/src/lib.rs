@@ -8,8 +8,13 @@
 //! This crate depends on no other crate of the workspace and must stay usable alone.
 #![forbid(unsafe_code)]
 
+pub mod breakage;
 pub mod call;
 pub mod clock;
 pub mod field;
+pub mod object;
 pub mod resource;
+pub mod rest;
+pub mod server;
 pub mod status;
+pub mod store;

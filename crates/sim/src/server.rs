@@ -1,0 +1,261 @@
+//! The API server: its objects, its clock and the resources it serves.
+//!
+//! Everything a request does is in `rest`; everything about URLs and headers is in `http`. This file
+//! only holds them together and is the door for code in the same process.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::breakage::{Breakage, Rule};
+use crate::call::{Call, Outcome};
+use crate::clock::Clock;
+use crate::resource::Resource;
+use crate::rest;
+use crate::status::{ApiError, GroupResource};
+use crate::store::{Hook, Key, Store, Window};
+
+/// Group, version and plural of a served resource.
+pub type ResourceId = (String, String, String);
+
+struct Inner {
+    clock: Clock,
+    store: Store,
+    breakage: Breakage,
+    settings: Settings,
+    resources: RwLock<BTreeMap<ResourceId, Arc<Resource>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Settings {
+    rbac: bool,
+    crd_delay: Duration,
+}
+
+/// A Kubernetes API server. Cheap to clone; clones are the same server.
+#[derive(Clone)]
+pub struct ApiServer {
+    inner: Arc<Inner>,
+    as_of: Option<u64>,
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer")
+            .field("revision", &self.store().revision())
+            .field("as_of", &self.as_of)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Settings of a server that is about to be made.
+#[derive(Debug)]
+pub struct Builder {
+    clock: Option<Clock>,
+    window: Window,
+    bootstrap: bool,
+    settings: Settings,
+    resources: Option<Vec<Resource>>,
+}
+
+impl Builder {
+    /// Where time and randomness come from; the system unless set.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// How much of the past is kept.
+    #[must_use]
+    pub fn window(mut self, window: Window) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Whether requests are authorised by the stored roles and bindings.
+    #[must_use]
+    pub fn rbac(mut self, on: bool) -> Self {
+        self.settings.rbac = on;
+        self
+    }
+
+    /// Whether the server starts with the namespaces every cluster has (it does unless told not to).
+    #[must_use]
+    pub fn bootstrap(mut self, on: bool) -> Self {
+        self.bootstrap = on;
+        self
+    }
+
+    /// How long a new CustomResourceDefinition takes to be served.
+    #[must_use]
+    pub fn crd_delay(mut self, delay: Duration) -> Self {
+        self.settings.crd_delay = delay;
+        self
+    }
+
+    /// Serves these resources instead of the built-in kinds.
+    #[must_use]
+    pub fn resources(mut self, resources: Vec<Resource>) -> Self {
+        self.resources = Some(resources);
+        self
+    }
+
+    /// Makes the server.
+    #[must_use]
+    pub fn build(self) -> ApiServer {
+        let clock = self.clock.unwrap_or_else(Clock::system);
+        let breakage = Breakage::from_env();
+        let store = Store::new(clock.clone(), self.window, breakage.is(Rule::NoopWrite));
+        let inner = Inner {
+            clock,
+            store,
+            breakage,
+            settings: self.settings,
+            resources: RwLock::new(BTreeMap::new()),
+        };
+        let server = ApiServer { inner: Arc::new(inner), as_of: None };
+        for resource in self.resources.unwrap_or_default() {
+            server.serve(resource);
+        }
+        if self.bootstrap {
+            rest::bootstrap(&server);
+        }
+        server
+    }
+}
+
+impl ApiServer {
+    /// Settings for a new server.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            clock: None,
+            window: Window::default(),
+            bootstrap: true,
+            settings: Settings { rbac: false, crd_delay: Duration::from_millis(130) },
+            resources: None,
+        }
+    }
+
+    /// Carries out one call.
+    ///
+    /// # Errors
+    /// What the server answers instead of the outcome.
+    pub async fn call(&self, call: Call) -> Result<Outcome, ApiError> {
+        rest::handle(self, call).await
+    }
+
+    /// Where this server takes time and randomness from.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.inner.clock
+    }
+
+    /// The objects.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Whether requests are authorised by the stored roles and bindings.
+    #[must_use]
+    pub fn rbac(&self) -> bool {
+        self.inner.settings.rbac
+    }
+
+    /// How long a new CustomResourceDefinition takes to be served.
+    #[must_use]
+    pub fn crd_delay(&self) -> Duration {
+        self.inner.settings.crd_delay
+    }
+
+    /// Everything served now, ordered by group, version and plural.
+    #[must_use]
+    pub fn resources(&self) -> Vec<Arc<Resource>> {
+        self.served().values().cloned().collect()
+    }
+
+    /// One served resource.
+    #[must_use]
+    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+        self.served().get(&(group.to_owned(), version.to_owned(), plural.to_owned())).cloned()
+    }
+
+    /// A served version of a resource, whichever it is.
+    #[must_use]
+    pub fn any_version(&self, group: &str, plural: &str) -> Option<Arc<Resource>> {
+        self.served().values().find(|r| r.group == group && r.plural == plural).cloned()
+    }
+
+    /// The served resource of a kind.
+    #[must_use]
+    pub fn resource_of_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
+        self.served().values().find(|r| r.kind == kind && r.api_version() == api_version).cloned()
+    }
+
+    /// Starts serving a resource, or replaces how it is served.
+    pub fn serve(&self, resource: Resource) {
+        let id = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        // A watch of a resource may start at the moment from which it was served.
+        self.store().open(&resource.storage);
+        let mut served = self.inner.resources.write().unwrap_or_else(PoisonError::into_inner);
+        served.insert(id, Arc::new(resource));
+    }
+
+    /// Stops serving every version of a resource.
+    pub fn unserve(&self, group: &str, plural: &str) {
+        let mut served = self.inner.resources.write().unwrap_or_else(PoisonError::into_inner);
+        served.retain(|_, r| r.group != group || r.plural != plural);
+    }
+
+    /// Adds an observer of every later write: revision, key, old and new object.
+    pub fn on_commit(&self, hook: Hook) {
+        self.store().on_commit(hook);
+    }
+
+    /// The stored object, past every fault and permission.
+    #[must_use]
+    pub fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let storage = self.any_version(group, plural)?.storage.clone();
+        self.store().get(&Key { resource: storage, namespace: namespace.into(), name: name.into() })
+    }
+
+    /// Every stored object of a resource in key order, past every fault and permission.
+    #[must_use]
+    pub fn list(&self, group: &str, plural: &str) -> Vec<Arc<Value>> {
+        let Some(resource) = self.any_version(group, plural) else { return Vec::new() };
+        self.store().snapshot(&resource.storage).objects.into_values().collect()
+    }
+
+    /// The same server as a replica that lags behind: reads and watches end at `revision`, writes
+    /// go to the present.
+    #[must_use]
+    pub fn stale(&self, revision: u64) -> Self {
+        Self { inner: self.inner.clone(), as_of: Some(revision) }
+    }
+
+    /// The revision this handle reads at, if it lags behind.
+    #[must_use]
+    pub fn as_of(&self) -> Option<u64> {
+        self.as_of
+    }
+
+    /// Whether a rule is broken on purpose (never in builds without `break-rules`).
+    #[must_use]
+    pub fn broken(&self, rule: Rule) -> bool {
+        self.inner.breakage.is(rule)
+    }
+
+    fn served(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<ResourceId, Arc<Resource>>> {
+        self.inner.resources.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of one object of a resource.
+pub(crate) fn key_of(resource: &GroupResource, namespace: Option<&str>, name: &str) -> Key {
+    Key { resource: resource.clone(), namespace: namespace.unwrap_or_default().into(), name: name.into() }
+}

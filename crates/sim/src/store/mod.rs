@@ -1,0 +1,340 @@
+//! The memory of the box: every object at its revision, and the recent past.
+//!
+//! One counter for the whole store, as in etcd. The store knows keys and bytes, not kinds: what may
+//! be written is decided in `rest`. Every write goes through [`Store::commit`].
+
+mod cursor;
+mod table;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::clock::Clock;
+use crate::object;
+use crate::status::GroupResource;
+
+pub use cursor::{Cursor, Next};
+use table::Table;
+
+/// Where an object is kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Kind of place; versions of one resource share it.
+    pub resource: GroupResource,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name of the object.
+    pub name: String,
+}
+
+/// One write: what was there and what is there now.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The revision this write took.
+    pub revision: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Where.
+    pub key: Key,
+    /// The object before; `None` for a creation.
+    pub old: Option<Arc<Value>>,
+    /// The object after, with its new version; `None` for a deletion.
+    pub new: Option<Arc<Value>>,
+}
+
+/// Sees every write in order. Runs inside the write: it must not call back into the store.
+pub type Hook = Arc<dyn Fn(&Change) + Send + Sync>;
+
+/// Why a read of the past cannot be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// The oldest revision that could have been asked for.
+    pub oldest: u64,
+}
+
+/// The object was not at the expected version; here is what is there.
+#[derive(Clone, Debug)]
+pub struct Moved(pub Option<Arc<Value>>);
+
+/// How much of the past is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Events that are kept however old they are.
+    pub min_events: usize,
+    /// Events that are kept at most.
+    pub max_events: usize,
+    /// How long an event is kept at least, as far as `max_events` allows.
+    pub fresh: Duration,
+    /// How often everything older than the last time is dropped from exact reads.
+    pub compaction: Duration,
+}
+
+impl Default for Window {
+    /// The bounds of the server's watch cache and its compaction interval.
+    fn default() -> Self {
+        Self {
+            min_events: 100,
+            max_events: 102_400,
+            fresh: Duration::from_secs(75),
+            compaction: Duration::from_secs(300),
+        }
+    }
+}
+
+struct State {
+    revision: u64,
+    compacted: u64,
+    /// The revision at the last compaction tick: the next tick compacts up to it.
+    marked: u64,
+    next_tick: Timestamp,
+    tables: BTreeMap<GroupResource, Table>,
+    hooks: Vec<Hook>,
+}
+
+/// The objects of one box. Cheap to clone; clones share the objects.
+#[derive(Clone)]
+pub struct Store {
+    clock: Clock,
+    window: Window,
+    write_noops: bool,
+    state: Arc<Mutex<State>>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+/// Objects of one resource as they stood at one revision.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The revision.
+    pub revision: u64,
+    /// In key order.
+    pub objects: BTreeMap<(String, String), Arc<Value>>,
+}
+
+impl Store {
+    /// An empty store at revision 1, as a fresh etcd.
+    #[must_use]
+    pub fn new(clock: Clock, window: Window, write_noops: bool) -> Self {
+        let next_tick = after(clock.now(), window.compaction);
+        let state = State {
+            revision: 1,
+            compacted: 0,
+            marked: 1,
+            next_tick,
+            tables: BTreeMap::new(),
+            hooks: Vec::new(),
+        };
+        Self { clock, window, write_noops, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The revision of the last write.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
+    /// Adds an observer of every later write.
+    pub fn on_commit(&self, hook: Hook) {
+        self.lock().hooks.push(hook);
+    }
+
+    /// The newest state of one object.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Arc<Value>> {
+        let state = self.lock();
+        state.tables.get(&key.resource)?.get(&key.namespace, &key.name).cloned()
+    }
+
+    /// The newest state of every object of a resource.
+    #[must_use]
+    pub fn snapshot(&self, resource: &GroupResource) -> Snapshot {
+        let mut state = self.lock();
+        let revision = state.revision;
+        let objects = state.table(resource).objects.clone();
+        Snapshot { revision, objects }
+    }
+
+    /// The objects of a resource as they stood at `revision`.
+    ///
+    /// # Errors
+    /// The revision lies before the last compaction.
+    pub fn snapshot_at(&self, resource: &GroupResource, revision: u64) -> Result<Snapshot, Compacted> {
+        let mut state = self.lock();
+        let (now, every) = (self.clock.now(), self.window.compaction);
+        state.tick(now, every);
+        if revision < state.compacted {
+            return Err(Compacted { oldest: state.compacted });
+        }
+        let objects = state.table(resource).at(revision);
+        Ok(Snapshot { revision, objects })
+    }
+
+    /// Writes `new` (or deletes on `None`) if the object is still `old`, and returns what is stored
+    /// now: for a deletion the last state. A write that changes nothing takes no revision.
+    ///
+    /// # Errors
+    /// The object is no longer `old`.
+    pub fn commit(
+        &self,
+        key: &Key,
+        old: Option<&Arc<Value>>,
+        new: Option<Value>,
+    ) -> Result<Arc<Value>, Moved> {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.tick(now, self.window.compaction);
+        let current = state.table(&key.resource).get(&key.namespace, &key.name).cloned();
+        if !same(current.as_ref(), old) {
+            return Err(Moved(current));
+        }
+        if let (Some(current), Some(new)) = (&current, &new)
+            && !self.write_noops
+            && object::equal_but_version(current, new)
+        {
+            return Ok(current.clone());
+        }
+        Ok(state.write(key, current, new, now, &self.window))
+    }
+
+    /// Starts following a resource after `from` (the present when `None`).
+    ///
+    /// # Errors
+    /// The window no longer reaches back to `from`.
+    pub fn follow(&self, resource: &GroupResource, from: Option<u64>) -> Result<Cursor, Compacted> {
+        let mut state = self.lock();
+        let revision = state.revision;
+        let table = state.table(resource);
+        let from = from.unwrap_or(revision);
+        if from < table.floor {
+            return Err(Compacted { oldest: table.floor });
+        }
+        Ok(Cursor::new(self.clone(), resource.clone(), from, table.epoch, table.wake.clone()))
+    }
+
+    /// Snapshot and cursor of the same moment.
+    #[must_use]
+    pub fn snapshot_and_follow(&self, resource: &GroupResource) -> (Snapshot, Cursor) {
+        let mut state = self.lock();
+        let revision = state.revision;
+        let table = state.table(resource);
+        let snapshot = Snapshot { revision, objects: table.objects.clone() };
+        let cursor =
+            Cursor::new(self.clone(), resource.clone(), revision, table.epoch, table.wake.clone());
+        (snapshot, cursor)
+    }
+
+    /// Every write still remembered of a resource, oldest first.
+    #[must_use]
+    pub fn log(&self, resource: &GroupResource) -> Vec<Arc<Change>> {
+        self.lock().tables.get(resource).map(Table::log).unwrap_or_default()
+    }
+
+    /// Forgets everything before `revision` now, for exact reads and for watches.
+    pub fn compact(&self, revision: u64) {
+        let mut state = self.lock();
+        state.compact(revision);
+        for table in state.tables.values_mut() {
+            table.drop_window(revision);
+        }
+    }
+
+    /// Ends every watch and empties every window, as a restart of the server does.
+    pub fn restart(&self) {
+        let mut state = self.lock();
+        let revision = state.revision;
+        for table in state.tables.values_mut() {
+            table.restart(revision);
+        }
+    }
+
+    /// Makes place for a resource: watches of it may start at this moment.
+    pub fn open(&self, resource: &GroupResource) {
+        self.lock().table(resource);
+    }
+
+    /// Forgets a resource that is no longer served. Its watches end.
+    pub fn forget(&self, resource: &GroupResource) {
+        if let Some(mut table) = self.lock().tables.remove(resource) {
+            table.restart(u64::MAX);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn table(&mut self, resource: &GroupResource) -> &mut Table {
+        let revision = self.revision;
+        self.tables.entry(resource.clone()).or_insert_with(|| Table::new(revision))
+    }
+
+    fn write(
+        &mut self,
+        key: &Key,
+        old: Option<Arc<Value>>,
+        new: Option<Value>,
+        at: Timestamp,
+        window: &Window,
+    ) -> Arc<Value> {
+        self.revision += 1;
+        let revision = self.revision;
+        let new = new.map(|mut object| {
+            object::set_resource_version(&mut object, revision);
+            Arc::new(object)
+        });
+        let stored = new.clone().or_else(|| old.clone()).unwrap_or_default();
+        let change = Arc::new(Change { revision, at, key: key.clone(), old, new });
+        let compacted = self.compacted;
+        self.table(&key.resource).apply(&change, window, compacted);
+        for hook in &self.hooks {
+            hook(&change);
+        }
+        stored
+    }
+
+    /// Compacts as often as the interval has passed; reads and writes drive it, no task does.
+    fn tick(&mut self, now: Timestamp, every: Duration) {
+        while now >= self.next_tick && !every.is_zero() {
+            let (revision, marked) = (self.revision, self.marked);
+            self.compact(marked);
+            self.marked = revision;
+            self.next_tick = after(self.next_tick, every);
+        }
+    }
+
+    fn compact(&mut self, revision: u64) {
+        self.compacted = self.compacted.max(revision.min(self.revision));
+        let compacted = self.compacted;
+        for table in self.tables.values_mut() {
+            table.trim(compacted);
+        }
+    }
+}
+
+fn after(start: Timestamp, by: Duration) -> Timestamp {
+    start.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn same(a: Option<&Arc<Value>>, b: Option<&Arc<Value>>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => {
+            Arc::ptr_eq(a, b) || object::resource_version(a) == object::resource_version(b)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
