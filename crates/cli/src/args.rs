@@ -1,0 +1,44 @@
+//! The command line: names, help and defaults. Nothing here does anything.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Kubernetes controllers that keep their composure.
+#[derive(Debug, Parser)]
+#[command(name = "aplomb", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a Kubernetes API server in a box, for kubectl and for operators
+    Box(BoxArgs),
+    /// Start the box, apply a sample, show what it made, and exit
+    Demo,
+    /// Print a completion script for a shell
+    Completion {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BoxArgs {
+    /// Address to serve on; port 0 picks a free one
+    #[arg(long, env = "APLOMB_BOX_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// File to write a kubeconfig to; it holds a bearer token
+    #[arg(long, env = "APLOMB_BOX_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: PathBuf,
+    /// File to append an audit log to, in the audit.k8s.io/v1 format
+    #[arg(long, env = "APLOMB_BOX_AUDIT_LOG", value_name = "FILE")]
+    pub(crate) audit_log: Option<PathBuf>,
+    /// Authorise requests by the stored Roles and bindings
+    #[arg(long, env = "APLOMB_BOX_RBAC")]
+    pub(crate) rbac: bool,
+}
