@@ -11,6 +11,7 @@
 pub mod breakage;
 pub mod call;
 pub mod clock;
+pub mod faults;
 pub mod field;
 pub mod object;
 pub mod resource;
@@ -18,3 +19,4 @@ pub mod rest;
 pub mod server;
 pub mod status;
 pub mod store;
+pub mod trace;
