@@ -131,37 +131,6 @@ pub trait Strategy: Send + Sync + Debug {
     /// Whether a PUT may leave out `metadata.resourceVersion`.
     fn allow_unconditional_update(&self) -> bool;
 
-    /// Whether a PUT to a name that does not exist creates the object.
-    fn allow_create_on_update(&self) -> bool {
-        false
-    }
-
-    /// Seconds an object stays after a DELETE that asked for `requested`; `None` for the kinds that
-    /// go at once (all but pods).
-    fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
-        None
-    }
-
-    /// Gives out what must be unique among `peers`, all stored objects of the resource (the cluster
-    /// addresses and node ports of services). Called on create and update after validation, with
-    /// nothing able to be written in between. Nothing is given out for a dry run.
-    ///
-    /// # Errors
-    /// The server's answer when what the object asks for is taken.
-    fn allocate(
-        &self,
-        _object: &mut Value,
-        _old: Option<&Value>,
-        _peers: &[Arc<Value>],
-    ) -> Result<(), ApiError> {
-        Ok(())
-    }
-
-    /// Whether the items of a list come without `apiVersion` and `kind`, as those of typed kinds do.
-    fn bare_list_items(&self) -> bool {
-        false
-    }
-
     /// Whether a valid `metadata.name` is more restricted or freer than a DNS subdomain; the
     /// server's message for a bad one.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String>;
@@ -173,8 +142,23 @@ pub trait Strategy: Send + Sync + Debug {
     /// Paths no manager can own through `part` (`["spec"]` through `/status`).
     fn reset_fields(&self, part: Part) -> Vec<Vec<String>>;
 
-    /// Field-selector keys besides `metadata.name` and `metadata.namespace`, with their value.
+    /// Field-selector keys besides `metadata.name` and `metadata.namespace`, with their value; asked
+    /// with `null` it still names every key.
     fn selectable_fields(&self, object: &Value) -> Vec<(String, String)>;
+
+    /// Whether this is a custom resource; the server answers a few mistakes differently for those.
+    fn is_custom(&self) -> bool {
+        false
+    }
+
+    /// The server's message for a field selector on a field that cannot be selected by.
+    fn unknown_field_label(&self, field: &str) -> String {
+        if self.is_custom() {
+            return format!("field label not supported: {field}");
+        }
+        let field = crate::field::go_quote(field);
+        format!("{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+    }
 
     /// Warnings for a write (unqualified finalizers and such are `rest`'s business).
     fn warnings(&self, _object: &Value) -> Vec<String> {
