@@ -131,6 +131,37 @@ pub trait Strategy: Send + Sync + Debug {
     /// Whether a PUT may leave out `metadata.resourceVersion`.
     fn allow_unconditional_update(&self) -> bool;
 
+    /// Whether a PUT to a name that does not exist creates the object.
+    fn allow_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// Seconds an object stays after a DELETE that asked for `requested`; `None` for the kinds that
+    /// go at once (all but pods).
+    fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// Gives out what must be unique among `peers`, all stored objects of the resource (the cluster
+    /// addresses and node ports of services). Called on create and update after validation, with
+    /// nothing able to be written in between. Nothing is given out for a dry run.
+    ///
+    /// # Errors
+    /// The server's answer when what the object asks for is taken.
+    fn allocate(
+        &self,
+        _object: &mut Value,
+        _old: Option<&Value>,
+        _peers: &[Arc<Value>],
+    ) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    /// Whether the items of a list come without `apiVersion` and `kind`, as those of typed kinds do.
+    fn bare_list_items(&self) -> bool {
+        false
+    }
+
     /// Whether a valid `metadata.name` is more restricted or freer than a DNS subdomain; the
     /// server's message for a bad one.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String>;
