@@ -13,6 +13,7 @@ pub mod call;
 pub mod clock;
 pub mod faults;
 pub mod field;
+pub mod merge;
 pub mod object;
 pub mod resource;
 pub mod rest;

@@ -1,0 +1,131 @@
+//! Where field management meets the rest of the box: built from strategies, answering in its words.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::conflict;
+use super::empty;
+use super::manager::{FieldManager, MergeError, Version};
+use crate::resource::{Part, Resource, Strategy};
+use crate::status::ApiError;
+
+impl FieldManager {
+    /// For one resource in all its versions: everything that shares a kind and a place in storage.
+    #[must_use]
+    pub fn of(versions: &[&Resource]) -> Self {
+        let kind = versions
+            .first()
+            .map_or("", |resource| resource.kind.as_str());
+        let custom = versions
+            .iter()
+            .any(|resource| resource.strategy.is_custom());
+        let names: Vec<String> = versions
+            .iter()
+            .map(|resource| resource.api_version())
+            .collect();
+        let described: Vec<Version<'_>> = versions
+            .iter()
+            .zip(&names)
+            .map(|(resource, api_version)| Version {
+                api_version,
+                openapi: resource.strategy.openapi(),
+                empty: if custom {
+                    json!({})
+                } else {
+                    empty::object(api_version, kind)
+                },
+                reset_main: resource.strategy.reset_fields(Part::Main),
+                reset_status: resource.strategy.reset_fields(Part::Status),
+            })
+            .collect();
+        let strategies: BTreeMap<String, Arc<dyn Strategy>> = names
+            .iter()
+            .cloned()
+            .zip(versions.iter().map(|r| Arc::clone(&r.strategy)))
+            .collect();
+        Self::new(kind, &described, custom).with_conversion(Arc::new(
+            move |object, from, to| match (strategies.get(from), strategies.get(to)) {
+                (Some(from), Some(to)) => to.from_storage(from.to_storage(object.clone())),
+                _ => object.clone(),
+            },
+        ))
+    }
+}
+
+impl From<MergeError> for ApiError {
+    fn from(error: MergeError) -> Self {
+        match error {
+            MergeError::Conflicts(conflicts) => {
+                let causes: Vec<Value> = conflicts
+                    .iter()
+                    .map(conflict::Conflict::cause)
+                    .map(|cause| {
+                        json!({
+                            "reason": "FieldManagerConflict",
+                            "message": cause.message,
+                            "field": cause.field,
+                        })
+                    })
+                    .collect();
+                Self::new(409, "Conflict", conflict::message(&conflicts))
+                    .with_detail("causes", causes.into())
+            }
+            MergeError::BadRequest(message) => Self::bad_request(message),
+            MergeError::Internal(message) => Self::new(500, "", message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::merge::conflict::Conflict;
+    use crate::merge::managed::ManagerId;
+    use crate::merge::path::PathElement;
+
+    fn conflict(manager: ManagerId, path: &str) -> Conflict {
+        Conflict {
+            manager,
+            path: path.split('.').map(PathElement::field).collect(),
+        }
+    }
+
+    #[test]
+    fn one_conflict_is_told_in_one_line() {
+        let conflicts = vec![conflict(ManagerId::applier("a", ""), "spec.replicas")];
+        let error = ApiError::from(MergeError::Conflicts(conflicts));
+        assert_eq!((error.code, error.reason), (409, "Conflict"));
+        assert_eq!(
+            error.message,
+            "Apply failed with 1 conflict: conflict with \"a\": .spec.replicas"
+        );
+        let causes = json!({"causes": [{
+            "reason": "FieldManagerConflict", "message": "conflict with \"a\"", "field": ".spec.replicas"
+        }]});
+        assert_eq!(error.details, Some(causes));
+    }
+
+    #[test]
+    fn several_conflicts_are_listed_by_manager() {
+        let conflicts = vec![
+            conflict(ManagerId::updater("b", "v1", "status"), "status.x"),
+            conflict(ManagerId::applier("a", ""), "spec.y"),
+            conflict(ManagerId::updater("b", "v1", "status"), "status.z"),
+        ];
+        assert_eq!(
+            ApiError::from(MergeError::Conflicts(conflicts)).message,
+            "Apply failed with 3 conflicts: conflicts with \"a\":\n- .spec.y\nconflicts with \"b\" with subresource \"status\" using v1:\n- .status.x\n- .status.z"
+        );
+    }
+
+    #[test]
+    fn what_the_server_calls_internal_has_no_reason() {
+        let error = ApiError::from(MergeError::Internal("why".into()));
+        assert_eq!(
+            (error.code, error.reason, error.message.as_str()),
+            (500, "", "why")
+        );
+    }
+}

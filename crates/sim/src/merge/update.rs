@@ -1,0 +1,329 @@
+//! The rules of ownership: who owns what after an update or an apply.
+//!
+//! Works on sets and objects only; what an entry of `managedFields` looks like and which fields
+//! are never tracked is not known here.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::conflict::Conflict;
+use super::managed::ManagerId;
+use super::set::Set;
+use super::typed::Comparison;
+use super::types::{ConvertError, Object, Types};
+use super::value::equal;
+
+/// What one manager owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionedSet {
+    /// The fields.
+    pub set: Set,
+    /// The version they are named in.
+    pub api_version: String,
+    /// By apply rather than by update.
+    pub applied: bool,
+}
+
+/// All owners of an object.
+pub type Managers = BTreeMap<ManagerId, VersionedSet>;
+
+/// Why ownership could not be computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpdateError {
+    /// Others own fields that the applier wants to change.
+    Conflicts(Vec<Conflict>),
+    /// Anything else.
+    Other(String),
+}
+
+/// The rules, for one resource and one part of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Updater<'a> {
+    /// The versions of the resource.
+    pub types: &'a Types,
+    /// Fields nobody can own through this part, by version.
+    pub ignored: &'a BTreeMap<String, Set>,
+}
+
+type Result<T> = std::result::Result<T, UpdateError>;
+
+fn other<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> UpdateError {
+    move |why| UpdateError::Other(format!("{what}: {why}"))
+}
+
+fn failed(what: &'static str) -> impl Fn(ConvertError) -> UpdateError {
+    move |why| match why {
+        ConvertError::Missing => UpdateError::Other(format!("{what}: no such version")),
+        ConvertError::Other(why) => UpdateError::Other(format!("{what}: {why}")),
+    }
+}
+
+impl Updater<'_> {
+    /// After a create, update or patch made `new` of `live`: what changed is `manager`'s now.
+    ///
+    /// # Errors
+    /// An object that does not fit its type.
+    pub fn update(
+        &self,
+        live: &Object<'_>,
+        new: &Object<'_>,
+        managers: Managers,
+        manager: &ManagerId,
+    ) -> Result<Managers> {
+        let managers = self.reconcile(live, managers)?;
+        let (mut managers, changes) = self.resolve(live, new, managers, manager, true)?;
+        let mine = managers
+            .remove(manager)
+            .map(|owned| owned.set)
+            .unwrap_or_default();
+        let set = mine
+            .difference(&changes.removed)
+            .union(&changes.modified)
+            .union(&changes.added);
+        let set = self.without_ignored(&new.version, set);
+        if !set.is_empty() {
+            let api_version = new.version.clone();
+            managers.insert(
+                manager.clone(),
+                VersionedSet {
+                    set,
+                    api_version,
+                    applied: false,
+                },
+            );
+        }
+        Ok(managers)
+    }
+
+    /// `config` applied to `live`: the merged object, or `None` if it is `live` unchanged, and
+    /// the owners.
+    ///
+    /// # Errors
+    /// Conflicts, unless `force`; an object that does not fit its type.
+    pub fn apply(
+        &self,
+        live: &Object<'_>,
+        config: &Object<'_>,
+        managers: Managers,
+        manager: &ManagerId,
+        force: bool,
+    ) -> Result<(Option<Value>, Managers)> {
+        let mut managers = self.reconcile(live, managers)?;
+        let merged = self
+            .types
+            .merge(live, config)
+            .map_err(other("failed to merge config"))?;
+        let set = self.without_ignored(&config.version, self.types.field_set(config));
+        let api_version = config.version.clone();
+        let last = managers.insert(
+            manager.clone(),
+            VersionedSet {
+                set,
+                api_version,
+                applied: true,
+            },
+        );
+        let merged = match last.filter(|last| !last.set.is_empty()) {
+            Some(last) => self.prune(merged, &managers, &config.version, &last)?,
+            None => merged,
+        };
+        let (managers, _) = self.resolve(live, &merged, managers, manager, force)?;
+        let changed = !equal(&live.value, &merged.value);
+        Ok((changed.then(|| merged.value.into_owned()), managers))
+    }
+
+    fn without_ignored(&self, version: &str, set: Set) -> Set {
+        match self.ignored.get(version) {
+            Some(ignored) => set.recursive_difference(ignored),
+            None => set,
+        }
+    }
+
+    fn reconcile(&self, live: &Object<'_>, managers: Managers) -> Result<Managers> {
+        let mut out = Managers::new();
+        for (manager, mut owned) in managers {
+            match self.types.convert(live, &owned.api_version) {
+                Err(ConvertError::Missing) => continue,
+                Err(ConvertError::Other(why)) => return Err(UpdateError::Other(why)),
+                Ok(_) => {}
+            }
+            if let Some(set) = self.types.reconcile(&owned.api_version, &owned.set) {
+                owned.set = set;
+            }
+            out.insert(manager, owned);
+        }
+        Ok(out)
+    }
+
+    /// Takes what changed away from all others, or refuses to.
+    fn resolve(
+        &self,
+        old: &Object<'_>,
+        new: &Object<'_>,
+        managers: Managers,
+        manager: &ManagerId,
+        force: bool,
+    ) -> Result<(Managers, Comparison)> {
+        let mut versions = BTreeMap::new();
+        versions.insert(new.version.clone(), self.compare(old, new)?);
+        let mut conflicts = Vec::new();
+        let mut out = Managers::new();
+        for (name, mut owned) in managers {
+            if &name == manager {
+                out.insert(name, owned);
+                continue;
+            }
+            if !versions.contains_key(&owned.api_version) {
+                let Some(changes) = self.compare_in(&owned.api_version, old, new)? else {
+                    continue;
+                };
+                versions.insert(owned.api_version.clone(), changes);
+            }
+            let Some(changes) = versions.get(&owned.api_version) else {
+                continue;
+            };
+            let lost = owned
+                .set
+                .intersection(&changes.modified.union(&changes.added));
+            lost.for_each(&mut |path| {
+                conflicts.push(Conflict {
+                    manager: name.clone(),
+                    path: path.to_vec(),
+                });
+            });
+            owned.set = owned.set.difference(&lost).difference(&changes.removed);
+            out.insert(name, owned);
+        }
+        if !force && !conflicts.is_empty() {
+            return Err(UpdateError::Conflicts(conflicts));
+        }
+        out.retain(|_, owned| !owned.set.is_empty());
+        Ok((out, versions.remove(&new.version).unwrap_or_default()))
+    }
+
+    fn compare(&self, old: &Object<'_>, new: &Object<'_>) -> Result<Comparison> {
+        let changes = self
+            .types
+            .compare(old, new)
+            .map_err(other("failed to compare objects"))?;
+        Ok(changes.without(self.ignored.get(&new.version)))
+    }
+
+    fn compare_in(
+        &self,
+        version: &str,
+        old: &Object<'_>,
+        new: &Object<'_>,
+    ) -> Result<Option<Comparison>> {
+        let in_version = |object, what| match self.types.convert(object, version) {
+            Err(ConvertError::Missing) => Ok(None),
+            converted => converted.map(Some).map_err(failed(what)),
+        };
+        let old = in_version(old, "failed to convert old object")?;
+        let new = in_version(new, "failed to convert new object")?;
+        match (old, new) {
+            (Some(old), Some(new)) => self.compare(&old, &new).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Removes what the applier owned last time, states no longer, and nobody else owns.
+    fn prune(
+        &self,
+        merged: Object<'static>,
+        managers: &Managers,
+        version: &str,
+        last: &VersionedSet,
+    ) -> Result<Object<'static>> {
+        let converted = match self.types.convert(&merged, &last.api_version) {
+            Err(ConvertError::Missing) => return Ok(merged),
+            converted => converted.map_err(failed(
+                "failed to prune fields: failed to convert merged object to last applied version",
+            ))?,
+        };
+        let named = self.types.with_named_fields(&converted.version, &last.set);
+        let pruned = self.types.remove(&converted, &named);
+        let pruned = self.add_back_owned(&converted, pruned, managers)?;
+        let pruned = self.add_back_dangling(&converted, &pruned, last)?;
+        self.types
+            .convert(&pruned, version)
+            .map_err(failed("failed to prune fields"))
+    }
+
+    /// Puts back what anybody owns now, beginning with the version at hand: what it owns may be
+    /// needed to convert to the others.
+    fn add_back_owned(
+        &self,
+        merged: &Object<'static>,
+        mut pruned: Object<'static>,
+        managers: &Managers,
+    ) -> Result<Object<'static>> {
+        let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
+        for versioned in managers.values() {
+            let set = owned.entry(&versioned.api_version).or_default();
+            *set = set.union(&versioned.set);
+        }
+        let mut merged = merged.clone();
+        if let Some(set) = owned.remove(merged.version.as_str()) {
+            (merged, pruned) = self.add_back_in(&merged.version.clone(), merged, pruned, &set)?;
+        }
+        for (version, set) in owned {
+            (merged, pruned) = self.add_back_in(version, merged, pruned, &set)?;
+        }
+        Ok(pruned)
+    }
+
+    fn add_back_in(
+        &self,
+        version: &str,
+        merged: Object<'static>,
+        pruned: Object<'static>,
+        owned: &Set,
+    ) -> Result<(Object<'static>, Object<'static>)> {
+        let what = "failed to prune fields: failed add back owned items";
+        let merged = match self.types.convert(&merged, version) {
+            Err(ConvertError::Missing) => return Ok((merged, pruned)),
+            converted => converted.map_err(failed(what))?,
+        };
+        let pruned = match self.types.convert(&pruned, version) {
+            Err(ConvertError::Missing) => return Ok((merged, pruned)),
+            converted => converted.map_err(failed(what))?,
+        };
+        let named = |set: &Set| self.types.with_named_fields(version, set);
+        let all = named(&self.types.field_set(&merged));
+        let kept = named(&self.types.field_set(&pruned)).union(&named(owned));
+        let pruned = self.types.remove(&merged, &all.difference(&kept));
+        Ok((merged, pruned))
+    }
+
+    /// Puts back what the applier did not own last time: it is not the applier's to remove.
+    fn add_back_dangling(
+        &self,
+        merged: &Object<'static>,
+        pruned: &Object<'static>,
+        last: &VersionedSet,
+    ) -> Result<Object<'static>> {
+        let pruned = match self.types.convert(pruned, &last.api_version) {
+            Err(ConvertError::Missing) => return Ok(merged.clone()),
+            converted => converted.map_err(failed(
+                "failed to prune fields: failed add back dangling items",
+            ))?,
+        };
+        let named = |set: &Set| self.types.with_named_fields(&last.api_version, set);
+        let gone =
+            named(&self.types.field_set(merged)).difference(&named(&self.types.field_set(&pruned)));
+        Ok(self
+            .types
+            .remove(merged, &gone.intersection(&named(&last.set))))
+    }
+}
+
+/// An object by reference.
+pub(super) fn borrowed<'a>(version: &str, value: &'a Value) -> Object<'a> {
+    Object {
+        version: version.to_owned(),
+        value: Cow::Borrowed(value),
+    }
+}
