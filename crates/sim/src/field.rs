@@ -81,47 +81,23 @@ pub struct FieldError {
 
 impl FieldError {
     /// An error of `kind` that shows `value`.
-    pub fn new(
-        kind: ErrorType,
-        field: impl Into<String>,
-        value: Value,
-        detail: impl Into<String>,
-    ) -> Self {
-        Self {
-            kind,
-            field: field.into(),
-            value: Some(value),
-            detail: detail.into(),
-        }
+    pub fn new(kind: ErrorType, field: impl Into<String>, value: Value, detail: impl Into<String>) -> Self {
+        Self { kind, field: field.into(), value: Some(value), detail: detail.into() }
     }
 
     /// `Invalid value`.
-    pub fn invalid(
-        field: impl Into<String>,
-        value: impl Into<Value>,
-        detail: impl Into<String>,
-    ) -> Self {
+    pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(ErrorType::Invalid, field, value.into(), detail)
     }
 
     /// `Required value`.
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorType::Required,
-            field: field.into(),
-            value: None,
-            detail: detail.into(),
-        }
+        Self { kind: ErrorType::Required, field: field.into(), value: None, detail: detail.into() }
     }
 
     /// `Forbidden`.
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorType::Forbidden,
-            field: field.into(),
-            value: None,
-            detail: detail.into(),
-        }
+        Self { kind: ErrorType::Forbidden, field: field.into(), value: None, detail: detail.into() }
     }
 
     /// `Duplicate value`.
@@ -130,11 +106,7 @@ impl FieldError {
     }
 
     /// `Unsupported value`, with the values that are supported.
-    pub fn not_supported(
-        field: impl Into<String>,
-        value: impl Into<Value>,
-        valid: &[&str],
-    ) -> Self {
+    pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, valid: &[&str]) -> Self {
         let quoted: Vec<String> = valid.iter().map(|v| go_quote(v)).collect();
         let detail = if quoted.is_empty() {
             String::new()
@@ -147,12 +119,7 @@ impl FieldError {
     /// `Too long: may not be more than N bytes`.
     pub fn too_long(field: impl Into<String>, max: usize) -> Self {
         let detail = format!("may not be more than {max} bytes");
-        Self {
-            kind: ErrorType::TooLong,
-            field: field.into(),
-            value: None,
-            detail,
-        }
+        Self { kind: ErrorType::TooLong, field: field.into(), value: None, detail }
     }
 
     /// The message without the field.

@@ -10,10 +10,7 @@ use crate::status::ApiError;
 /// # Errors
 /// What the server answers instead of the outcome.
 pub async fn handle(_server: &ApiServer, call: Call) -> Result<Outcome, ApiError> {
-    Err(ApiError::method_not_supported(
-        &call.resource.group_resource(),
-        call.verb.as_str(),
-    ))
+    Err(ApiError::method_not_supported(&call.resource.group_resource(), call.verb.as_str()))
 }
 
 /// Makes the namespaces every cluster has.
