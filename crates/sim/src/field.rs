@@ -4,6 +4,8 @@
 
 use serde_json::{Value, json};
 
+use crate::go;
+
 /// The kind of a field error; its wire name is the cause's `reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -81,23 +83,47 @@ pub struct FieldError {
 
 impl FieldError {
     /// An error of `kind` that shows `value`.
-    pub fn new(kind: ErrorType, field: impl Into<String>, value: Value, detail: impl Into<String>) -> Self {
-        Self { kind, field: field.into(), value: Some(value), detail: detail.into() }
+    pub fn new(
+        kind: ErrorType,
+        field: impl Into<String>,
+        value: Value,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            field: field.into(),
+            value: Some(value),
+            detail: detail.into(),
+        }
     }
 
     /// `Invalid value`.
-    pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+    pub fn invalid(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self::new(ErrorType::Invalid, field, value.into(), detail)
     }
 
     /// `Required value`.
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { kind: ErrorType::Required, field: field.into(), value: None, detail: detail.into() }
+        Self {
+            kind: ErrorType::Required,
+            field: field.into(),
+            value: None,
+            detail: detail.into(),
+        }
     }
 
     /// `Forbidden`.
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { kind: ErrorType::Forbidden, field: field.into(), value: None, detail: detail.into() }
+        Self {
+            kind: ErrorType::Forbidden,
+            field: field.into(),
+            value: None,
+            detail: detail.into(),
+        }
     }
 
     /// `Duplicate value`.
@@ -106,7 +132,11 @@ impl FieldError {
     }
 
     /// `Unsupported value`, with the values that are supported.
-    pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, valid: &[&str]) -> Self {
+    pub fn not_supported(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        valid: &[&str],
+    ) -> Self {
         let quoted: Vec<String> = valid.iter().map(|v| go_quote(v)).collect();
         let detail = if quoted.is_empty() {
             String::new()
@@ -118,8 +148,14 @@ impl FieldError {
 
     /// `Too long: may not be more than N bytes`.
     pub fn too_long(field: impl Into<String>, max: usize) -> Self {
-        let detail = format!("may not be more than {max} bytes");
-        Self { kind: ErrorType::TooLong, field: field.into(), value: None, detail }
+        let unit = if max == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {max} {unit}");
+        Self {
+            kind: ErrorType::TooLong,
+            field: field.into(),
+            value: None,
+            detail,
+        }
     }
 
     /// The message without the field.
@@ -130,7 +166,10 @@ impl FieldError {
             text.push_str(": ");
             match value {
                 Value::String(s) => text.push_str(&go_quote(s)),
-                other => text.push_str(&other.to_string()),
+                Value::Number(n) if n.is_f64() => {
+                    text.push_str(&go::float(n.as_f64().unwrap_or_default()));
+                }
+                other => text.push_str(&go::json(other)),
             }
         }
         if !self.detail.is_empty() {

@@ -1,0 +1,90 @@
+//! A request body read as a custom resource: what the server does to JSON before anything else.
+
+use serde_json::Value;
+
+use super::structural::Structural;
+use super::{embedded, object_meta, pruning};
+use crate::go;
+use crate::resource::Decoded;
+use crate::status::ApiError;
+
+/// Reads `body` as an object of `schema`, if it says it is of `group` and `kind`.
+///
+/// # Errors
+/// 400 with Go's complaint when metadata has the wrong shape.
+pub(super) fn decode(
+    mut body: Value,
+    group: &str,
+    kind: &str,
+    version: &str,
+    schema: &Structural,
+) -> Result<Decoded, ApiError> {
+    let refuse = |body: &Value, why: &str| {
+        let claimed = body.get("kind").and_then(Value::as_str).unwrap_or(kind);
+        ApiError::bad_request(format!(
+            "{claimed} in version \"{version}\" cannot be handled as a {kind}: {why}"
+        ))
+    };
+    normalize_numbers(&mut body);
+    let mut unknown = Vec::new();
+    let coerced = match body.get("metadata").map(object_meta::coerce) {
+        Some(Err(why)) => return Err(refuse(&body, &why)),
+        Some(Ok(coerced)) => Some(coerced),
+        None => None,
+    };
+    if let Some(coerced) = &coerced {
+        unknown.extend(
+            coerced
+                .unknown
+                .iter()
+                .map(|name| format!("metadata.{name}")),
+        );
+    }
+    if is_of(&body, group, kind) {
+        unknown.extend(pruning::prune_resource(&mut body, schema));
+        pruning::prune_nulls(&mut body, Some(schema));
+        match embedded::coerce(&mut body, schema) {
+            Ok(paths) => unknown.extend(paths),
+            Err(error) => return Err(refuse(&body, &error.message())),
+        }
+    }
+    if let (Some(coerced), Value::Object(map)) = (coerced, &mut body) {
+        map.insert("metadata".into(), Value::Object(coerced.metadata));
+    }
+    let unknown = unknown
+        .into_iter()
+        .map(|path| format!("unknown field \"{path}\""))
+        .collect();
+    Ok(Decoded {
+        object: body,
+        unknown,
+    })
+}
+
+fn is_of(body: &Value, group: &str, kind: &str) -> bool {
+    let version = body
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let claimed = version.split_once('/').map_or("", |(group, _)| group);
+    claimed == group && body.get("kind").and_then(Value::as_str) == Some(kind)
+}
+
+/// Go prints a float without a fraction as an integer and reads it back as one.
+fn normalize_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Ok(integer) = go::json(&Value::Number(number.clone())).parse::<i64>() {
+                *value = integer.into();
+            }
+        }
+        Value::Number(number) if !number.is_i64() => {
+            if let Some(float) = number.as_f64() {
+                *value = float.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalize_numbers),
+        Value::Object(map) => map.values_mut().for_each(normalize_numbers),
+        _ => {}
+    }
+}
