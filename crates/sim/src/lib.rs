@@ -8,6 +8,7 @@
 //! This crate depends on no other crate of the workspace and must stay usable alone.
 #![forbid(unsafe_code)]
 
+pub mod actors;
 pub mod breakage;
 pub mod call;
 pub mod clock;

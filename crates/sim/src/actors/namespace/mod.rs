@@ -1,0 +1,362 @@
+//! The namespace lifecycle: empties a namespace that is being deleted, says what is left in its
+//! conditions, and lets it go when nothing is.
+//!
+//! Order, conditions and wording are those of Kubernetes' namespace controller. A namespace is
+//! looked at again whenever something in it goes, so finalizers of others are waited for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::Delay;
+use super::door::Door;
+use super::queue::Queue;
+use crate::call::Verb;
+use crate::object;
+use crate::resource::Resource;
+use crate::server::ApiServer;
+use crate::status::{ApiError, GroupResource};
+use crate::store::{Change, Key};
+
+/// The finalizer in `spec.finalizers` that is this controller's to remove.
+const FINALIZER: &str = "kubernetes";
+
+/// Condition type, and reason and message when there is nothing to report.
+const CONDITIONS: [(&str, &str, &str); 5] = [
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    (
+        "NamespaceContentRemaining",
+        "ContentRemoved",
+        "All content successfully removed",
+    ),
+    (
+        "NamespaceFinalizersRemaining",
+        "ContentHasNoFinalizers",
+        "All content-preserving finalizers finished",
+    ),
+];
+
+pub(super) struct NamespaceLifecycle {
+    door: Door,
+    changes: UnboundedReceiver<Change>,
+    queue: Queue<String>,
+    delay: Delay,
+}
+
+/// What could not be removed yet.
+#[derive(Debug, Default)]
+struct Remains {
+    resources: BTreeMap<String, usize>,
+    finalizers: BTreeMap<String, usize>,
+}
+
+impl NamespaceLifecycle {
+    pub(super) fn new(server: &ApiServer, delay: Delay) -> Self {
+        let door = Door::controller(server, "namespace-controller");
+        let changes = door.follow();
+        let mut queue = Queue::new();
+        for namespace in server.list("", "namespaces") {
+            queue.add(object::name(&namespace).to_owned(), Duration::ZERO);
+        }
+        Self {
+            door,
+            changes,
+            queue,
+            delay,
+        }
+    }
+
+    /// Follows the server until dropped.
+    pub(super) async fn run(mut self) {
+        loop {
+            tokio::select! {
+                biased;
+                change = self.changes.recv() => match change {
+                    Some(change) => self.note(&change),
+                    None => return,
+                },
+                namespace = self.queue.next() => self.attempt(namespace).await,
+            }
+        }
+    }
+
+    fn note(&mut self, change: &Change) {
+        let namespace = match &change.new {
+            Some(new) if change.key.resource == namespaces() && object::is_terminating(new) => {
+                &change.key.name
+            }
+            None => &change.key.namespace,
+            Some(_) => return,
+        };
+        if self.terminating(namespace).is_some() {
+            let delay = self.delay.draw();
+            self.queue.add(namespace.clone(), delay);
+        }
+    }
+
+    fn terminating(&self, name: &str) -> Option<Value> {
+        let namespace = self.door.server.get("", "namespaces", "", name)?;
+        object::is_terminating(&namespace).then(|| (*namespace).clone())
+    }
+
+    async fn attempt(&mut self, name: String) {
+        let result = match self.terminating(&name) {
+            Some(namespace) => self.sync(&namespace).await,
+            None => Ok(()),
+        };
+        match result {
+            Ok(()) => self.queue.forget(&name),
+            Err(error) if error.code == 404 => self.queue.forget(&name),
+            Err(error) => {
+                tracing::debug!(namespace = name, %error, "Namespace deletion failed, will retry");
+                self.queue.retry(name);
+            }
+        }
+    }
+
+    async fn sync(&self, namespace: &Value) -> Result<(), ApiError> {
+        let name = object::name(namespace);
+        if namespace.pointer("/status/phase") != Some(&json!("Terminating")) {
+            return self
+                .set_status(namespace, &json!({ "phase": "Terminating" }))
+                .await;
+        }
+        if has_finalizer(namespace) {
+            let (emptied, remains, failures) = self.empty(name).await;
+            self.report(namespace, &remains, &failures).await?;
+            if !emptied {
+                return failures.into_iter().next().map_or(Ok(()), Err);
+            }
+        }
+        self.finalize(name);
+        Ok(())
+    }
+
+    /// Deletes everything in a namespace: pods first, the rest once they are gone. Says whether
+    /// all is gone, and what is to be reported; that pods remain is not, as in the original.
+    async fn empty(&self, namespace: &str) -> (bool, Remains, Vec<ApiError>) {
+        let resources = self.door.stored_resources();
+        let content = resources.into_iter().filter(|resource| resource.namespaced);
+        let (pods, others): (Vec<_>, Vec<_>) =
+            content.partition(|resource| resource.plural == "pods" && resource.group.is_empty());
+        let (remains, failures) = self.delete_all(namespace, &pods).await;
+        if !remains.resources.is_empty() {
+            return (false, Remains::default(), failures);
+        }
+        let (remains, more) = self.delete_all(namespace, &others).await;
+        let failures: Vec<ApiError> = failures.into_iter().chain(more).collect();
+        (
+            failures.is_empty() && remains.resources.is_empty(),
+            remains,
+            failures,
+        )
+    }
+
+    async fn delete_all(
+        &self,
+        namespace: &str,
+        resources: &[Arc<Resource>],
+    ) -> (Remains, Vec<ApiError>) {
+        let (mut remains, mut failures) = (Remains::default(), Vec::new());
+        for resource in resources {
+            if self.left(resource, namespace).is_empty() {
+                continue;
+            }
+            let storage = resource.storage.clone();
+            let key = Key {
+                resource: storage,
+                namespace: namespace.into(),
+                name: String::new(),
+            };
+            let mut call = self.door.call(Verb::DeleteCollection, resource, &key);
+            call.options.delete.propagation_policy = Some("Background".to_owned());
+            failures.extend(self.door.send(call).await.err());
+            remains.count(resource, &self.left(resource, namespace));
+        }
+        (remains, failures)
+    }
+
+    fn left(&self, resource: &Resource, namespace: &str) -> Vec<Arc<Value>> {
+        let mut objects = self.door.objects(resource);
+        objects.retain(|object| object::namespace(object) == namespace);
+        objects
+    }
+
+    async fn report(
+        &self,
+        namespace: &Value,
+        remains: &Remains,
+        failures: &[ApiError],
+    ) -> Result<(), ApiError> {
+        let now = self.door.server.clock().now_seconds();
+        let old = namespace
+            .pointer("/status/conditions")
+            .and_then(Value::as_array);
+        let mut conditions = old.cloned().unwrap_or_default();
+        let mut changed = false;
+        for (kind, reason, message) in CONDITIONS {
+            let (status, reason, message) = match remains.condition(kind, failures) {
+                Some((reason, message)) => ("True", reason, message),
+                None => ("False", reason, message.to_owned()),
+            };
+            changed |= set_condition(&mut conditions, [kind, status, reason, &message], &now);
+        }
+        if !changed {
+            return Ok(());
+        }
+        self.set_status(namespace, &json!({ "conditions": conditions }))
+            .await
+    }
+
+    async fn set_status(&self, namespace: &Value, status: &Value) -> Result<(), ApiError> {
+        let resource = self.door.server.any_version("", "namespaces");
+        let resource = resource.ok_or_else(|| ApiError::not_found(&namespaces(), ""))?;
+        let version = object::resource_version(namespace);
+        let patch = json!({ "metadata": { "resourceVersion": version }, "status": status });
+        self.door
+            .merge_status(&resource, &key(object::name(namespace)), &patch)
+            .await
+    }
+
+    /// Removes this controller's finalizer; a namespace without any is gone in the same moment.
+    fn finalize(&self, name: &str) {
+        let store = self.door.server.store();
+        let Some(current) = store.get(&key(name)) else {
+            return;
+        };
+        let mut finalized = (*current).clone();
+        if let Some(finalizers) = finalized.pointer_mut("/spec/finalizers") {
+            let others = finalizers.as_array().into_iter().flatten();
+            *finalizers = others
+                .filter(|finalizer| **finalizer != FINALIZER)
+                .cloned()
+                .collect();
+        }
+        let free = !has_any_finalizer(&finalized) && object::finalizers(&finalized).is_empty();
+        // Nothing runs between the read above and this write, so it cannot have moved.
+        drop(store.commit(&key(name), Some(&current), (!free).then_some(finalized)));
+    }
+}
+
+impl Remains {
+    fn count(&mut self, resource: &Resource, left: &[Arc<Value>]) {
+        if left.is_empty() {
+            return;
+        }
+        let name = format!("{}.{}", resource.plural, resource.group);
+        self.resources.insert(name, left.len());
+        for object in left {
+            for finalizer in object::finalizers(object) {
+                *self.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Reason and message of a condition that has something to report.
+    fn condition(&self, kind: &str, failures: &[ApiError]) -> Option<(&'static str, String)> {
+        let listed = |counts: &BTreeMap<String, usize>, words: &str| {
+            let entries: Vec<String> = counts
+                .iter()
+                .map(|(name, count)| words.replace('%', &count.to_string()).replace('@', name))
+                .collect();
+            entries.join(", ")
+        };
+        match kind {
+            "NamespaceDeletionContentFailure" if !failures.is_empty() => {
+                let mut messages: Vec<&str> =
+                    failures.iter().map(|it| it.message.as_str()).collect();
+                messages.sort_unstable();
+                let message = format!(
+                    "Failed to delete all resource types, {} remaining: {}",
+                    messages.len(),
+                    messages.join(", ")
+                );
+                Some(("ContentDeletionFailed", message))
+            }
+            "NamespaceContentRemaining" if !self.resources.is_empty() => {
+                let listed = listed(&self.resources, "@ has % resource instances");
+                Some((
+                    "SomeResourcesRemain",
+                    format!("Some resources are remaining: {listed}"),
+                ))
+            }
+            "NamespaceFinalizersRemaining" if !self.finalizers.is_empty() => {
+                let listed = listed(&self.finalizers, "@ in % resource instances");
+                let message =
+                    format!("Some content in the namespace has finalizers remaining: {listed}");
+                Some(("SomeFinalizersRemain", message))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Sets type, status, reason and message of a condition; says whether that changed anything.
+fn set_condition(conditions: &mut Vec<Value>, condition: [&str; 4], now: &str) -> bool {
+    let [kind, status, reason, message] = condition;
+    let Some(old) = conditions.iter_mut().find(|old| old["type"] == kind) else {
+        conditions.push(json!({
+            "type": kind,
+            "status": status,
+            "lastTransitionTime": now,
+            "reason": reason,
+            "message": message,
+        }));
+        return true;
+    };
+    if old["status"] == status && old["reason"] == reason && old["message"] == message {
+        return false;
+    }
+    if old["status"] != status {
+        old["lastTransitionTime"] = now.into();
+    }
+    old["status"] = status.into();
+    old["reason"] = reason.into();
+    old["message"] = message.into();
+    true
+}
+
+fn namespaces() -> GroupResource {
+    GroupResource::new("", "namespaces")
+}
+
+fn key(name: &str) -> Key {
+    Key {
+        resource: namespaces(),
+        namespace: String::new(),
+        name: name.to_owned(),
+    }
+}
+
+fn spec_finalizers(namespace: &Value) -> impl Iterator<Item = &Value> {
+    namespace
+        .pointer("/spec/finalizers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn has_finalizer(namespace: &Value) -> bool {
+    spec_finalizers(namespace).any(|finalizer| *finalizer == FINALIZER)
+}
+
+fn has_any_finalizer(namespace: &Value) -> bool {
+    spec_finalizers(namespace).next().is_some()
+}
