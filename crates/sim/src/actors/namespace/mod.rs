@@ -4,7 +4,8 @@
 //! Order, conditions and wording are those of Kubernetes' namespace controller. A namespace is
 //! looked at again whenever something in it goes, so finalizers of others are waited for.
 
-use std::collections::BTreeMap;
+mod conditions;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,51 +21,16 @@ use crate::resource::Resource;
 use crate::server::ApiServer;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Change, Key};
+use conditions::Remains;
 
 /// The finalizer in `spec.finalizers` that is this controller's to remove.
 const FINALIZER: &str = "kubernetes";
-
-/// Condition type, and reason and message when there is nothing to report.
-const CONDITIONS: [(&str, &str, &str); 5] = [
-    (
-        "NamespaceDeletionDiscoveryFailure",
-        "ResourcesDiscovered",
-        "All resources successfully discovered",
-    ),
-    (
-        "NamespaceDeletionGroupVersionParsingFailure",
-        "ParsedGroupVersions",
-        "All legacy kube types successfully parsed",
-    ),
-    (
-        "NamespaceDeletionContentFailure",
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    ),
-    (
-        "NamespaceContentRemaining",
-        "ContentRemoved",
-        "All content successfully removed",
-    ),
-    (
-        "NamespaceFinalizersRemaining",
-        "ContentHasNoFinalizers",
-        "All content-preserving finalizers finished",
-    ),
-];
 
 pub(super) struct NamespaceLifecycle {
     door: Door,
     changes: UnboundedReceiver<Change>,
     queue: Queue<String>,
     delay: Delay,
-}
-
-/// What could not be removed yet.
-#[derive(Debug, Default)]
-struct Remains {
-    resources: BTreeMap<String, usize>,
-    finalizers: BTreeMap<String, usize>,
 }
 
 impl NamespaceLifecycle {
@@ -210,15 +176,7 @@ impl NamespaceLifecycle {
             .pointer("/status/conditions")
             .and_then(Value::as_array);
         let mut conditions = old.cloned().unwrap_or_default();
-        let mut changed = false;
-        for (kind, reason, message) in CONDITIONS {
-            let (status, reason, message) = match remains.condition(kind, failures) {
-                Some((reason, message)) => ("True", reason, message),
-                None => ("False", reason, message.to_owned()),
-            };
-            changed |= set_condition(&mut conditions, [kind, status, reason, &message], &now);
-        }
-        if !changed {
+        if !conditions::update(&mut conditions, remains, failures, &now) {
             return Ok(());
         }
         self.set_status(namespace, &json!({ "conditions": conditions }))
@@ -253,84 +211,6 @@ impl NamespaceLifecycle {
         // Nothing runs between the read above and this write, so it cannot have moved.
         drop(store.commit(&key(name), Some(&current), (!free).then_some(finalized)));
     }
-}
-
-impl Remains {
-    fn count(&mut self, resource: &Resource, left: &[Arc<Value>]) {
-        if left.is_empty() {
-            return;
-        }
-        let name = format!("{}.{}", resource.plural, resource.group);
-        self.resources.insert(name, left.len());
-        for object in left {
-            for finalizer in object::finalizers(object) {
-                *self.finalizers.entry(finalizer.to_owned()).or_default() += 1;
-            }
-        }
-    }
-
-    /// Reason and message of a condition that has something to report.
-    fn condition(&self, kind: &str, failures: &[ApiError]) -> Option<(&'static str, String)> {
-        let listed = |counts: &BTreeMap<String, usize>, words: &str| {
-            let entries: Vec<String> = counts
-                .iter()
-                .map(|(name, count)| words.replace('%', &count.to_string()).replace('@', name))
-                .collect();
-            entries.join(", ")
-        };
-        match kind {
-            "NamespaceDeletionContentFailure" if !failures.is_empty() => {
-                let mut messages: Vec<&str> =
-                    failures.iter().map(|it| it.message.as_str()).collect();
-                messages.sort_unstable();
-                let message = format!(
-                    "Failed to delete all resource types, {} remaining: {}",
-                    messages.len(),
-                    messages.join(", ")
-                );
-                Some(("ContentDeletionFailed", message))
-            }
-            "NamespaceContentRemaining" if !self.resources.is_empty() => {
-                let listed = listed(&self.resources, "@ has % resource instances");
-                Some((
-                    "SomeResourcesRemain",
-                    format!("Some resources are remaining: {listed}"),
-                ))
-            }
-            "NamespaceFinalizersRemaining" if !self.finalizers.is_empty() => {
-                let listed = listed(&self.finalizers, "@ in % resource instances");
-                let message =
-                    format!("Some content in the namespace has finalizers remaining: {listed}");
-                Some(("SomeFinalizersRemain", message))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Sets type, status, reason and message of a condition; says whether that changed anything.
-fn set_condition(conditions: &mut Vec<Value>, condition: [&str; 4], now: &str) -> bool {
-    let [kind, status, reason, message] = condition;
-    let Some(old) = conditions.iter_mut().find(|old| old["type"] == kind) else {
-        conditions.push(json!({
-            "type": kind,
-            "status": status,
-            "lastTransitionTime": now,
-            "reason": reason,
-            "message": message,
-        }));
-        return true;
-    };
-    if old["status"] == status && old["reason"] == reason && old["message"] == message {
-        return false;
-    }
-    if old["status"] != status {
-        old["lastTransitionTime"] = now.into();
-    }
-    old["status"] = status.into();
-    old["reason"] = reason.into();
-    old["message"] = message.into();
-    true
 }
 
 fn namespaces() -> GroupResource {
