@@ -15,6 +15,7 @@ pub mod clock;
 pub mod faults;
 pub mod field;
 pub mod go;
+pub mod kinds;
 pub mod merge;
 pub mod object;
 pub mod resource;

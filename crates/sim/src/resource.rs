@@ -143,8 +143,8 @@ pub trait Strategy: Send + Sync + Debug {
     }
 
     /// Gives out what must be unique among `peers`, all stored objects of the resource (the cluster
-    /// addresses and node ports of services). Called on create and update after validation, with
-    /// nothing able to be written in between. Nothing is given out for a dry run.
+    /// addresses and node ports of services). Called on create and update, dry or not, after defaults
+    /// and before `prepare_create` or `prepare_update`, with nothing able to be written in between.
     ///
     /// # Errors
     /// The server's answer when what the object asks for is taken.

@@ -1,0 +1,66 @@
+//! What one built-in kind does differently from the others: a table of functions and facts.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::names;
+use super::print;
+use crate::field::FieldError;
+use crate::resource::Part;
+
+/// A kind's own rules. [`Behaviour::PLAIN`] is a kind that has none.
+#[derive(Debug)]
+pub(super) struct Behaviour {
+    /// Fills in defaults.
+    pub(super) default: fn(&mut Value),
+    /// After `status` was cleared and the generation set.
+    pub(super) prepare_create: fn(&mut Value),
+    /// After what the part may not change was restored and before the generation moves.
+    pub(super) prepare_update: fn(&mut Value, &Value, Part),
+    /// What is wrong with an object, new or changed.
+    pub(super) validate: fn(&Value) -> Vec<FieldError>,
+    /// What is wrong with a change besides; runs before `validate` on the main part and alone on
+    /// `/status`.
+    pub(super) validate_update: fn(&Value, &Value, Part) -> Vec<FieldError>,
+    /// Whether `validate` runs on updates of the main part too.
+    pub(super) validates_updates: bool,
+    /// Rule for `metadata.name`.
+    pub(super) name: fn(&str, bool) -> Vec<String>,
+    /// A PUT may leave out the version.
+    pub(super) unconditional: bool,
+    /// A PUT to a missing name creates.
+    pub(super) create_on_update: bool,
+    /// Paths whose change moves the generation; a kind without any has no generation.
+    pub(super) generation: &'static [&'static [&'static str]],
+    /// Keeps the status a client sends at creation.
+    pub(super) keeps_status: bool,
+    /// What `/status` may not change.
+    pub(super) fixed_by_status: &'static [&'static [&'static str]],
+    /// Field selectors.
+    pub(super) selectable: fn(&Value) -> Vec<(String, String)>,
+    /// Table cells.
+    pub(super) cells: fn(&Value, Timestamp) -> Vec<Value>,
+    /// Warnings for a write.
+    pub(super) warnings: fn(&Value) -> Vec<String>,
+}
+
+impl Behaviour {
+    /// A kind without defaults, without rules and with a DNS subdomain for a name.
+    pub(super) const PLAIN: Self = Self {
+        default: |_| {},
+        prepare_create: |_| {},
+        prepare_update: |_, _, _| {},
+        validate: |_| Vec::new(),
+        validate_update: |_, _, _| Vec::new(),
+        validates_updates: true,
+        name: names::subdomain,
+        unconditional: true,
+        create_on_update: false,
+        generation: &[],
+        keeps_status: false,
+        fixed_by_status: &[&["spec"]],
+        selectable: |_| Vec::new(),
+        cells: print::name_and_age,
+        warnings: |_| Vec::new(),
+    };
+}

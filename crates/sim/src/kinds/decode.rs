@@ -1,0 +1,407 @@
+//! Reads JSON into a Go type and writes it back, as the Go server's typed decoding does.
+//!
+//! What comes out is what the server would answer: unknown fields gone, zero values shown or
+//! omitted as the struct tags say, numbers, times and quantities in their canonical spelling.
+//! Defaults and validation are not made here.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::gotype::{Field, GoType, Named, Shape, named, print};
+use super::quantity::Quantity;
+use super::{gobase64, gotime};
+
+/// A body that could be read.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) object: Value,
+    pub(super) unknown: Vec<String>,
+}
+
+/// Reads `body` as the Go type `type_name`; the error is Go's.
+pub(super) fn read(body: &Value, type_name: &str) -> Result<Read, String> {
+    let mut decoder = Decoder { strict: true, ..Decoder::default() };
+    let object = match decoder.value(body, &GoType::Named(type_name.to_owned())) {
+        Ok(object) => object,
+        Err(abort) => return Err(abort.to_string()),
+    };
+    match decoder.saved {
+        Some(error) => Err(error.to_string()),
+        None => Ok(Read { object, unknown: decoder.unknown }),
+    }
+}
+
+/// An unset `field` of the struct `type_name`.
+pub(super) fn zero_field(type_name: &str, field: &str) -> Value {
+    match &named(type_name).shape {
+        Shape::Struct(fields) => {
+            fields.iter().find(|f| f.name == field).map_or(Value::Null, |f| zero(&f.kind))
+        }
+        _ => Value::Null,
+    }
+}
+
+/// Why a value could not be read.
+#[derive(Debug)]
+enum Wrong {
+    Type { value: String, kind: String, container: String, field: Vec<String> },
+    Plain(String),
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Plain(text) => f.write_str(text),
+            Self::Type { value, kind, container, field } if container.is_empty() && field.is_empty() => {
+                write!(f, "json: cannot unmarshal {value} into Go value of type {kind}")
+            }
+            Self::Type { value, kind, container, field } => {
+                let field = field.join(".");
+                write!(f, "json: cannot unmarshal {value} into Go struct field {container}.{field} of type {kind}")
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Decoder {
+    /// Name of the struct being read.
+    container: String,
+    /// JSON names (and Go names of inlined structs) from the root to here.
+    fields: Vec<String>,
+    /// The same with list indexes and map keys, for unknown fields.
+    path: String,
+    strict: bool,
+    unknown: Vec<String>,
+    /// The first wrong type; reading goes on after it.
+    saved: Option<Wrong>,
+}
+
+impl Decoder {
+    fn value(&mut self, input: &Value, kind: &GoType) -> Result<Value, Wrong> {
+        match (kind, input) {
+            (GoType::Pointer(_), Value::Null) => Ok(Value::Null),
+            (GoType::Pointer(inner), _) => self.value(input, inner),
+            (GoType::Named(key), _) => self.named(input, key, named(key)),
+            (_, Value::Null) => Ok(zero(kind)),
+            (GoType::Slice(inner), Value::Array(items)) => self.slice(items, inner),
+            (GoType::Map(inner), Value::Object(members)) => self.map(members, inner),
+            _ => Ok(self.scalar(input, kind, &print(kind))),
+        }
+    }
+
+    fn named(&mut self, input: &Value, key: &str, of: &'static Named) -> Result<Value, Wrong> {
+        match &of.shape {
+            Shape::Struct(fields) => match input {
+                Value::Object(members) => self.structure(members, of, fields),
+                Value::Null => self.structure(&Map::new(), of, fields),
+                other => {
+                    self.mismatch(other, &of.go);
+                    self.structure(&Map::new(), of, fields)
+                }
+            },
+            Shape::Alias(kind @ (GoType::Slice(_) | GoType::Map(_))) => match input {
+                Value::Array(_) | Value::Object(_) | Value::Null => self.value(input, kind),
+                other => {
+                    self.mismatch(other, &of.go);
+                    Ok(Value::Null)
+                }
+            },
+            Shape::Alias(kind) if input.is_null() => Ok(zero(kind)),
+            Shape::Alias(kind) => Ok(self.scalar(input, kind, &of.go)),
+            Shape::Custom => self.custom(input, key),
+        }
+    }
+
+    fn structure(
+        &mut self,
+        members: &Map<String, Value>,
+        of: &'static Named,
+        fields: &'static [Field],
+    ) -> Result<Value, Wrong> {
+        let mut found: Map<String, Value> = Map::new();
+        for (key, value) in members {
+            let Some((inlined, field)) = find(fields, key) else {
+                self.report_unknown(key);
+                continue;
+            };
+            let (depth, length) = (self.fields.len(), self.path.len());
+            let container = std::mem::replace(&mut self.container, of.short().to_owned());
+            self.fields.extend(inlined.into_iter().map(str::to_owned));
+            self.fields.push(key.clone());
+            self.push_key(key);
+            found.insert(key.clone(), self.value(value, &field.kind)?);
+            self.fields.truncate(depth);
+            self.path.truncate(length);
+            self.container = container;
+        }
+        let mut out = Map::new();
+        emit(fields, &mut found, &mut out);
+        Ok(Value::Object(out))
+    }
+
+    fn slice(&mut self, items: &[Value], inner: &GoType) -> Result<Value, Wrong> {
+        let mut out = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let length = self.path.len();
+            self.path.push_str(&format!("[{index}]"));
+            out.push(self.value(item, inner)?);
+            self.path.truncate(length);
+        }
+        Ok(Value::Array(out))
+    }
+
+    fn map(&mut self, members: &Map<String, Value>, inner: &GoType) -> Result<Value, Wrong> {
+        let mut out = Map::new();
+        for (key, value) in members {
+            let length = self.path.len();
+            self.push_key(key);
+            let mut read = self.value(value, inner)?;
+            // The store keeps no difference between no bytes and empty bytes.
+            if *inner == GoType::Bytes && read.is_null() {
+                read = json!("");
+            }
+            out.insert(key.clone(), read);
+            self.path.truncate(length);
+        }
+        Ok(Value::Object(out))
+    }
+
+    fn scalar(&mut self, input: &Value, kind: &GoType, go: &str) -> Value {
+        match (kind, input) {
+            (GoType::Bool, Value::Bool(_)) | (GoType::String, Value::String(_)) => input.clone(),
+            (GoType::Bytes, Value::String(text)) => match gobase64::check(text) {
+                Ok(()) => STANDARD.decode(text.replace(['\r', '\n'], "")).map_or(Value::Null, |bytes| STANDARD.encode(bytes).into()),
+                Err(why) => {
+                    self.save(Wrong::Plain(why));
+                    Value::Null
+                }
+            },
+            (GoType::Float64, Value::Number(_)) => input.clone(),
+            (GoType::Int32 | GoType::Int64, Value::Number(number)) => {
+                let fits = number.as_i64().filter(|n| *kind == GoType::Int64 || i32::try_from(*n).is_ok());
+                if fits.is_none() {
+                    self.save_type(format!("number {number}"), go);
+                }
+                fits.unwrap_or(0).into()
+            }
+            _ => {
+                self.mismatch(input, go);
+                zero(kind)
+            }
+        }
+    }
+
+    /// Types that read themselves. Their errors end the reading at once.
+    fn custom(&mut self, input: &Value, key: &str) -> Result<Value, Wrong> {
+        match key.rsplit('.').next().unwrap_or(key) {
+            "Time" => self.time(input, gotime::seconds),
+            "MicroTime" => self.time(input, gotime::micros),
+            "Quantity" => quantity(input),
+            "IntOrString" => self.int_or_string(input),
+            name if name.starts_with("JSONSchemaPropsOr") => self.schema_or(input, name),
+            _ => Ok(input.clone()),
+        }
+    }
+
+    fn time(&mut self, input: &Value, read: fn(&str) -> Result<String, String>) -> Result<Value, Wrong> {
+        match input {
+            Value::Null => Ok(Value::Null),
+            Value::String(text) => read(text).map(Value::from).map_err(Wrong::Plain),
+            other => Err(self.type_error(describe(other), "string")),
+        }
+    }
+
+    fn int_or_string(&mut self, input: &Value) -> Result<Value, Wrong> {
+        match input {
+            Value::Null => Ok(json!(0)),
+            Value::String(_) => Ok(input.clone()),
+            Value::Number(number) => match number.as_i64().filter(|n| i32::try_from(*n).is_ok()) {
+                Some(n) => Ok(n.into()),
+                None => Err(self.type_error(format!("number {number}"), "int32")),
+            },
+            other => Err(self.type_error(describe(other), "int32")),
+        }
+    }
+
+    /// A schema, or something simpler; read by a decoder of its own that ignores unknown fields.
+    fn schema_or(&mut self, input: &Value, name: &str) -> Result<Value, Wrong> {
+        let schema = GoType::Named(
+            "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaProps".to_owned(),
+        );
+        let kind = match (input, name) {
+            (Value::Object(_), _) => schema,
+            (Value::Array(_), "JSONSchemaPropsOrArray") => GoType::Slice(Box::new(schema)),
+            (Value::Array(_), "JSONSchemaPropsOrStringArray") => GoType::Slice(Box::new(GoType::String)),
+            (Value::Bool(_), "JSONSchemaPropsOrBool") => return Ok(input.clone()),
+            (_, "JSONSchemaPropsOrBool") => {
+                return Err(Wrong::Plain("boolean or JSON schema expected".into()));
+            }
+            _ => return Ok(Value::Null),
+        };
+        let mut inner = Decoder::default();
+        let read = inner.value(input, &kind).map_err(|wrong| self.nest(wrong))?;
+        match inner.saved {
+            Some(wrong) => Err(self.nest(wrong)),
+            None => Ok(read),
+        }
+    }
+
+    fn nest(&self, wrong: Wrong) -> Wrong {
+        match wrong {
+            Wrong::Type { value, kind, field, .. } => {
+                let field = self.fields.iter().cloned().chain(field).collect();
+                Wrong::Type { value, kind, container: self.container.clone(), field }
+            }
+            plain => plain,
+        }
+    }
+
+    fn report_unknown(&mut self, key: &str) {
+        if !self.strict || self.unknown.len() >= 100 {
+            return;
+        }
+        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
+        let message = format!("unknown field {}", crate::field::go_quote(&path));
+        if !self.unknown.contains(&message) {
+            self.unknown.push(message);
+        }
+    }
+
+    fn push_key(&mut self, key: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(key);
+    }
+
+    fn mismatch(&mut self, input: &Value, go: &str) {
+        self.save_type(describe(input), go);
+    }
+
+    fn save_type(&mut self, value: String, go: &str) {
+        let wrong = self.type_error(value, go);
+        self.save(wrong);
+    }
+
+    fn type_error(&self, value: String, go: &str) -> Wrong {
+        Wrong::Type {
+            value,
+            kind: go.to_owned(),
+            container: self.container.clone(),
+            field: self.fields.clone(),
+        }
+    }
+
+    fn save(&mut self, wrong: Wrong) {
+        self.saved.get_or_insert(wrong);
+    }
+}
+
+/// The field called `key` and the Go names of the inlined structs it is in.
+fn find(fields: &'static [Field], key: &str) -> Option<(Vec<&'static str>, &'static Field)> {
+    if let Some(field) = fields.iter().find(|field| field.name == key) {
+        return Some((Vec::new(), field));
+    }
+    inlined(fields).find_map(|(of, inner)| {
+        let (mut names, field) = find(inner, key)?;
+        names.insert(0, of.short());
+        Some((names, field))
+    })
+}
+
+fn inlined(fields: &'static [Field]) -> impl Iterator<Item = (&'static Named, &'static [Field])> {
+    fields.iter().filter(|field| field.name.is_empty()).filter_map(|field| match &field.kind {
+        GoType::Named(key) => match &named(key).shape {
+            Shape::Struct(inner) => Some((named(key), inner.as_slice())),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// Moves what was read into `out`, adding the zero values a Go encoder shows and leaving out those
+/// it omits.
+fn emit(fields: &'static [Field], found: &mut Map<String, Value>, out: &mut Map<String, Value>) {
+    for field in fields.iter().filter(|field| !field.name.is_empty()) {
+        let value = found.remove(&field.name).unwrap_or_else(|| zero(&field.kind));
+        let omitted = (field.omit_empty && is_empty(&field.kind, &value))
+            || (field.omit_zero && value.is_null());
+        if !omitted {
+            out.insert(field.name.clone(), value);
+        }
+    }
+    for (_, inner) in inlined(fields) {
+        emit(inner, found, out);
+    }
+}
+
+fn quantity(input: &Value) -> Result<Value, Wrong> {
+    let text = match input {
+        Value::Null => return Ok(json!("0")),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let parsed = Quantity::parse(text.trim()).map_err(|why| Wrong::Plain(why.to_owned()))?;
+    Ok(parsed.to_string().into())
+}
+
+/// What Go's decoder calls a JSON value.
+pub(super) fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+    .to_owned()
+}
+
+/// What an unset value of a type looks like in JSON.
+fn zero(kind: &GoType) -> Value {
+    match kind {
+        GoType::Bool => json!(false),
+        GoType::String => json!(""),
+        GoType::Int32 | GoType::Int64 | GoType::Float64 => json!(0),
+        GoType::Bytes | GoType::Pointer(_) | GoType::Slice(_) | GoType::Map(_) => Value::Null,
+        GoType::Named(key) => match &named(key).shape {
+            Shape::Alias(of) => zero(of),
+            Shape::Custom => zero_custom(key),
+            Shape::Struct(fields) => {
+                let mut out = Map::new();
+                emit(fields, &mut Map::new(), &mut out);
+                Value::Object(out)
+            }
+        },
+    }
+}
+
+fn zero_custom(key: &str) -> Value {
+    match key.rsplit('.').next() {
+        Some("Quantity") => json!("0"),
+        Some("IntOrString") => json!(0),
+        _ => Value::Null,
+    }
+}
+
+/// Whether `omitempty` leaves a value out. It never does for structs.
+fn is_empty(kind: &GoType, value: &Value) -> bool {
+    match kind {
+        GoType::Pointer(_) => value.is_null(),
+        GoType::Named(key) => match &named(key).shape {
+            Shape::Alias(of) => is_empty(of, value),
+            Shape::Struct(_) | Shape::Custom => false,
+        },
+        _ => match value {
+            Value::Null => true,
+            Value::Bool(set) => !set,
+            Value::Number(number) => number.as_f64() == Some(0.0),
+            Value::String(text) => text.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::Object(members) => members.is_empty(),
+        },
+    }
+}

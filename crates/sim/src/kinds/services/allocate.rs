@@ -1,0 +1,211 @@
+//! Gives services their cluster addresses and node ports.
+//!
+//! What is taken is read from the services that exist, so nothing has to be given back.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::super::shown;
+use super::super::value::{at, items_mut, list, number, set, text};
+use super::{keep_allocated, needs_cluster_ip, needs_health_check, needs_node_ports, node_ports, validate};
+use crate::field::FieldError;
+use crate::status::{ApiError, GroupResource};
+
+/// Network, first and last address that services get: 10.0.0.0/24 without its ends.
+const RANGE: (u32, u32) = (0x0a00_0001, 0x0a00_00fe);
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
+
+/// Completes `service`, new or in place of `old`, among its `peers`.
+pub(crate) fn service(service: &mut Value, old: Option<&Value>, peers: &[Arc<Value>]) -> Result<(), ApiError> {
+    if let Some(old) = old {
+        keep_allocated(service, old);
+    }
+    align_cluster_ips(service, old);
+    ip_families(service, old)?;
+    let others: Vec<&Value> = peers.iter().map(Arc::as_ref).filter(|peer| !is_same(peer, service)).collect();
+    cluster_ip(service, old, &others)?;
+    if needs_node_ports(service) {
+        ports(service, old, &others)?;
+    }
+    Ok(())
+}
+
+fn is_same(a: &Value, b: &Value) -> bool {
+    ["namespace", "name"].iter().all(|key| at(a, &["metadata", key]) == at(b, &["metadata", key]))
+}
+
+fn refuse(service: &Value, error: FieldError) -> ApiError {
+    ApiError::invalid(&GroupResource::new("", "Service"), text(service, &["metadata", "name"]), &[error])
+}
+
+/// `clusterIP` is the old form of `clusterIPs`; clients may set only the former.
+fn align_cluster_ips(service: &mut Value, old: Option<&Value>) {
+    let single = text(service, &["spec", "clusterIP"]).to_owned();
+    let plural = at(service, &["spec", "clusterIPs"]).clone();
+    let Some(old) = old else {
+        if !single.is_empty() && plural.is_null() {
+            set(service, &["spec", "clusterIPs"], json!([single]));
+        }
+        return;
+    };
+    let before = text(old, &["spec", "clusterIP"]);
+    let same_plural = plural == *at(old, &["spec", "clusterIPs"]);
+    if plural.is_null() && before == single {
+        set(service, &["spec", "clusterIPs"], at(old, &["spec", "clusterIPs"]).clone());
+    }
+    if before != single && same_plural {
+        let cleared = !before.is_empty() && single.is_empty();
+        set(service, &["spec", "clusterIPs"], if cleared { Value::Null } else { json!([single]) });
+    }
+}
+
+/// This cluster has IPv4 services only; headless services without a selector may still be of both
+/// families.
+fn ip_families(service: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
+    if !needs_cluster_ip(service) {
+        return Ok(());
+    }
+    let free = text(service, &["spec", "clusterIP"]) == "None"
+        && at(service, &["spec", "selector"]).as_object().is_none_or(serde_json::Map::is_empty);
+    if at(service, &["spec", "ipFamilyPolicy"]).is_null() {
+        let before = old.map_or(&Value::Null, |old| at(old, &["spec", "ipFamilyPolicy"])).clone();
+        let policy = match before {
+            Value::Null if free => json!("RequireDualStack"),
+            Value::Null => json!("SingleStack"),
+            before => before,
+        };
+        set(service, &["spec", "ipFamilyPolicy"], policy);
+    }
+    let errors = validate::cluster_ips(service, old);
+    if !errors.is_empty() {
+        let name = text(service, &["metadata", "name"]);
+        return Err(ApiError::invalid(&GroupResource::new("", "Service"), name, &errors));
+    }
+    let policy = text(service, &["spec", "ipFamilyPolicy"]).to_owned();
+    let mut families = families(service);
+    if policy == "SingleStack" && families.len() == 2 {
+        let why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified";
+        return Err(refuse(service, FieldError::invalid("spec.ipFamilyPolicy", policy, why)));
+    }
+    if !free && policy == "RequireDualStack" {
+        let why = "this cluster is not configured for dual-stack services";
+        return Err(refuse(service, FieldError::invalid("spec.ipFamilyPolicy", policy, why)));
+    }
+    if let Some(at) = families.iter().position(|family| family == "IPv6").filter(|_| !free) {
+        let field = format!("spec.ipFamilies[{at}]");
+        return Err(refuse(service, FieldError::invalid(field, "IPv6", "not configured on this cluster")));
+    }
+    if families.is_empty() {
+        families.push("IPv4".to_owned());
+    }
+    if free && families.len() < 2 && policy != "SingleStack" {
+        let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
+        families.push(other.to_owned());
+    }
+    set(service, &["spec", "ipFamilies"], json!(families));
+    Ok(())
+}
+
+/// The families a service asks for, by name or by its addresses.
+fn families(service: &Value) -> Vec<String> {
+    let mut families: Vec<String> = list(service, &["spec", "ipFamilies"])
+        .iter()
+        .map(|family| family.as_str().unwrap_or("").to_owned())
+        .collect();
+    for ip in list(service, &["spec", "clusterIPs"]).iter().skip(families.len()) {
+        match ip.as_str().unwrap_or("") {
+            "None" => break,
+            ip => families.push(if ip.contains(':') { "IPv6" } else { "IPv4" }.to_owned()),
+        }
+    }
+    families
+}
+
+fn cluster_ip(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Result<(), ApiError> {
+    let wanted = text(service, &["spec", "clusterIP"]).to_owned();
+    let had = old.map_or("", |old| text(old, &["spec", "clusterIP"]));
+    if !needs_cluster_ip(service) || wanted == "None" || (!wanted.is_empty() && wanted == had) {
+        return Ok(());
+    }
+    let taken: BTreeSet<&str> = others.iter().map(|other| text(other, &["spec", "clusterIP"])).collect();
+    if wanted.is_empty() {
+        // The lower addresses are left to those who ask for one.
+        let (dynamic, reserved) = (RANGE.0 + 16..=RANGE.1, RANGE.0..=RANGE.0 + 15);
+        let free = dynamic
+            .chain(reserved)
+            .map(|bits| Ipv4Addr::from_bits(bits).to_string())
+            .find(|ip| !taken.contains(ip.as_str()));
+        let Some(ip) = free else {
+            let name = text(service, &["metadata", "name"]);
+            return Err(ApiError::internal(&format!(
+                "failed to allocate a serviceIP for Service {name:?}: range is full"
+            )));
+        };
+        set(service, &["spec", "clusterIP"], ip.clone().into());
+        set(service, &["spec", "clusterIPs"], json!([ip]));
+        return Ok(());
+    }
+    let inside = wanted.parse::<Ipv4Addr>().is_ok_and(|ip| (RANGE.0..=RANGE.1).contains(&ip.to_bits()));
+    let why = if !inside {
+        "the provided network does not match the current range"
+    } else if taken.contains(wanted.as_str()) {
+        "provided IP is already allocated"
+    } else {
+        return Ok(());
+    };
+    let shown = at(service, &["spec", "clusterIPs"]).to_string();
+    let why = format!("failed to allocate IP {wanted}: {why}");
+    Err(refuse(service, shown::invalid("spec.clusterIPs", &shown, &why)))
+}
+
+fn ports(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Result<(), ApiError> {
+    let mut taken: BTreeSet<i64> = others
+        .iter()
+        .flat_map(|other| node_ports(other).chain(number(other, &["spec", "healthCheckNodePort"])))
+        .collect();
+    let had: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
+    for (index, port) in list(service, &["spec", "ports"]).iter().enumerate() {
+        let wanted = number(port, &["nodePort"]).unwrap_or(0);
+        let why = match wanted {
+            0 => continue,
+            port if had.contains(&port) => continue,
+            port if !NODE_PORTS.contains(&port) => {
+                "provided port is not in the valid range. The range of valid ports is 30000-32767"
+            }
+            port if taken.contains(&port) => "provided port is already allocated",
+            _ => continue,
+        };
+        return Err(refuse(service, FieldError::invalid(format!("spec.ports[{index}].nodePort"), wanted, why)));
+    }
+    taken.extend(node_ports(service));
+    if text(service, &["spec", "type"]) == "NodePort" || at(service, &["spec", "allocateLoadBalancerNodePorts"]) != false {
+        assign(service, &mut taken);
+    }
+    if needs_health_check(service) && number(service, &["spec", "healthCheckNodePort"]).unwrap_or(0) == 0 {
+        let free = NODE_PORTS.rev().find(|port| !taken.contains(port)).unwrap_or(0);
+        set(service, &["spec", "healthCheckNodePort"], free.into());
+    }
+    Ok(())
+}
+
+/// Ports of one number (a port for TCP and one for UDP) share a node port.
+fn assign(service: &mut Value, taken: &mut BTreeSet<i64>) {
+    let mut given: Vec<(i64, i64)> = list(service, &["spec", "ports"])
+        .iter()
+        .filter_map(|port| Some((number(port, &["port"])?, number(port, &["nodePort"]).filter(|n| *n != 0)?)))
+        .collect();
+    for port in items_mut(service, &["spec", "ports"]) {
+        let own = number(port, &["port"]).unwrap_or(0);
+        if number(port, &["nodePort"]).unwrap_or(0) != 0 {
+            continue;
+        }
+        let shared = given.iter().find(|(port, _)| *port == own).map(|(_, node)| *node);
+        let node = shared.or_else(|| NODE_PORTS.clone().find(|port| !taken.contains(port))).unwrap_or(0);
+        taken.insert(node);
+        given.push((own, node));
+        set(port, &["nodePort"], node.into());
+    }
+}

@@ -1,0 +1,202 @@
+//! Services: defaults, what changes with the type, and columns.
+
+pub(super) mod allocate;
+mod validate;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::behaviour::Behaviour;
+use super::names;
+use super::print::{NONE, age, labels, name, or};
+use super::value::{at, default_to, items_mut, list, number, restore, set, text};
+use crate::resource::Part;
+
+/// How services behave.
+pub(super) const SERVICE: Behaviour = Behaviour {
+    default,
+    prepare_update,
+    validate: |service| validate::service(service, None),
+    validate_update: validate::update,
+    validates_updates: false,
+    name: names::label_1035,
+    create_on_update: true,
+    selectable: |service| {
+        let field = |key: &str| text(service, &["spec", key]).to_owned();
+        vec![("spec.clusterIP".into(), field("clusterIP")), ("spec.type".into(), field("type"))]
+    },
+    cells,
+    ..Behaviour::PLAIN
+};
+
+/// Whether the service has a type that is given node ports.
+fn needs_node_ports(service: &Value) -> bool {
+    matches!(text(service, &["spec", "type"]), "NodePort" | "LoadBalancer")
+}
+
+fn needs_cluster_ip(service: &Value) -> bool {
+    text(service, &["spec", "type"]) != "ExternalName"
+}
+
+fn needs_health_check(service: &Value) -> bool {
+    text(service, &["spec", "type"]) == "LoadBalancer"
+        && text(service, &["spec", "externalTrafficPolicy"]) == "Local"
+}
+
+/// Whether traffic from outside can reach the service.
+fn externally_accessible(service: &Value) -> bool {
+    needs_node_ports(service)
+        || (text(service, &["spec", "type"]) == "ClusterIP"
+            && !list(service, &["spec", "externalIPs"]).is_empty())
+}
+
+fn default(service: &mut Value) {
+    let Some(spec) = service.get_mut("spec") else { return };
+    default_to(spec, "sessionAffinity", "None");
+    match text(spec, &["sessionAffinity"]) {
+        "None" => set(spec, &["sessionAffinityConfig"], Value::Null),
+        "ClientIP" if at(spec, &["sessionAffinityConfig", "clientIP", "timeoutSeconds"]).is_null() => {
+            set(spec, &["sessionAffinityConfig"], json!({ "clientIP": { "timeoutSeconds": 10800 } }));
+        }
+        _ => {}
+    }
+    default_to(spec, "type", "ClusterIP");
+    for port in items_mut(spec, &["ports"]) {
+        default_to(port, "protocol", "TCP");
+        if *at(port, &["targetPort"]) == 0 || *at(port, &["targetPort"]) == "" {
+            port["targetPort"] = at(port, &["port"]).clone();
+        }
+    }
+    if externally_accessible(service) {
+        default_to(&mut service["spec"], "externalTrafficPolicy", "Cluster");
+    }
+    if needs_cluster_ip(service) {
+        default_to(&mut service["spec"], "internalTrafficPolicy", "Cluster");
+    }
+    if text(service, &["spec", "type"]) == "LoadBalancer" {
+        default_to(&mut service["spec"], "allocateLoadBalancerNodePorts", true);
+        for ingress in items_mut(service, &["status", "loadBalancer", "ingress"]) {
+            if !text(ingress, &["ip"]).is_empty() {
+                default_to(ingress, "ipMode", "VIP");
+            }
+        }
+    }
+}
+
+/// A change of type takes along what only the old type needed, unless the client changed it too.
+fn prepare_update(service: &mut Value, old: &Value, part: Part) {
+    if part != Part::Main {
+        return;
+    }
+    let same = |new: &Value, key: &str| at(new, &["spec", key]) == at(old, &["spec", key]);
+    let drop = |new: &mut Value, key: &str| set(new, &["spec", key], Value::Null);
+    if needs_cluster_ip(old) && !needs_cluster_ip(service) {
+        if same(service, "clusterIP") && same(service, "clusterIPs") {
+            drop(service, "clusterIP");
+            drop(service, "clusterIPs");
+        }
+        for key in ["ipFamilies", "ipFamilyPolicy"] {
+            if same(service, key) {
+                drop(service, key);
+            }
+        }
+    }
+    if needs_node_ports(old) && !needs_node_ports(service) && keeps_node_ports(service, old) {
+        items_mut(service, &["spec", "ports"]).for_each(|port| set(port, &["nodePort"], Value::Null));
+    }
+    let balanced = |service: &Value| text(service, &["spec", "type"]) == "LoadBalancer";
+    for (needed, key) in [
+        (needs_health_check as fn(&Value) -> bool, "healthCheckNodePort"),
+        (balanced, "allocateLoadBalancerNodePorts"),
+        (balanced, "loadBalancerClass"),
+        (externally_accessible, "externalTrafficPolicy"),
+    ] {
+        if needed(old) && !needed(service) && same(service, key) {
+            drop(service, key);
+        }
+    }
+    if !balanced(service) {
+        set(service, &["status", "loadBalancer"], json!({}));
+    }
+}
+
+/// Whether every node port of the service is one it had.
+fn keeps_node_ports(service: &Value, old: &Value) -> bool {
+    let had: Vec<i64> = node_ports(old).collect();
+    node_ports(service).all(|port| had.contains(&port))
+}
+
+/// The node ports a service has been given.
+fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
+    list(service, &["spec", "ports"]).iter().filter_map(|port| number(port, &["nodePort"])).filter(|port| *port != 0)
+}
+
+/// Puts back what the server once gave and the client left out.
+fn keep_allocated(service: &mut Value, old: &Value) {
+    if needs_cluster_ip(old) && needs_cluster_ip(service) {
+        if text(service, &["spec", "clusterIP"]).is_empty() {
+            restore(service, old, &["spec", "clusterIP"]);
+        }
+        if list(service, &["spec", "clusterIPs"]).is_empty() {
+            restore(service, old, &["spec", "clusterIPs"]);
+        }
+    }
+    if needs_node_ports(old) && needs_node_ports(service) {
+        let still_used: Vec<i64> = node_ports(old).filter(|port| node_ports(service).any(|p| p == *port)).collect();
+        for port in items_mut(service, &["spec", "ports"]) {
+            let before = list(old, &["spec", "ports"]).iter().rfind(|p| text(p, &["name"]) == text(port, &["name"]));
+            let before = before.and_then(|p| number(p, &["nodePort"])).unwrap_or(0);
+            if number(port, &["nodePort"]).unwrap_or(0) == 0 && before != 0 && !still_used.contains(&before) {
+                set(port, &["nodePort"], before.into());
+            }
+        }
+    }
+    let unset = number(service, &["spec", "healthCheckNodePort"]).unwrap_or(0) == 0;
+    if needs_health_check(old) && needs_health_check(service) && unset {
+        restore(service, old, &["spec", "healthCheckNodePort"]);
+    }
+}
+
+fn cells(service: &Value, now: Timestamp) -> Vec<Value> {
+    let cluster_ip = list(service, &["spec", "clusterIPs"]).first().and_then(Value::as_str).unwrap_or("");
+    let port = |port: &Value| {
+        let (number, node) = (number(port, &["port"]).unwrap_or(0), number(port, &["nodePort"]));
+        match node.filter(|node| *node > 0) {
+            Some(node) => format!("{number}:{node}/{}", text(port, &["protocol"])),
+            None => format!("{number}/{}", text(port, &["protocol"])),
+        }
+    };
+    let ports: Vec<String> = list(service, &["spec", "ports"]).iter().map(port).collect();
+    vec![
+        name(service),
+        text(service, &["spec", "type"]).into(),
+        or(cluster_ip, NONE).into(),
+        external_ip(service).into(),
+        or(&ports.join(","), NONE).into(),
+        age(service, now),
+        labels(service, &["spec", "selector"]).into(),
+    ]
+}
+
+fn external_ip(service: &Value) -> String {
+    let own: Vec<&str> = list(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str).collect();
+    match text(service, &["spec", "type"]) {
+        "ClusterIP" | "NodePort" => or(&own.join(","), NONE),
+        "ExternalName" => text(service, &["spec", "externalName"]).to_owned(),
+        "LoadBalancer" => {
+            let mut given: Vec<&str> = list(service, &["status", "loadBalancer", "ingress"])
+                .iter()
+                .map(|ingress| match text(ingress, &["ip"]) {
+                    "" => text(ingress, &["hostname"]),
+                    ip => ip,
+                })
+                .filter(|address| !address.is_empty())
+                .collect();
+            given.sort_unstable();
+            given.dedup();
+            given.extend(own);
+            or(&given.join(","), "<pending>")
+        }
+        _ => "<unknown>".to_owned(),
+    }
+}

@@ -1,0 +1,177 @@
+//! The one strategy of all built-in kinds: the vendored description and the kind's own rules
+//! behind the [`Strategy`] contract.
+
+use std::sync::{Arc, OnceLock};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::behaviour::Behaviour;
+use super::data::{self, Entry};
+use super::value::{at, restore, set};
+use super::{decode, events, scheme, services};
+use crate::field::FieldError;
+use crate::resource::{Column, Decoded, Part, Strategy};
+use crate::status::ApiError;
+
+/// How objects of a built-in kind behave.
+#[derive(Debug)]
+pub(super) struct BuiltinStrategy {
+    entry: &'static Entry,
+    behaviour: &'static Behaviour,
+    /// The Go type objects are read as.
+    go_type: String,
+    has_status: bool,
+    schema: OnceLock<Value>,
+}
+
+impl BuiltinStrategy {
+    pub(super) fn new(entry: &'static Entry, behaviour: &'static Behaviour) -> Self {
+        let has_status = entry.subresources.iter().any(|sub| sub.name == "status");
+        Self { entry, behaviour, go_type: entry.go_type(), has_status, schema: OnceLock::new() }
+    }
+
+    /// Moves the generation when something that counts differs from `old`.
+    fn move_generation(&self, object: &mut Value, old: &Value) {
+        let paths = self.behaviour.generation;
+        if paths.is_empty() {
+            return;
+        }
+        let moved = paths.iter().any(|path| at(object, path) != at(old, path));
+        let generation = at(old, &["metadata", "generation"]).as_i64().unwrap_or(0) + i64::from(moved);
+        if generation > 0 {
+            set(object, &["metadata", "generation"], generation.into());
+        }
+    }
+}
+
+impl Strategy for BuiltinStrategy {
+    fn decode(&self, body: Value) -> Result<Decoded, ApiError> {
+        scheme::check(self.entry, &body)?;
+        let read = decode::read(&body, &self.go_type)
+            .map_err(|why| scheme::unhandled(&self.entry.kind, &self.entry.version, self.entry, &why))?;
+        let mut object = read.object;
+        set(&mut object, &["apiVersion"], self.entry.api_version().into());
+        set(&mut object, &["kind"], self.entry.kind.as_str().into());
+        Ok(Decoded { object, unknown: read.unknown })
+    }
+
+    fn default(&self, object: &mut Value) {
+        (self.behaviour.default)(object);
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        if self.has_status && !self.behaviour.keeps_status {
+            set(object, &["status"], decode::zero_field(&self.go_type, "status"));
+        }
+        if !self.behaviour.generation.is_empty() {
+            set(object, &["metadata", "generation"], json!(1));
+        }
+        (self.behaviour.prepare_create)(object);
+    }
+
+    fn prepare_update(&self, object: &mut Value, old: &Value, part: Part) {
+        match part {
+            Part::Status => {
+                for path in self.behaviour.fixed_by_status {
+                    restore(object, old, path);
+                }
+            }
+            Part::Main if self.has_status => restore(object, old, &["status"]),
+            Part::Main => {}
+        }
+        (self.behaviour.prepare_update)(object, old, part);
+        if part == Part::Main {
+            self.move_generation(object, old);
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        (self.behaviour.validate)(object)
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value, part: Part) -> Vec<FieldError> {
+        let mut errors = (self.behaviour.validate_update)(object, old, part);
+        if part == Part::Main && self.behaviour.validates_updates {
+            errors.extend((self.behaviour.validate)(object));
+        }
+        errors
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        self.behaviour.unconditional
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        self.behaviour.create_on_update
+    }
+
+    fn grace_period(&self, object: &Value, requested: Option<i64>) -> Option<i64> {
+        (self.entry.kind == "Pod").then(|| super::pods::grace_period(object, requested))
+    }
+
+    fn allocate(&self, object: &mut Value, old: Option<&Value>, peers: &[Arc<Value>]) -> Result<(), ApiError> {
+        match self.entry.plural.as_str() {
+            "services" => services::allocate::service(object, old, peers),
+            _ => Ok(()),
+        }
+    }
+
+    fn bare_list_items(&self) -> bool {
+        true
+    }
+
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        (self.behaviour.name)(name, prefix)
+    }
+
+    fn openapi(&self) -> &Value {
+        self.schema.get_or_init(|| data::resolved(&self.entry.schema))
+    }
+
+    fn reset_fields(&self, part: Part) -> Vec<Vec<String>> {
+        let paths: &[&[&str]] = match part {
+            Part::Main if self.has_status => &[&["status"]],
+            Part::Main => &[],
+            Part::Status => self.behaviour.fixed_by_status,
+        };
+        paths.iter().map(|path| path.iter().map(|key| (*key).to_owned()).collect()).collect()
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(String, String)> {
+        (self.behaviour.selectable)(object)
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        (self.behaviour.warnings)(object)
+    }
+
+    fn from_storage(&self, stored: Value) -> Value {
+        match self.entry.group.as_str() {
+            "events.k8s.io" => events::from_core(stored),
+            _ => stored,
+        }
+    }
+
+    fn to_storage(&self, object: Value) -> Value {
+        match self.entry.group.as_str() {
+            "events.k8s.io" => events::to_core(object),
+            _ => object,
+        }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let column = |entry: &data::ColumnEntry| Column {
+            name: entry.name.clone(),
+            kind: entry.kind.clone(),
+            format: entry.format.clone(),
+            description: entry.description.clone(),
+            priority: entry.priority,
+        };
+        self.entry.columns.iter().map(column).collect()
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        (self.behaviour.cells)(object, now)
+    }
+}

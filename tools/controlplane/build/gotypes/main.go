@@ -1,0 +1,142 @@
+// Command gotypes prints the Go types behind the built-in kinds as JSON: for each struct its
+// fields in order, with their JSON name, Go type and whether they are omitted when empty.
+//
+// OpenAPI does not say these things, and a server that decodes as the Go one does needs them: they
+// are what error messages name and what decides which zero values an answer shows.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var roots = []any{
+	corev1.Namespace{}, corev1.Node{}, corev1.Pod{}, corev1.Secret{}, corev1.ConfigMap{},
+	corev1.Service{}, corev1.ServiceAccount{}, corev1.Event{}, corev1.Endpoints{},
+	corev1.PersistentVolumeClaim{},
+	eventsv1.Event{}, discoveryv1.EndpointSlice{}, coordinationv1.Lease{},
+	appsv1.Deployment{}, appsv1.ReplicaSet{},
+	rbacv1.Role{}, rbacv1.ClusterRole{}, rbacv1.RoleBinding{}, rbacv1.ClusterRoleBinding{},
+	policyv1.PodDisruptionBudget{}, networkingv1.NetworkPolicy{},
+	apiextensionsv1.CustomResourceDefinition{},
+	admissionregistrationv1.ValidatingAdmissionPolicy{},
+	admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
+	metav1.DeleteOptions{},
+}
+
+// A field of a struct. Inlined structs have no name.
+type field struct {
+	Name string `json:"n,omitempty"`
+	Type string `json:"t"`
+	// omitempty
+	Omit bool `json:"o,omitempty"`
+	// omitzero
+	Zero bool `json:"z,omitempty"`
+}
+
+// A named type: a struct, another basic type, or one that reads and writes its own JSON.
+type named struct {
+	// The name as Go's error messages print it.
+	Go     string  `json:"go"`
+	Fields []field `json:"fields,omitempty"`
+	// The type a named string, number, list or map stands for.
+	Of string `json:"of,omitempty"`
+	// UnmarshalJSON or MarshalJSON is the type's own.
+	Custom bool `json:"custom,omitempty"`
+}
+
+var types = map[string]*named{}
+
+func name(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return "*" + name(t.Elem())
+	}
+	if t.Name() != "" && t.PkgPath() != "" {
+		collect(t)
+		return t.PkgPath() + "." + t.Name()
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "[]byte"
+		}
+		return "[]" + name(t.Elem())
+	case reflect.Map:
+		return "map[" + name(t.Key()) + "]" + name(t.Elem())
+	}
+	return t.String()
+}
+
+func collect(t reflect.Type) {
+	key := t.PkgPath() + "." + t.Name()
+	if types[key] != nil {
+		return
+	}
+	n := &named{Go: t.String()}
+	types[key] = n
+	unmarshaler := reflect.TypeFor[json.Unmarshaler]()
+	if reflect.PointerTo(t).Implements(unmarshaler) {
+		n.Custom = true
+		return
+	}
+	if t.Kind() == reflect.Struct {
+		n.Fields = fields(t)
+		return
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		n.Of = "[]" + name(t.Elem())
+	case reflect.Map:
+		n.Of = "map[" + name(t.Key()) + "]" + name(t.Elem())
+	default:
+		n.Of = t.Kind().String()
+	}
+}
+
+func fields(t reflect.Type) []field {
+	var out []field
+	for f := range t.Fields() {
+		tag := strings.Split(f.Tag.Get("json"), ",")
+		if tag[0] == "-" || !f.IsExported() {
+			continue
+		}
+		entry := field{Name: tag[0], Type: name(f.Type)}
+		for _, option := range tag[1:] {
+			entry.Omit = entry.Omit || option == "omitempty"
+			entry.Zero = entry.Zero || option == "omitzero"
+		}
+		if entry.Name == "" && !f.Anonymous {
+			entry.Name = f.Name
+		}
+		out = append(out, entry)
+	}
+	return out
+}
+
+func main() {
+	for _, root := range roots {
+		collect(reflect.TypeOf(root))
+	}
+	encoder := json.NewEncoder(os.Stdout)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(types); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
