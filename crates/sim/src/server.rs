@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -26,6 +26,8 @@ struct Inner {
     store: Store,
     breakage: Breakage,
     settings: Settings,
+    /// Held from choosing something unique to writing it.
+    writing: Mutex<()>,
     resources: RwLock<BTreeMap<ResourceId, Arc<Resource>>>,
 }
 
@@ -115,6 +117,7 @@ impl Builder {
             store,
             breakage,
             settings: self.settings,
+            writing: Mutex::new(()),
             resources: RwLock::new(BTreeMap::new()),
         };
         let server = ApiServer { inner: Arc::new(inner), as_of: None };
@@ -248,6 +251,11 @@ impl ApiServer {
     #[must_use]
     pub fn broken(&self, rule: Rule) -> bool {
         self.inner.breakage.is(rule)
+    }
+
+    /// Keeps every other writer out until it is dropped.
+    pub(crate) fn writing(&self) -> MutexGuard<'_, ()> {
+        self.inner.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn served(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<ResourceId, Arc<Resource>>> {

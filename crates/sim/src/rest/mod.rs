@@ -1,17 +1,77 @@
 //! The verbs: what a call does to the store and what it answers, as the server's generic registry
 //! does it. Kinds differ behind `resource::Strategy`; URLs and headers are the business of `http`.
 
-use crate::call::{Call, Outcome};
-use crate::server::ApiServer;
-use crate::status::ApiError;
+mod admission;
+mod commit;
+mod create;
+mod decode;
+mod delete;
+mod get;
+pub mod json;
+pub mod labels;
+mod list;
+mod managers;
+mod meta;
+pub mod names;
+mod options;
+mod patch;
+mod peculiar;
+pub(crate) mod phased;
+mod selector;
+mod token;
+mod update;
+mod watch;
+
+use serde_json::{Value, json};
+
+use crate::call::{Call, Outcome, Verb};
+use crate::resource::Resource;
+use crate::server::{ApiServer, key_of};
+use crate::status::{ApiError, GroupResource};
+
+use managers::Managers;
+
+/// An object that was stored, in the served version, and what the client is told.
+#[derive(Debug)]
+struct Written {
+    object: Value,
+    warnings: Vec<String>,
+}
 
 /// Carries out one authenticated and authorised call.
 ///
 /// # Errors
 /// What the server answers instead of the outcome.
-pub async fn handle(_server: &ApiServer, call: Call) -> Result<Outcome, ApiError> {
-    Err(ApiError::method_not_supported(&call.resource.group_resource(), call.verb.as_str()))
+pub async fn handle(server: &ApiServer, call: Call) -> Result<Outcome, ApiError> {
+    match call.verb {
+        Verb::Get => get::get(server, &call).await,
+        Verb::List => list::list(server, &call).await,
+        Verb::Watch => watch::watch(server, call).await,
+        Verb::Create => create::create(server, &call),
+        Verb::Update => update::update(server, &call),
+        Verb::Patch => patch::patch(server, &call),
+        Verb::Delete => delete::delete(server, &call),
+        Verb::DeleteCollection => delete::delete_collection(server, &call).await,
+    }
+}
+
+/// A stored object in the version of a resource.
+fn served(resource: &Resource, stored: &Value) -> Value {
+    resource.strategy.from_storage(stored.clone())
 }
 
 /// Makes the namespaces every cluster has.
-pub(crate) fn bootstrap(_server: &ApiServer) {}
+pub(crate) fn bootstrap(server: &ApiServer) {
+    let Some(resource) = server.any_version("", "namespaces") else { return };
+    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let call = Call::new(Verb::Create, resource.clone()).body(&body);
+        let key = key_of(&GroupResource::new("", "namespaces"), None, name);
+        if server.store().get(&key).is_none() {
+            create::create(server, &call).expect("a Namespace of a constant name is valid");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

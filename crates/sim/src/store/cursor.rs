@@ -47,6 +47,12 @@ impl Cursor {
         Self { store, resource, seen, epoch, wake }
     }
 
+    /// The revision up to which this reader has seen everything.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// Takes the next writes.
     pub fn advance(&mut self) -> Next {
         let state = self.store.lock();

@@ -32,6 +32,18 @@ pub struct Key {
     pub name: String,
 }
 
+impl Key {
+    /// The key below its resource, as etcd orders it: `namespace/name`, or the name alone.
+    #[must_use]
+    pub fn path(&self) -> String {
+        if self.namespace.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
 /// One write: what was there and what is there now.
 #[derive(Clone, Debug)]
 pub struct Change {
@@ -116,8 +128,8 @@ impl fmt::Debug for Store {
 pub struct Snapshot {
     /// The revision.
     pub revision: u64,
-    /// In key order.
-    pub objects: BTreeMap<(String, String), Arc<Value>>,
+    /// In key order; keys as [`Key::path`].
+    pub objects: BTreeMap<String, Arc<Value>>,
 }
 
 impl Store {
@@ -151,7 +163,7 @@ impl Store {
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Value>> {
         let state = self.lock();
-        state.tables.get(&key.resource)?.get(&key.namespace, &key.name).cloned()
+        state.tables.get(&key.resource)?.objects.get(&key.path()).cloned()
     }
 
     /// The newest state of every object of a resource.
@@ -192,7 +204,7 @@ impl Store {
         let mut state = self.lock();
         let now = self.clock.now();
         state.tick(now, self.window.compaction);
-        let current = state.table(&key.resource).get(&key.namespace, &key.name).cloned();
+        let current = state.table(&key.resource).objects.get(&key.path()).cloned();
         if !same(current.as_ref(), old) {
             return Err(Moved(current));
         }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::{Change, Window};
 
 pub(super) struct Table {
-    pub(super) objects: BTreeMap<(String, String), Arc<Value>>,
+    pub(super) objects: BTreeMap<String, Arc<Value>>,
     /// Watches may start after this revision or any later one.
     pub(super) floor: u64,
     /// Changes when every watch has to end.
@@ -38,12 +38,8 @@ impl Table {
         }
     }
 
-    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Value>> {
-        self.objects.get(&(namespace.to_owned(), name.to_owned()))
-    }
-
     pub(super) fn apply(&mut self, change: &Arc<Change>, window: &Window, compacted: u64) {
-        let key = (change.key.namespace.clone(), change.key.name.clone());
+        let key = change.key.path();
         match &change.new {
             Some(object) => self.objects.insert(key, object.clone()),
             None => self.objects.remove(&key),
@@ -90,10 +86,10 @@ impl Table {
     }
 
     /// The objects as they stood at `revision`: the present with later writes undone.
-    pub(super) fn at(&self, revision: u64) -> BTreeMap<(String, String), Arc<Value>> {
+    pub(super) fn at(&self, revision: u64) -> BTreeMap<String, Arc<Value>> {
         let mut objects = self.objects.clone();
         for change in self.log.iter().rev().take_while(|change| change.revision > revision) {
-            let key = (change.key.namespace.clone(), change.key.name.clone());
+            let key = change.key.path();
             match &change.old {
                 Some(old) => objects.insert(key, old.clone()),
                 None => objects.remove(&key),

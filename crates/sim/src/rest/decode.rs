@@ -1,0 +1,164 @@
+//! From a request body to an object of the kind: syntax, kind and version, unknown and duplicate
+//! fields, defaults. What the object says is not judged here.
+
+use serde_json::Value;
+
+use super::{json, meta};
+use crate::call::{Call, FieldValidation};
+use crate::field::go_quote;
+use crate::object;
+use crate::resource::Resource;
+use crate::status::ApiError;
+
+const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+
+/// An object of the kind and what the client is told about it.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) object: Value,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Reads the body of a POST or PUT.
+pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
+    let resource = &call.resource;
+    let document = json::parse(&call.body)
+        .map_err(|e| unrecognized(call, &format!("couldn't get version/kind; json parse error: {e}")))?;
+    let mut value = document.value;
+    check_shape(call, &value)?;
+    if resource.strategy.is_custom() {
+        check_custom(call, &value)?;
+    } else {
+        default_kind(resource, &mut value);
+        check_builtin(resource, &value)?;
+    }
+    let kind = object::text(&value, "kind").to_owned();
+    let decoded = resource.strategy.decode(value)?;
+    let duplicates = document.duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path)));
+    let findings: Vec<String> = duplicates.chain(decoded.unknown).collect();
+    let strict = call.options.field_validation == FieldValidation::Strict;
+    if strict && !findings.is_empty() {
+        let why = format!("strict decoding error: {}", findings.join(", "));
+        return Err(cannot_handle(resource, &kind, &resource.version, &why));
+    }
+    let warnings = match call.options.field_validation {
+        FieldValidation::Warn => findings,
+        _ => Vec::new(),
+    };
+    let mut object = decoded.object;
+    meta::normalize(&mut object);
+    resource.strategy.default(&mut object);
+    Ok(Body { object, warnings })
+}
+
+fn unrecognized(call: &Call, why: &str) -> ApiError {
+    let kind = &call.resource.kind;
+    let summary = summarize(&call.body);
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({summary})"
+    ))
+}
+
+/// The server's answer to a body it could read but not as this kind.
+pub(super) fn cannot_handle(resource: &Resource, kind: &str, version: &str, why: &str) -> ApiError {
+    let version = go_quote(version);
+    ApiError::bad_request(format!(
+        "{kind} in version {version} cannot be handled as a {}: {why}",
+        resource.kind
+    ))
+}
+
+fn summarize(body: &[u8]) -> String {
+    const MAX: usize = 30;
+    let shown = &body[..body.len().min(MAX)];
+    let mut text = match body.first() {
+        None => return "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
+        Some(_) => shown.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    if body.len() > MAX {
+        text.push_str(" ...");
+    }
+    text
+}
+
+/// The name Go's decoder has for a JSON value.
+pub(super) fn go_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn check_shape(call: &Call, value: &Value) -> Result<(), ApiError> {
+    let wrong = match value {
+        Value::Null => None,
+        Value::Object(map) => ["apiVersion", "kind"].iter().find_map(|member| {
+            let value = map.get(*member)?;
+            let fits = value.is_string() || value.is_null();
+            (!fits).then(|| format!("{} into Go struct field .{member} of type string", go_name(value)))
+        }),
+        other => Some(format!("{} into Go value of type {TYPE_META}", go_name(other))),
+    };
+    match wrong {
+        None => Ok(()),
+        Some(what) => {
+            let why = format!("couldn't get version/kind; json parse error: json: cannot unmarshal {what}");
+            Err(unrecognized(call, &why))
+        }
+    }
+}
+
+fn check_custom(call: &Call, value: &Value) -> Result<(), ApiError> {
+    if object::text(value, "kind").is_empty() {
+        let raw = String::from_utf8_lossy(&call.body);
+        return Err(unrecognized(call, &format!("Object 'Kind' is missing in '{raw}'")));
+    }
+    let expected = call.resource.api_version();
+    let stated = object::text(value, "apiVersion");
+    if stated == expected {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "the API version in the data ({stated}) does not match the expected API version ({expected})"
+    )))
+}
+
+fn default_kind(resource: &Resource, value: &mut Value) {
+    if value.is_null() {
+        *value = Value::Object(serde_json::Map::new());
+    }
+    let Some(map) = value.as_object_mut() else { return };
+    for (member, text) in [("apiVersion", resource.api_version()), ("kind", resource.kind.clone())] {
+        if map.get(member).and_then(Value::as_str).unwrap_or_default().is_empty() {
+            map.insert(member.to_owned(), text.into());
+        }
+    }
+}
+
+fn check_builtin(resource: &Resource, value: &Value) -> Result<(), ApiError> {
+    match mismatch(resource, value) {
+        None => Ok(()),
+        Some(why) => {
+            let api_version = object::text(value, "apiVersion");
+            let version = api_version.rsplit('/').next().unwrap_or_default();
+            Err(cannot_handle(resource, object::text(value, "kind"), version, &why))
+        }
+    }
+}
+
+/// Why a stated kind and version are not the ones of a built-in resource.
+pub(super) fn mismatch(resource: &Resource, value: &Value) -> Option<String> {
+    let (kind, api_version) = (object::text(value, "kind"), object::text(value, "apiVersion"));
+    if kind == resource.kind && api_version == resource.api_version() {
+        return None;
+    }
+    let (kind, api_version) = (go_quote(kind), go_quote(api_version));
+    Some(format!(
+        "no kind {kind} is registered for version {api_version} in scheme \"pkg/runtime/scheme.go:111\""
+    ))
+}

@@ -1,0 +1,368 @@
+//! Reads JSON as the server does: its error texts, duplicate fields noticed, numbers normalised.
+//!
+//! serde_json would do the reading, but clients see the server's syntax errors and its duplicate
+//! field warnings, and neither can be had from it. No schema is known here.
+
+use serde_json::{Map, Number, Value};
+
+/// Nesting beyond this is refused, as the server does.
+const MAX_DEPTH: usize = 10_000;
+/// Values are dropped recursively; deeper documents than this are refused before they can be built.
+const SAFE_DEPTH: usize = 512;
+
+/// A document and the duplicate fields in it.
+#[derive(Debug)]
+pub struct Document {
+    /// The value; of duplicate fields the last counts.
+    pub value: Value,
+    /// Paths of fields that occur twice, `spec.items[0].name`.
+    pub duplicates: Vec<String>,
+}
+
+/// Reads a document.
+///
+/// # Errors
+/// The server's text for a syntax error.
+pub fn parse(text: &[u8]) -> Result<Document, String> {
+    let mut parser = Parser { text, at: 0, depth: 0, path: Vec::new(), duplicates: Vec::new() };
+    parser.space();
+    let value = parser.value()?;
+    parser.space();
+    if parser.at < text.len() {
+        return Err(parser.unexpected("after top-level value"));
+    }
+    Ok(Document { value, duplicates: parser.duplicates })
+}
+
+enum Step {
+    Field(String),
+    Index(usize),
+}
+
+struct Parser<'a> {
+    text: &'a [u8],
+    at: usize,
+    depth: usize,
+    path: Vec<Step>,
+    duplicates: Vec<String>,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    fn unexpected(&self, context: &str) -> String {
+        match self.peek() {
+            None => "unexpected end of JSON input".to_owned(),
+            Some(byte) => format!("invalid character {} {context}", quote_char(byte)),
+        }
+    }
+
+    fn value(&mut self) -> Result<Value, String> {
+        match self.peek() {
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::array),
+            Some(b'"') => Ok(Value::String(self.string()?)),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.literal("true", Value::Bool(true)),
+            Some(b'f') => self.literal("false", Value::Bool(false)),
+            Some(b'n') => self.literal("null", Value::Null),
+            _ => Err(self.unexpected("looking for beginning of value")),
+        }
+    }
+
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, String>) -> Result<Value, String> {
+        self.depth += 1;
+        if self.depth > SAFE_DEPTH.min(MAX_DEPTH) {
+            return Err("exceeded max depth".to_owned());
+        }
+        let value = read(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn object(&mut self) -> Result<Value, String> {
+        self.at += 1;
+        let mut map = Map::new();
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Value::Object(map));
+        }
+        loop {
+            self.space();
+            if self.peek() != Some(b'"') {
+                return Err(self.unexpected("looking for beginning of object key string"));
+            }
+            let key = self.string()?;
+            self.space();
+            if self.peek() != Some(b':') {
+                return Err(self.unexpected("after object key"));
+            }
+            self.at += 1;
+            self.space();
+            self.path.push(Step::Field(key.clone()));
+            if map.contains_key(&key) {
+                self.duplicates.push(self.path_text());
+            }
+            let value = self.value()?;
+            self.path.pop();
+            map.insert(key, value);
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(Value::Object(map));
+                }
+                _ => return Err(self.unexpected("after object key:value pair")),
+            }
+        }
+    }
+
+    fn array(&mut self) -> Result<Value, String> {
+        self.at += 1;
+        let mut items = Vec::new();
+        self.space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Value::Array(items));
+        }
+        loop {
+            self.space();
+            self.path.push(Step::Index(items.len()));
+            items.push(self.value()?);
+            self.path.pop();
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(Value::Array(items));
+                }
+                _ => return Err(self.unexpected("after array element")),
+            }
+        }
+    }
+
+    fn literal(&mut self, word: &str, value: Value) -> Result<Value, String> {
+        for expected in word.bytes() {
+            if self.peek() != Some(expected) {
+                let context = format!("in literal {word} (expecting {})", quote_char(expected));
+                return Err(self.unexpected(&context));
+            }
+            self.at += 1;
+        }
+        Ok(value)
+    }
+
+    fn digits(&mut self, context: &str) -> Result<(), String> {
+        if !matches!(self.peek(), Some(b'0'..=b'9')) {
+            return Err(self.unexpected(context));
+        }
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<Value, String> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits("in numeric literal")?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits("after decimal point in numeric literal")?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits("in exponent of numeric literal")?;
+        }
+        let text = String::from_utf8_lossy(&self.text[start..self.at]);
+        to_number(&text).ok_or_else(|| {
+            format!("json: cannot unmarshal number {text} into Go value of type float64")
+        })
+    }
+
+    fn string(&mut self) -> Result<String, String> {
+        let start = self.at;
+        self.at += 1;
+        loop {
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                Some(byte) if byte >= 0x20 => self.at += 1,
+                _ => return Err(self.unexpected("in string literal")),
+            }
+        }
+        self.at += 1;
+        Ok(unquote(&self.text[start..self.at]))
+    }
+
+    fn escape(&mut self) -> Result<(), String> {
+        match self.peek() {
+            Some(b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"') => self.at += 1,
+            Some(b'u') => {
+                self.at += 1;
+                for _ in 0..4 {
+                    if !self.peek().is_some_and(|byte| byte.is_ascii_hexdigit()) {
+                        return Err(self.unexpected("in \\u hexadecimal character escape"));
+                    }
+                    self.at += 1;
+                }
+            }
+            _ => return Err(self.unexpected("in string escape code")),
+        }
+        Ok(())
+    }
+
+    fn path_text(&self) -> String {
+        let mut text = String::new();
+        for step in &self.path {
+            match step {
+                Step::Field(name) if text.is_empty() => text.push_str(name),
+                Step::Field(name) => text.push_str(&format!(".{name}")),
+                Step::Index(index) => text.push_str(&format!("[{index}]")),
+            }
+        }
+        text
+    }
+}
+
+/// The server keeps integers apart from floats and prints a whole float without its fraction.
+fn to_number(text: &str) -> Option<Value> {
+    if let Ok(integer) = text.parse::<i64>() {
+        return Some(integer.into());
+    }
+    let float: f64 = text.parse().ok().filter(|float: &f64| float.is_finite())?;
+    // Below 2^53 every whole float is an integer exactly.
+    if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 {
+        #[allow(clippy::cast_possible_truncation)]
+        return Some((float as i64).into());
+    }
+    Number::from_f64(float).map(Value::Number)
+}
+
+/// The scanner has checked the form; broken UTF-8 and lone surrogates become U+FFFD, as in Go.
+fn unquote(quoted: &[u8]) -> String {
+    let text = String::from_utf8_lossy(quoted);
+    serde_json::from_str(&text).unwrap_or_else(|_| replace_lone_surrogates(&text))
+}
+
+fn replace_lone_surrogates(quoted: &str) -> String {
+    let mut cleaned = String::with_capacity(quoted.len());
+    let mut rest = quoted;
+    while let Some(at) = rest.find("\\u") {
+        // An escaped backslash before the `u` is not an escape of a character.
+        let backslashes = rest[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
+        cleaned.push_str(&rest[..at]);
+        let one = &rest[at..(at + 6).min(rest.len())];
+        let two = &rest[at..(at + 12).min(rest.len())];
+        let pair = serde_json::from_str::<String>(&format!("\"{two}\"")).is_ok() && is_surrogate(one);
+        let (taken, text) = if backslashes % 2 == 1 {
+            (2, "\\u")
+        } else if pair {
+            (12, two)
+        } else if is_surrogate(one) {
+            (6, "\\ufffd")
+        } else {
+            (6, one)
+        };
+        cleaned.push_str(text);
+        rest = &rest[at + taken..];
+    }
+    cleaned.push_str(rest);
+    serde_json::from_str(&cleaned).unwrap_or_default()
+}
+
+fn is_surrogate(escape: &str) -> bool {
+    let code = escape.get(2..6).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    code.is_some_and(|code| (0xd800..0xe000).contains(&code))
+}
+
+fn quote_char(byte: u8) -> String {
+    match byte {
+        b'\'' => "'\\''".to_owned(),
+        b'"' => "'\"'".to_owned(),
+        byte => {
+            let quoted = crate::field::go_quote(&char::from(byte).to_string());
+            format!("'{}'", &quoted[1..quoted.len() - 1])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_are_worded_as_the_server_words_them() {
+        let cases = [
+            ("", "unexpected end of JSON input"),
+            ("{", "unexpected end of JSON input"),
+            ("{\"a\":1,}", "invalid character '}' looking for beginning of object key string"),
+            ("nope", "invalid character 'o' in literal null (expecting 'u')"),
+            ("{\"a\" 1}", "invalid character '1' after object key"),
+            ("{\"a\":1 2}", "invalid character '2' after object key:value pair"),
+            ("[1 2]", "invalid character '2' after array element"),
+            ("1 2", "invalid character '2' after top-level value"),
+            ("01", "invalid character '1' after top-level value"),
+            ("-x", "invalid character 'x' in numeric literal"),
+            ("1.x", "invalid character 'x' after decimal point in numeric literal"),
+            ("1ex", "invalid character 'x' in exponent of numeric literal"),
+            ("\"\\x\"", "invalid character 'x' in string escape code"),
+            ("\"\n\"", "invalid character '\\n' in string literal"),
+            ("'", "invalid character '\\'' looking for beginning of value"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse(text.as_bytes()).expect_err(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn duplicates_are_named_by_path_and_the_last_counts() {
+        let text = r#"{"a": 1, "l": [{"b": 1, "b": 2}], "a": 3}"#;
+        let document = parse(text.as_bytes()).expect("well formed");
+        assert_eq!(document.duplicates, ["l[0].b", "a"]);
+        assert_eq!(document.value, json!({"a": 3, "l": [{"b": 2}]}));
+    }
+
+    #[test]
+    fn whole_floats_are_integers() {
+        let document = parse(b"[1.0, 1e3, 1.5, 9223372036854775808]").expect("well formed");
+        assert_eq!(document.value, json!([1, 1000, 1.5, 9_223_372_036_854_775_808.0]));
+    }
+
+    #[test]
+    fn strings_keep_their_text_and_lose_lone_surrogates() {
+        let document = parse(r#"["a\u00e9\ud83d\ude00", "\ud800x", "\\u"]"#.as_bytes());
+        assert_eq!(document.expect("well formed").value, json!(["aé😀", "\u{fffd}x", "\\u"]));
+    }
+
+    #[test]
+    fn a_deep_document_is_refused() {
+        let text = "[".repeat(20_000);
+        assert_eq!(parse(text.as_bytes()).expect_err("too deep"), "exceeded max depth");
+    }
+}

@@ -1,0 +1,170 @@
+//! The server's rules for names, label keys and label values, and what it says when they are broken.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+const DNS_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const DNS_SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const LABEL_KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
+
+const LABEL_KEY_WORDS: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+
+static DNS_LABEL_RE: LazyLock<Regex> = LazyLock::new(|| anchored(DNS_LABEL));
+static DNS_SUBDOMAIN_RE: LazyLock<Regex> = LazyLock::new(|| anchored(DNS_SUBDOMAIN));
+static LABEL_KEY_RE: LazyLock<Regex> = LazyLock::new(|| anchored(LABEL_KEY));
+static LABEL_VALUE_RE: LazyLock<Regex> = LazyLock::new(|| anchored(LABEL_VALUE));
+
+fn anchored(pattern: &str) -> Regex {
+    Regex::new(&format!(r"\A{pattern}\z")).expect("the pattern is a constant of this file")
+}
+
+/// The server's way to explain a pattern.
+#[must_use]
+pub fn regex_error(words: &str, pattern: &str, examples: &[&str]) -> String {
+    if examples.is_empty() {
+        return format!("{words} (regex used for validation is '{pattern}')");
+    }
+    let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
+    format!("{words} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
+}
+
+/// What a too long string is told.
+#[must_use]
+pub fn max_len_error(max: usize) -> String {
+    format!("must be no more than {max} bytes")
+}
+
+/// What is wrong with a DNS subdomain.
+#[must_use]
+pub fn dns_subdomain(value: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if value.len() > 253 {
+        errors.push(max_len_error(253));
+    }
+    if !DNS_SUBDOMAIN_RE.is_match(value) {
+        let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+        errors.push(regex_error(words, DNS_SUBDOMAIN, &["example.com"]));
+    }
+    errors
+}
+
+/// What is wrong with a DNS label.
+#[must_use]
+pub fn dns_label(value: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if value.len() > 63 {
+        errors.push(max_len_error(63));
+    }
+    if !DNS_LABEL_RE.is_match(value) {
+        if DNS_SUBDOMAIN_RE.is_match(value) {
+            errors.push("must not contain dots".into());
+        } else {
+            let words = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
+            errors.push(regex_error(words, DNS_LABEL, &["my-name", "123-abc"]));
+        }
+    }
+    errors
+}
+
+/// A name something will be appended to: its last dash is as good as a letter.
+#[must_use]
+pub fn mask_trailing_dash(name: &str) -> String {
+    // The server cuts two bytes and puts one back; only the pattern is looked at afterwards.
+    match name.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let mut kept: String = rest.to_owned();
+            kept.pop();
+            kept + "a"
+        }
+        _ => name.to_owned(),
+    }
+}
+
+/// What is wrong with a name that is used as a segment of a path.
+#[must_use]
+pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
+    if !prefix && (name == "." || name == "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    ["/", "%"]
+        .iter()
+        .filter(|part| name.contains(**part))
+        .map(|part| format!("may not contain '{part}'"))
+        .collect()
+}
+
+/// What is wrong with a label key (a "qualified name").
+#[must_use]
+pub fn label_key(value: &str) -> Vec<String> {
+    let examples = ["MyName", "my.name", "123-abc"];
+    let parts: Vec<&str> = value.split('/').collect();
+    let mut errors = Vec::new();
+    let name = match parts.as_slice() {
+        [name] => *name,
+        [prefix, name] => {
+            if prefix.is_empty() {
+                errors.push("prefix part must be non-empty".into());
+            } else {
+                errors.extend(dns_subdomain(prefix).iter().map(|e| format!("prefix part {e}")));
+            }
+            *name
+        }
+        _ => {
+            let words = regex_error(LABEL_KEY_WORDS, LABEL_KEY, &examples);
+            return vec![format!(
+                "a valid label key {words} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    if name.is_empty() {
+        errors.push("name part must be non-empty".into());
+    } else if name.len() > 63 {
+        errors.push(format!("name part {}", max_len_error(63)));
+    }
+    if !LABEL_KEY_RE.is_match(name) {
+        errors.push(format!("name part {}", regex_error(LABEL_KEY_WORDS, LABEL_KEY, &examples)));
+    }
+    errors
+}
+
+/// What is wrong with a label value.
+#[must_use]
+pub fn label_value(value: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if value.len() > 63 {
+        errors.push(max_len_error(63));
+    }
+    if !LABEL_VALUE_RE.is_match(value) {
+        let words = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+        errors.push(regex_error(words, LABEL_VALUE, &["MyValue", "my_value", "12345"]));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_keys_are_judged_by_prefix_and_name() {
+        assert!(label_key("example.com/a").is_empty());
+        assert!(label_key("-a")[0].starts_with("name part must consist of"));
+        assert!(label_key("x/y/z")[0].starts_with("a valid label key must consist of"));
+        assert_eq!(label_key("/a"), ["prefix part must be non-empty"]);
+        assert_eq!(label_key("a/").len(), 2);
+    }
+
+    #[test]
+    fn a_dotted_name_is_no_label() {
+        assert_eq!(dns_label("a.b"), ["must not contain dots"]);
+        assert!(dns_subdomain("a.b").is_empty());
+    }
+
+    #[test]
+    fn a_prefix_may_end_in_a_dash() {
+        assert!(dns_subdomain(&mask_trailing_dash("web-")).is_empty());
+        assert!(!dns_subdomain(&mask_trailing_dash("-")).is_empty());
+    }
+}

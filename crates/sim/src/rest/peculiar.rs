@@ -1,0 +1,83 @@
+//! Where the built-in kinds differ from the rule in ways that clients can see, as one table.
+//!
+//! Only what the generic verbs need to know; everything else a kind does is in its strategy.
+
+use serde_json::Value;
+
+use crate::resource::Resource;
+
+/// What is peculiar about one resource.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peculiarity {
+    /// Group of the resource.
+    group: &'static str,
+    /// Plural of the resource.
+    plural: &'static str,
+    /// Where etcd keeps it, below `/registry/`; error messages show it. Empty: the plural.
+    path: &'static str,
+    /// How often an update's metadata is checked by the rules for changes, and for new objects.
+    pub(super) checks: (usize, usize),
+    /// Its strategy gives out what must be unique among all of its objects.
+    pub(super) allocates: bool,
+    /// A deletion answers with the object and not with a Status.
+    pub(super) returns_deleted: bool,
+}
+
+const fn row(
+    group: &'static str,
+    plural: &'static str,
+    path: &'static str,
+    checks: (usize, usize),
+    returns_deleted: bool,
+) -> Peculiarity {
+    Peculiarity { group, plural, path, checks, returns_deleted, allocates: false }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// The server checks metadata in its generic code and again in most kinds; each finding is a cause
+/// of its own, so the number of times is part of the answer.
+const TABLE: [Peculiarity; 14] = [
+    row("", "configmaps", "", (2, 2), false),
+    row("", "secrets", "", (2, 2), false),
+    row("", "namespaces", "", (2, 2), true),
+    row("", "nodes", "minions", (2, 2), false),
+    row("", "serviceaccounts", "", (2, 2), true),
+    Peculiarity { allocates: true, ..row("", "services", "services/specs", (2, 1), true) },
+    row("", "pods", "", (2, 2), true),
+    row("", "events", "", (1, 1), false),
+    row(RBAC, "roles", "", (2, 2), false),
+    row(RBAC, "clusterroles", "", (2, 2), false),
+    row(RBAC, "rolebindings", "", (2, 2), false),
+    row(RBAC, "clusterrolebindings", "", (2, 2), false),
+    row("policy", "poddisruptionbudgets", "", (1, 1), false),
+    row("", "", "", (2, 1), false),
+];
+
+impl Peculiarity {
+    pub(super) fn of(resource: &Resource) -> Self {
+        let found = TABLE.iter().find(|row| row.group == resource.group && row.plural == resource.plural);
+        *found.unwrap_or(&TABLE[TABLE.len() - 1])
+    }
+}
+
+/// Whether a change that took away the last finalizer removes an object whose deletion has begun:
+/// a namespace also waits for the finalizers in its specification.
+pub(super) fn removes_when_finalized(resource: &Resource, object: &Value) -> bool {
+    let waiting = object.pointer("/spec/finalizers").and_then(Value::as_array);
+    resource.kind != "Namespace" || waiting.is_none_or(Vec::is_empty)
+}
+
+/// The key in etcd, which a few messages show.
+pub(super) fn etcd_key(resource: &Resource, namespace: &str, name: &str) -> String {
+    let row = Peculiarity::of(resource);
+    let place = if resource.strategy.is_custom() || resource.group == "apiextensions.k8s.io" {
+        format!("{}/{}", resource.group, resource.plural)
+    } else if row.path.is_empty() {
+        resource.plural.clone()
+    } else {
+        row.path.to_owned()
+    };
+    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    format!("/registry/{place}/{namespace}{name}")
+}

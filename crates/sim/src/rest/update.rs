@@ -1,0 +1,239 @@
+//! PUT, and the part of every change that PUT and the patches share.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::peculiar::{Peculiarity, etcd_key, removes_when_finalized};
+use super::{Managers, Written, admission, commit, create, decode, meta, options, served};
+use crate::breakage::Rule;
+use crate::call::{Call, Outcome};
+use crate::object;
+use crate::server::{ApiServer, key_of};
+use crate::status::{ApiError, GroupResource};
+
+/// An object after a change.
+#[derive(Debug)]
+pub(super) struct Updated {
+    pub(super) object: Value,
+    pub(super) created: bool,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What a change is allowed to do besides changing.
+#[derive(Debug, Default)]
+pub(super) struct Terms<'a> {
+    /// Only an object with this UID may be changed.
+    pub(super) uid: Option<&'a str>,
+    /// A missing object is made.
+    pub(super) may_create: bool,
+}
+
+pub(super) fn update(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
+    options::validate(call, "UpdateOptions")?;
+    let decode::Body { mut object, mut warnings } = decode::body(call)?;
+    create::set_namespace(call, &mut object)?;
+    check_name(call, &object)?;
+    warnings.extend(create::duplicate_owner_warning(&mut object, false));
+    let uid = Some(object::uid(&object).to_owned()).filter(|uid| !uid.is_empty());
+    let terms = Terms { uid: uid.as_deref(), may_create: call.resource.strategy.allow_create_on_update() };
+    let managers = Managers::of(server, call);
+    let updated = change(server, call, &terms, &mut |live| {
+        let object = managers.update(live, object.clone());
+        match live {
+            None => admission::create(server, call, &object)?,
+            Some(_) => admission::update(server, call)?,
+        }
+        Ok(object)
+    })?;
+    warnings.extend(updated.warnings);
+    let code = if updated.created { 201 } else { 200 };
+    Ok(Outcome::Object { code, object: updated.object, warnings })
+}
+
+/// The name in the object must be the one of the path.
+pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), ApiError> {
+    let (stated, wanted) = (object::name(object), call.name.as_deref().unwrap_or_default());
+    if stated.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if stated != wanted {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({stated}) does not match the name on the URL ({wanted})"
+        )));
+    }
+    Ok(())
+}
+
+/// Reads, lets `transform` make the new object from the live one, checks and writes; again when
+/// somebody else was faster.
+pub(super) fn change(
+    server: &ApiServer,
+    call: &Call,
+    terms: &Terms<'_>,
+    transform: &mut dyn FnMut(Option<&Value>) -> Result<Value, ApiError>,
+) -> Result<Updated, ApiError> {
+    let resource = &call.resource;
+    let name = call.name.as_deref().unwrap_or_default();
+    let key = key_of(&resource.storage, call.namespace.as_deref(), name);
+    loop {
+        let stored = server.store().get(&key);
+        let Some(stored) = stored else {
+            if !terms.may_create {
+                return Err(ApiError::not_found(&resource.group_resource(), name));
+            }
+            match made(server, call, transform) {
+                Err(error) if error.reason == "AlreadyExists" => continue,
+                other => return other,
+            }
+        };
+        let live = served(resource, &stored);
+        check_uid(call, terms, &live)?;
+        let mut object = transform(Some(&live))?;
+        check_version(server, call, &mut object, &live)?;
+        prepare(server, call, &mut object, &live);
+        validate(call, &object, &live)?;
+        let mut warnings = resource.strategy.warnings(&object);
+        warnings.extend(options::finalizer_warnings(resource, &object, Some(&live)));
+        let written = store(server, call, &key, &stored, &live, object)?;
+        if let Some(object) = written {
+            return Ok(Updated { object, created: false, warnings });
+        }
+    }
+}
+
+fn made(
+    server: &ApiServer,
+    call: &Call,
+    transform: &mut dyn FnMut(Option<&Value>) -> Result<Value, ApiError>,
+) -> Result<Updated, ApiError> {
+    let mut object = transform(None)?;
+    object::set_or_remove(&mut object, "resourceVersion", None);
+    let Written { object, warnings } = create::store_new(server, call, object)?;
+    Ok(Updated { object, created: true, warnings })
+}
+
+fn check_uid(call: &Call, terms: &Terms<'_>, live: &Value) -> Result<(), ApiError> {
+    let Some(wanted) = terms.uid.filter(|wanted| *wanted != object::uid(live)) else { return Ok(()) };
+    let key = etcd_key(&call.resource, object::namespace(live), object::name(live));
+    let uid = object::uid(live);
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
+    );
+    Err(ApiError::conflict(&call.resource.group_resource(), object::name(live), &why))
+}
+
+fn check_version(
+    server: &ApiServer,
+    call: &Call,
+    object: &mut Value,
+    live: &Value,
+) -> Result<(), ApiError> {
+    let resource = call.resource.group_resource();
+    let stated = match object::resource_version(object) {
+        "" => 0,
+        text => text.parse::<u64>().map_err(|_| {
+            let text = crate::field::go_quote(text);
+            ApiError::new(500, "", format!("strconv.ParseUint: parsing {text}: invalid syntax"))
+        })?,
+    };
+    let current = object::resource_version(live).to_owned();
+    if stated == 0 && !call.resource.strategy.allow_unconditional_update() {
+        let error = crate::field::FieldError::invalid(
+            "metadata.resourceVersion",
+            0,
+            "must be specified for an update",
+        );
+        let kind = GroupResource::new(&resource.group, &resource.resource);
+        return Err(ApiError::invalid(&kind, object::name(live), &[error]));
+    }
+    let stale = stated != 0 && stated.to_string() != current;
+    if stale && !server.broken(Rule::Conflict) {
+        return Err(ApiError::modified(&resource, object::name(live)));
+    }
+    object::set_or_remove(object, "resourceVersion", Some(current.into()));
+    Ok(())
+}
+
+fn prepare(server: &ApiServer, call: &Call, object: &mut Value, live: &Value) {
+    let of_live = |member: &str| object::metadata(live).and_then(|meta| meta.get(member)).cloned();
+    object::set_or_remove(object, "generation", of_live("generation"));
+    let status = object.get("status").cloned();
+    call.resource.strategy.prepare_update(object, live, call.part);
+    if server.broken(Rule::StatusIsolation) && call.part == crate::resource::Part::Main {
+        if let (Some(status), Some(map)) = (status, object.as_object_mut()) {
+            map.insert("status".into(), status);
+        }
+    }
+    if server.broken(Rule::Generation) && object::generation(live) > 0 {
+        object::set_or_remove(object, "generation", Some((object::generation(live) + 1).into()));
+    }
+    if object::uid(object).is_empty() {
+        object::set_or_remove(object, "uid", of_live("uid"));
+    }
+    object::set_or_remove(object, "creationTimestamp", of_live("creationTimestamp"));
+    if object::is_terminating(live) {
+        object::set_or_remove(object, "deletionTimestamp", of_live("deletionTimestamp"));
+    }
+    let keeps = object::metadata(object).is_some_and(|meta| meta.contains_key("deletionGracePeriodSeconds"));
+    if !keeps {
+        object::set_or_remove(object, "deletionGracePeriodSeconds", of_live("deletionGracePeriodSeconds"));
+    }
+}
+
+fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
+    let resource = &call.resource;
+    let (changes, news) = Peculiarity::of(resource).checks;
+    let mut errors = meta::validate_any(resource, object);
+    for _ in 0..changes {
+        errors.extend(meta::validate_update(object, live));
+    }
+    for _ in 1..news {
+        errors.extend(meta::validate_create(resource, object));
+    }
+    if errors.is_empty() {
+        options::check_type_meta(resource, object)?;
+    }
+    errors.extend(options::finalizer_errors(resource, object));
+    errors.extend(resource.strategy.validate_update(object, live, call.part));
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(&resource.group_kind(), object::name(object), &errors))
+}
+
+/// Whether the change takes away the last thing that kept a deleted object.
+fn is_finalized(object: &Value, live: &Value) -> bool {
+    let grace = object::metadata(live).and_then(|meta| meta.get("deletionGracePeriodSeconds"));
+    object::is_terminating(live)
+        && object::finalizers(object).is_empty()
+        && grace.and_then(Value::as_i64).unwrap_or(0) == 0
+}
+
+/// `None` when somebody else was faster.
+fn store(
+    server: &ApiServer,
+    call: &Call,
+    key: &crate::store::Key,
+    stored: &Arc<Value>,
+    live: &Value,
+    object: Value,
+) -> Result<Option<Value>, ApiError> {
+    let finalized = is_finalized(&object, live) && removes_when_finalized(&call.resource, &object);
+    if call.options.dry_run {
+        return Ok(Some(object));
+    }
+    if finalized && !server.broken(Rule::FinalizerEvent) {
+        return Ok(server.store().commit(key, Some(stored), None).ok().map(|_| object));
+    }
+    match commit::put(server, call, key, Some(stored), &object)? {
+        Err(_) => Ok(None),
+        Ok(now) if finalized => {
+            let gone = server.store().commit(key, Some(&now), None);
+            Ok(gone.ok().map(|_| object))
+        }
+        Ok(now) => Ok(Some(served(&call.resource, &now))),
+    }
+}
