@@ -48,7 +48,10 @@ impl Breakage {
     #[must_use]
     pub fn from_env() -> Self {
         let name = std::env::var("BOX_BREAK").unwrap_or_default();
-        let broken = Rule::ALL.iter().find(|(known, _)| *known == name).map(|(_, rule)| *rule);
+        let broken = Rule::ALL
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, rule)| *rule);
         Self { broken }
     }
 

@@ -16,7 +16,9 @@ pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
         *object = Value::Object(Map::new());
     }
     let members = object.as_object_mut().expect("made an object just above");
-    let metadata = members.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    let metadata = members
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
     if !metadata.is_object() {
         *metadata = Value::Object(Map::new());
     }
@@ -26,13 +28,19 @@ pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
 /// A string member of the metadata; empty when absent.
 #[must_use]
 pub fn meta_str<'a>(object: &'a Value, member: &str) -> &'a str {
-    metadata(object).and_then(|meta| meta.get(member)).and_then(Value::as_str).unwrap_or_default()
+    metadata(object)
+        .and_then(|meta| meta.get(member))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// A top-level string member; empty when absent.
 #[must_use]
 pub fn text<'a>(object: &'a Value, member: &str) -> &'a str {
-    object.get(member).and_then(Value::as_str).unwrap_or_default()
+    object
+        .get(member)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// `metadata.name`.
@@ -62,7 +70,10 @@ pub fn resource_version(object: &Value) -> &str {
 /// `metadata.generation`; 0 when the kind has none.
 #[must_use]
 pub fn generation(object: &Value) -> i64 {
-    metadata(object).and_then(|meta| meta.get("generation")).and_then(Value::as_i64).unwrap_or(0)
+    metadata(object)
+        .and_then(|meta| meta.get("generation"))
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
 }
 
 /// Whether deletion has begun.
@@ -74,13 +85,20 @@ pub fn is_terminating(object: &Value) -> bool {
 /// `metadata.finalizers`.
 #[must_use]
 pub fn finalizers(object: &Value) -> Vec<&str> {
-    let list = metadata(object).and_then(|meta| meta.get("finalizers")).and_then(Value::as_array);
-    list.map(|list| list.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
+    let list = metadata(object)
+        .and_then(|meta| meta.get("finalizers"))
+        .and_then(Value::as_array);
+    list.map(|list| list.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default()
 }
 
 /// Sets `metadata.finalizers`; an empty list leaves the member out.
 pub fn set_finalizers(object: &mut Value, finalizers: &[String]) {
-    set_or_remove(object, "finalizers", (!finalizers.is_empty()).then(|| finalizers.into()));
+    set_or_remove(
+        object,
+        "finalizers",
+        (!finalizers.is_empty()).then(|| finalizers.into()),
+    );
 }
 
 /// Sets a member of the metadata, or removes it on `None`.
@@ -108,10 +126,14 @@ pub fn at_version(object: &Value, revision: u64) -> Value {
 /// Whether two objects are the same but for `metadata.resourceVersion`.
 #[must_use]
 pub fn equal_but_version(a: &Value, b: &Value) -> bool {
-    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
-    equal_maps(a, b, "metadata", |a, b| match (a.as_object(), b.as_object()) {
-        (Some(a), Some(b)) => equal_maps(a, b, "resourceVersion", |_, _| true),
-        _ => a == b,
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
+        return a == b;
+    };
+    equal_maps(a, b, "metadata", |a, b| {
+        match (a.as_object(), b.as_object()) {
+            (Some(a), Some(b)) => equal_maps(a, b, "resourceVersion", |_, _| true),
+            _ => a == b,
+        }
     })
 }
 
@@ -124,8 +146,13 @@ fn equal_maps(
     let null = Value::Null;
     let rest = |map: &Map<String, Value>| map.len() - usize::from(map.contains_key(special));
     rest(a) == rest(b)
-        && equal(a.get(special).unwrap_or(&null), b.get(special).unwrap_or(&null))
-        && a.iter().filter(|(key, _)| *key != special).all(|(key, value)| b.get(key) == Some(value))
+        && equal(
+            a.get(special).unwrap_or(&null),
+            b.get(special).unwrap_or(&null),
+        )
+        && a.iter()
+            .filter(|(key, _)| *key != special)
+            .all(|(key, value)| b.get(key) == Some(value))
 }
 
 #[cfg(test)]

@@ -188,7 +188,9 @@ pub trait Strategy: Send + Sync + Debug {
             return format!("field label not supported: {field}");
         }
         let field = crate::field::go_quote(field);
-        format!("{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        format!(
+            "{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        )
     }
 
     /// Warnings for a write (unqualified finalizers and such are `rest`'s business).

@@ -13,6 +13,8 @@ use serde_json::Value;
 use crate::breakage::{Breakage, Rule};
 use crate::call::{Call, Outcome};
 use crate::clock::Clock;
+use crate::kinds;
+use crate::merge::FieldManager;
 use crate::resource::Resource;
 use crate::rest;
 use crate::status::{ApiError, GroupResource};
@@ -29,6 +31,8 @@ struct Inner {
     /// Held from choosing something unique to writing it.
     writing: Mutex<()>,
     resources: RwLock<BTreeMap<ResourceId, Arc<Resource>>>,
+    /// Made when first needed; forgotten when a version is served or no longer served.
+    field_managers: Mutex<BTreeMap<GroupResource, Arc<FieldManager>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -119,9 +123,13 @@ impl Builder {
             settings: self.settings,
             writing: Mutex::new(()),
             resources: RwLock::new(BTreeMap::new()),
+            field_managers: Mutex::new(BTreeMap::new()),
         };
-        let server = ApiServer { inner: Arc::new(inner), as_of: None };
-        for resource in self.resources.unwrap_or_default() {
+        let server = ApiServer {
+            inner: Arc::new(inner),
+            as_of: None,
+        };
+        for resource in self.resources.unwrap_or_else(kinds::builtin) {
             server.serve(resource);
         }
         if self.bootstrap {
@@ -139,7 +147,10 @@ impl ApiServer {
             clock: None,
             window: Window::default(),
             bootstrap: true,
-            settings: Settings { rbac: false, crd_delay: Duration::from_millis(130) },
+            settings: Settings {
+                rbac: false,
+                crd_delay: Duration::from_millis(130),
+            },
             resources: None,
         }
     }
@@ -185,34 +196,57 @@ impl ApiServer {
     /// One served resource.
     #[must_use]
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
-        self.served().get(&(group.to_owned(), version.to_owned(), plural.to_owned())).cloned()
+        self.served()
+            .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+            .cloned()
     }
 
     /// A served version of a resource, whichever it is.
     #[must_use]
     pub fn any_version(&self, group: &str, plural: &str) -> Option<Arc<Resource>> {
-        self.served().values().find(|r| r.group == group && r.plural == plural).cloned()
+        self.served()
+            .values()
+            .find(|r| r.group == group && r.plural == plural)
+            .cloned()
     }
 
     /// The served resource of a kind.
     #[must_use]
     pub fn resource_of_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
-        self.served().values().find(|r| r.kind == kind && r.api_version() == api_version).cloned()
+        self.served()
+            .values()
+            .find(|r| r.kind == kind && r.api_version() == api_version)
+            .cloned()
     }
 
     /// Starts serving a resource, or replaces how it is served.
     pub fn serve(&self, resource: Resource) {
-        let id = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        let id = (
+            resource.group.clone(),
+            resource.version.clone(),
+            resource.plural.clone(),
+        );
         // A watch of a resource may start at the moment from which it was served.
         self.store().open(&resource.storage);
-        let mut served = self.inner.resources.write().unwrap_or_else(PoisonError::into_inner);
+        self.field_managers().remove(&resource.storage);
+        let mut served = self
+            .inner
+            .resources
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         served.insert(id, Arc::new(resource));
     }
 
     /// Stops serving every version of a resource.
     pub fn unserve(&self, group: &str, plural: &str) {
-        let mut served = self.inner.resources.write().unwrap_or_else(PoisonError::into_inner);
+        let mut served = self
+            .inner
+            .resources
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         served.retain(|_, r| r.group != group || r.plural != plural);
+        drop(served);
+        self.field_managers().clear();
     }
 
     /// Adds an observer of every later write: revision, key, old and new object.
@@ -222,23 +256,42 @@ impl ApiServer {
 
     /// The stored object, past every fault and permission.
     #[must_use]
-    pub fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+    pub fn get(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Arc<Value>> {
         let storage = self.any_version(group, plural)?.storage.clone();
-        self.store().get(&Key { resource: storage, namespace: namespace.into(), name: name.into() })
+        self.store().get(&Key {
+            resource: storage,
+            namespace: namespace.into(),
+            name: name.into(),
+        })
     }
 
     /// Every stored object of a resource in key order, past every fault and permission.
     #[must_use]
     pub fn list(&self, group: &str, plural: &str) -> Vec<Arc<Value>> {
-        let Some(resource) = self.any_version(group, plural) else { return Vec::new() };
-        self.store().snapshot(&resource.storage).objects.into_values().collect()
+        let Some(resource) = self.any_version(group, plural) else {
+            return Vec::new();
+        };
+        self.store()
+            .snapshot(&resource.storage)
+            .objects
+            .into_values()
+            .collect()
     }
 
     /// The same server as a replica that lags behind: reads and watches end at `revision`, writes
     /// go to the present.
     #[must_use]
     pub fn stale(&self, revision: u64) -> Self {
-        Self { inner: self.inner.clone(), as_of: Some(revision) }
+        Self {
+            inner: self.inner.clone(),
+            as_of: Some(revision),
+        }
     }
 
     /// The revision this handle reads at, if it lags behind.
@@ -253,17 +306,51 @@ impl ApiServer {
         self.inner.breakage.is(rule)
     }
 
+    /// Field management of a resource in all its versions.
+    pub(crate) fn field_manager(&self, resource: &Resource) -> Arc<FieldManager> {
+        let mut managers = self.field_managers();
+        if let Some(manager) = managers.get(&resource.storage) {
+            return manager.clone();
+        }
+        let served = self.resources();
+        let versions: Vec<&Resource> = served
+            .iter()
+            .filter(|other| other.storage == resource.storage)
+            .map(AsRef::as_ref)
+            .collect();
+        let manager = Arc::new(FieldManager::of(&versions));
+        managers.insert(resource.storage.clone(), manager.clone());
+        manager
+    }
+
+    fn field_managers(&self) -> MutexGuard<'_, BTreeMap<GroupResource, Arc<FieldManager>>> {
+        self.inner
+            .field_managers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps every other writer out until it is dropped.
     pub(crate) fn writing(&self) -> MutexGuard<'_, ()> {
-        self.inner.writing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .writing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn served(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<ResourceId, Arc<Resource>>> {
-        self.inner.resources.read().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .resources
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The place of one object of a resource.
 pub(crate) fn key_of(resource: &GroupResource, namespace: Option<&str>, name: &str) -> Key {
-    Key { resource: resource.clone(), namespace: namespace.unwrap_or_default().into(), name: name.into() }
+    Key {
+        resource: resource.clone(),
+        namespace: namespace.unwrap_or_default().into(),
+        name: name.into(),
+    }
 }

@@ -21,7 +21,11 @@ fn namespace(server: &ApiServer, name: &str) -> Option<std::sync::Arc<Value>> {
 
 /// Refuses a creation in a namespace that is not there or on its way out.
 pub(super) fn create(server: &ApiServer, call: &Call, object: &Value) -> Result<(), ApiError> {
-    let Some(name) = call.namespace.as_deref().filter(|_| call.resource.namespaced) else {
+    let Some(name) = call
+        .namespace
+        .as_deref()
+        .filter(|_| call.resource.namespaced)
+    else {
         return Ok(());
     };
     if server.any_version("", "namespaces").is_none() {
@@ -37,19 +41,26 @@ pub(super) fn create(server: &ApiServer, call: &Call, object: &Value) -> Result<
         "" => object::meta_str(object, "generateName"),
         name => name,
     };
-    let why = format!("unable to create new content in namespace {name} because it is being terminated");
+    let why =
+        format!("unable to create new content in namespace {name} because it is being terminated");
     let cause = json!({
         "reason": "NamespaceTerminating",
         "message": format!("namespace {name} is being terminated"),
         "field": "metadata.namespace",
     });
-    Err(ApiError::forbidden(&call.resource.group_resource(), about, &why)
-        .with_detail("causes", json!([cause])))
+    Err(
+        ApiError::forbidden(&call.resource.group_resource(), about, &why)
+            .with_detail("causes", json!([cause])),
+    )
 }
 
 /// Refuses a change in a namespace that is not there.
 pub(super) fn update(server: &ApiServer, call: &Call) -> Result<(), ApiError> {
-    let Some(name) = call.namespace.as_deref().filter(|_| call.resource.namespaced) else {
+    let Some(name) = call
+        .namespace
+        .as_deref()
+        .filter(|_| call.resource.namespaced)
+    else {
         return Ok(());
     };
     if server.any_version("", "namespaces").is_none() || namespace(server, name).is_some() {
@@ -62,7 +73,11 @@ pub(super) fn update(server: &ApiServer, call: &Call) -> Result<(), ApiError> {
 pub(super) fn delete(call: &Call, name: &str) -> Result<(), ApiError> {
     let resource = call.resource.group_resource();
     if resource == namespaces() && IMMORTAL.contains(&name) {
-        return Err(ApiError::forbidden(&resource, name, "this namespace may not be deleted"));
+        return Err(ApiError::forbidden(
+            &resource,
+            name,
+            "this namespace may not be deleted",
+        ));
     }
     Ok(())
 }

@@ -29,8 +29,12 @@ pub(super) fn put(
     let mut object = object.clone();
     object::set_or_remove(&mut object, "resourceVersion", None);
     if Peculiarity::of(&call.resource).allocates {
-        let peers: Vec<Arc<Value>> =
-            server.store().snapshot(&key.resource).objects.into_values().collect();
+        let peers: Vec<Arc<Value>> = server
+            .store()
+            .snapshot(&key.resource)
+            .objects
+            .into_values()
+            .collect();
         let old = old.map(|old| strategy.from_storage(Value::clone(old)));
         strategy.allocate(&mut object, old.as_ref(), &peers)?;
     }
@@ -48,7 +52,10 @@ fn too_large(object: &Value) -> bool {
             Value::String(text) => text.len() + 2,
             Value::Array(items) => items.iter().map(|item| weight(item) + 1).sum::<usize>() + 2,
             Value::Object(map) => {
-                map.iter().map(|(key, value)| key.len() + 4 + weight(value)).sum::<usize>() + 2
+                map.iter()
+                    .map(|(key, value)| key.len() + 4 + weight(value))
+                    .sum::<usize>()
+                    + 2
             }
             Value::Number(_) => 8,
             Value::Bool(_) | Value::Null => 5,

@@ -16,21 +16,35 @@ const GENERATE_NAME_MAX: usize = 58;
 
 pub(super) fn create(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
     options::validate(call, "CreateOptions")?;
-    let decode::Body { mut object, mut warnings } = decode::body(call)?;
+    let decode::Body {
+        mut object,
+        mut warnings,
+    } = decode::body(call)?;
     meta::wipe_system_fields(&mut object);
     set_namespace(call, &mut object)?;
     warnings.extend(duplicate_owner_warning(&mut object, false));
     let mut object = Managers::of(server, call).update(None, object);
     admission::create(server, call, &object)?;
     warnings.extend(duplicate_owner_warning(&mut object, true));
-    let Written { object, warnings: more } = with_generated_name(server, call, &object)?;
+    let Written {
+        object,
+        warnings: more,
+    } = with_generated_name(server, call, &object)?;
     warnings.extend(more);
-    Ok(Outcome::Object { code: 201, object, warnings })
+    Ok(Outcome::Object {
+        code: 201,
+        object,
+        warnings,
+    })
 }
 
 /// Sets the namespace of the path, or refuses another one.
 pub(super) fn set_namespace(call: &Call, object: &mut Value) -> Result<(), ApiError> {
-    let wanted = call.namespace.as_deref().filter(|_| call.resource.namespaced).unwrap_or_default();
+    let wanted = call
+        .namespace
+        .as_deref()
+        .filter(|_| call.resource.namespaced)
+        .unwrap_or_default();
     let stated = object::namespace(object);
     if stated == wanted {
         return Ok(());
@@ -40,7 +54,11 @@ pub(super) fn set_namespace(call: &Call, object: &mut Value) -> Result<(), ApiEr
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    object::set_or_remove(object, "namespace", (!wanted.is_empty()).then(|| wanted.into()));
+    object::set_or_remove(
+        object,
+        "namespace",
+        (!wanted.is_empty()).then(|| wanted.into()),
+    );
     Ok(())
 }
 
@@ -51,13 +69,21 @@ pub(super) fn duplicate_owner_warning(object: &mut Value, after_admission: bool)
         return None;
     }
     let uids = duplicates.join(", ");
-    let when = if after_admission { " after mutating admission happens" } else { "" };
+    let when = if after_admission {
+        " after mutating admission happens"
+    } else {
+        ""
+    };
     Some(format!(
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
     ))
 }
 
-fn with_generated_name(server: &ApiServer, call: &Call, object: &Value) -> Result<Written, ApiError> {
+fn with_generated_name(
+    server: &ApiServer,
+    call: &Call,
+    object: &Value,
+) -> Result<Written, ApiError> {
     let prefix = object::meta_str(object, "generateName");
     if prefix.is_empty() || !object::name(object).is_empty() {
         return store_new(server, call, object.clone());
@@ -77,7 +103,11 @@ fn with_generated_name(server: &ApiServer, call: &Call, object: &Value) -> Resul
 }
 
 /// Fills in, checks and stores an object that is not there yet.
-pub(super) fn store_new(server: &ApiServer, call: &Call, mut object: Value) -> Result<Written, ApiError> {
+pub(super) fn store_new(
+    server: &ApiServer,
+    call: &Call,
+    mut object: Value,
+) -> Result<Written, ApiError> {
     let resource = &call.resource;
     fill_system_fields(server, &mut object);
     resource.strategy.prepare_create(&mut object);
@@ -98,7 +128,10 @@ pub(super) fn store_new(server: &ApiServer, call: &Call, mut object: Value) -> R
         return Err(ApiError::new(500, "", message));
     }
     match commit::put(server, call, &key, None, &object)? {
-        Ok(stored) => Ok(Written { object: served(resource, &stored), warnings }),
+        Ok(stored) => Ok(Written {
+            object: served(resource, &stored),
+            warnings,
+        }),
         Err(moved) => Err(exists(call, &object, &moved.0.unwrap_or_default())),
     }
 }
@@ -119,7 +152,11 @@ fn validate(call: &Call, object: &Value) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(ApiError::invalid(&call.resource.group_kind(), object::name(object), &errors))
+    Err(ApiError::invalid(
+        &call.resource.group_kind(),
+        object::name(object),
+        &errors,
+    ))
 }
 
 fn exists(call: &Call, object: &Value, there: &Value) -> ApiError {

@@ -22,19 +22,25 @@ pub(super) struct Body {
 /// Reads the body of a POST or PUT.
 pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
     let resource = &call.resource;
-    let document = json::parse(&call.body)
-        .map_err(|e| unrecognized(call, &format!("couldn't get version/kind; json parse error: {e}")))?;
+    let document = json::parse(&call.body).map_err(|e| {
+        unrecognized(
+            call,
+            &format!("couldn't get version/kind; json parse error: {e}"),
+        )
+    })?;
     let mut value = document.value;
     check_shape(call, &value)?;
     if resource.strategy.is_custom() {
         check_custom(call, &value)?;
     } else {
         default_kind(resource, &mut value);
-        check_builtin(resource, &value)?;
     }
     let kind = object::text(&value, "kind").to_owned();
     let decoded = resource.strategy.decode(value)?;
-    let duplicates = document.duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path)));
+    let duplicates = document
+        .duplicates
+        .iter()
+        .map(|path| format!("duplicate field {}", go_quote(path)));
     let findings: Vec<String> = duplicates.chain(decoded.unknown).collect();
     let strict = call.options.field_validation == FieldValidation::Strict;
     if strict && !findings.is_empty() {
@@ -100,14 +106,24 @@ fn check_shape(call: &Call, value: &Value) -> Result<(), ApiError> {
         Value::Object(map) => ["apiVersion", "kind"].iter().find_map(|member| {
             let value = map.get(*member)?;
             let fits = value.is_string() || value.is_null();
-            (!fits).then(|| format!("{} into Go struct field .{member} of type string", go_name(value)))
+            (!fits).then(|| {
+                format!(
+                    "{} into Go struct field .{member} of type string",
+                    go_name(value)
+                )
+            })
         }),
-        other => Some(format!("{} into Go value of type {TYPE_META}", go_name(other))),
+        other => Some(format!(
+            "{} into Go value of type {TYPE_META}",
+            go_name(other)
+        )),
     };
     match wrong {
         None => Ok(()),
         Some(what) => {
-            let why = format!("couldn't get version/kind; json parse error: json: cannot unmarshal {what}");
+            let why = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {what}"
+            );
             Err(unrecognized(call, &why))
         }
     }
@@ -116,7 +132,10 @@ fn check_shape(call: &Call, value: &Value) -> Result<(), ApiError> {
 fn check_custom(call: &Call, value: &Value) -> Result<(), ApiError> {
     if object::text(value, "kind").is_empty() {
         let raw = String::from_utf8_lossy(&call.body);
-        return Err(unrecognized(call, &format!("Object 'Kind' is missing in '{raw}'")));
+        return Err(unrecognized(
+            call,
+            &format!("Object 'Kind' is missing in '{raw}'"),
+        ));
     }
     let expected = call.resource.api_version();
     let stated = object::text(value, "apiVersion");
@@ -132,33 +151,20 @@ fn default_kind(resource: &Resource, value: &mut Value) {
     if value.is_null() {
         *value = Value::Object(serde_json::Map::new());
     }
-    let Some(map) = value.as_object_mut() else { return };
-    for (member, text) in [("apiVersion", resource.api_version()), ("kind", resource.kind.clone())] {
-        if map.get(member).and_then(Value::as_str).unwrap_or_default().is_empty() {
+    let Some(map) = value.as_object_mut() else {
+        return;
+    };
+    for (member, text) in [
+        ("apiVersion", resource.api_version()),
+        ("kind", resource.kind.clone()),
+    ] {
+        if map
+            .get(member)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .is_empty()
+        {
             map.insert(member.to_owned(), text.into());
         }
     }
-}
-
-fn check_builtin(resource: &Resource, value: &Value) -> Result<(), ApiError> {
-    match mismatch(resource, value) {
-        None => Ok(()),
-        Some(why) => {
-            let api_version = object::text(value, "apiVersion");
-            let version = api_version.rsplit('/').next().unwrap_or_default();
-            Err(cannot_handle(resource, object::text(value, "kind"), version, &why))
-        }
-    }
-}
-
-/// Why a stated kind and version are not the ones of a built-in resource.
-pub(super) fn mismatch(resource: &Resource, value: &Value) -> Option<String> {
-    let (kind, api_version) = (object::text(value, "kind"), object::text(value, "apiVersion"));
-    if kind == resource.kind && api_version == resource.api_version() {
-        return None;
-    }
-    let (kind, api_version) = (go_quote(kind), go_quote(api_version));
-    Some(format!(
-        "no kind {kind} is registered for version {api_version} in scheme \"pkg/runtime/scheme.go:111\""
-    ))
 }

@@ -52,7 +52,9 @@ pub(super) fn delete(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErro
 }
 
 fn validate_options(delete: &DeleteOptions) -> Result<(), ApiError> {
-    let Some(policy) = delete.propagation_policy.as_deref() else { return Ok(()) };
+    let Some(policy) = delete.propagation_policy.as_deref() else {
+        return Ok(());
+    };
     let mut errors = Vec::new();
     if delete.orphan_dependents.is_some() {
         let detail = "orphanDependents and deletionPropagation cannot be both set";
@@ -60,21 +62,30 @@ fn validate_options(delete: &DeleteOptions) -> Result<(), ApiError> {
     }
     if !matches!(policy, "Foreground" | "Background" | "Orphan") {
         let valid = ["Foreground", "Background", "Orphan", "nil"];
-        errors.push(FieldError::not_supported("propagationPolicy", policy, &valid));
+        errors.push(FieldError::not_supported(
+            "propagationPolicy",
+            policy,
+            &valid,
+        ));
     }
     options::invalid_options("DeleteOptions", &errors)
 }
 
 fn check_preconditions(call: &Call, live: &Value) -> Result<(), ApiError> {
     let delete = &call.options.delete;
-    let refuse = |why: String| ApiError::conflict(&call.resource.group_kind(), object::name(live), &why);
+    let refuse =
+        |why: String| ApiError::conflict(&call.resource.group_kind(), object::name(live), &why);
     let (uid, version) = (object::uid(live), object::resource_version(live));
     if let Some(wanted) = delete.uid.as_deref().filter(|wanted| *wanted != uid) {
         return Err(refuse(format!(
             "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
         )));
     }
-    if let Some(wanted) = delete.resource_version.as_deref().filter(|wanted| *wanted != version) {
+    if let Some(wanted) = delete
+        .resource_version
+        .as_deref()
+        .filter(|wanted| *wanted != version)
+    {
         return Err(refuse(format!(
             "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
         )));
@@ -131,8 +142,12 @@ fn graceful(call: &Call, object: &mut Value, now: Timestamp) -> Grace {
     if granted == 0 {
         return Grace::None;
     }
-    let Some(mut period) = requested.filter(|period| *period < granted) else { return Grace::Pending };
-    let due = object::meta_str(object, "deletionTimestamp").parse().unwrap_or(now);
+    let Some(mut period) = requested.filter(|period| *period < granted) else {
+        return Grace::Pending;
+    };
+    let due = object::meta_str(object, "deletionTimestamp")
+        .parse()
+        .unwrap_or(now);
     let mut shortened = add_seconds(due, period - granted);
     if shortened < now {
         shortened = now;
@@ -143,7 +158,8 @@ fn graceful(call: &Call, object: &mut Value, now: Timestamp) -> Grace {
 }
 
 fn add_seconds(at: Timestamp, seconds: i64) -> Timestamp {
-    at.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(at)
+    at.checked_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(at)
 }
 
 fn mark(object: &mut Value, due: Timestamp, seconds: i64) {
@@ -175,14 +191,25 @@ fn mark_deleting(object: &mut Value, now: Timestamp) {
 fn gc_finalizers(call: &Call, live: &Value) -> Vec<String> {
     let current = object::finalizers(live);
     let events = call.resource.plural == "events";
-    let (orphan, foreground) =
-        if events { (false, false) } else { dependents(&call.options.delete, &current) };
-    let mut wanted: Vec<String> =
-        current.iter().filter(|f| !matches!(**f, ORPHAN | FOREGROUND)).map(ToString::to_string).collect();
+    let (orphan, foreground) = if events {
+        (false, false)
+    } else {
+        dependents(&call.options.delete, &current)
+    };
+    let mut wanted: Vec<String> = current
+        .iter()
+        .filter(|f| !matches!(**f, ORPHAN | FOREGROUND))
+        .map(ToString::to_string)
+        .collect();
     wanted.extend(orphan.then(|| ORPHAN.to_owned()));
     wanted.extend(foreground.then(|| FOREGROUND.to_owned()));
-    let same = wanted.len() == current.len() && wanted.iter().all(|f| current.contains(&f.as_str()));
-    if same { current.iter().map(ToString::to_string).collect() } else { wanted }
+    let same =
+        wanted.len() == current.len() && wanted.iter().all(|f| current.contains(&f.as_str()));
+    if same {
+        current.iter().map(ToString::to_string).collect()
+    } else {
+        wanted
+    }
 }
 
 /// Whether dependents are orphaned, and whether they go first: by the options, else by what the
@@ -217,12 +244,17 @@ fn carry_out(
         Step::Pending => Ok(Some(gone(call, live))),
         Step::Remove if dry_run => Ok(Some(gone(call, live))),
         Step::Remove => Ok(remove(server, call, key, stored)),
-        Step::Mark(object) | Step::MarkAndRemove(object) if dry_run => Ok(Some(stays(call, object))),
+        Step::Mark(object) | Step::MarkAndRemove(object) if dry_run => {
+            Ok(Some(stays(call, object)))
+        }
         Step::Mark(object) => {
             let written = commit::put(server, call, key, Some(stored), &object)?;
-            Ok(written.ok().map(|now| stays(call, served(&call.resource, &now))))
+            Ok(written
+                .ok()
+                .map(|now| stays(call, served(&call.resource, &now))))
         }
-        Step::MarkAndRemove(object) => match commit::put(server, call, key, Some(stored), &object)? {
+        Step::MarkAndRemove(object) => match commit::put(server, call, key, Some(stored), &object)?
+        {
             Ok(now) => Ok(remove(server, call, key, &now)),
             Err(_) => Ok(None),
         },
@@ -235,13 +267,25 @@ fn remove(server: &ApiServer, call: &Call, key: &Key, stored: &Arc<Value>) -> Op
 }
 
 fn stays(call: &Call, object: Value) -> Outcome {
-    let code = if call.options.delete.orphan_dependents == Some(false) { 202 } else { 200 };
-    Outcome::Object { code, object, warnings: Vec::new() }
+    let code = if call.options.delete.orphan_dependents == Some(false) {
+        202
+    } else {
+        200
+    };
+    Outcome::Object {
+        code,
+        object,
+        warnings: Vec::new(),
+    }
 }
 
 fn gone(call: &Call, object: Value) -> Outcome {
     if Peculiarity::of(&call.resource).returns_deleted {
-        return Outcome::Object { code: 200, object, warnings: Vec::new() };
+        return Outcome::Object {
+            code: 200,
+            object,
+            warnings: Vec::new(),
+        };
     }
     let mut details = Map::new();
     details.insert("name".into(), object::name(&object).into());
@@ -257,11 +301,18 @@ fn gone(call: &Call, object: Value) -> Outcome {
         "status": "Success",
         "details": details,
     });
-    Outcome::Object { code: 200, object: status, warnings: Vec::new() }
+    Outcome::Object {
+        code: 200,
+        object: status,
+        warnings: Vec::new(),
+    }
 }
 
 /// Deletes everything a list selects and answers with the list.
-pub(super) async fn delete_collection(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
+pub(super) async fn delete_collection(
+    server: &ApiServer,
+    call: &Call,
+) -> Result<Outcome, ApiError> {
     validate_options(&call.options.delete)?;
     let outcome = list::list(server, call).await?;
     if let Outcome::List { items, .. } = &outcome {

@@ -12,7 +12,8 @@ use crate::status::ApiError;
 const FRESH_WAIT: Duration = Duration::from_secs(3);
 
 pub(super) async fn get(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
-    let wanted = version(call.options.resource_version.as_deref()).map_err(|e| ApiError::new(500, "", e))?;
+    let wanted =
+        version(call.options.resource_version.as_deref()).map_err(|e| ApiError::new(500, "", e))?;
     wait_until_fresh(server, wanted).await?;
     let name = call.name.as_deref().unwrap_or_default();
     let key = key_of(&call.resource.storage, call.namespace.as_deref(), name);
@@ -20,19 +21,26 @@ pub(super) async fn get(server: &ApiServer, call: &Call) -> Result<Outcome, ApiE
         None => server.store().get(&key),
         Some(revision) => {
             let past = server.store().snapshot_at(&key.resource, revision);
-            past.ok().and_then(|past| past.objects.get(&key.path()).cloned())
+            past.ok()
+                .and_then(|past| past.objects.get(&key.path()).cloned())
         }
     };
     let Some(stored) = stored else {
         return Err(ApiError::not_found(&call.resource.group_resource(), name));
     };
     let object = served(&call.resource, &stored);
-    Ok(Outcome::Object { code: 200, object, warnings: Vec::new() })
+    Ok(Outcome::Object {
+        code: 200,
+        object,
+        warnings: Vec::new(),
+    })
 }
 
 /// Reads a `resourceVersion` parameter: 0 when unset, the server's message when it is no number.
 pub(super) fn version(text: Option<&str>) -> Result<u64, String> {
-    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(0) };
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(0);
+    };
     // Go takes no sign.
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(|| {

@@ -24,14 +24,23 @@ pub struct Document {
 /// # Errors
 /// The server's text for a syntax error.
 pub fn parse(text: &[u8]) -> Result<Document, String> {
-    let mut parser = Parser { text, at: 0, depth: 0, path: Vec::new(), duplicates: Vec::new() };
+    let mut parser = Parser {
+        text,
+        at: 0,
+        depth: 0,
+        path: Vec::new(),
+        duplicates: Vec::new(),
+    };
     parser.space();
     let value = parser.value()?;
     parser.space();
     if parser.at < text.len() {
         return Err(parser.unexpected("after top-level value"));
     }
-    Ok(Document { value, duplicates: parser.duplicates })
+    Ok(Document {
+        value,
+        duplicates: parser.duplicates,
+    })
 }
 
 enum Step {
@@ -273,11 +282,16 @@ fn replace_lone_surrogates(quoted: &str) -> String {
     let mut rest = quoted;
     while let Some(at) = rest.find("\\u") {
         // An escaped backslash before the `u` is not an escape of a character.
-        let backslashes = rest[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
+        let backslashes = rest[..at]
+            .bytes()
+            .rev()
+            .take_while(|byte| *byte == b'\\')
+            .count();
         cleaned.push_str(&rest[..at]);
         let one = &rest[at..(at + 6).min(rest.len())];
         let two = &rest[at..(at + 12).min(rest.len())];
-        let pair = serde_json::from_str::<String>(&format!("\"{two}\"")).is_ok() && is_surrogate(one);
+        let pair =
+            serde_json::from_str::<String>(&format!("\"{two}\"")).is_ok() && is_surrogate(one);
         let (taken, text) = if backslashes % 2 == 1 {
             (2, "\\u")
         } else if pair {
@@ -295,7 +309,9 @@ fn replace_lone_surrogates(quoted: &str) -> String {
 }
 
 fn is_surrogate(escape: &str) -> bool {
-    let code = escape.get(2..6).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let code = escape
+        .get(2..6)
+        .and_then(|hex| u32::from_str_radix(hex, 16).ok());
     code.is_some_and(|code| (0xd800..0xe000).contains(&code))
 }
 
@@ -321,19 +337,37 @@ mod tests {
         let cases = [
             ("", "unexpected end of JSON input"),
             ("{", "unexpected end of JSON input"),
-            ("{\"a\":1,}", "invalid character '}' looking for beginning of object key string"),
-            ("nope", "invalid character 'o' in literal null (expecting 'u')"),
+            (
+                "{\"a\":1,}",
+                "invalid character '}' looking for beginning of object key string",
+            ),
+            (
+                "nope",
+                "invalid character 'o' in literal null (expecting 'u')",
+            ),
             ("{\"a\" 1}", "invalid character '1' after object key"),
-            ("{\"a\":1 2}", "invalid character '2' after object key:value pair"),
+            (
+                "{\"a\":1 2}",
+                "invalid character '2' after object key:value pair",
+            ),
             ("[1 2]", "invalid character '2' after array element"),
             ("1 2", "invalid character '2' after top-level value"),
             ("01", "invalid character '1' after top-level value"),
             ("-x", "invalid character 'x' in numeric literal"),
-            ("1.x", "invalid character 'x' after decimal point in numeric literal"),
-            ("1ex", "invalid character 'x' in exponent of numeric literal"),
+            (
+                "1.x",
+                "invalid character 'x' after decimal point in numeric literal",
+            ),
+            (
+                "1ex",
+                "invalid character 'x' in exponent of numeric literal",
+            ),
             ("\"\\x\"", "invalid character 'x' in string escape code"),
             ("\"\n\"", "invalid character '\\n' in string literal"),
-            ("'", "invalid character '\\'' looking for beginning of value"),
+            (
+                "'",
+                "invalid character '\\'' looking for beginning of value",
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(parse(text.as_bytes()).expect_err(text), expected, "{text}");
@@ -351,18 +385,27 @@ mod tests {
     #[test]
     fn whole_floats_are_integers() {
         let document = parse(b"[1.0, 1e3, 1.5, 9223372036854775808]").expect("well formed");
-        assert_eq!(document.value, json!([1, 1000, 1.5, 9_223_372_036_854_775_808.0]));
+        assert_eq!(
+            document.value,
+            json!([1, 1000, 1.5, 9_223_372_036_854_775_808.0])
+        );
     }
 
     #[test]
     fn strings_keep_their_text_and_lose_lone_surrogates() {
         let document = parse(r#"["a\u00e9\ud83d\ude00", "\ud800x", "\\u"]"#.as_bytes());
-        assert_eq!(document.expect("well formed").value, json!(["aé😀", "\u{fffd}x", "\\u"]));
+        assert_eq!(
+            document.expect("well formed").value,
+            json!(["aé😀", "\u{fffd}x", "\\u"])
+        );
     }
 
     #[test]
     fn a_deep_document_is_refused() {
         let text = "[".repeat(20_000);
-        assert_eq!(parse(text.as_bytes()).expect_err("too deep"), "exceeded max depth");
+        assert_eq!(
+            parse(text.as_bytes()).expect_err("too deep"),
+            "exceeded max depth"
+        );
     }
 }

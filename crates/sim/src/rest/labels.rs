@@ -33,7 +33,12 @@ impl LabelSelector {
     /// # Errors
     /// The server's message.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Parser { tokens: lex(text), at: 0 }.selector().map(Self)
+        Parser {
+            tokens: lex(text),
+            at: 0,
+        }
+        .selector()
+        .map(Self)
     }
 
     /// Whether it selects everything.
@@ -45,14 +50,18 @@ impl LabelSelector {
     /// Whether an object's labels satisfy it.
     #[must_use]
     pub fn matches(&self, object: &Value) -> bool {
-        let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+        let labels = object
+            .pointer("/metadata/labels")
+            .and_then(Value::as_object);
         self.0.iter().all(|requirement| requirement.matches(labels))
     }
 }
 
 impl Requirement {
     fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        let value = labels.and_then(|labels| labels.get(&self.key)).and_then(Value::as_str);
+        let value = labels
+            .and_then(|labels| labels.get(&self.key))
+            .and_then(Value::as_str);
         let holds = |value: &str| self.values.iter().any(|candidate| candidate == value);
         match self.operator {
             Operator::In => value.is_some_and(holds),
@@ -67,7 +76,9 @@ impl Requirement {
     fn compares(&self, value: Option<&str>, holds: fn(i64, i64) -> bool) -> bool {
         let label = value.and_then(|value| value.parse().ok());
         let bound = self.values.first().and_then(|value| value.parse().ok());
-        label.zip(bound).is_some_and(|(label, bound)| holds(label, bound))
+        label
+            .zip(bound)
+            .is_some_and(|(label, bound)| holds(label, bound))
     }
 }
 
@@ -105,7 +116,11 @@ fn lex(text: &str) -> Vec<Token> {
             tokens.push(Token::End);
             return tokens;
         };
-        let (token, length) = if is_special(first) { symbol(rest) } else { word(rest) };
+        let (token, length) = if is_special(first) {
+            symbol(rest)
+        } else {
+            word(rest)
+        };
         tokens.push(token);
         rest = &rest[length..];
     }
@@ -122,7 +137,10 @@ fn symbol(rest: &str) -> (Token, usize) {
     let found = found.or_else(|| SYMBOLS.iter().find(|s| **s == &rest[..1]));
     match found {
         Some(symbol) => (Token::Symbol(symbol), symbol.len()),
-        None => (Token::Bad(format!("error expected: keyword found '{}'", &rest[..1])), 1),
+        None => (
+            Token::Bad(format!("error expected: keyword found '{}'", &rest[..1])),
+            1,
+        ),
     }
 }
 
@@ -161,20 +179,31 @@ impl Parser {
                 return Ok(requirements);
             }
             if !next.is_word() && *next != Token::Symbol("!") {
-                return Err(format!("found '{}', expected: !, identifier, or 'end of string'", next.text()));
+                return Err(format!(
+                    "found '{}', expected: !, identifier, or 'end of string'",
+                    next.text()
+                ));
             }
-            let requirement = self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))?;
+            let requirement = self
+                .requirement()
+                .map_err(|e| format!("unable to parse requirement: {e}"))?;
             requirements.push(requirement);
             match self.take() {
                 Token::End => return Ok(requirements),
                 Token::Symbol(",") => {
                     let next = self.look();
                     if !next.is_word() && *next != Token::Symbol("!") {
-                        return Err(format!("found '{}', expected: identifier after ','", next.text()));
+                        return Err(format!(
+                            "found '{}', expected: identifier after ','",
+                            next.text()
+                        ));
                     }
                 }
                 other => {
-                    return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
+                    return Err(format!(
+                        "found '{}', expected: ',' or 'end of string'",
+                        other.text()
+                    ));
                 }
             }
         }
@@ -196,12 +225,24 @@ impl Parser {
         }
         let ended = matches!(self.look(), Token::End | Token::Symbol(","));
         if negated || ended {
-            let operator = if negated { Operator::DoesNotExist } else { Operator::Exists };
-            return Ok(Requirement { key, operator, values: Vec::new() });
+            let operator = if negated {
+                Operator::DoesNotExist
+            } else {
+                Operator::Exists
+            };
+            return Ok(Requirement {
+                key,
+                operator,
+                values: Vec::new(),
+            });
         }
         let (operator, values) = self.operator_and_values()?;
         validate(&key, operator, &values)?;
-        Ok(Requirement { key, operator, values })
+        Ok(Requirement {
+            key,
+            operator,
+            values,
+        })
     }
 
     fn operator_and_values(&mut self) -> Result<(Operator, Vec<String>), String> {
@@ -247,7 +288,10 @@ impl Parser {
             return Ok(vec![String::new()]);
         }
         if !next.is_word() && *next != Token::Symbol(",") {
-            return Err(format!("found '{}', expected: ',', ')' or identifier", next.text()));
+            return Err(format!(
+                "found '{}', expected: ',', ')' or identifier",
+                next.text()
+            ));
         }
         let values = self.identifiers()?;
         self.at += 1;
@@ -276,7 +320,10 @@ impl Parser {
                     return Ok(values);
                 }
             } else {
-                return Err(format!("found '{}', expected: ',', or identifier", token.text()));
+                return Err(format!(
+                    "found '{}', expected: ',', or identifier",
+                    token.text()
+                ));
             }
         }
     }
@@ -288,7 +335,9 @@ fn validate(key: &str, operator: Operator, values: &[String]) -> Result<(), Stri
         let compares = matches!(operator, Operator::GreaterThan | Operator::LessThan);
         if compares && value.parse::<i64>().is_err() {
             let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
-            errors.push(FieldError::invalid(format!("values[{index}]"), value.as_str(), detail).message());
+            errors.push(
+                FieldError::invalid(format!("values[{index}]"), value.as_str(), detail).message(),
+            );
         }
         let wrong = names::label_value(value);
         if !wrong.is_empty() {
@@ -312,18 +361,43 @@ mod tests {
     #[test]
     fn errors_are_the_servers() {
         let cases = [
-            ("a===b", "unable to parse requirement: found '=', expected: identifier"),
-            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
-            ("!", "unable to parse requirement: found '', expected: identifier"),
-            ("a in b", "unable to parse requirement: found 'b' expected: '('"),
-            (",", "found ',', expected: !, identifier, or 'end of string'"),
+            (
+                "a===b",
+                "unable to parse requirement: found '=', expected: identifier",
+            ),
+            (
+                "a in (b",
+                "unable to parse requirement: found '', expected: ',' or ')'",
+            ),
+            (
+                "!",
+                "unable to parse requirement: found '', expected: identifier",
+            ),
+            (
+                "a in b",
+                "unable to parse requirement: found 'b' expected: '('",
+            ),
+            (
+                ",",
+                "found ',', expected: !, identifier, or 'end of string'",
+            ),
             ("a=b,,", "found ',', expected: identifier after ','"),
             ("a=b!", "found '!', expected: ',' or 'end of string'"),
-            ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
-            ("a notin", "unable to parse requirement: found '' expected: '('"),
+            (
+                "a b",
+                "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
+            ),
+            (
+                "a notin",
+                "unable to parse requirement: found '' expected: '('",
+            ),
         ];
         for (text, expected) in cases {
-            assert_eq!(LabelSelector::parse(text).expect_err(text), expected, "{text}");
+            assert_eq!(
+                LabelSelector::parse(text).expect_err(text),
+                expected,
+                "{text}"
+            );
         }
     }
 

@@ -29,17 +29,29 @@ fn validate(options: &Options) -> Result<(), ApiError> {
     let mut errors = Vec::new();
     let field = "resourceVersionMatch";
     let wanted = options.resource_version.as_deref().unwrap_or_default();
-    if let Some(rule) = options.resource_version_match.as_deref().filter(|rule| !rule.is_empty()) {
+    if let Some(rule) = options
+        .resource_version_match
+        .as_deref()
+        .filter(|rule| !rule.is_empty())
+    {
         if wanted.is_empty() {
             let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
             errors.push(FieldError::forbidden(field, detail));
         }
-        if options.continue_token.as_deref().is_some_and(|token| !token.is_empty()) {
+        if options
+            .continue_token
+            .as_deref()
+            .is_some_and(|token| !token.is_empty())
+        {
             let detail = "resourceVersionMatch is forbidden when continue is provided";
             errors.push(FieldError::forbidden(field, detail));
         }
         if !matches!(rule, "Exact" | "NotOlderThan") {
-            errors.push(FieldError::not_supported(field, rule, &["Exact", "NotOlderThan", ""]));
+            errors.push(FieldError::not_supported(
+                field,
+                rule,
+                &["Exact", "NotOlderThan", ""],
+            ));
         }
         if rule == "Exact" && wanted == "0" {
             let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
@@ -54,7 +66,11 @@ fn validate(options: &Options) -> Result<(), ApiError> {
 }
 
 fn token(options: &Options) -> Result<Option<Token>, ApiError> {
-    let Some(text) = options.continue_token.as_deref().filter(|text| !text.is_empty()) else {
+    let Some(text) = options
+        .continue_token
+        .as_deref()
+        .filter(|text| !text.is_empty())
+    else {
         return Ok(None);
     };
     let token = Token::decode(text)
@@ -68,27 +84,40 @@ fn token(options: &Options) -> Result<Option<Token>, ApiError> {
 }
 
 /// The objects at the version the request asks for.
-async fn snapshot(server: &ApiServer, call: &Call, token: Option<&Token>) -> Result<Snapshot, ApiError> {
+async fn snapshot(
+    server: &ApiServer,
+    call: &Call,
+    token: Option<&Token>,
+) -> Result<Snapshot, ApiError> {
     let options = &call.options;
     let wanted = version(options.resource_version.as_deref())
         .map_err(|why| ApiError::bad_request(format!("invalid resource version: {why}")))?;
     let resource = &call.resource.storage;
     if let Some(token) = token {
-        let Ok(revision) = u64::try_from(token.revision) else { return Ok(newest(server, call)) };
+        let Ok(revision) = u64::try_from(token.revision) else {
+            return Ok(newest(server, call));
+        };
         wait_until_fresh(server, revision).await?;
-        return server.store().snapshot_at(resource, revision).map_err(|_| expired_token(token));
+        return server
+            .store()
+            .snapshot_at(resource, revision)
+            .map_err(|_| expired_token(token));
     }
     wait_until_fresh(server, wanted).await?;
-    let rule = options.resource_version_match.as_deref().unwrap_or_default();
+    let rule = options
+        .resource_version_match
+        .as_deref()
+        .unwrap_or_default();
     let paged = options.limit.is_some_and(|limit| limit > 0);
     // Before there was a choice, a page of a named version meant exactly that version.
     let exact = rule == "Exact" || (rule.is_empty() && paged && wanted > 0);
     if !exact {
         return Ok(newest(server, call));
     }
-    server.store().snapshot_at(resource, wanted).map_err(|_| {
-        ApiError::expired("The resourceVersion for the provided list is too old.")
-    })
+    server
+        .store()
+        .snapshot_at(resource, wanted)
+        .map_err(|_| ApiError::expired("The resourceVersion for the provided list is too old."))
 }
 
 fn newest(server: &ApiServer, call: &Call) -> Snapshot {
@@ -106,7 +135,13 @@ fn expired_token(token: &Token) -> ApiError {
     let mut error = ApiError::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    error.continue_token = Some(Token { revision: -1, start: token.start.clone() }.encode());
+    error.continue_token = Some(
+        Token {
+            revision: -1,
+            start: token.start.clone(),
+        }
+        .encode(),
+    );
     error
 }
 
@@ -116,7 +151,11 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
     let start = format!("{prefix}{}", token.map_or("", |token| token.start.as_str()));
     // A list at version 0 is answered from what is at hand, all of it.
     let any = call.options.resource_version.as_deref() == Some("0") && token.is_none();
-    let limit = call.options.limit.and_then(|limit| usize::try_from(limit).ok()).filter(|l| *l > 0 && !any);
+    let limit = call
+        .options
+        .limit
+        .and_then(|limit| usize::try_from(limit).ok())
+        .filter(|l| *l > 0 && !any);
     let mut items = Vec::new();
     let mut continue_token = None;
     let mut remaining = None;
@@ -132,14 +171,21 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
             if left > 0 && selection.single_name().is_none() {
                 let revision = i64::try_from(snapshot.revision).unwrap_or(i64::MAX);
                 continue_token = Some(Token::after(&key[prefix.len()..], revision).encode());
-                remaining = selection.is_empty().then(|| i64::try_from(left).unwrap_or(i64::MAX));
+                remaining = selection
+                    .is_empty()
+                    .then(|| i64::try_from(left).unwrap_or(i64::MAX));
             }
             break;
         }
     }
     // Lists of custom resources say so when there is no more.
     let continue_token = continue_token.or_else(|| resource.strategy.is_custom().then(String::new));
-    Outcome::List { resource_version: snapshot.revision, continue_token, remaining, items }
+    Outcome::List {
+        resource_version: snapshot.revision,
+        continue_token,
+        remaining,
+        items,
+    }
 }
 
 fn prefix(call: &Call, selection: &Selection) -> String {
@@ -160,7 +206,10 @@ fn in_prefix<'a>(
 }
 
 fn listed(resource: &Resource, mut object: Value) -> Value {
-    if let Some(map) = object.as_object_mut().filter(|_| resource.strategy.bare_list_items()) {
+    if let Some(map) = object
+        .as_object_mut()
+        .filter(|_| resource.strategy.bare_list_items())
+    {
         map.remove("apiVersion");
         map.remove("kind");
     }

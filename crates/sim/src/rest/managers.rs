@@ -1,24 +1,107 @@
 //! Who owns which field: the place where the verbs meet `merge`.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
+use crate::breakage::Rule;
 use crate::call::Call;
+use crate::merge::{FieldManager, Writer};
+use crate::object;
+use crate::resource::Part;
 use crate::server::ApiServer;
+use crate::status::ApiError;
+
+/// The name of a manager taken from a user agent is cut to this.
+const MANAGER_LIMIT: usize = 128;
 
 /// Field management for one call.
 #[derive(Debug)]
-pub(super) struct Managers<'a> {
-    _server: &'a ApiServer,
-    _call: &'a Call,
+pub(super) struct Managers {
+    manager: Arc<FieldManager>,
+    name: String,
+    api_version: String,
+    subresource: &'static str,
+    time: String,
+    keeps_dropped: bool,
 }
 
-impl<'a> Managers<'a> {
-    pub(super) fn of(server: &'a ApiServer, call: &'a Call) -> Self {
-        Self { _server: server, _call: call }
+impl Managers {
+    pub(super) fn of(server: &ApiServer, call: &Call) -> Self {
+        let stated = call
+            .options
+            .field_manager
+            .clone()
+            .filter(|name| !name.is_empty());
+        Self {
+            manager: server.field_manager(&call.resource),
+            name: stated.unwrap_or_else(|| from_user_agent(&call.user_agent)),
+            api_version: call.resource.api_version(),
+            subresource: if call.part == Part::Status {
+                "status"
+            } else {
+                ""
+            },
+            time: server.clock().now_seconds(),
+            keeps_dropped: server.broken(Rule::SsaPrune),
+        }
+    }
+
+    fn writer(&self) -> Writer<'_> {
+        Writer {
+            manager: &self.name,
+            api_version: &self.api_version,
+            subresource: self.subresource,
+            time: &self.time,
+        }
     }
 
     /// The object with its owners after a write that is not an apply.
-    pub(super) fn update(&self, _live: Option<&Value>, object: Value) -> Value {
-        object
+    pub(super) fn update(&self, live: Option<&Value>, object: Value) -> Value {
+        self.manager.update(live, object, &self.writer())
+    }
+
+    /// What an apply makes of the live object.
+    pub(super) fn apply(
+        &self,
+        live: Option<&Value>,
+        applied: &Value,
+        force: bool,
+    ) -> Result<Value, ApiError> {
+        let mut merged = self.manager.apply(live, applied, &self.writer(), force)?;
+        if let Some(live) = live.filter(|_| self.keeps_dropped) {
+            let owners =
+                object::metadata(&merged).and_then(|meta| meta.get("managedFields").cloned());
+            let mut kept = live.clone();
+            json_patch::merge(&mut kept, &merged);
+            object::set_or_remove(&mut kept, "managedFields", owners);
+            merged = kept;
+        }
+        Ok(merged)
+    }
+}
+
+/// The user agent up to its first slash, printable and not too long.
+fn from_user_agent(user_agent: &str) -> String {
+    let first = user_agent.split('/').next().unwrap_or_default();
+    let mut name = String::new();
+    for c in first.chars().filter(|c| !c.is_control()) {
+        if name.len() + c.len_utf8() > MANAGER_LIMIT {
+            break;
+        }
+        name.push(c);
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_agent_up_to_its_slash_is_the_manager() {
+        assert_eq!(from_user_agent("kubectl/v1.36.4 (linux/amd64)"), "kubectl");
+        assert_eq!(from_user_agent("a\nb"), "ab");
+        assert_eq!(from_user_agent(&"x".repeat(200)).len(), 128);
     }
 }

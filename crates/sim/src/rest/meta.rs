@@ -41,9 +41,13 @@ pub(super) fn normalize(object: &mut Value) {
 /// Drops what only the server may say about a new object.
 pub(super) fn wipe_system_fields(object: &mut Value) {
     let meta = object::metadata_mut(object);
-    for member in
-        ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
-    {
+    for member in [
+        "creationTimestamp",
+        "uid",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+    ] {
         meta.remove(member);
     }
 }
@@ -84,22 +88,39 @@ fn validate(resource: &Resource, object: &Value, name_rule: NameRule<'_>) -> Vec
     let generate_name = object::meta_str(object, "generateName");
     if !generate_name.is_empty() {
         let wrong = name_rule(generate_name, true);
-        errors.extend(wrong.iter().map(|e| FieldError::invalid("metadata.generateName", generate_name, e)));
+        errors.extend(
+            wrong
+                .iter()
+                .map(|e| FieldError::invalid("metadata.generateName", generate_name, e)),
+        );
     }
     let name = object::name(object);
     if name.is_empty() {
-        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+        errors.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
     } else {
         let wrong = name_rule(name, false);
-        errors.extend(wrong.iter().map(|e| FieldError::invalid("metadata.name", name, e)));
+        errors.extend(
+            wrong
+                .iter()
+                .map(|e| FieldError::invalid("metadata.name", name, e)),
+        );
     }
     errors.extend(namespace_errors(resource, object::namespace(object)));
     let generation = object::generation(object);
     if generation < 0 {
         let detail = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid("metadata.generation", generation, detail));
+        errors.push(FieldError::invalid(
+            "metadata.generation",
+            generation,
+            detail,
+        ));
     }
-    let Some(meta) = object::metadata(object) else { return errors };
+    let Some(meta) = object::metadata(object) else {
+        return errors;
+    };
     errors.extend(label_errors(meta));
     errors.extend(annotation_errors(meta));
     errors.extend(owner_errors(meta));
@@ -114,7 +135,10 @@ fn namespace_errors(resource: &Resource, namespace: &str) -> Vec<FieldError> {
         (true, true) => vec![FieldError::required(field, "")],
         (true, false) => {
             let wrong = names::dns_label(namespace);
-            wrong.iter().map(|e| FieldError::invalid(field, namespace, e)).collect()
+            wrong
+                .iter()
+                .map(|e| FieldError::invalid(field, namespace, e))
+                .collect()
         }
         (false, true) => Vec::new(),
         (false, false) => vec![FieldError::forbidden(field, "not allowed on this type")],
@@ -122,13 +146,23 @@ fn namespace_errors(resource: &Resource, namespace: &str) -> Vec<FieldError> {
 }
 
 fn label_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
-    let Some(labels) = meta.get("labels").and_then(Value::as_object) else { return Vec::new() };
+    let Some(labels) = meta.get("labels").and_then(Value::as_object) else {
+        return Vec::new();
+    };
     let mut errors = Vec::new();
     for (key, value) in labels {
         let field = "metadata.labels";
         let value = value.as_str().unwrap_or_default();
-        errors.extend(names::label_key(key).iter().map(|e| FieldError::invalid(field, key.as_str(), e)));
-        errors.extend(names::label_value(value).iter().map(|e| FieldError::invalid(field, value, e)));
+        errors.extend(
+            names::label_key(key)
+                .iter()
+                .map(|e| FieldError::invalid(field, key.as_str(), e)),
+        );
+        errors.extend(
+            names::label_value(value)
+                .iter()
+                .map(|e| FieldError::invalid(field, value, e)),
+        );
     }
     errors
 }
@@ -142,7 +176,11 @@ fn annotation_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
     let mut size = 0;
     for (key, value) in annotations {
         let wrong = names::label_key(&key.to_lowercase());
-        errors.extend(wrong.iter().map(|e| FieldError::invalid(field, key.as_str(), e)));
+        errors.extend(
+            wrong
+                .iter()
+                .map(|e| FieldError::invalid(field, key.as_str(), e)),
+        );
         size += key.len() + value.as_str().map_or(0, str::len);
     }
     if size > ANNOTATIONS_LIMIT {
@@ -163,12 +201,20 @@ fn owner_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
         if reference.get("controller") != Some(&Value::Bool(true)) {
             continue;
         }
-        let this = format!("{}/{}", object::text(reference, "kind"), object::text(reference, "name"));
+        let this = format!(
+            "{}/{}",
+            object::text(reference, "kind"),
+            object::text(reference, "name")
+        );
         if let Some(first) = &controller {
             let detail = format!(
                 "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
             );
-            errors.push(FieldError::invalid(field, Value::Array(references.clone()), detail));
+            errors.push(FieldError::invalid(
+                field,
+                Value::Array(references.clone()),
+                detail,
+            ));
         } else {
             controller = Some(this);
         }
@@ -182,11 +228,19 @@ fn owner_reference_errors(reference: &Value) -> Vec<FieldError> {
     let api_version = object::text(reference, "apiVersion");
     if api_version.is_empty() || api_version.ends_with('/') {
         let field = format!("{field}.apiVersion");
-        errors.push(FieldError::invalid(field, api_version, "version must not be empty"));
+        errors.push(FieldError::invalid(
+            field,
+            api_version,
+            "version must not be empty",
+        ));
     }
     for member in ["kind", "name", "uid"] {
         if object::text(reference, member).is_empty() {
-            errors.push(FieldError::invalid(format!("{field}.{member}"), "", "must not be empty"));
+            errors.push(FieldError::invalid(
+                format!("{field}.{member}"),
+                "",
+                "must not be empty",
+            ));
         }
     }
     if api_version == "v1" && object::text(reference, "kind") == "Event" {
@@ -201,7 +255,11 @@ fn finalizer_errors(object: &Value) -> Vec<FieldError> {
     let finalizers = object::finalizers(object);
     let mut errors: Vec<FieldError> = finalizers
         .iter()
-        .flat_map(|name| names::label_key(name).into_iter().map(|e| FieldError::invalid(field, *name, e)))
+        .flat_map(|name| {
+            names::label_key(name)
+                .into_iter()
+                .map(|e| FieldError::invalid(field, *name, e))
+        })
         .collect();
     if finalizers.contains(&ORPHAN) && finalizers.contains(&FOREGROUND) {
         let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
@@ -224,11 +282,21 @@ fn managed_fields_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
         }
         let fields_type = object::text(entry, "fieldsType");
         if !matches!(fields_type, "" | "FieldsV1") {
-            errors.push(FieldError::invalid(field("fieldsType"), fields_type, "must be `FieldsV1`"));
+            errors.push(FieldError::invalid(
+                field("fieldsType"),
+                fields_type,
+                "must be `FieldsV1`",
+            ));
         }
-        errors.extend(manager_errors(object::text(entry, "manager"), &field("manager")));
+        errors.extend(manager_errors(
+            object::text(entry, "manager"),
+            &field("manager"),
+        ));
         if object::text(entry, "subresource").len() > SUBRESOURCE_LIMIT {
-            errors.push(FieldError::too_long(field("subresource"), SUBRESOURCE_LIMIT));
+            errors.push(FieldError::too_long(
+                field("subresource"),
+                SUBRESOURCE_LIMIT,
+            ));
         }
     }
     errors
@@ -241,7 +309,10 @@ pub(super) fn manager_errors(manager: &str, field: &str) -> Vec<FieldError> {
         errors.push(FieldError::too_long(field, MANAGER_LIMIT));
     }
     for (at, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
-        let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
+        let detail = format!(
+            "invalid character U+{:04X} (at position {at})",
+            u32::from(c)
+        );
         errors.push(FieldError::invalid(field, manager, detail));
     }
     errors
@@ -260,7 +331,11 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     let generation = object::generation(object);
     if generation < object::generation(old) {
         let detail = "must not be decremented";
-        errors.push(FieldError::invalid("metadata.generation", generation, detail));
+        errors.push(FieldError::invalid(
+            "metadata.generation",
+            generation,
+            detail,
+        ));
     }
     for member in [
         "name",
@@ -270,7 +345,11 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
     ] {
-        let value = |object: &Value| object::metadata(object).and_then(|meta| meta.get(member)).cloned();
+        let value = |object: &Value| {
+            object::metadata(object)
+                .and_then(|meta| meta.get(member))
+                .cloned()
+        };
         let (new, old) = (value(object), value(old));
         if new != old {
             let shown = new.unwrap_or(if member.ends_with("p") || member.ends_with("s") {
@@ -279,10 +358,17 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
                 "".into()
             });
             let field = format!("metadata.{member}");
-            errors.push(FieldError::new(ErrorType::Invalid, field, shown, "field is immutable"));
+            errors.push(FieldError::new(
+                ErrorType::Invalid,
+                field,
+                shown,
+                "field is immutable",
+            ));
         }
     }
-    let Some(meta) = object::metadata(object) else { return errors };
+    let Some(meta) = object::metadata(object) else {
+        return errors;
+    };
     errors.extend(label_errors(meta));
     errors.extend(annotation_errors(meta));
     errors.extend(owner_errors(meta));

@@ -2,6 +2,7 @@
 //! does it. Kinds differ behind `resource::Strategy`; URLs and headers are the business of `http`.
 
 mod admission;
+mod apply;
 mod commit;
 mod create;
 mod decode;
@@ -62,7 +63,9 @@ fn served(resource: &Resource, stored: &Value) -> Value {
 
 /// Makes the namespaces every cluster has.
 pub(crate) fn bootstrap(server: &ApiServer) {
-    let Some(resource) = server.any_version("", "namespaces") else { return };
+    let Some(resource) = server.any_version("", "namespaces") else {
+        return;
+    };
     for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let call = Call::new(Verb::Create, resource.clone()).body(&body);

@@ -26,8 +26,14 @@ pub fn regex_error(words: &str, pattern: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{words} (regex used for validation is '{pattern}')");
     }
-    let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
-    format!("{words} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
+    let examples: Vec<String> = examples
+        .iter()
+        .map(|example| format!("'{example}', "))
+        .collect();
+    format!(
+        "{words} (e.g. {}regex used for validation is '{pattern}')",
+        examples.join(" or ")
+    )
 }
 
 /// What a too long string is told.
@@ -107,7 +113,11 @@ pub fn label_key(value: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".into());
             } else {
-                errors.extend(dns_subdomain(prefix).iter().map(|e| format!("prefix part {e}")));
+                errors.extend(
+                    dns_subdomain(prefix)
+                        .iter()
+                        .map(|e| format!("prefix part {e}")),
+                );
             }
             *name
         }
@@ -124,7 +134,10 @@ pub fn label_key(value: &str) -> Vec<String> {
         errors.push(format!("name part {}", max_len_error(63)));
     }
     if !LABEL_KEY_RE.is_match(name) {
-        errors.push(format!("name part {}", regex_error(LABEL_KEY_WORDS, LABEL_KEY, &examples)));
+        errors.push(format!(
+            "name part {}",
+            regex_error(LABEL_KEY_WORDS, LABEL_KEY, &examples)
+        ));
     }
     errors
 }
@@ -138,7 +151,11 @@ pub fn label_value(value: &str) -> Vec<String> {
     }
     if !LABEL_VALUE_RE.is_match(value) {
         let words = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
-        errors.push(regex_error(words, LABEL_VALUE, &["MyValue", "my_value", "12345"]));
+        errors.push(regex_error(
+            words,
+            LABEL_VALUE,
+            &["MyValue", "my_value", "12345"],
+        ));
     }
     errors
 }

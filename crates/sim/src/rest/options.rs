@@ -15,12 +15,18 @@ pub(super) fn validate(call: &Call, kind: &str) -> Result<(), ApiError> {
     let mut errors = Vec::new();
     match call.patch_type {
         Some(PatchType::Apply) if manager.is_empty() => {
-            errors.push(FieldError::required("fieldManager", "is required for apply patch"));
+            errors.push(FieldError::required(
+                "fieldManager",
+                "is required for apply patch",
+            ));
         }
         Some(PatchType::Json | PatchType::Merge | PatchType::StrategicMerge)
             if call.options.force.is_some() =>
         {
-            errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
+            errors.push(FieldError::forbidden(
+                "force",
+                "may not be specified for non-apply patch",
+            ));
         }
         _ => {}
     }
@@ -33,25 +39,44 @@ pub(super) fn invalid_options(kind: &str, errors: &[FieldError]) -> Result<(), A
     if errors.is_empty() {
         return Ok(());
     }
-    Err(ApiError::invalid(&GroupResource::new("meta.k8s.io", kind), "", errors))
+    Err(ApiError::invalid(
+        &GroupResource::new("meta.k8s.io", kind),
+        "",
+        errors,
+    ))
 }
 
 /// A custom resource may state a wrong kind up to here; the answer names what it stated.
 pub(super) fn check_type_meta(resource: &Resource, object: &Value) -> Result<(), ApiError> {
-    let (kind, api_version) = (object::text(object, "kind"), object::text(object, "apiVersion"));
+    let (kind, api_version) = (
+        object::text(object, "kind"),
+        object::text(object, "apiVersion"),
+    );
     let mut errors = Vec::new();
     if kind != resource.kind {
-        errors.push(FieldError::invalid("kind", kind, format!("must be {}", resource.kind)));
+        errors.push(FieldError::invalid(
+            "kind",
+            kind,
+            format!("must be {}", resource.kind),
+        ));
     }
     let expected = resource.api_version();
     if api_version != expected {
-        errors.push(FieldError::invalid("apiVersion", api_version, format!("must be {expected}")));
+        errors.push(FieldError::invalid(
+            "apiVersion",
+            api_version,
+            format!("must be {expected}"),
+        ));
     }
     if errors.is_empty() {
         return Ok(());
     }
     let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-    Err(ApiError::invalid(&GroupResource::new(group, kind), object::name(object), &errors))
+    Err(ApiError::invalid(
+        &GroupResource::new(group, kind),
+        object::name(object),
+        &errors,
+    ))
 }
 
 fn is_standard_finalizer(name: &str) -> bool {
@@ -59,22 +84,33 @@ fn is_standard_finalizer(name: &str) -> bool {
 }
 
 /// Custom resources warn about finalizers without a domain that were not there before.
-pub(super) fn finalizer_warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
+pub(super) fn finalizer_warnings(
+    resource: &Resource,
+    object: &Value,
+    old: Option<&Value>,
+) -> Vec<String> {
     if !resource.strategy.is_custom() {
         return Vec::new();
     }
     let known = old.map(object::finalizers).unwrap_or_default();
-    let unqualified = |name: &&str| {
-        !known.contains(name) && !name.contains('/') && !is_standard_finalizer(name)
-    };
+    let unqualified =
+        |name: &&str| !known.contains(name) && !name.contains('/') && !is_standard_finalizer(name);
     let warn = |name: &str| {
-        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        let path = if name.contains('.') {
+            " including a path (/)"
+        } else {
+            ""
+        };
         format!(
             "metadata.finalizers: {}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers",
             go_quote(name)
         )
     };
-    object::finalizers(object).into_iter().filter(unqualified).map(warn).collect()
+    object::finalizers(object)
+        .into_iter()
+        .filter(unqualified)
+        .map(warn)
+        .collect()
 }
 
 /// Built-in kinds refuse them.
@@ -83,11 +119,14 @@ pub(super) fn finalizer_errors(resource: &Resource, object: &Value) -> Vec<Field
         return Vec::new();
     }
     let finalizers = object::finalizers(object);
-    let wrong = finalizers.iter().enumerate().filter(|(_, name)| {
-        !name.contains('/') && !is_standard_finalizer(name)
-    });
+    let wrong = finalizers
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| !name.contains('/') && !is_standard_finalizer(name));
     let detail = "name is neither a standard finalizer name nor is it fully qualified";
     wrong
-        .map(|(index, name)| FieldError::invalid(format!("metadata.finalizers[{index}]"), *name, detail))
+        .map(|(index, name)| {
+            FieldError::invalid(format!("metadata.finalizers[{index}]"), *name, detail)
+        })
         .collect()
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::decode::{go_name, mismatch};
-use super::{Managers, admission, create, json, meta, options, update};
+use super::decode::go_name;
+use super::{Managers, admission, apply, create, json, meta, options, update};
 use crate::call::{Call, FieldValidation, Outcome, PatchType};
 use crate::field::{FieldError, go_quote};
 use crate::resource::Resource;
@@ -20,7 +20,7 @@ pub(super) fn patch(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
     }
     options::validate(call, "PatchOptions")?;
     if patch_type == PatchType::Apply {
-        return Err(unsupported(&call.resource));
+        return apply::apply(server, call);
     }
     let managers = Managers::of(server, call);
     let mut warnings = Vec::new();
@@ -38,12 +38,19 @@ pub(super) fn patch(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
         Ok(object)
     })?;
     warnings.extend(updated.warnings);
-    Ok(Outcome::Object { code: 200, object: updated.object, warnings })
+    Ok(Outcome::Object {
+        code: 200,
+        object: updated.object,
+        warnings,
+    })
 }
 
 /// 415 as the server says it.
 fn unsupported(resource: &Resource) -> ApiError {
-    let mut types = vec!["application/json-patch+json", "application/merge-patch+json"];
+    let mut types = vec![
+        "application/json-patch+json",
+        "application/merge-patch+json",
+    ];
     if !resource.strategy.is_custom() {
         types.push("application/strategic-merge-patch+json");
     }
@@ -70,20 +77,20 @@ fn patched(
         findings.clear();
     }
     let text = result.to_string();
-    if !call.resource.strategy.is_custom()
-        && let Some(why) = mismatch(&call.resource, &result)
-    {
-        return Err(invalid_patch(&text, &why));
-    }
     let decoded = call.resource.strategy.decode(result).map_err(|error| {
-        let why = error.message.split_once(&format!("cannot be handled as a {}: ", call.resource.kind));
+        let why = error
+            .message
+            .split_once(&format!("cannot be handled as a {}: ", call.resource.kind));
         invalid_patch(&text, why.map_or(error.message.as_str(), |(_, why)| why))
     })?;
     if strict != FieldValidation::Ignore {
         findings.extend(decoded.unknown);
     }
     if strict == FieldValidation::Strict && !findings.is_empty() {
-        return Err(invalid_patch(&text, &format!("strict decoding error: {}", findings.join(", "))));
+        return Err(invalid_patch(
+            &text,
+            &format!("strict decoding error: {}", findings.join(", ")),
+        ));
     }
     warnings.extend(findings);
     let mut object = decoded.object;
@@ -95,7 +102,10 @@ fn patched(
 fn invalid_patch(text: &str, why: &str) -> ApiError {
     let error = FieldError::invalid("patch", text, why);
     let mut refused = ApiError::invalid(&GroupResource::default(), "", &[error]);
-    refused.message = format!(" \"\" is invalid: patch: Invalid value: {}: {why}", go_quote(text));
+    refused.message = format!(
+        " \"\" is invalid: patch: Invalid value: {}: {why}",
+        go_quote(text)
+    );
     refused
 }
 
@@ -110,13 +120,18 @@ fn merge_patch(call: &Call, live: &Value) -> Result<(Value, Vec<String>), ApiErr
         Value::Null => return Err(ApiError::bad_request("Invalid JSON Patch")),
         other => {
             let what = go_name(other);
-            let why = format!("json: cannot unmarshal {what} into Go value of type map[string]interface {{}}");
+            let why = format!(
+                "json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+            );
             return Err(decode_error(&why));
         }
     }
     let mut object = live.clone();
     json_patch::merge(&mut object, &document.value);
-    let duplicates = document.duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path)));
+    let duplicates = document
+        .duplicates
+        .iter()
+        .map(|path| format!("duplicate field {}", go_quote(path)));
     Ok((object, duplicates.collect()))
 }
 
@@ -125,7 +140,9 @@ fn json_patch(call: &Call, live: &Value) -> Result<(Value, Vec<String>), ApiErro
     let Value::Array(operations) = &document.value else {
         let what = go_name(&document.value);
         let into = "into Go value of type []handlers.jsonPatchOp";
-        return Err(decode_error(&format!("json: cannot unmarshal {what} {into}")));
+        return Err(decode_error(&format!(
+            "json: cannot unmarshal {what} {into}"
+        )));
     };
     let mut findings: Vec<String> = document
         .duplicates
@@ -140,7 +157,9 @@ fn json_patch(call: &Call, live: &Value) -> Result<(Value, Vec<String>), ApiErro
         return Err(ApiError::new(
             413,
             "RequestEntityTooLarge",
-            format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"),
+            format!(
+                "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
+            ),
         ));
     }
     let mut object = live.clone();
@@ -154,19 +173,29 @@ fn unknown_members(index: usize, operation: &Value) -> Result<Vec<String>, ApiEr
     let Value::Object(members) = operation else {
         let what = go_name(operation);
         let into = "into Go value of type handlers.jsonPatchOp";
-        return Err(decode_error(&format!("json: cannot unmarshal {what} {into}")));
+        return Err(decode_error(&format!(
+            "json: cannot unmarshal {what} {into}"
+        )));
     };
     let known = ["op", "path", "from", "value"];
     for member in &known[..3] {
-        let wrong = members.get(*member).filter(|value| !value.is_string() && !value.is_null());
+        let wrong = members
+            .get(*member)
+            .filter(|value| !value.is_string() && !value.is_null());
         if let Some(value) = wrong {
             let what = go_name(value);
             let into = format!("into Go struct field jsonPatchOp.{member} of type string");
-            return Err(decode_error(&format!("json: cannot unmarshal {what} {into}")));
+            return Err(decode_error(&format!(
+                "json: cannot unmarshal {what} {into}"
+            )));
         }
     }
-    let unknown = members.keys().filter(|name| !known.contains(&name.as_str()));
-    Ok(unknown.map(|name| format!("json patch unknown field \"[{index}].{name}\"")).collect())
+    let unknown = members
+        .keys()
+        .filter(|name| !known.contains(&name.as_str()));
+    Ok(unknown
+        .map(|name| format!("json patch unknown field \"[{index}].{name}\""))
+        .collect())
 }
 
 /// One operation; `None` when it fails. An operation without a value has the value null.

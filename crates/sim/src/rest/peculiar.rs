@@ -30,7 +30,14 @@ const fn row(
     checks: (usize, usize),
     returns_deleted: bool,
 ) -> Peculiarity {
-    Peculiarity { group, plural, path, checks, returns_deleted, allocates: false }
+    Peculiarity {
+        group,
+        plural,
+        path,
+        checks,
+        returns_deleted,
+        allocates: false,
+    }
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -43,7 +50,10 @@ const TABLE: [Peculiarity; 14] = [
     row("", "namespaces", "", (2, 2), true),
     row("", "nodes", "minions", (2, 2), false),
     row("", "serviceaccounts", "", (2, 2), true),
-    Peculiarity { allocates: true, ..row("", "services", "services/specs", (2, 1), true) },
+    Peculiarity {
+        allocates: true,
+        ..row("", "services", "services/specs", (2, 1), true)
+    },
     row("", "pods", "", (2, 2), true),
     row("", "events", "", (1, 1), false),
     row(RBAC, "roles", "", (2, 2), false),
@@ -56,7 +66,9 @@ const TABLE: [Peculiarity; 14] = [
 
 impl Peculiarity {
     pub(super) fn of(resource: &Resource) -> Self {
-        let found = TABLE.iter().find(|row| row.group == resource.group && row.plural == resource.plural);
+        let found = TABLE
+            .iter()
+            .find(|row| row.group == resource.group && row.plural == resource.plural);
         *found.unwrap_or(&TABLE[TABLE.len() - 1])
     }
 }
@@ -78,6 +90,10 @@ pub(super) fn etcd_key(resource: &Resource, namespace: &str, name: &str) -> Stri
     } else {
         row.path.to_owned()
     };
-    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    let namespace = if namespace.is_empty() {
+        String::new()
+    } else {
+        format!("{namespace}/")
+    };
     format!("/registry/{place}/{namespace}{name}")
 }

@@ -42,7 +42,11 @@ pub(super) fn delete(server: &ApiServer, call: &Call, key: &Key) -> Result<Outco
         let mut object = served(resource, &stored);
         check_preconditions(call, &object)?;
         admission::delete(call, &key.name)?;
-        let answer = |object| Outcome::Object { code: 200, object, warnings: Vec::new() };
+        let answer = |object| Outcome::Object {
+            code: 200,
+            object,
+            warnings: Vec::new(),
+        };
         if object::is_terminating(&object) {
             return Ok(answer(object));
         }
@@ -66,14 +70,22 @@ fn check_preconditions(call: &Call, live: &Value) -> Result<(), ApiError> {
     let delete = &call.options.delete;
     let checks = [
         ("UID", delete.uid.as_deref(), object::uid(live)),
-        ("ResourceVersion", delete.resource_version.as_deref(), object::resource_version(live)),
+        (
+            "ResourceVersion",
+            delete.resource_version.as_deref(),
+            object::resource_version(live),
+        ),
     ];
     for (what, wanted, found) in checks {
         if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
             let why = format!(
                 "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
             );
-            return Err(ApiError::conflict(&call.resource.group_resource(), object::name(live), &why));
+            return Err(ApiError::conflict(
+                &call.resource.group_resource(),
+                object::name(live),
+                &why,
+            ));
         }
     }
     Ok(())
@@ -92,7 +104,10 @@ fn begin_namespace(call: &Call, object: &mut Value) {
 }
 
 fn begin_crd(object: &mut Value, now: &str) {
-    let mut finalizers: Vec<String> = object::finalizers(object).into_iter().map(str::to_owned).collect();
+    let mut finalizers: Vec<String> = object::finalizers(object)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
     if !finalizers.iter().any(|f| f == CRD_CLEANUP) {
         finalizers.push(CRD_CLEANUP.to_owned());
     }
@@ -113,8 +128,13 @@ pub(crate) fn set_condition(object: &mut Value, condition: Value) {
     if !conditions.is_array() {
         *conditions = json!([]);
     }
-    let Some(list) = conditions.as_array_mut() else { return };
-    match list.iter_mut().find(|c| c.get("type") == condition.get("type")) {
+    let Some(list) = conditions.as_array_mut() else {
+        return;
+    };
+    match list
+        .iter_mut()
+        .find(|c| c.get("type") == condition.get("type"))
+    {
         Some(there) => *there = condition,
         None => list.push(condition),
     }

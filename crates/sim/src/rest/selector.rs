@@ -42,7 +42,11 @@ impl Selection {
         if let Some(name) = &call.name {
             require_name(&mut fields, name)?;
         }
-        Ok(Self { namespace: call.namespace.clone(), labels, fields })
+        Ok(Self {
+            namespace: call.namespace.clone(),
+            labels,
+            fields,
+        })
     }
 
     /// Whether nothing but the namespace is selected by.
@@ -54,21 +58,32 @@ impl Selection {
     /// The one name it asks for, if it asks for one.
     #[must_use]
     pub(super) fn single_name(&self) -> Option<&str> {
-        let term = self.fields.iter().find(|term| term.field == "metadata.name" && term.equal);
+        let term = self
+            .fields
+            .iter()
+            .find(|term| term.field == "metadata.name" && term.equal);
         term.map(|term| term.value.as_str())
     }
 
     /// The one namespace it looks at: the path's, or the one a field selector asks for.
     #[must_use]
     pub(super) fn namespace(&self) -> Option<&str> {
-        let asked = || self.fields.iter().find(|term| term.field == "metadata.namespace" && term.equal);
-        self.namespace.as_deref().or_else(|| asked().map(|term| term.value.as_str()))
+        let asked = || {
+            self.fields
+                .iter()
+                .find(|term| term.field == "metadata.namespace" && term.equal)
+        };
+        self.namespace
+            .as_deref()
+            .or_else(|| asked().map(|term| term.value.as_str()))
     }
 
     /// Whether objects of this namespace are in view.
     #[must_use]
     pub(super) fn covers(&self, namespace: &str) -> bool {
-        self.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+        self.namespace
+            .as_deref()
+            .is_none_or(|wanted| wanted == namespace)
     }
 
     /// Whether an object (in the served version) is selected.
@@ -85,7 +100,10 @@ impl Selection {
             let value = match term.field.as_str() {
                 "metadata.name" => object::name(object),
                 "metadata.namespace" => object::namespace(object),
-                field => offered.iter().find(|(name, _)| name == field).map_or("", |(_, value)| value),
+                field => offered
+                    .iter()
+                    .find(|(name, _)| name == field)
+                    .map_or("", |(_, value)| value),
             };
             (value == term.value) == term.equal
         })
@@ -93,14 +111,22 @@ impl Selection {
 }
 
 fn require_name(fields: &mut Vec<Term>, name: &str) -> Result<(), ApiError> {
-    let selected = fields.iter().find(|term| term.field == "metadata.name" && term.equal);
+    let selected = fields
+        .iter()
+        .find(|term| term.field == "metadata.name" && term.equal);
     match selected {
         Some(term) if term.value == name => Ok(()),
         None if fields.is_empty() => {
-            fields.push(Term { field: "metadata.name".into(), value: name.into(), equal: true });
+            fields.push(Term {
+                field: "metadata.name".into(),
+                value: name.into(),
+                equal: true,
+            });
             Ok(())
         }
-        _ => Err(ApiError::bad_request("fieldSelector metadata.name doesn't match requested name")),
+        _ => Err(ApiError::bad_request(
+            "fieldSelector metadata.name doesn't match requested name",
+        )),
     }
 }
 
@@ -112,7 +138,9 @@ fn check_field(resource: &Resource, field: &str) -> Result<(), ApiError> {
     if offered.iter().any(|(name, _)| name == field) {
         return Ok(());
     }
-    Err(ApiError::bad_request(resource.strategy.unknown_field_label(field)))
+    Err(ApiError::bad_request(
+        resource.strategy.unknown_field_label(field),
+    ))
 }
 
 fn parse_fields(text: &str) -> Result<Vec<Term>, String> {
@@ -121,10 +149,16 @@ fn parse_fields(text: &str) -> Result<Vec<Term>, String> {
     let mut terms = Vec::new();
     for part in parts.into_iter().filter(|part| !part.is_empty()) {
         let Some((field, equal, value)) = split_term(part) else {
-            return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
+            return Err(format!(
+                "invalid selector: '{text}'; can't understand '{part}'"
+            ));
         };
         let value = unescape(value)?;
-        terms.push(Term { field: field.to_owned(), value, equal });
+        terms.push(Term {
+            field: field.to_owned(),
+            value,
+            equal,
+        });
     }
     Ok(terms)
 }
@@ -147,9 +181,9 @@ fn split_terms(text: &str) -> Vec<&str> {
 }
 
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
-    let at = term.char_indices().find(|(at, _)| {
-        term[*at..].starts_with("!=") || term[*at..].starts_with('=')
-    })?;
+    let at = term
+        .char_indices()
+        .find(|(at, _)| term[*at..].starts_with("!=") || term[*at..].starts_with('='))?;
     let (field, rest) = term.split_at(at.0);
     for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
         if let Some(value) = rest.strip_prefix(operator) {
@@ -168,12 +202,16 @@ fn unescape(value: &str) -> Result<String, String> {
                 Some(escaped @ ('\\' | ',' | '=')) => text.push(escaped),
                 other => {
                     let sequence: String = std::iter::once('\\').chain(other).collect();
-                    return Err(format!("invalid field selector: invalid escape sequence: {sequence}"));
+                    return Err(format!(
+                        "invalid field selector: invalid escape sequence: {sequence}"
+                    ));
                 }
             },
             ',' | '=' => {
                 let code = u32::from(c);
-                return Err(format!("invalid field selector: unescaped character in value: {code}"));
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {code}"
+                ));
             }
             c => text.push(c),
         }
@@ -188,15 +226,38 @@ mod tests {
     #[test]
     fn field_terms_are_parsed_with_the_servers_errors() {
         let cases = [
-            ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
-            ("metadata.name===a", "invalid field selector: unescaped character in value: 61"),
-            ("metadata.name!=a\\b", "invalid field selector: invalid escape sequence: \\b"),
+            (
+                "metadata.name",
+                "invalid selector: 'metadata.name'; can't understand 'metadata.name'",
+            ),
+            (
+                "metadata.name===a",
+                "invalid field selector: unescaped character in value: 61",
+            ),
+            (
+                "metadata.name!=a\\b",
+                "invalid field selector: invalid escape sequence: \\b",
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(parse_fields(text).expect_err(text), expected);
         }
         let terms = parse_fields("a=b\\,c,d!=e").expect("well formed");
-        assert_eq!(terms[0], Term { field: "a".into(), value: "b,c".into(), equal: true });
-        assert_eq!(terms[1], Term { field: "d".into(), value: "e".into(), equal: false });
+        assert_eq!(
+            terms[0],
+            Term {
+                field: "a".into(),
+                value: "b,c".into(),
+                equal: true
+            }
+        );
+        assert_eq!(
+            terms[1],
+            Term {
+                field: "d".into(),
+                value: "e".into(),
+                equal: false
+            }
+        );
     }
 }

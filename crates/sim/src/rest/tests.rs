@@ -27,7 +27,10 @@ struct Plain {
 
 impl Strategy for Plain {
     fn decode(&self, body: Value) -> Result<Decoded, ApiError> {
-        Ok(Decoded { object: body, unknown: Vec::new() })
+        Ok(Decoded {
+            object: body,
+            unknown: Vec::new(),
+        })
     }
 
     fn default(&self, _object: &mut Value) {}
@@ -51,14 +54,19 @@ impl Strategy for Plain {
                 object::set_or_remove(object, "generation", Some((generation + 1).into()));
             }
         }
-        if let Some(map) = object.as_object_mut().filter(|map| map.get("status") == Some(&Value::Null)) {
+        if let Some(map) = object
+            .as_object_mut()
+            .filter(|map| map.get("status") == Some(&Value::Null))
+        {
             map.remove("status");
         }
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
         let bad = object.pointer("/spec/bad").is_some();
-        bad.then(|| FieldError::forbidden("spec.bad", "not here")).into_iter().collect()
+        bad.then(|| FieldError::forbidden("spec.bad", "not here"))
+            .into_iter()
+            .collect()
     }
 
     fn validate_update(&self, object: &Value, _old: &Value, _part: Part) -> Vec<FieldError> {
@@ -70,7 +78,11 @@ impl Strategy for Plain {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        let name = if prefix { super::names::mask_trailing_dash(name) } else { name.to_owned() };
+        let name = if prefix {
+            super::names::mask_trailing_dash(name)
+        } else {
+            name.to_owned()
+        };
         super::names::dns_subdomain(&name)
     }
 
@@ -83,7 +95,10 @@ impl Strategy for Plain {
     }
 
     fn selectable_fields(&self, object: &Value) -> Vec<(String, String)> {
-        let color = object.pointer("/spec/color").and_then(Value::as_str).unwrap_or_default();
+        let color = object
+            .pointer("/spec/color")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         vec![("spec.color".into(), color.into())]
     }
 
@@ -114,7 +129,10 @@ fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> Resource
         has_status: true,
         verbs: Vec::new(),
         storage: GroupResource::new(group, plural),
-        strategy: Arc::new(Plain { openapi: json!({"type": "object"}), custom: !group.is_empty() }),
+        strategy: Arc::new(Plain {
+            openapi: json!({"type": "object"}),
+            custom: !group.is_empty(),
+        }),
     }
 }
 
@@ -131,7 +149,9 @@ fn server() -> ApiServer {
 }
 
 fn call(server: &ApiServer, verb: Verb) -> Call {
-    let widgets = server.resource("example.com", "v1", "widgets").expect("served");
+    let widgets = server
+        .resource("example.com", "v1", "widgets")
+        .expect("served");
     Call::new(verb, widgets).namespace("default")
 }
 
@@ -151,7 +171,10 @@ async fn create(server: &ApiServer, body: &Value) -> Result<Value, ApiError> {
 }
 
 async fn merge(server: &ApiServer, name: &str, body: &Value) -> Result<Value, ApiError> {
-    let patch = call(server, Verb::Patch).name(name).patch(PatchType::Merge).body(body);
+    let patch = call(server, Verb::Patch)
+        .name(name)
+        .patch(PatchType::Merge)
+        .body(body);
     object(server, patch).await
 }
 
@@ -161,7 +184,13 @@ async fn delete(server: &ApiServer, name: &str) -> Result<Value, ApiError> {
 
 /// An event as one line: its type, name and version.
 fn line(event: &WatchEvent) -> String {
-    let of = |object: &Value| format!("{} {}", object::name(object), object::resource_version(object));
+    let of = |object: &Value| {
+        format!(
+            "{} {}",
+            object::name(object),
+            object::resource_version(object)
+        )
+    };
     match event {
         WatchEvent::Added(object) => format!("ADDED {}", of(object)),
         WatchEvent::Modified(object) => format!("MODIFIED {}", of(object)),

@@ -20,12 +20,18 @@ pub(super) struct Token {
 impl Token {
     /// The token after `last`, a key below the prefix of the list.
     pub(super) fn after(last: &str, revision: i64) -> Self {
-        Self { revision, start: format!("{last}\u{0}") }
+        Self {
+            revision,
+            start: format!("{last}\u{0}"),
+        }
     }
 
     pub(super) fn encode(&self) -> String {
         let start = Value::from(format!("/{}", self.start));
-        let text = format!(r#"{{"v":"{VERSION}","rv":{},"start":{start}}}"#, self.revision);
+        let text = format!(
+            r#"{{"v":"{VERSION}","rv":{},"start":{start}}}"#,
+            self.revision
+        );
         URL_SAFE_NO_PAD.encode(text)
     }
 
@@ -36,19 +42,28 @@ impl Token {
 
     fn read(text: &str) -> Result<Self, String> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| match error {
-            base64::DecodeError::InvalidByte(at, _) => format!("illegal base64 data at input byte {at}"),
+            base64::DecodeError::InvalidByte(at, _) => {
+                format!("illegal base64 data at input byte {at}")
+            }
             _ => format!("illegal base64 data at input byte {}", text.len()),
         })?;
         let value = json::parse(&bytes)?.value;
         let version = value.get("v").and_then(Value::as_str).unwrap_or_default();
         if version != VERSION {
-            return Err(format!("server does not recognize this encoded version {version}"));
+            return Err(format!(
+                "server does not recognize this encoded version {version}"
+            ));
         }
         let revision = value.get("rv").and_then(Value::as_i64).unwrap_or(0);
         if revision == 0 {
-            return Err(format!("incorrect encoded start resourceVersion (version {VERSION})"));
+            return Err(format!(
+                "incorrect encoded start resourceVersion (version {VERSION})"
+            ));
         }
-        let start = value.get("start").and_then(Value::as_str).unwrap_or_default();
+        let start = value
+            .get("start")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if start.is_empty() {
             return Err(format!("encoded start key empty (version {VERSION})"));
         }
@@ -57,7 +72,10 @@ impl Token {
         if !clean {
             return Err(start.to_owned());
         }
-        Ok(Self { revision, start: key.to_owned() })
+        Ok(Self {
+            revision,
+            start: key.to_owned(),
+        })
     }
 }
 
@@ -71,21 +89,35 @@ mod tests {
     fn a_token_comes_back_as_it_was() {
         let token = Token::after("ns/a", 365);
         assert_eq!(Token::decode(&token.encode()), Ok(token.clone()));
-        let text = URL_SAFE_NO_PAD.decode(token.encode()).expect("our own encoding");
-        assert_eq!(text, br#"{"v":"meta.k8s.io/v1","rv":365,"start":"/ns/a\u0000"}"#);
+        let text = URL_SAFE_NO_PAD
+            .decode(token.encode())
+            .expect("our own encoding");
+        assert_eq!(
+            text,
+            br#"{"v":"meta.k8s.io/v1","rv":365,"start":"/ns/a\u0000"}"#
+        );
     }
 
     #[test]
     fn other_tokens_are_refused_in_the_servers_words() {
         let encode = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let cases = [
-            ("abc".to_owned(), "invalid character 'i' looking for beginning of value"),
-            (encode(json!({})), "server does not recognize this encoded version "),
+            (
+                "abc".to_owned(),
+                "invalid character 'i' looking for beginning of value",
+            ),
+            (
+                encode(json!({})),
+                "server does not recognize this encoded version ",
+            ),
             (
                 encode(json!({"v": VERSION})),
                 "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
             ),
-            (encode(json!({"v": VERSION, "rv": 1, "start": "../a"})), "../a"),
+            (
+                encode(json!({"v": VERSION, "rv": 1, "start": "../a"})),
+                "../a",
+            ),
         ];
         for (text, expected) in cases {
             let error = Token::decode(&text).expect_err("no token");

@@ -8,6 +8,7 @@ use super::peculiar::{Peculiarity, etcd_key, removes_when_finalized};
 use super::{Managers, Written, admission, commit, create, decode, meta, options, served};
 use crate::breakage::Rule;
 use crate::call::{Call, Outcome};
+use crate::merge::FieldManager;
 use crate::object;
 use crate::server::{ApiServer, key_of};
 use crate::status::{ApiError, GroupResource};
@@ -31,12 +32,18 @@ pub(super) struct Terms<'a> {
 
 pub(super) fn update(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
     options::validate(call, "UpdateOptions")?;
-    let decode::Body { mut object, mut warnings } = decode::body(call)?;
+    let decode::Body {
+        mut object,
+        mut warnings,
+    } = decode::body(call)?;
     create::set_namespace(call, &mut object)?;
     check_name(call, &object)?;
     warnings.extend(create::duplicate_owner_warning(&mut object, false));
     let uid = Some(object::uid(&object).to_owned()).filter(|uid| !uid.is_empty());
-    let terms = Terms { uid: uid.as_deref(), may_create: call.resource.strategy.allow_create_on_update() };
+    let terms = Terms {
+        uid: uid.as_deref(),
+        may_create: call.resource.strategy.allow_create_on_update(),
+    };
     let managers = Managers::of(server, call);
     let updated = change(server, call, &terms, &mut |live| {
         let object = managers.update(live, object.clone());
@@ -48,12 +55,19 @@ pub(super) fn update(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErro
     })?;
     warnings.extend(updated.warnings);
     let code = if updated.created { 201 } else { 200 };
-    Ok(Outcome::Object { code, object: updated.object, warnings })
+    Ok(Outcome::Object {
+        code,
+        object: updated.object,
+        warnings,
+    })
 }
 
 /// The name in the object must be the one of the path.
 pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), ApiError> {
-    let (stated, wanted) = (object::name(object), call.name.as_deref().unwrap_or_default());
+    let (stated, wanted) = (
+        object::name(object),
+        call.name.as_deref().unwrap_or_default(),
+    );
     if stated.is_empty() {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
@@ -94,12 +108,17 @@ pub(super) fn change(
         let mut object = transform(Some(&live))?;
         check_version(server, call, &mut object, &live)?;
         prepare(server, call, &mut object, &live);
+        FieldManager::ignore_timestamps(&live, &mut object);
         validate(call, &object, &live)?;
         let mut warnings = resource.strategy.warnings(&object);
         warnings.extend(options::finalizer_warnings(resource, &object, Some(&live)));
         let written = store(server, call, &key, &stored, &live, object)?;
         if let Some(object) = written {
-            return Ok(Updated { object, created: false, warnings });
+            return Ok(Updated {
+                object,
+                created: false,
+                warnings,
+            });
         }
     }
 }
@@ -112,17 +131,27 @@ fn made(
     let mut object = transform(None)?;
     object::set_or_remove(&mut object, "resourceVersion", None);
     let Written { object, warnings } = create::store_new(server, call, object)?;
-    Ok(Updated { object, created: true, warnings })
+    Ok(Updated {
+        object,
+        created: true,
+        warnings,
+    })
 }
 
 fn check_uid(call: &Call, terms: &Terms<'_>, live: &Value) -> Result<(), ApiError> {
-    let Some(wanted) = terms.uid.filter(|wanted| *wanted != object::uid(live)) else { return Ok(()) };
+    let Some(wanted) = terms.uid.filter(|wanted| *wanted != object::uid(live)) else {
+        return Ok(());
+    };
     let key = etcd_key(&call.resource, object::namespace(live), object::name(live));
     let uid = object::uid(live);
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
     );
-    Err(ApiError::conflict(&call.resource.group_resource(), object::name(live), &why))
+    Err(ApiError::conflict(
+        &call.resource.group_resource(),
+        object::name(live),
+        &why,
+    ))
 }
 
 fn check_version(
@@ -136,7 +165,11 @@ fn check_version(
         "" => 0,
         text => text.parse::<u64>().map_err(|_| {
             let text = crate::field::go_quote(text);
-            ApiError::new(500, "", format!("strconv.ParseUint: parsing {text}: invalid syntax"))
+            ApiError::new(
+                500,
+                "",
+                format!("strconv.ParseUint: parsing {text}: invalid syntax"),
+            )
         })?,
     };
     let current = object::resource_version(live).to_owned();
@@ -158,17 +191,27 @@ fn check_version(
 }
 
 fn prepare(server: &ApiServer, call: &Call, object: &mut Value, live: &Value) {
-    let of_live = |member: &str| object::metadata(live).and_then(|meta| meta.get(member)).cloned();
+    let of_live = |member: &str| {
+        object::metadata(live)
+            .and_then(|meta| meta.get(member))
+            .cloned()
+    };
     object::set_or_remove(object, "generation", of_live("generation"));
     let status = object.get("status").cloned();
-    call.resource.strategy.prepare_update(object, live, call.part);
+    call.resource
+        .strategy
+        .prepare_update(object, live, call.part);
     if server.broken(Rule::StatusIsolation) && call.part == crate::resource::Part::Main {
         if let (Some(status), Some(map)) = (status, object.as_object_mut()) {
             map.insert("status".into(), status);
         }
     }
     if server.broken(Rule::Generation) && object::generation(live) > 0 {
-        object::set_or_remove(object, "generation", Some((object::generation(live) + 1).into()));
+        object::set_or_remove(
+            object,
+            "generation",
+            Some((object::generation(live) + 1).into()),
+        );
     }
     if object::uid(object).is_empty() {
         object::set_or_remove(object, "uid", of_live("uid"));
@@ -177,9 +220,14 @@ fn prepare(server: &ApiServer, call: &Call, object: &mut Value, live: &Value) {
     if object::is_terminating(live) {
         object::set_or_remove(object, "deletionTimestamp", of_live("deletionTimestamp"));
     }
-    let keeps = object::metadata(object).is_some_and(|meta| meta.contains_key("deletionGracePeriodSeconds"));
+    let keeps = object::metadata(object)
+        .is_some_and(|meta| meta.contains_key("deletionGracePeriodSeconds"));
     if !keeps {
-        object::set_or_remove(object, "deletionGracePeriodSeconds", of_live("deletionGracePeriodSeconds"));
+        object::set_or_remove(
+            object,
+            "deletionGracePeriodSeconds",
+            of_live("deletionGracePeriodSeconds"),
+        );
     }
 }
 
@@ -201,7 +249,11 @@ fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(ApiError::invalid(&resource.group_kind(), object::name(object), &errors))
+    Err(ApiError::invalid(
+        &resource.group_kind(),
+        object::name(object),
+        &errors,
+    ))
 }
 
 /// Whether the change takes away the last thing that kept a deleted object.
@@ -226,7 +278,11 @@ fn store(
         return Ok(Some(object));
     }
     if finalized && !server.broken(Rule::FinalizerEvent) {
-        return Ok(server.store().commit(key, Some(stored), None).ok().map(|_| object));
+        return Ok(server
+            .store()
+            .commit(key, Some(stored), None)
+            .ok()
+            .map(|_| object));
     }
     match commit::put(server, call, key, Some(stored), &object)? {
         Err(_) => Ok(None),

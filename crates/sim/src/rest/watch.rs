@@ -34,7 +34,8 @@ pub(super) async fn watch(server: &ApiServer, mut call: Call) -> Result<Outcome,
     default_options(&mut call.options);
     validate(&call.options)?;
     let selection = Selection::of(&call)?;
-    let wanted = version(call.options.resource_version.as_deref()).map_err(|e| ApiError::new(500, "", e))?;
+    let wanted =
+        version(call.options.resource_version.as_deref()).map_err(|e| ApiError::new(500, "", e))?;
     let initial = call.options.send_initial_events == Some(true);
     if initial && wait_until_fresh(server, wanted).await.is_err() {
         return Ok(ended(too_large(wanted, server.store().revision())));
@@ -58,7 +59,10 @@ pub(super) async fn watch(server: &ApiServer, mut call: Call) -> Result<Outcome,
         }
         cursor
     } else {
-        match server.store().follow(storage, Some(wanted).filter(|wanted| *wanted > 0)) {
+        match server
+            .store()
+            .follow(storage, Some(wanted).filter(|wanted| *wanted > 0))
+        {
             Ok(cursor) => cursor,
             Err(gone) => {
                 let message = format!("too old resource version: {wanted} ({})", gone.oldest);
@@ -67,7 +71,9 @@ pub(super) async fn watch(server: &ApiServer, mut call: Call) -> Result<Outcome,
         }
     };
     let watcher = Watcher::new(server, call, selection, cursor, queue);
-    Ok(Outcome::Watch(stream::unfold(watcher, Watcher::next).boxed()))
+    Ok(Outcome::Watch(
+        stream::unfold(watcher, Watcher::next).boxed(),
+    ))
 }
 
 fn ended(error: ApiError) -> Outcome {
@@ -76,7 +82,10 @@ fn ended(error: ApiError) -> Outcome {
 
 /// A watch from nowhere in particular begins with what is there.
 fn default_options(options: &mut Options) {
-    let rule = options.resource_version_match.as_deref().unwrap_or_default();
+    let rule = options
+        .resource_version_match
+        .as_deref()
+        .unwrap_or_default();
     let wanted = options.resource_version.as_deref().unwrap_or_default();
     if options.send_initial_events.is_none() && rule.is_empty() && matches!(wanted, "" | "0") {
         options.send_initial_events = Some(true);
@@ -87,20 +96,28 @@ fn default_options(options: &mut Options) {
 fn validate(options: &Options) -> Result<(), ApiError> {
     let mut errors = Vec::new();
     let field = "resourceVersionMatch";
-    let rule = options.resource_version_match.as_deref().unwrap_or_default();
+    let rule = options
+        .resource_version_match
+        .as_deref()
+        .unwrap_or_default();
     if options.send_initial_events.is_some() && rule != "NotOlderThan" {
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         errors.push(FieldError::forbidden(field, detail));
     }
     if !rule.is_empty() {
         if options.send_initial_events.is_none() {
-            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            let detail =
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
             errors.push(FieldError::forbidden(field, detail));
         }
         if rule != "NotOlderThan" {
             errors.push(FieldError::not_supported(field, rule, &["NotOlderThan"]));
         }
-        if options.continue_token.as_deref().is_some_and(|token| !token.is_empty()) {
+        if options
+            .continue_token
+            .as_deref()
+            .is_some_and(|token| !token.is_empty())
+        {
             let detail = "resourceVersionMatch is forbidden when continue is provided";
             errors.push(FieldError::forbidden(field, detail));
         }
@@ -140,8 +157,13 @@ impl Watcher {
         cursor: Cursor,
         queue: VecDeque<WatchEvent>,
     ) -> Self {
-        let seconds = call.options.timeout_seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
-        let seconds = seconds.unwrap_or_else(|| DEFAULT_TIMEOUT + server.clock().below(DEFAULT_TIMEOUT));
+        let seconds = call
+            .options
+            .timeout_seconds
+            .and_then(|s| u64::try_from(s).ok())
+            .filter(|s| *s > 0);
+        let seconds =
+            seconds.unwrap_or_else(|| DEFAULT_TIMEOUT + server.clock().below(DEFAULT_TIMEOUT));
         let mut watcher = Self {
             server: server.clone(),
             resource: call.resource,
@@ -159,7 +181,9 @@ impl Watcher {
 
     fn schedule_bookmark(&mut self) {
         let now = Instant::now();
-        let last = LAST_BOOKMARKS.iter().filter_map(|before| self.deadline.checked_sub(*before));
+        let last = LAST_BOOKMARKS
+            .iter()
+            .filter_map(|before| self.deadline.checked_sub(*before));
         let due = last.chain([now + BOOKMARK_EVERY]).filter(|due| *due > now);
         self.next_bookmark = due.min().filter(|_| self.bookmarks);
     }
@@ -194,10 +218,14 @@ impl Watcher {
 
     fn bookmark_if_due(&mut self, revision: u64) {
         if self.next_bookmark.is_some_and(|due| due <= Instant::now()) {
-            let revision = self.server.as_of().map_or(revision, |limit| limit.min(revision));
+            let revision = self
+                .server
+                .as_of()
+                .map_or(revision, |limit| limit.min(revision));
             // A bookmark that says nothing new since the start of the watch is not sent.
             if revision > self.start {
-                self.queue.push_back(bookmark(&self.resource, revision, false));
+                self.queue
+                    .push_back(bookmark(&self.resource, revision, false));
             }
             self.schedule_bookmark();
         }
@@ -205,22 +233,30 @@ impl Watcher {
 
     /// What a write looks like through this watch.
     fn seen(&self, change: &Change) -> Option<WatchEvent> {
-        let too_new = self.server.as_of().is_some_and(|limit| change.revision > limit);
+        let too_new = self
+            .server
+            .as_of()
+            .is_some_and(|limit| change.revision > limit);
         if too_new || !self.selection.covers(&change.key.namespace) {
             return None;
         }
         let view = |stored: &Option<Arc<Value>>| {
             let object = served(&self.resource, stored.as_ref()?);
-            self.selection.matches(&self.resource, &object).then_some(object)
+            self.selection
+                .matches(&self.resource, &object)
+                .then_some(object)
         };
         match (view(&change.old), view(&change.new)) {
             (None, None) => None,
             (None, Some(new)) => Some(WatchEvent::Added(Arc::new(new))),
             (Some(_), Some(new)) => Some(WatchEvent::Modified(Arc::new(new))),
-            (Some(_), None) if change.new.is_some() && self.server.broken(Rule::SelectorLeave) => None,
-            (Some(old), None) => {
-                Some(WatchEvent::Deleted(Arc::new(object::at_version(&old, change.revision))))
+            (Some(_), None) if change.new.is_some() && self.server.broken(Rule::SelectorLeave) => {
+                None
             }
+            (Some(old), None) => Some(WatchEvent::Deleted(Arc::new(object::at_version(
+                &old,
+                change.revision,
+            )))),
         }
     }
 }

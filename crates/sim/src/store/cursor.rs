@@ -44,7 +44,13 @@ impl Cursor {
         epoch: u64,
         wake: Arc<Notify>,
     ) -> Self {
-        Self { store, resource, seen, epoch, wake }
+        Self {
+            store,
+            resource,
+            seen,
+            epoch,
+            wake,
+        }
     }
 
     /// The revision up to which this reader has seen everything.
@@ -56,7 +62,9 @@ impl Cursor {
     /// Takes the next writes.
     pub fn advance(&mut self) -> Next {
         let state = self.store.lock();
-        let Some(table) = state.tables.get(&self.resource) else { return Next::Cut };
+        let Some(table) = state.tables.get(&self.resource) else {
+            return Next::Cut;
+        };
         if table.epoch != self.epoch || self.seen < table.dropped {
             return Next::Cut;
         }
@@ -66,6 +74,9 @@ impl Cursor {
             return Next::Changes(changes);
         }
         // Made under the lock that writers ring the bell under, so that none is slept through.
-        Next::Idle(state.revision.max(self.seen), Box::pin(self.wake.clone().notified_owned()))
+        Next::Idle(
+            state.revision.max(self.seen),
+            Box::pin(self.wake.clone().notified_owned()),
+        )
     }
 }

@@ -119,7 +119,9 @@ pub struct Store {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("revision", &self.revision()).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("revision", &self.revision())
+            .finish_non_exhaustive()
     }
 }
 
@@ -145,7 +147,12 @@ impl Store {
             tables: BTreeMap::new(),
             hooks: Vec::new(),
         };
-        Self { clock, window, write_noops, state: Arc::new(Mutex::new(state)) }
+        Self {
+            clock,
+            window,
+            write_noops,
+            state: Arc::new(Mutex::new(state)),
+        }
     }
 
     /// The revision of the last write.
@@ -163,7 +170,12 @@ impl Store {
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Value>> {
         let state = self.lock();
-        state.tables.get(&key.resource)?.objects.get(&key.path()).cloned()
+        state
+            .tables
+            .get(&key.resource)?
+            .objects
+            .get(&key.path())
+            .cloned()
     }
 
     /// The newest state of every object of a resource.
@@ -179,12 +191,18 @@ impl Store {
     ///
     /// # Errors
     /// The revision lies before the last compaction.
-    pub fn snapshot_at(&self, resource: &GroupResource, revision: u64) -> Result<Snapshot, Compacted> {
+    pub fn snapshot_at(
+        &self,
+        resource: &GroupResource,
+        revision: u64,
+    ) -> Result<Snapshot, Compacted> {
         let mut state = self.lock();
         let (now, every) = (self.clock.now(), self.window.compaction);
         state.tick(now, every);
         if revision < state.compacted {
-            return Err(Compacted { oldest: state.compacted });
+            return Err(Compacted {
+                oldest: state.compacted,
+            });
         }
         let objects = state.table(resource).at(revision);
         Ok(Snapshot { revision, objects })
@@ -227,9 +245,17 @@ impl Store {
         let table = state.table(resource);
         let from = from.unwrap_or(revision);
         if from < table.floor {
-            return Err(Compacted { oldest: table.floor });
+            return Err(Compacted {
+                oldest: table.floor,
+            });
         }
-        Ok(Cursor::new(self.clone(), resource.clone(), from, table.epoch, table.wake.clone()))
+        Ok(Cursor::new(
+            self.clone(),
+            resource.clone(),
+            from,
+            table.epoch,
+            table.wake.clone(),
+        ))
     }
 
     /// Snapshot and cursor of the same moment.
@@ -238,16 +264,28 @@ impl Store {
         let mut state = self.lock();
         let revision = state.revision;
         let table = state.table(resource);
-        let snapshot = Snapshot { revision, objects: table.objects.clone() };
-        let cursor =
-            Cursor::new(self.clone(), resource.clone(), revision, table.epoch, table.wake.clone());
+        let snapshot = Snapshot {
+            revision,
+            objects: table.objects.clone(),
+        };
+        let cursor = Cursor::new(
+            self.clone(),
+            resource.clone(),
+            revision,
+            table.epoch,
+            table.wake.clone(),
+        );
         (snapshot, cursor)
     }
 
     /// Every write still remembered of a resource, oldest first.
     #[must_use]
     pub fn log(&self, resource: &GroupResource) -> Vec<Arc<Change>> {
-        self.lock().tables.get(resource).map(Table::log).unwrap_or_default()
+        self.lock()
+            .tables
+            .get(resource)
+            .map(Table::log)
+            .unwrap_or_default()
     }
 
     /// Forgets everything before `revision` now, for exact reads and for watches.
@@ -288,7 +326,9 @@ impl Store {
 impl State {
     fn table(&mut self, resource: &GroupResource) -> &mut Table {
         let revision = self.revision;
-        self.tables.entry(resource.clone()).or_insert_with(|| Table::new(revision))
+        self.tables
+            .entry(resource.clone())
+            .or_insert_with(|| Table::new(revision))
     }
 
     fn write(
@@ -306,7 +346,13 @@ impl State {
             Arc::new(object)
         });
         let stored = new.clone().or_else(|| old.clone()).unwrap_or_default();
-        let change = Arc::new(Change { revision, at, key: key.clone(), old, new });
+        let change = Arc::new(Change {
+            revision,
+            at,
+            key: key.clone(),
+            old,
+            new,
+        });
         let compacted = self.compacted;
         self.table(&key.resource).apply(&change, window, compacted);
         for hook in &self.hooks {

@@ -66,9 +66,15 @@ impl Table {
     /// Drops what neither a watch nor an exact read can ask for.
     pub(super) fn trim(&mut self, compacted: u64) {
         while self.log.len() > self.ring
-            && self.log.front().is_some_and(|change| change.revision <= compacted)
+            && self
+                .log
+                .front()
+                .is_some_and(|change| change.revision <= compacted)
         {
-            self.dropped = self.log.pop_front().map_or(self.dropped, |change| change.revision);
+            self.dropped = self
+                .log
+                .pop_front()
+                .map_or(self.dropped, |change| change.revision);
         }
     }
 
@@ -88,7 +94,12 @@ impl Table {
     /// The objects as they stood at `revision`: the present with later writes undone.
     pub(super) fn at(&self, revision: u64) -> BTreeMap<String, Arc<Value>> {
         let mut objects = self.objects.clone();
-        for change in self.log.iter().rev().take_while(|change| change.revision > revision) {
+        for change in self
+            .log
+            .iter()
+            .rev()
+            .take_while(|change| change.revision > revision)
+        {
             let key = change.key.path();
             match &change.old {
                 Some(old) => objects.insert(key, old.clone()),
@@ -109,6 +120,7 @@ impl Table {
     }
 
     fn first_after(&self, revision: u64) -> usize {
-        self.log.partition_point(|change| change.revision <= revision)
+        self.log
+            .partition_point(|change| change.revision <= revision)
     }
 }

@@ -31,9 +31,19 @@ async fn finalizers_keep_a_deleted_object() {
     assert_eq!(delete(&server, "a").await.expect("still there"), marked);
     let more = json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}});
     let error = merge(&server, "a", &more).await.expect_err("terminating");
-    assert!(error.message.contains("found new finalizers []string{\"example.com/more\"}"), "{error}");
-    let error = create(&server, &widget("a")).await.expect_err("terminating");
-    assert!(error.message.starts_with("object is being deleted: "), "{error}");
+    assert!(
+        error
+            .message
+            .contains("found new finalizers []string{\"example.com/more\"}"),
+        "{error}"
+    );
+    let error = create(&server, &widget("a"))
+        .await
+        .expect_err("terminating");
+    assert!(
+        error.message.starts_with("object is being deleted: "),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,10 +51,19 @@ async fn the_last_finalizer_takes_the_object_with_it() {
     let server = server();
     create(&server, &finalized("a")).await.expect("valid");
     let marked = delete(&server, "a").await.expect("there");
-    let last = merge(&server, "a", &json!({"metadata": {"finalizers": null}})).await.expect("valid");
-    assert_eq!(object::resource_version(&last), object::resource_version(&marked));
+    let last = merge(&server, "a", &json!({"metadata": {"finalizers": null}}))
+        .await
+        .expect("valid");
+    assert_eq!(
+        object::resource_version(&last),
+        object::resource_version(&marked)
+    );
     assert!(object::finalizers(&last).is_empty());
-    assert!(server.get("example.com", "widgets", "default", "a").is_none());
+    assert!(
+        server
+            .get("example.com", "widgets", "default", "a")
+            .is_none()
+    );
     let storage = GroupResource::new("example.com", "widgets");
     let log = server.store().log(&storage);
     let deletion = log.last().expect("the deletion");
@@ -72,7 +91,9 @@ async fn preconditions_hold_a_deletion_back() {
 async fn propagation_policies_are_finalizers() {
     let server = server();
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
-        create(&server, &widget(&finalizer.to_lowercase())).await.expect("valid");
+        create(&server, &widget(&finalizer.to_lowercase()))
+            .await
+            .expect("valid");
         let mut deletion = call(&server, Verb::Delete).name(finalizer.to_lowercase());
         deletion.options.delete.propagation_policy = Some(policy.into());
         let marked = object(&server, deletion).await.expect("there");

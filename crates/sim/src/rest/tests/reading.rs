@@ -4,9 +4,21 @@ use super::*;
 
 async fn names(server: &ApiServer, call: Call) -> (Vec<String>, Option<String>, Option<i64>) {
     match server.call(call).await.expect("a list") {
-        Outcome::List { items, continue_token, remaining, .. } => {
-            let names = items.iter().map(|item| object::name(item).to_owned()).collect();
-            (names, continue_token.filter(|token| !token.is_empty()), remaining)
+        Outcome::List {
+            items,
+            continue_token,
+            remaining,
+            ..
+        } => {
+            let names = items
+                .iter()
+                .map(|item| object::name(item).to_owned())
+                .collect();
+            (
+                names,
+                continue_token.filter(|token| !token.is_empty()),
+                remaining,
+            )
         }
         other => panic!("expected a list, got {other:?}"),
     }
@@ -29,7 +41,10 @@ async fn pages_show_the_first_pages_version() {
     let mut page = call(&server, Verb::List);
     page.options.limit = Some(2);
     let (first, token, remaining) = names(&server, page.clone()).await;
-    assert_eq!((first, remaining), (vec!["a".to_owned(), "b".to_owned()], Some(1)));
+    assert_eq!(
+        (first, remaining),
+        (vec!["a".to_owned(), "b".to_owned()], Some(1))
+    );
     delete(&server, "c").await.expect("there");
     page.options.continue_token = token;
     let (second, token, _) = names(&server, page).await;
@@ -43,7 +58,9 @@ async fn an_expired_token_brings_a_fresh_one() {
     page.options.limit = Some(1);
     let (_, token, _) = names(&server, page.clone()).await;
     page.options.continue_token = token;
-    merge(&server, "c", &json!({"spec": {"color": "blue"}})).await.expect("valid");
+    merge(&server, "c", &json!({"spec": {"color": "blue"}}))
+        .await
+        .expect("valid");
     server.store().compact(server.store().revision());
     let error = server.call(page.clone()).await.expect_err("expired");
     assert_eq!((error.code, error.reason), (410, "Expired"));
@@ -75,8 +92,16 @@ async fn the_past_can_be_listed_exactly() {
     exact.options.resource_version = Some(then.to_string());
     exact.options.resource_version_match = Some("Exact".into());
     assert_eq!(names(&server, exact).await.0, ["a", "b", "c"]);
-    assert_eq!(names(&server.stale(then), call(&server, Verb::List)).await.0, ["a", "b", "c"]);
-    assert_eq!(names(&server, call(&server, Verb::List)).await.0, ["b", "c"]);
+    assert_eq!(
+        names(&server.stale(then), call(&server, Verb::List))
+            .await
+            .0,
+        ["a", "b", "c"]
+    );
+    assert_eq!(
+        names(&server, call(&server, Verb::List)).await.0,
+        ["b", "c"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,5 +113,8 @@ async fn the_future_is_waited_for_and_then_refused() {
     let error = server.call(get).await.expect_err("not there yet");
     assert_eq!(started.elapsed().as_secs(), 3);
     let current = server.store().revision();
-    assert_eq!(error.message, format!("Timeout: Too large resource version: 999, current: {current}"));
+    assert_eq!(
+        error.message,
+        format!("Timeout: Too large resource version: 999, current: {current}")
+    );
 }

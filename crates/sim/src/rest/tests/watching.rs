@@ -31,7 +31,9 @@ async fn a_watch_from_nowhere_begins_with_what_is_there() {
     create(&server, &widget("a")).await.expect("valid");
     let mut events = watch(&server, |_| {}).await;
     create(&server, &widget("b")).await.expect("valid");
-    merge(&server, "a", &json!({"spec": {"color": "red"}})).await.expect("valid");
+    merge(&server, "a", &json!({"spec": {"color": "red"}}))
+        .await
+        .expect("valid");
     delete(&server, "b").await.expect("there");
     let at = server.store().revision();
     let expected = [
@@ -51,10 +53,21 @@ async fn selectors_turn_changes_into_entering_and_leaving() {
     })
     .await;
     create(&server, &widget("a")).await.expect("valid");
-    merge(&server, "a", &json!({"metadata": {"labels": {"on": "yes"}}})).await.expect("valid");
-    merge(&server, "a", &json!({"metadata": {"labels": {"on": "no"}}})).await.expect("valid");
+    merge(
+        &server,
+        "a",
+        &json!({"metadata": {"labels": {"on": "yes"}}}),
+    )
+    .await
+    .expect("valid");
+    merge(&server, "a", &json!({"metadata": {"labels": {"on": "no"}}}))
+        .await
+        .expect("valid");
     let at = server.store().revision();
-    assert_eq!(ready(&mut events).await, [format!("ADDED a {}", at - 1), format!("DELETED a {at}")]);
+    assert_eq!(
+        ready(&mut events).await,
+        [format!("ADDED a {}", at - 1), format!("DELETED a {at}")]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,8 +76,14 @@ async fn a_version_before_the_window_is_an_error_event() {
     create(&server, &widget("a")).await.expect("valid");
     server.store().compact(server.store().revision());
     let at = server.store().revision();
-    let mut events = watch(&server, |watch| watch.options.resource_version = Some("1".into())).await;
-    assert_eq!(ready(&mut events).await, [format!("ERROR 410 too old resource version: 1 ({at})")]);
+    let mut events = watch(&server, |watch| {
+        watch.options.resource_version = Some("1".into())
+    })
+    .await;
+    assert_eq!(
+        ready(&mut events).await,
+        [format!("ERROR 410 too old resource version: 1 ({at})")]
+    );
     assert!(events.next().await.is_none());
 }
 
@@ -89,10 +108,20 @@ async fn bookmarks_come_when_other_writes_moved_the_version() {
     .await;
     let maps = server.resource("", "v1", "configmaps").expect("served");
     let body = json!({"metadata": {"name": "other"}});
-    object(&server, Call::new(Verb::Create, maps).namespace("default").body(&body)).await.expect("valid");
+    object(
+        &server,
+        Call::new(Verb::Create, maps)
+            .namespace("default")
+            .body(&body),
+    )
+    .await
+    .expect("valid");
     let started = tokio::time::Instant::now();
     let first = events.next().await.expect("a bookmark");
-    assert_eq!((line(&first), started.elapsed().as_secs()), (format!("BOOKMARK {}", at + 1), 60));
+    assert_eq!(
+        (line(&first), started.elapsed().as_secs()),
+        (format!("BOOKMARK {}", at + 1), 60)
+    );
     events.next().await.expect("a bookmark before the end");
     assert_eq!(started.elapsed().as_secs(), 98);
 }
@@ -108,15 +137,23 @@ async fn initial_events_end_with_a_marked_bookmark() {
     })
     .await;
     events.next().await.expect("the object");
-    let Some(WatchEvent::Bookmark(mark)) = events.next().await else { panic!("expected a bookmark") };
-    assert_eq!(mark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    let Some(WatchEvent::Bookmark(mark)) = events.next().await else {
+        panic!("expected a bookmark")
+    };
+    assert_eq!(
+        mark["metadata"]["annotations"]["k8s.io/initial-events-end"],
+        "true"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_the_future_is_silent_until_then() {
     let server = server();
     let at = server.store().revision();
-    let mut events = watch(&server, |watch| watch.options.resource_version = Some((at + 1).to_string())).await;
+    let mut events = watch(&server, |watch| {
+        watch.options.resource_version = Some((at + 1).to_string())
+    })
+    .await;
     create(&server, &widget("a")).await.expect("valid");
     create(&server, &widget("b")).await.expect("valid");
     assert_eq!(ready(&mut events).await, [format!("ADDED b {}", at + 2)]);

@@ -10,7 +10,10 @@ async fn a_new_object_gets_identity_version_and_generation() {
     assert_eq!(meta["generation"], 1);
     assert_eq!(meta["namespace"], "default");
     assert_eq!(meta["creationTimestamp"], "1970-01-01T00:00:00Z");
-    assert_eq!(meta["resourceVersion"], server.store().revision().to_string());
+    assert_eq!(
+        meta["resourceVersion"],
+        server.store().revision().to_string()
+    );
     assert_eq!(meta["uid"].as_str().map(str::len), Some(36));
 }
 
@@ -26,13 +29,21 @@ async fn creation_is_refused_in_the_servers_words() {
     kind["kind"] = "Other".into();
     let cases = [
         (widget("a"), 409, "widgets.example.com \"a\" already exists"),
-        (versioned, 500, "resourceVersion should not be set on objects to be created"),
+        (
+            versioned,
+            500,
+            "resourceVersion should not be set on objects to be created",
+        ),
         (
             elsewhere,
             400,
             "the namespace of the provided object does not match the namespace sent on the request",
         ),
-        (kind, 422, "Other.example.com \"d\" is invalid: kind: Invalid value: \"Other\": must be Widget"),
+        (
+            kind,
+            422,
+            "Other.example.com \"d\" is invalid: kind: Invalid value: \"Other\": must be Widget",
+        ),
         (
             widget(""),
             422,
@@ -50,8 +61,13 @@ async fn a_namespace_must_exist_and_stay() {
     let server = server();
     let mut nowhere = call(&server, Verb::Create).body(&widget("Bad Name"));
     nowhere.namespace = Some("nowhere".into());
-    let error = object(&server, nowhere).await.expect_err("no such namespace");
-    assert_eq!((error.code, error.message.as_str()), (404, "namespaces \"nowhere\" not found"));
+    let error = object(&server, nowhere)
+        .await
+        .expect_err("no such namespace");
+    assert_eq!(
+        (error.code, error.message.as_str()),
+        (404, "namespaces \"nowhere\" not found")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +114,9 @@ async fn a_put_needs_the_current_version() {
 async fn a_put_that_changes_nothing_is_not_a_write() {
     let server = server();
     let made = create(&server, &widget("a")).await.expect("valid");
-    let same = object(&server, call(&server, Verb::Update).name("a").body(&made)).await.expect("same");
+    let same = object(&server, call(&server, Verb::Update).name("a").body(&made))
+        .await
+        .expect("same");
     assert_eq!(same, made);
 }
 
@@ -108,32 +126,51 @@ async fn a_put_names_its_object() {
     create(&server, &widget("a")).await.expect("valid");
     let put = |body: Value| object(&server, call(&server, Verb::Update).name("a").body(&body));
     let error = put(widget("b")).await.expect_err("other name");
-    assert_eq!(error.message, "the name of the object (b) does not match the name on the URL (a)");
+    assert_eq!(
+        error.message,
+        "the name of the object (b) does not match the name on the URL (a)"
+    );
     let mut other = widget("a");
     other["metadata"]["uid"] = "x".into();
     let error = put(other).await.expect_err("other uid");
-    assert!(error.message.contains("Key: /registry/example.com/widgets/default/a,"), "{error}");
+    assert!(
+        error
+            .message
+            .contains("Key: /registry/example.com/widgets/default/a,"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn merge_patches_merge_and_json_patches_test() {
     let server = server();
     create(&server, &widget("a")).await.expect("valid");
-    let patched = merge(&server, "a", &json!({"spec": {"color": "red"}})).await.expect("valid");
+    let patched = merge(&server, "a", &json!({"spec": {"color": "red"}}))
+        .await
+        .expect("valid");
     assert_eq!(patched["spec"]["color"], "red");
     let json_patch = |body: Value| {
-        let patch = call(&server, Verb::Patch).name("a").patch(PatchType::Json).body(&body);
+        let patch = call(&server, Verb::Patch)
+            .name("a")
+            .patch(PatchType::Json)
+            .body(&body);
         object(&server, patch)
     };
     let replaced = json_patch(json!([
         {"op": "test", "path": "/spec/color", "value": "red"},
         {"op": "replace", "path": "/spec/color", "value": "blue"},
     ]));
-    assert_eq!(replaced.await.expect("the test holds")["spec"]["color"], "blue");
+    assert_eq!(
+        replaced.await.expect("the test holds")["spec"]["color"],
+        "blue"
+    );
     let failed = json_patch(json!([{"op": "test", "path": "/spec/color", "value": "red"}]));
     let error = failed.await.expect_err("the test fails");
     assert_eq!(error.to_status()["details"], json!({}));
-    assert_eq!(error.message, "the server rejected our request due to an error in our request");
+    assert_eq!(
+        error.message,
+        "the server rejected our request due to an error in our request"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +178,11 @@ async fn the_status_path_writes_only_the_status() {
     let server = server();
     create(&server, &widget("a")).await.expect("valid");
     let body = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"color": "red"}, "status": {"ok": true}});
-    let patch = call(&server, Verb::Patch).name("a").patch(PatchType::Merge).status().body(&body);
+    let patch = call(&server, Verb::Patch)
+        .name("a")
+        .patch(PatchType::Merge)
+        .status()
+        .body(&body);
     let patched = object(&server, patch).await.expect("valid");
     assert_eq!(patched["status"], json!({"ok": true}));
     assert_eq!(patched.get("spec"), None);
@@ -153,7 +194,9 @@ async fn the_status_path_writes_only_the_status() {
 async fn immutable_metadata_is_refused_once_per_check() {
     let server = server();
     create(&server, &widget("a")).await.expect("valid");
-    let error = merge(&server, "a", &json!({"metadata": {"uid": "z"}})).await.expect_err("immutable");
+    let error = merge(&server, "a", &json!({"metadata": {"uid": "z"}}))
+        .await
+        .expect_err("immutable");
     let causes = error.to_status()["details"]["causes"].clone();
     let cause = json!({
         "reason": "FieldValueInvalid",

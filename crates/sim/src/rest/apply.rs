@@ -1,0 +1,92 @@
+//! Server-side apply: a partial object that its manager owns, merged into what is there.
+
+use serde_json::Value;
+
+use super::decode::go_name;
+use super::{Managers, admission, create, json, meta, update};
+use crate::call::{Call, FieldValidation, Outcome};
+use crate::field::go_quote;
+use crate::object;
+use crate::resource::Part;
+use crate::server::ApiServer;
+use crate::status::ApiError;
+
+pub(super) fn apply(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
+    let (applied, duplicates) = read(call)?;
+    let managers = Managers::of(server, call);
+    let force = call.options.force.unwrap_or(false);
+    let mut warnings = Vec::new();
+    let terms = update::Terms {
+        uid: None,
+        may_create: call.part == Part::Main,
+    };
+    let updated = update::change(server, call, &terms, &mut |live| {
+        warnings.clear();
+        let merged = managers.apply(live, &applied, force)?;
+        warnings.extend(findings(call, &duplicates)?);
+        let mut object = call.resource.strategy.decode(merged)?.object;
+        meta::normalize(&mut object);
+        call.resource.strategy.default(&mut object);
+        check_uid(call, live, &object)?;
+        create::set_namespace(call, &mut object)?;
+        update::check_name(call, &object)?;
+        match live {
+            None => admission::create(server, call, &object)?,
+            Some(_) => admission::update(server, call)?,
+        }
+        warnings.extend(create::duplicate_owner_warning(&mut object, true));
+        Ok(object)
+    })?;
+    warnings.extend(updated.warnings);
+    let code = if updated.created { 201 } else { 200 };
+    Ok(Outcome::Object {
+        code,
+        object: updated.object,
+        warnings,
+    })
+}
+
+fn read(call: &Call) -> Result<(Value, Vec<String>), ApiError> {
+    let refuse = |why: &str| ApiError::bad_request(format!("error decoding YAML: {why}"));
+    let document = json::parse(&call.body).map_err(|why| refuse(&why))?;
+    if document.value.is_object() {
+        return Ok((document.value, document.duplicates));
+    }
+    let what = go_name(&document.value);
+    Err(refuse(&format!(
+        "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+    )))
+}
+
+/// Duplicate fields are judged after the merge, as the server does.
+fn findings(call: &Call, duplicates: &[String]) -> Result<Vec<String>, ApiError> {
+    let found: Vec<String> = duplicates
+        .iter()
+        .map(|path| format!("duplicate field {}", go_quote(path)))
+        .collect();
+    match call.options.field_validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Strict if !found.is_empty() => Err(ApiError::bad_request(format!(
+            "error strict decoding YAML: {}",
+            found.join(", ")
+        ))),
+        _ => Ok(found),
+    }
+}
+
+/// A stated UID means an object that is already there.
+fn check_uid(call: &Call, live: Option<&Value>, object: &Value) -> Result<(), ApiError> {
+    let uid = object::uid(object);
+    if live.is_some() || uid.is_empty() {
+        return Ok(());
+    }
+    let why = format!(
+        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    );
+    let name = call.name.as_deref().unwrap_or_default();
+    Err(ApiError::conflict(
+        &call.resource.group_resource(),
+        name,
+        &why,
+    ))
+}
