@@ -92,9 +92,10 @@ pub fn entries(object: &Value) -> Option<&Vec<Value>> {
     object.get("metadata")?.get("managedFields")?.as_array()
 }
 
-/// Whether a client asks to forget all owners: an empty list, or one empty entry.
+/// Whether a client asks to forget all owners: by one empty entry, or by an empty list, which is
+/// the same as no list in a custom resource.
 #[must_use]
-pub fn is_reset(object: &Value) -> bool {
+pub fn is_reset(object: &Value, custom: bool) -> bool {
     let known = [
         "manager",
         "operation",
@@ -110,7 +111,7 @@ pub fn is_reset(object: &Value) -> bool {
             .all(|name| entry.get(name).is_none_or(|v| v.is_null() || v == ""))
     };
     match entries(object).map(Vec::as_slice) {
-        Some([]) => true,
+        Some([]) => !custom,
         Some([only]) => is_empty(only),
         _ => false,
     }
@@ -273,10 +274,10 @@ impl Managed {
 
     fn fold(&mut self, id: &ManagerId, owned: &VersionedSet, first: &ManagerId) {
         let bucket = ManagerId::updater(ANCIENT_CHANGES, &owned.api_version, "");
-        if !self.fields.contains_key(&bucket) {
-            if let Some(oldest) = self.fields.remove(first) {
-                self.fields.insert(bucket.clone(), oldest);
-            }
+        if !self.fields.contains_key(&bucket)
+            && let Some(oldest) = self.fields.remove(first)
+        {
+            self.fields.insert(bucket.clone(), oldest);
         }
         if let Some(old) = self.fields.get_mut(&bucket) {
             old.set = owned.set.union(&old.set);

@@ -86,6 +86,7 @@ impl From<UpdateError> for MergeError {
 #[derive(Clone, Debug)]
 pub struct FieldManager {
     kind: String,
+    custom: bool,
     types: Types,
     empty: BTreeMap<String, Value>,
     /// Through the object itself only the version of the request is filtered.
@@ -109,6 +110,7 @@ impl FieldManager {
         }
         Self {
             kind: kind.to_owned(),
+            custom,
             types: Types::new(versions.iter().map(|v| (v.api_version, v.openapi)), custom),
             empty: versions
                 .iter()
@@ -138,7 +140,7 @@ impl FieldManager {
         if !new.get("metadata").is_some_and(Value::is_object) {
             return new;
         }
-        let managed = live_or_new(live, &new, writer);
+        let managed = self.live_or_new(live, &new, writer);
         managed::clear(&mut new);
         if let Ok(managed) = self.updated(live, &new, managed, writer) {
             managed::encode(&managed, &mut new);
@@ -164,15 +166,16 @@ impl FieldManager {
         let managed = managed::decode(live).map_err(|why| {
             MergeError::Internal(format!("failed to decode managed fields: {why}"))
         })?;
-        let applied = &as_decoded(applied);
-        let mut result = self.applied(live, applied, managed.clone(), writer, force);
-        if writer.manager == last_applied::KUBECTL {
-            result = self.take_over_client_side(result, live, applied, managed, writer);
-        }
-        let (mut object, managed) = result?;
-        if writer.manager == last_applied::KUBECTL {
+        let (live, applied) = (&bare(live), &as_decoded(applied));
+        let (mut object, managed) = if writer.manager == last_applied::KUBECTL {
+            let result = self.applied(live, applied, managed.clone(), writer, force);
+            let (mut object, managed) =
+                self.take_over_client_side(result, live, applied, managed, writer)?;
             last_applied::refresh(&mut object, applied);
-        }
+            (object, managed)
+        } else {
+            self.applied(live, applied, managed, writer, force)?
+        };
         managed::encode(&managed, &mut object);
         Ok(object)
     }
@@ -191,10 +194,7 @@ impl FieldManager {
         if !same_owners || old == now {
             return;
         }
-        let (mut bare_live, mut bare_new) = (live.clone(), new.clone());
-        managed::clear(&mut bare_live);
-        managed::clear(&mut bare_new);
-        if bare_live == bare_new {
+        if bare(live) == bare(new) {
             *new = live.clone();
         }
     }
@@ -210,6 +210,21 @@ impl FieldManager {
             map.insert("kind".to_owned(), self.kind.as_str().into());
         }
         empty
+    }
+
+    /// The owners to start from: those the client sends, unless it sends none it could mean.
+    fn live_or_new(&self, live: &Value, new: &Value, writer: &Writer<'_>) -> Managed {
+        let from_live = || managed::decode(live).unwrap_or_default();
+        if !writer.subresource.is_empty() {
+            return from_live();
+        }
+        if managed::is_reset(new, self.custom) {
+            return Managed::default();
+        }
+        match managed::decode(new) {
+            Ok(managed) if !managed.fields.is_empty() => managed,
+            _ => from_live(),
+        }
     }
 
     fn updater(&self, writer: &Writer<'_>) -> Updater<'_> {
@@ -234,7 +249,7 @@ impl FieldManager {
         mut managed: Managed,
         writer: &Writer<'_>,
     ) -> Result<Managed, MergeError> {
-        if managed.fields.is_empty() && text_at(live, "/metadata/uid") != "" {
+        if managed.fields.is_empty() && !text_at(live, "/metadata/uid").is_empty() {
             return Ok(managed);
         }
         for (object, which) in [(new, "new"), (live, "live")] {
@@ -396,19 +411,23 @@ fn never_tracked() -> Set {
     plain_set(&paths)
 }
 
-/// The owners to start from: those the client sends, unless it sends none it could mean.
-fn live_or_new(live: &Value, new: &Value, writer: &Writer<'_>) -> Managed {
-    let from_live = || managed::decode(live).unwrap_or_default();
-    if !writer.subresource.is_empty() {
-        return from_live();
-    }
-    if managed::is_reset(new) {
-        return Managed::default();
-    }
-    match managed::decode(new) {
-        Ok(managed) if !managed.fields.is_empty() => managed,
-        _ => from_live(),
-    }
+/// An object without its owners, which are handled apart and can be larger than the rest.
+fn bare(object: &Value) -> Value {
+    let Value::Object(map) = object else {
+        return object.clone();
+    };
+    let without_owners = |metadata: &Map<String, Value>| {
+        let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+        kept.map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    };
+    let field = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+        ("metadata", Value::Object(metadata)) => {
+            (name.clone(), Value::Object(without_owners(metadata)))
+        }
+        _ => (name.clone(), value.clone()),
+    };
+    Value::Object(map.iter().map(field).collect())
 }
 
 fn without(entry: &Value, field: &str) -> Value {
@@ -437,15 +456,16 @@ fn described(object: &Value) -> String {
 }
 
 fn type_text(api_version: &str, kind: &str) -> String {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    format!("{group}/{version}, Kind={kind}")
+    match api_version.split_once('/').unwrap_or(("", api_version)) {
+        (_, version) if version.contains('/') => "/, Kind=".to_owned(),
+        (group, version) => format!("{group}/{version}, Kind={kind}"),
+    }
 }
 
-/// An applied body as the server's YAML decoder leaves it: every number is a float, so a whole
-/// one is an integer again when written and a large one loses its last digits.
+/// An applied body as the server's YAML decoder leaves it: a whole float is an integer.
 fn as_decoded(value: &Value) -> Value {
     match value {
-        Value::Number(number) => Value::Number(through_float(number)),
+        Value::Number(number) => Value::Number(whole(number)),
         Value::Array(items) => Value::Array(items.iter().map(as_decoded).collect()),
         Value::Object(map) => {
             let fields: Map<_, _> = map
@@ -458,13 +478,14 @@ fn as_decoded(value: &Value) -> Value {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the bound keeps it exact")]
-fn through_float(number: &Number) -> Number {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "whole and within the bound, so exact"
+)]
+fn whole(number: &Number) -> Number {
     match number.as_f64() {
-        Some(float) if float.fract() == 0.0 && float.abs() <= EXACT => Number::from(float as i64),
-        Some(float) if number.is_f64() || float.abs() > EXACT => {
-            Number::from_f64(float).unwrap_or_else(|| number.clone())
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => {
+            Number::from(float as i64)
         }
         _ => number.clone(),
     }

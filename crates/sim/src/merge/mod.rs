@@ -21,6 +21,8 @@ pub mod openapi;
 pub mod path;
 pub mod schema;
 pub mod set;
+#[cfg(test)]
+mod tests;
 mod time;
 pub mod typed;
 pub mod types;

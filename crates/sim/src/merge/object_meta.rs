@@ -45,7 +45,7 @@ fn owner_reference() -> Value {
             "controller": { "type": "boolean" },
             "kind": { "type": "string" },
             "name": { "type": "string" },
-            "uid": { "type": "string" },
+            "uid": { "type": "string", "default": "" },
         },
     })
 }

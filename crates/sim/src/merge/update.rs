@@ -125,13 +125,19 @@ impl Updater<'_> {
                 applied: true,
             },
         );
-        let merged = match last.filter(|last| !last.set.is_empty()) {
+        let merged = match last.filter(|last| Self::drops_something(last, &managers[manager])) {
             Some(last) => self.prune(merged, &managers, &config.version, &last)?,
             None => merged,
         };
         let (managers, _) = self.resolve(live, &merged, managers, manager, force)?;
         let changed = !equal(&live.value, &merged.value);
         Ok((changed.then(|| merged.value.into_owned()), managers))
+    }
+
+    /// Whether an applier states less than last time. If not, pruning would leave all as it is:
+    /// what it owned it still owns, and what it did not own is not its to remove.
+    fn drops_something(last: &VersionedSet, now: &VersionedSet) -> bool {
+        last.api_version != now.api_version || !last.set.difference(&now.set).is_empty()
     }
 
     fn without_ignored(&self, version: &str, set: Set) -> Set {
@@ -243,13 +249,27 @@ impl Updater<'_> {
                 "failed to prune fields: failed to convert merged object to last applied version",
             ))?,
         };
-        let named = self.types.with_named_fields(&converted.version, &last.set);
-        let pruned = self.types.remove(&converted, &named);
-        let pruned = self.add_back_owned(&converted, pruned, managers)?;
-        let pruned = self.add_back_dangling(&converted, &pruned, last)?;
+        let stated = self.stated(&converted);
+        let mine = self.types.with_named_fields(&converted.version, &last.set);
+        let pruned = self.types.remove(&converted, &mine);
+        let pruned = self.add_back_owned(&converted, &stated, pruned, managers)?;
+        let pruned = match self.types.convert(&pruned, &last.api_version) {
+            Err(ConvertError::Missing) => return Ok(merged),
+            converted => converted.map_err(failed(
+                "failed to prune fields: failed add back dangling items",
+            ))?,
+        };
+        // What the applier did not own last time is not its to remove either.
+        let gone = stated.difference(&self.stated(&pruned)).intersection(&mine);
+        let pruned = self.types.remove(&converted, &gone);
         self.types
             .convert(&pruned, version)
             .map_err(failed("failed to prune fields"))
+    }
+
+    fn stated(&self, object: &Object<'_>) -> Set {
+        self.types
+            .with_named_fields(&object.version, &self.types.field_set(object))
     }
 
     /// Puts back what anybody owns now, beginning with the version at hand: what it owns may be
@@ -257,6 +277,7 @@ impl Updater<'_> {
     fn add_back_owned(
         &self,
         merged: &Object<'static>,
+        stated: &Set,
         mut pruned: Object<'static>,
         managers: &Managers,
     ) -> Result<Object<'static>> {
@@ -265,58 +286,35 @@ impl Updater<'_> {
             let set = owned.entry(&versioned.api_version).or_default();
             *set = set.union(&versioned.set);
         }
-        let mut merged = merged.clone();
         if let Some(set) = owned.remove(merged.version.as_str()) {
-            (merged, pruned) = self.add_back_in(&merged.version.clone(), merged, pruned, &set)?;
+            pruned = self.add_back(merged, stated, &pruned, &set);
         }
+        let mut merged = Cow::Borrowed(merged);
         for (version, set) in owned {
-            (merged, pruned) = self.add_back_in(version, merged, pruned, &set)?;
+            let what = "failed to prune fields: failed add back owned items";
+            merged = match self.types.convert(&merged, version) {
+                Err(ConvertError::Missing) => continue,
+                converted => Cow::Owned(converted.map_err(failed(what))?),
+            };
+            pruned = match self.types.convert(&pruned, version) {
+                Err(ConvertError::Missing) => continue,
+                converted => converted.map_err(failed(what))?,
+            };
+            pruned = self.add_back(&merged, &self.stated(&merged), &pruned, &set);
         }
         Ok(pruned)
     }
 
-    fn add_back_in(
-        &self,
-        version: &str,
-        merged: Object<'static>,
-        pruned: Object<'static>,
-        owned: &Set,
-    ) -> Result<(Object<'static>, Object<'static>)> {
-        let what = "failed to prune fields: failed add back owned items";
-        let merged = match self.types.convert(&merged, version) {
-            Err(ConvertError::Missing) => return Ok((merged, pruned)),
-            converted => converted.map_err(failed(what))?,
-        };
-        let pruned = match self.types.convert(&pruned, version) {
-            Err(ConvertError::Missing) => return Ok((merged, pruned)),
-            converted => converted.map_err(failed(what))?,
-        };
-        let named = |set: &Set| self.types.with_named_fields(version, set);
-        let all = named(&self.types.field_set(&merged));
-        let kept = named(&self.types.field_set(&pruned)).union(&named(owned));
-        let pruned = self.types.remove(&merged, &all.difference(&kept));
-        Ok((merged, pruned))
-    }
-
-    /// Puts back what the applier did not own last time: it is not the applier's to remove.
-    fn add_back_dangling(
+    fn add_back(
         &self,
         merged: &Object<'static>,
+        stated: &Set,
         pruned: &Object<'static>,
-        last: &VersionedSet,
-    ) -> Result<Object<'static>> {
-        let pruned = match self.types.convert(pruned, &last.api_version) {
-            Err(ConvertError::Missing) => return Ok(merged.clone()),
-            converted => converted.map_err(failed(
-                "failed to prune fields: failed add back dangling items",
-            ))?,
-        };
-        let named = |set: &Set| self.types.with_named_fields(&last.api_version, set);
-        let gone =
-            named(&self.types.field_set(merged)).difference(&named(&self.types.field_set(&pruned)));
-        Ok(self
-            .types
-            .remove(merged, &gone.intersection(&named(&last.set))))
+        owned: &Set,
+    ) -> Object<'static> {
+        let owned = self.types.with_named_fields(&merged.version, owned);
+        let kept = self.stated(pruned).union(&owned);
+        self.types.remove(merged, &stated.difference(&kept))
     }
 }
 
@@ -325,5 +323,44 @@ pub(super) fn borrowed<'a>(version: &str, value: &'a Value) -> Object<'a> {
     Object {
         version: version.to_owned(),
         value: Cow::Borrowed(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::merge::tests::properties::spec;
+    use crate::merge::tests::{V1, openapi, widget};
+    use crate::merge::typed;
+
+    proptest! {
+        /// Pruning is skipped for an applier that drops nothing; this is why it may be.
+        #[test]
+        fn pruning_leaves_all_where_nothing_is_dropped(
+            stored in spec(), first in spec(), more in spec(), theirs in spec(),
+        ) {
+            let types = Types::new([(V1, &openapi())], true);
+            let ignored = BTreeMap::new();
+            let updater = Updater { types: &types, ignored: &ignored };
+            let (schema, root) = crate::merge::openapi::read(&openapi());
+            let second = typed::merge(&schema, root, &widget(&first), &widget(&more)).expect("fits");
+            let owned = |object: &Value| VersionedSet {
+                set: typed::field_set(&schema, root, object),
+                api_version: V1.to_owned(),
+                applied: true,
+            };
+            let (last, now) = (owned(&widget(&first)), owned(&second));
+            prop_assume!(!Updater::drops_something(&last, &now));
+            let live = typed::merge(&schema, root, &widget(&stored), &widget(&first)).expect("fits");
+            let merged = types.merge(&borrowed(V1, &live), &borrowed(V1, &second)).expect("fits");
+            let managers = Managers::from([
+                (ManagerId::applier("a", ""), now),
+                (ManagerId::applier("b", ""), owned(&widget(&theirs))),
+            ]);
+            let pruned = updater.prune(merged.clone(), &managers, V1, &last).expect("fits");
+            prop_assert_eq!(pruned.value, merged.value);
+        }
     }
 }
