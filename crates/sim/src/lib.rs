@@ -9,12 +9,15 @@
 #![forbid(unsafe_code)]
 
 pub mod actors;
+pub mod audit;
+pub mod auth;
 pub mod breakage;
 pub mod call;
 pub mod clock;
 pub mod faults;
 pub mod field;
 pub mod go;
+pub mod http;
 pub mod kinds;
 pub mod merge;
 pub mod object;

@@ -145,6 +145,12 @@ impl ControlPlane {
         &self.apiservers[0].url
     }
 
+    /// The authority that signed its serving certificates.
+    #[must_use]
+    pub fn authority_pem(&self) -> &str {
+        &self.certs.authority_pem
+    }
+
     /// Tokens it accepts.
     #[must_use]
     pub fn tokens(&self) -> &Tokens {

@@ -83,12 +83,18 @@ impl Story {
         }
     }
 
-    #[allow(clippy::needless_pass_by_value, reason = "cases read better without the borrow")]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "cases read better without the borrow"
+    )]
     fn apply(&mut self, who: &str, spec: Value) -> Result<&Value, MergeError> {
         self.apply_object(who, &widget(&spec), false)
     }
 
-    #[allow(clippy::needless_pass_by_value, reason = "cases read better without the borrow")]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "cases read better without the borrow"
+    )]
     fn force(&mut self, who: &str, spec: Value) -> Result<&Value, MergeError> {
         self.apply_object(who, &widget(&spec), true)
     }

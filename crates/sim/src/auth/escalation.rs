@@ -1,0 +1,141 @@
+//! Nobody grants what they do not have: the server's check on writes of roles and bindings.
+//!
+//! Only with RBAC on. The object that would be written is found by a dry run, so that every kind of
+//! write is judged by its result.
+
+use serde_json::Value;
+
+use super::rbac::{self, Attributes, GROUP};
+use super::rules::Rule;
+use super::tokens::MASTERS;
+use crate::call::{Call, Outcome, Verb};
+use crate::field::go_quote;
+use crate::server::ApiServer;
+use crate::status::ApiError;
+
+/// Refuses a write that would give somebody more than its writer has.
+///
+/// # Errors
+/// 403 naming what is missing, or the write's own error.
+pub async fn check(server: &ApiServer, call: &Call) -> Result<(), ApiError> {
+    let writes = matches!(call.verb, Verb::Create | Verb::Update | Verb::Patch);
+    let master = call.user.groups.iter().any(|group| group == MASTERS);
+    if !server.rbac() || !writes || master || call.resource.group != GROUP {
+        return Ok(());
+    }
+    let mut dry = call.clone();
+    dry.options.dry_run = true;
+    let Outcome::Object { object, .. } = server.call(dry).await? else {
+        return Ok(());
+    };
+    let granted = match call.resource.plural.as_str() {
+        "roles" | "clusterroles"
+            if !may(server, call, "escalate", &call.resource.plural, &object) =>
+        {
+            Rule::of_role(&object)
+        }
+        "rolebindings" | "clusterrolebindings" => bound(server, call, &object)?,
+        _ => return Ok(()),
+    };
+    let namespace = call.namespace.as_deref().unwrap_or_default();
+    let held = rbac::rules_for(server, &call.user, namespace);
+    let missing: Vec<Rule> = granted
+        .iter()
+        .flat_map(Rule::split)
+        .filter(|small| !held.iter().any(|rule| rule.covers(small)))
+        .collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(refusal(call, &object, &missing))
+    }
+}
+
+/// The rules a binding gives out, unless its writer may bind that role anyway.
+fn bound(server: &ApiServer, call: &Call, binding: &Value) -> Result<Vec<Rule>, ApiError> {
+    let text = |pointer: &str| {
+        binding
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let name = text("/roleRef/name");
+    let (plural, namespace) = match text("/roleRef/kind") {
+        "ClusterRole" => ("clusterroles", ""),
+        "Role" => ("roles", call.namespace.as_deref().unwrap_or_default()),
+        _ => return Ok(Vec::new()),
+    };
+    let asked = Attributes {
+        is_resource: true,
+        verb: "bind".into(),
+        group: GROUP.into(),
+        resource: plural.into(),
+        namespace: call.namespace.clone().unwrap_or_default(),
+        name: name.into(),
+        ..Attributes::default()
+    };
+    if rbac::authorize(server, &call.user, &asked).allowed {
+        return Ok(Vec::new());
+    }
+    let gr = crate::status::GroupResource::new(GROUP, plural);
+    let role = server.get(GROUP, plural, namespace, name);
+    let role = role.ok_or_else(|| ApiError::not_found(&gr, name))?;
+    Ok(rbac::role_rules(server, &role))
+}
+
+fn may(server: &ApiServer, call: &Call, verb: &str, resource: &str, object: &Value) -> bool {
+    let asked = Attributes {
+        is_resource: true,
+        verb: verb.into(),
+        group: GROUP.into(),
+        resource: resource.into(),
+        namespace: call.namespace.clone().unwrap_or_default(),
+        name: call
+            .name
+            .clone()
+            .unwrap_or_else(|| crate::object::name(object).to_owned()),
+        ..Attributes::default()
+    };
+    rbac::authorize(server, &call.user, &asked).allowed
+}
+
+fn refusal(call: &Call, object: &Value, missing: &[Rule]) -> ApiError {
+    let groups: Vec<String> = call
+        .user
+        .groups
+        .iter()
+        .map(|group| go_quote(group))
+        .collect();
+    let mut lines: Vec<String> = compact(missing).iter().map(Rule::describe).collect();
+    lines.sort();
+    lines.dedup();
+    let why = format!(
+        "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+        go_quote(&call.user.name),
+        groups.join(" "),
+        lines.join("\n")
+    );
+    ApiError::forbidden(
+        &call.resource.group_resource(),
+        crate::object::name(object),
+        &why,
+    )
+}
+
+/// Joins rules that differ only in their verbs.
+fn compact(rules: &[Rule]) -> Vec<Rule> {
+    let mut joined: Vec<Rule> = Vec::new();
+    for rule in rules {
+        let same = joined.iter_mut().find(|other| {
+            other.groups == rule.groups
+                && other.resources == rule.resources
+                && other.names == rule.names
+                && other.urls == rule.urls
+        });
+        match same {
+            Some(other) => other.verbs.extend(rule.verbs.iter().cloned()),
+            None => joined.push(rule.clone()),
+        }
+    }
+    joined
+}

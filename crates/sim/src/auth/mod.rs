@@ -1,0 +1,14 @@
+//! Who is asking, and whether they may.
+//!
+//! Tokens are a table given when the box starts; roles and bindings are the stored objects. Nothing
+//! here reads URLs: the wire says what is asked for.
+
+pub mod escalation;
+pub mod impersonate;
+pub mod rbac;
+pub mod review;
+mod rules;
+pub mod tokens;
+
+pub use rbac::{Attributes, Decision};
+pub use tokens::Tokens;

@@ -1,0 +1,386 @@
+//! Reviews: resources that are only ever created and answer a question about users and permissions.
+//!
+//! Nothing is stored. Fields are kept as they were sent; only `status` is the server's.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use super::rbac::{self, Attributes};
+use super::tokens::Tokens;
+use crate::call::User;
+use crate::field::FieldError;
+use crate::server::ApiServer;
+use crate::status::{ApiError, GroupResource};
+
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+
+/// The kinds of review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Kind {
+    Token,
+    SelfSubject,
+    SubjectAccess,
+    SelfSubjectAccess,
+    LocalSubjectAccess,
+    SelfSubjectRules,
+}
+
+/// Every kind with its group, kind and plural, ordered by group and plural.
+pub const KINDS: [(Kind, &str, &str, &str); 6] = [
+    (
+        Kind::SelfSubject,
+        AUTHENTICATION,
+        "SelfSubjectReview",
+        "selfsubjectreviews",
+    ),
+    (Kind::Token, AUTHENTICATION, "TokenReview", "tokenreviews"),
+    (
+        Kind::LocalSubjectAccess,
+        AUTHORIZATION,
+        "LocalSubjectAccessReview",
+        "localsubjectaccessreviews",
+    ),
+    (
+        Kind::SelfSubjectAccess,
+        AUTHORIZATION,
+        "SelfSubjectAccessReview",
+        "selfsubjectaccessreviews",
+    ),
+    (
+        Kind::SelfSubjectRules,
+        AUTHORIZATION,
+        "SelfSubjectRulesReview",
+        "selfsubjectrulesreviews",
+    ),
+    (
+        Kind::SubjectAccess,
+        AUTHORIZATION,
+        "SubjectAccessReview",
+        "subjectaccessreviews",
+    ),
+];
+
+impl Kind {
+    /// The review a path names.
+    #[must_use]
+    pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
+        let found = KINDS
+            .iter()
+            .find(|(_, g, _, p)| *g == group && *p == plural);
+        found.filter(|_| version == "v1").map(|(kind, ..)| *kind)
+    }
+
+    fn row(self) -> (&'static str, &'static str) {
+        let found = KINDS.iter().find(|(kind, ..)| *kind == self);
+        found
+            .map(|(_, group, name, _)| (*group, *name))
+            .expect("every kind is in the table")
+    }
+
+    /// The kind's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Whether it lives in a namespace.
+    #[must_use]
+    pub fn namespaced(self) -> bool {
+        self == Self::LocalSubjectAccess
+    }
+}
+
+/// Who asks, and whom the answer can be had from.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct Request<'a> {
+    pub server: &'a ApiServer,
+    pub tokens: &'a Tokens,
+    pub user: &'a User,
+    pub namespace: &'a str,
+    pub manager: String,
+}
+
+/// Answers a review.
+///
+/// # Errors
+/// 400 for a body of another kind, 422 for a question that is not one.
+pub fn create(kind: Kind, json: &Bytes, request: &Request<'_>) -> Result<Value, ApiError> {
+    let mut review = read(kind, json)?;
+    let status = match kind {
+        Kind::Token => token_status(&review, request)?,
+        Kind::SelfSubject => json!({ "userInfo": user_info(request.user) }),
+        Kind::SelfSubjectRules => rules_status(&review, request)?,
+        Kind::SubjectAccess | Kind::SelfSubjectAccess | Kind::LocalSubjectAccess => {
+            access_status(kind, &review, request)?
+        }
+    };
+    if !review.get("metadata").is_some_and(Value::is_object) {
+        review["metadata"] = json!({});
+    }
+    match kind {
+        Kind::SelfSubjectRules => review["spec"] = json!({}),
+        Kind::SelfSubject => {
+            review["metadata"]["creationTimestamp"] = request.server.clock().now_seconds().into();
+        }
+        _ => review["metadata"]["managedFields"] = managed_fields(kind, &review, request),
+    }
+    review["status"] = status;
+    Ok(review)
+}
+
+fn read(kind: Kind, json: &Bytes) -> Result<Value, ApiError> {
+    let (group, name) = kind.row();
+    let unreadable = |why: String| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {name}): couldn't get \
+             version/kind; json parse error: {why}"
+        ))
+    };
+    let mut review = crate::rest::json::parse(json).map_err(unreadable)?.value;
+    if !review.is_object() {
+        review = json!({});
+    }
+    let text = |member: &str| {
+        review
+            .get(member)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let (version, given) = (text("apiVersion").to_owned(), text("kind").to_owned());
+    let expected = format!("{group}/v1");
+    let stranger =
+        (!given.is_empty() && given != name) || (!version.is_empty() && version != expected);
+    if stranger {
+        let short = version.rsplit('/').next().unwrap_or_default();
+        return Err(ApiError::bad_request(format!(
+            "{given} in version \"{short}\" cannot be handled as a {name}: no kind \"{given}\" is \
+             registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
+    review["kind"] = name.into();
+    review["apiVersion"] = expected.into();
+    Ok(review)
+}
+
+fn user_info(user: &User) -> Value {
+    let mut info = Map::new();
+    info.insert("username".into(), user.name.as_str().into());
+    if !user.uid.is_empty() {
+        info.insert("uid".into(), user.uid.as_str().into());
+    }
+    if !user.groups.is_empty() {
+        info.insert("groups".into(), user.groups.clone().into());
+    }
+    Value::Object(info)
+}
+
+fn token_status(review: &Value, request: &Request<'_>) -> Result<Value, ApiError> {
+    let token = review
+        .pointer("/spec/token")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if token.is_empty() {
+        return Err(ApiError::bad_request(
+            "token is required for TokenReview in authentication",
+        ));
+    }
+    Ok(match request.tokens.user(token) {
+        Some(user) => {
+            let audiences = review.pointer("/spec/audiences").cloned();
+            let audiences = audiences.unwrap_or_else(|| json!(["https://kubernetes.default.svc"]));
+            json!({ "authenticated": true, "user": user_info(&user), "audiences": audiences })
+        }
+        None => json!({ "user": {}, "error": "invalid bearer token" }),
+    })
+}
+
+fn access_status(kind: Kind, review: &Value, request: &Request<'_>) -> Result<Value, ApiError> {
+    let spec = review.get("spec").cloned().unwrap_or_else(|| json!({}));
+    let errors = spec_errors(kind, &spec, request);
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(
+            &GroupResource::new(AUTHORIZATION, ""),
+            "",
+            &errors,
+        ));
+    }
+    let user = if kind == Kind::SelfSubjectAccess {
+        request.user.clone()
+    } else {
+        named_user(&spec)
+    };
+    let decision = rbac::authorize(request.server, &user, &attributes(&spec));
+    let mut status = json!({ "allowed": decision.allowed });
+    if !decision.reason.is_empty() {
+        status["reason"] = decision.reason.into();
+    }
+    Ok(status)
+}
+
+fn spec_errors(kind: Kind, spec: &Value, request: &Request<'_>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let member = |name: &str| spec.get(name).filter(|value| value.is_object());
+    let (resource, path) = (
+        member("resourceAttributes"),
+        member("nonResourceAttributes"),
+    );
+    // The server shows this value as its own type prints it, without the names of JSON.
+    let shown = |value: &Value| {
+        let text = |name: &str| value.get(name).cloned().unwrap_or_else(|| "".into());
+        json!({ "Path": text("path"), "Verb": text("verb") })
+    };
+    if let (Some(_), Some(path)) = (resource, path) {
+        let why = "cannot be specified in combination with resourceAttributes";
+        errors.push(FieldError::invalid(
+            "spec.nonResourceAttributes",
+            shown(path),
+            why,
+        ));
+    }
+    if resource.is_none() && path.is_none() {
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        errors.push(FieldError::invalid(
+            "spec.resourceAttributes",
+            Value::Null,
+            why,
+        ));
+    }
+    let nobody = spec
+        .get("user")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .is_empty()
+        && spec
+            .get("groups")
+            .and_then(Value::as_array)
+            .is_none_or(Vec::is_empty);
+    if kind != Kind::SelfSubjectAccess && nobody {
+        let why = "at least one of user or group must be specified";
+        errors.push(FieldError::invalid("spec.user", "", why));
+    }
+    if kind == Kind::LocalSubjectAccess {
+        if let Some(path) = path {
+            let why = "disallowed on this kind of request";
+            errors = vec![FieldError::invalid(
+                "spec.nonResourceAttributes",
+                shown(path),
+                why,
+            )];
+        }
+        let namespace = resource
+            .and_then(|r| r.get("namespace"))
+            .and_then(Value::as_str);
+        if resource.is_some() && namespace.unwrap_or_default() != request.namespace {
+            let value = namespace.unwrap_or_default();
+            let field = "spec.resourceAttributes.namespace";
+            errors.push(FieldError::invalid(
+                field,
+                value,
+                "must match metadata.namespace",
+            ));
+        }
+    }
+    errors
+}
+
+fn named_user(spec: &Value) -> User {
+    let text = |name: &str| {
+        spec.get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let groups = spec.get("groups").and_then(Value::as_array);
+    let groups = groups
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
+    User {
+        name: text("user"),
+        uid: text("uid"),
+        groups,
+    }
+}
+
+fn attributes(spec: &Value) -> Attributes {
+    let (is_resource, from) = match spec.get("resourceAttributes") {
+        Some(from) => (true, from),
+        None => (
+            false,
+            spec.get("nonResourceAttributes").unwrap_or(&Value::Null),
+        ),
+    };
+    let text = |name: &str| {
+        from.get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    Attributes {
+        is_resource,
+        verb: text("verb"),
+        group: text("group"),
+        resource: text("resource"),
+        subresource: text("subresource"),
+        namespace: text("namespace"),
+        name: text("name"),
+        path: text("path"),
+    }
+}
+
+fn rules_status(review: &Value, request: &Request<'_>) -> Result<Value, ApiError> {
+    let namespace = review
+        .pointer("/spec/namespace")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if namespace.is_empty() {
+        return Err(ApiError::bad_request("no namespace on request"));
+    }
+    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    for rule in rbac::rules_for(request.server, request.user, namespace) {
+        if rule.urls.is_empty() {
+            let mut entry = json!({
+                "verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources,
+            });
+            if !rule.names.is_empty() {
+                entry["resourceNames"] = rule.names.into();
+            }
+            resources.push(entry);
+        } else {
+            paths.push(json!({ "verbs": rule.verbs, "nonResourceURLs": rule.urls }));
+        }
+    }
+    Ok(json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false }))
+}
+
+fn managed_fields(kind: Kind, review: &Value, request: &Request<'_>) -> Value {
+    let spec = review.get("spec").map(owned).unwrap_or_else(|| json!({}));
+    json!([{
+        "manager": request.manager,
+        "operation": "Update",
+        "apiVersion": format!("{}/v1", kind.row().0),
+        "time": request.server.clock().now_seconds(),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": { "f:spec": spec },
+    }])
+}
+
+/// The field set of a value whose lists are atomic.
+fn owned(value: &Value) -> Value {
+    let Some(members) = value.as_object() else {
+        return json!({});
+    };
+    let fields = members.iter().map(|(key, member)| {
+        let mut set = owned(member);
+        if member.is_object() {
+            set["."] = json!({});
+        }
+        (format!("f:{key}"), set)
+    });
+    Value::Object(fields.collect())
+}

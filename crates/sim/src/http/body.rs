@@ -1,0 +1,259 @@
+//! Request bodies: the size limit, the syntax of JSON and YAML, and what the server says about
+//! bodies it cannot read.
+//!
+//! Whether a body is a good object of its kind is `rest`'s business.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tower::BoxError;
+
+use super::negotiate::Input;
+use crate::rest::json;
+use crate::status::ApiError;
+
+/// The largest body the server reads.
+pub(super) const LIMIT: usize = 3 * 1024 * 1024;
+/// How much of a larger body is read and thrown away, so that its sender gets to the answer.
+const DRAIN: usize = 16 * LIMIT;
+/// How much of a body the server reads on after an answer before it gives the connection up.
+const CLOSE_AFTER: usize = 256 * 1024;
+/// How much of a body an error message quotes.
+const SUMMARY: usize = 30;
+
+/// A request body of any kind.
+pub(super) type BoxedBody<'a> =
+    std::pin::Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send + 'a>>;
+
+/// Hides the kind of a request body.
+pub(super) fn boxed<'a, B>(body: B) -> BoxedBody<'a>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'a,
+    B::Error: Into<BoxError>,
+{
+    Box::pin(body.map_err(Into::into))
+}
+
+/// Whether a declared length is so far over the limit that the server closes the connection
+/// instead of reading on.
+#[must_use]
+pub(super) fn far_over(content_length: Option<&http::HeaderValue>) -> bool {
+    let length = content_length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    length.is_some_and(|length| length > LIMIT + CLOSE_AFTER)
+}
+
+/// Reads a body up to the limit.
+///
+/// # Errors
+/// 413 for more than the limit, 400 for a body that breaks off.
+pub(super) async fn read(mut body: BoxedBody<'_>) -> Result<Bytes, ApiError> {
+    let mut all = BytesMut::new();
+    let mut seen = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        seen += data.len();
+        if seen <= LIMIT {
+            all.extend_from_slice(&data);
+        } else if seen > DRAIN {
+            break;
+        }
+    }
+    if seen > LIMIT {
+        Err(too_large())
+    } else {
+        Ok(all.freeze())
+    }
+}
+
+fn too_large() -> ApiError {
+    let message = format!("Request entity too large: limit is {LIMIT}");
+    ApiError::new(413, "RequestEntityTooLarge", message)
+}
+
+/// An object's body as JSON text; JSON is handed on as it came, for `rest` to judge.
+///
+/// # Errors
+/// 400 in the server's words for YAML it cannot read; `kind` is the kind that was expected.
+pub(super) fn object(raw: &Bytes, input: Input, kind: &str) -> Result<Bytes, ApiError> {
+    match input {
+        Input::Json => Ok(raw.clone()),
+        Input::Yaml => yaml_to_json(raw).map_err(|why| {
+            let hex: String = raw
+                .iter()
+                .take(SUMMARY)
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            let dots = if raw.len() > SUMMARY { " ..." } else { "" };
+            ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({hex}{dots})"
+            ))
+        }),
+    }
+}
+
+/// The options in the body of a DELETE; `None` for an empty body.
+///
+/// # Errors
+/// 400 in the server's words.
+pub(super) fn delete_options(raw: &Bytes, input: Input) -> Result<Option<Value>, ApiError> {
+    if raw.is_empty() {
+        return Ok(None);
+    }
+    let text = match input {
+        Input::Json => raw.clone(),
+        Input::Yaml => yaml_to_json(raw).map_err(ApiError::bad_request)?,
+    };
+    let value = type_meta(&text).map_err(ApiError::bad_request)?;
+    let text = |member: &str| {
+        value
+            .get(member)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let kind = text("kind");
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        return Err(ApiError::bad_request(format!(
+            "no kind \"{kind}\" is registered for version \"{}\" in scheme \
+             \"pkg/runtime/scheme.go:111\"",
+            text("apiVersion")
+        )));
+    }
+    Ok(Some(value))
+}
+
+/// The body of an apply patch as JSON.
+///
+/// # Errors
+/// 400 in the server's words.
+pub(super) fn apply(raw: &Bytes) -> Result<Bytes, ApiError> {
+    let failed = |why: String| {
+        ApiError::bad_request(format!(
+            "error decoding YAML: error converting YAML to JSON: {why}"
+        ))
+    };
+    let json = yaml_to_json(raw).map_err(failed)?;
+    Ok(if json.as_ref() == b"null" {
+        Bytes::from_static(b"{}")
+    } else {
+        json
+    })
+}
+
+/// Reads a text as an object whose kind is text.
+fn type_meta(text: &[u8]) -> Result<Value, String> {
+    let prefix = "couldn't get version/kind; json parse error: ";
+    let value = json::parse(text)
+        .map_err(|why| format!("{prefix}{why}"))?
+        .value;
+    let go_type = match &value {
+        Value::Object(_) | Value::Null => return Ok(value),
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+    };
+    Err(format!(
+        "{prefix}json: cannot unmarshal {go_type} into Go value of type struct {{ APIVersion string \
+         \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+    ))
+}
+
+fn yaml_to_json(raw: &Bytes) -> Result<Bytes, String> {
+    let text = String::from_utf8_lossy(raw);
+    if text.trim_start().starts_with('{') && json::parse(raw).is_ok() {
+        return Ok(raw.clone());
+    }
+    let options = serde_saphyr::options! {
+        budget: None,
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+        with_snippet: false,
+    };
+    let value: Value =
+        serde_saphyr::from_str_with_options(&text, options).map_err(|error| go_yaml(&error))?;
+    Ok(value.to_string().into())
+}
+
+/// A YAML error in the words of Go's parser, where they are known.
+fn go_yaml(error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    let known = [
+        (
+            "mapping values",
+            "mapping values are not allowed in this context",
+        ),
+        (
+            "cannot start any token",
+            "found character that cannot start any token",
+        ),
+        ("tab", "found character that cannot start any token"),
+    ];
+    let found = known
+        .iter()
+        .find(|(sign, _)| text.to_lowercase().contains(sign));
+    let problem = found.map_or(text.lines().next().unwrap_or_default(), |(_, words)| *words);
+    match error.location().map(|location| location.line()) {
+        Some(line) if line > 1 => format!("yaml: line {line}: {problem}"),
+        _ => format!("yaml: {problem}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unreadable_yaml_is_quoted_as_the_server_quotes_it() {
+        let raw = Bytes::from_static(b"a: b: c");
+        assert_eq!(
+            object(&raw, Input::Yaml, "ConfigMap").map_err(|error| error.message),
+            Err(
+                "the object provided is unrecognized (must be of type ConfigMap): yaml: mapping \
+                 values are not allowed in this context (613a20623a2063)"
+                    .to_owned()
+            )
+        );
+    }
+
+    #[test]
+    fn a_delete_body_of_another_kind_is_refused() {
+        let refused = |raw: &'static [u8]| {
+            delete_options(&Bytes::from_static(raw), Input::Json)
+                .expect_err("refused")
+                .message
+        };
+        assert!(
+            refused(br#"{"apiVersion":"v1","kind":"ConfigMap"}"#)
+                .starts_with("no kind \"ConfigMap\"")
+        );
+        assert_eq!(
+            refused(b"{bad"),
+            "couldn't get version/kind; json parse error: invalid character 'b' looking for \
+             beginning of object key string"
+        );
+    }
+
+    #[test]
+    fn yaml_is_handed_on_as_json() {
+        let raw = Bytes::from_static(b"kind: ConfigMap\ndata: {a: \"1\", b: yes}\n");
+        let json = object(&raw, Input::Yaml, "ConfigMap").expect("read");
+        let value: Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!(
+            value,
+            serde_json::json!({"kind": "ConfigMap", "data": {"a": "1", "b": true}})
+        );
+    }
+
+    #[tokio::test]
+    async fn a_body_over_the_limit_is_413() {
+        let body = http_body_util::Full::new(Bytes::from(vec![b'x'; LIMIT + 1]));
+        assert_eq!(
+            read(boxed(body)).await.map_err(|error| error.code),
+            Err(413)
+        );
+        let fits = http_body_util::Full::new(Bytes::from(vec![b'x'; LIMIT]));
+        assert_eq!(read(boxed(fits)).await.map(|bytes| bytes.len()), Ok(LIMIT));
+    }
+}

@@ -1,0 +1,127 @@
+//! A whole box at once: server, TLS listener, kubeconfig and audit log.
+
+use std::fs::OpenOptions;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use super::serve::{self, Handle};
+use super::service::{Service, admin};
+use super::{kubeconfig, tls};
+use crate::audit::Log;
+use crate::auth::Tokens;
+use crate::server::ApiServer;
+
+/// How to start a box.
+#[derive(Clone, Debug)]
+pub struct BoxConfig {
+    /// Address to listen on; port 0 picks one.
+    pub listen: SocketAddr,
+    /// Where to write a kubeconfig.
+    pub kubeconfig: Option<PathBuf>,
+    /// Where to append audit events.
+    pub audit_log: Option<PathBuf>,
+    /// Whether requests are authorised by the stored roles and bindings.
+    pub rbac: bool,
+    /// The administrator's token; one is made up when absent.
+    pub token: Option<String>,
+}
+
+/// Why a box did not start.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Error {
+    #[error("listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("write {}: {source}", path.display())]
+    File {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Tls(#[from] tls::Error),
+}
+
+/// A box that is serving. Dropping it stops it; files it wrote stay.
+#[derive(Debug)]
+pub struct Running {
+    service: Service,
+    handle: Handle,
+    kubeconfig: String,
+}
+
+impl Running {
+    /// `https://` and the address.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://{}", self.handle.address())
+    }
+
+    /// The service, for clients in the same process.
+    #[must_use]
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// The text of its kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
+    }
+
+    /// Lets open requests finish for a moment and stops.
+    pub async fn stop(self) {
+        self.handle.stop().await;
+    }
+}
+
+/// Starts a box with a server of its own.
+///
+/// # Errors
+/// The address is taken or a file cannot be written.
+pub async fn start(config: BoxConfig) -> Result<Running, Error> {
+    let server = ApiServer::builder().rbac(config.rbac).build();
+    start_with(server, config).await
+}
+
+/// Starts a box around a server.
+///
+/// # Errors
+/// The address is taken or a file cannot be written.
+pub async fn start_with(server: ApiServer, config: BoxConfig) -> Result<Running, Error> {
+    let audit = config.audit_log.map(open_log).transpose()?;
+    let tokens = Tokens::default();
+    let token = config.token.unwrap_or_else(|| server.clock().uuid());
+    tokens.insert(&token, admin());
+    let service = Service::with(server, tokens, audit);
+    let identity = tls::Identity::generate(config.listen.ip())?;
+    let ca = identity.ca_pem.clone();
+    let handle = serve::serve(service.clone(), config.listen, Some(identity))
+        .await
+        .map_err(|source| Error::Listen {
+            address: config.listen,
+            source,
+        })?;
+    let text = kubeconfig::render(handle.address(), &ca, &token);
+    if let Some(path) = config.kubeconfig {
+        kubeconfig::write(&path, &text).map_err(|source| Error::File { path, source })?;
+    }
+    Ok(Running {
+        service,
+        handle,
+        kubeconfig: text,
+    })
+}
+
+fn open_log(path: PathBuf) -> Result<Log, Error> {
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(&path);
+    file.map(Log::new)
+        .map_err(|source| Error::File { path, source })
+}

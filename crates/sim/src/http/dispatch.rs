@@ -1,0 +1,227 @@
+//! Which handler a request reaches: the server's router for the groups it brings with it, the
+//! handler of custom resources for all others, and the answers of each for what they do not serve.
+
+use std::sync::Arc;
+
+use http::Method;
+use serde_json::json;
+
+use super::body::BoxedBody;
+use super::builtin::is_builtin;
+use super::exchange::Context;
+use super::negotiate::{self, produces};
+use super::perform::{self, Target};
+use super::respond::Reply;
+use super::{discovery, nonresource};
+use crate::auth::review;
+use crate::call::Verb;
+use crate::resource::{Part, Resource};
+use crate::status::ApiError;
+
+const TYPES: [&str; 3] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+];
+const STREAMS: &str =
+    ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+
+pub(super) async fn answer(context: &mut Context<'_>, body: BoxedBody<'_>) -> Reply {
+    if !context.info.is_resource {
+        return nonresource::answer(context);
+    }
+    let builtin = is_builtin(&context.info.group);
+    let target = if builtin {
+        route(context)
+    } else {
+        custom(context)
+    };
+    match target {
+        Ok(Handler::Verb(target)) => perform::answer(context, target, body).await,
+        Ok(Handler::Review(kind)) => perform::review(context, kind, body).await,
+        Err(error) => context.error(&error),
+    }
+}
+
+pub(super) enum Handler {
+    Verb(Target),
+    Review(review::Kind),
+}
+
+/// 404 of a path nobody serves.
+pub(super) fn no_such_path() -> ApiError {
+    ApiError::plain(404, "404 page not found")
+}
+
+/// An error of the router, which has nothing to say about any object.
+pub(super) fn router_error(code: u16, reason: &'static str, message: &str) -> ApiError {
+    ApiError {
+        details: Some(json!({})),
+        ..ApiError::new(code, reason, message)
+    }
+}
+
+pub(super) fn not_found() -> ApiError {
+    router_error(
+        404,
+        "NotFound",
+        "the server could not find the requested resource",
+    )
+}
+
+pub(super) fn not_allowed() -> ApiError {
+    let message = "the server does not allow this method on the requested resource";
+    router_error(405, "MethodNotAllowed", message)
+}
+
+/// 406 of the router, which names every representation it could give.
+pub(super) fn router_not_acceptable(types: &str) -> ApiError {
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {types}");
+    router_error(406, "NotAcceptable", &message)
+}
+
+fn route(context: &Context<'_>) -> Result<Handler, ApiError> {
+    let info = &context.info;
+    let server = &context.shared.server;
+    if !discovery::serves_group(server, &info.group) {
+        return Err(no_such_path());
+    }
+    if let Some(kind) = review::Kind::find(&info.group, &info.version, &info.resource) {
+        return route_review(context, kind).map(Handler::Review);
+    }
+    let resource = server
+        .resource(&info.group, &info.version, &info.resource)
+        .ok_or_else(not_found)?;
+    let target = place(context, resource)?;
+    let target = Target {
+        verb: method_verb(context, &target)?,
+        ..target
+    };
+    if target.verb == Verb::Patch && negotiate::patch_type(&context.headers).is_none() {
+        return Err(router_error(
+            415,
+            "UnsupportedMediaType",
+            "415: Unsupported Media Type",
+        ));
+    }
+    if !produces(&context.headers, &TYPES) {
+        let streams = matches!(target.verb, Verb::List | Verb::Watch);
+        let types = format!("{}{}", TYPES.join(", "), if streams { STREAMS } else { "" });
+        return Err(router_not_acceptable(&types));
+    }
+    Ok(Handler::Verb(target))
+}
+
+fn route_review(context: &Context<'_>, kind: review::Kind) -> Result<review::Kind, ApiError> {
+    let info = &context.info;
+    let in_place = kind.namespaced() != info.namespace.is_empty();
+    if !info.name.is_empty() || !in_place {
+        return Err(not_found());
+    }
+    if context.method != Method::POST {
+        return Err(not_allowed());
+    }
+    if !produces(&context.headers, &TYPES) {
+        return Err(router_not_acceptable(&TYPES.join(", ")));
+    }
+    Ok(kind)
+}
+
+/// Where a path points within a resource; the verb is still to be found.
+fn place(context: &Context<'_>, resource: Arc<Resource>) -> Result<Target, ApiError> {
+    let info = &context.info;
+    let part = match info.subresource.as_str() {
+        "" => Part::Main,
+        "status" if resource.has_status => Part::Status,
+        _ => return Err(not_found()),
+    };
+    // A namespace is its own namespace in a path.
+    let namespace = if info.resource == "namespaces" {
+        ""
+    } else {
+        info.namespace.as_str()
+    };
+    let named = info.parts.len() > 1;
+    let lost = if resource.namespaced {
+        namespace.is_empty() && named
+    } else {
+        !namespace.is_empty()
+    };
+    if lost || info.parts.len() > 3 || info.verb == "proxy" {
+        return Err(not_found());
+    }
+    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+    let name = named.then(|| info.name.clone());
+    Ok(Target {
+        resource,
+        part,
+        namespace,
+        name,
+        verb: Verb::Get,
+        custom: false,
+    })
+}
+
+fn method_verb(context: &Context<'_>, target: &Target) -> Result<Verb, ApiError> {
+    let resource = &target.resource;
+    let everywhere = resource.namespaced && target.namespace.is_none();
+    let verb = match (&context.method, target.name.is_some()) {
+        (&Method::GET, _) if context.info.verb == "watch" => Verb::Watch,
+        (_, _) if context.info.legacy_watch => return Err(not_allowed()),
+        (&Method::GET, true) => Verb::Get,
+        (&Method::GET, false) => Verb::List,
+        (&Method::PUT, true) => Verb::Update,
+        (&Method::PATCH, true) => Verb::Patch,
+        (&Method::DELETE, true) if target.part == Part::Main => Verb::Delete,
+        (&Method::POST, false) if !everywhere => Verb::Create,
+        (&Method::DELETE, false) if !everywhere => Verb::DeleteCollection,
+        _ => return Err(not_allowed()),
+    };
+    let verbs = &resource.verbs;
+    let served = verbs.is_empty() || verbs.iter().any(|served| served == verb.as_str());
+    if served { Ok(verb) } else { Err(not_allowed()) }
+}
+
+/// Custom resources: the verb of the request counts, not its method.
+fn custom(context: &Context<'_>) -> Result<Handler, ApiError> {
+    let info = &context.info;
+    let server = &context.shared.server;
+    let resource = server
+        .resource(&info.group, &info.version, &info.resource)
+        .ok_or_else(no_such_path)?;
+    let across = matches!(info.verb.as_str(), "list" | "watch");
+    let in_namespace = !info.namespace.is_empty();
+    if (!resource.namespaced && in_namespace) || (resource.namespaced && !in_namespace && !across) {
+        return Err(no_such_path());
+    }
+    let gr = resource.group_resource();
+    let part = match info.subresource.as_str() {
+        "" => Part::Main,
+        "status" if resource.has_status => Part::Status,
+        _ => return Err(ApiError::not_found(&gr, &info.name)),
+    };
+    let verb = match (info.verb.as_str(), part) {
+        ("get", _) => Verb::Get,
+        ("update", _) => Verb::Update,
+        ("patch", _) => Verb::Patch,
+        ("list", Part::Main) => Verb::List,
+        ("watch", Part::Main) => Verb::Watch,
+        ("create", Part::Main) => Verb::Create,
+        ("delete", Part::Main) => Verb::Delete,
+        ("deletecollection", Part::Main) => Verb::DeleteCollection,
+        (other, _) => return Err(ApiError::method_not_supported(&gr, other)),
+    };
+    let namespace = in_namespace.then(|| info.namespace.clone());
+    let name = (info.parts.len() > 1 && verb != Verb::Create).then(|| info.name.clone());
+    if matches!(verb, Verb::Update | Verb::Patch) && name.is_none() {
+        return Err(ApiError::bad_request("name must be provided"));
+    }
+    Ok(Handler::Verb(Target {
+        resource,
+        part,
+        namespace,
+        name,
+        verb,
+        custom: true,
+    }))
+}

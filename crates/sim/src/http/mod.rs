@@ -1,0 +1,32 @@
+//! The wire: HTTP requests in, answers out, in process and over sockets.
+//!
+//! URLs, headers, bodies and the server's words about them live here; what verbs do is `rest`'s
+//! business, and this module never touches the store.
+
+mod body;
+mod builtin;
+mod convert;
+mod discovery;
+mod dispatch;
+mod exchange;
+mod negotiate;
+mod nonresource;
+mod openapi;
+mod params;
+mod perform;
+mod query;
+mod respond;
+mod route;
+mod service;
+mod watch;
+
+mod boxed;
+mod kubeconfig;
+mod serve;
+mod tls;
+
+pub use boxed::{BoxConfig, Error, Running, start, start_with};
+pub use respond::Body;
+pub use serve::{Handle, serve};
+pub use service::{Service, admin, client};
+pub use tls::Identity;

@@ -1,0 +1,329 @@
+//! Which form of answer a request wants and which form of body it brought.
+//!
+//! The box writes and reads JSON and YAML. It names protobuf where the server does, but cannot
+//! speak it: a client that takes nothing else gets 406 or 415.
+
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+
+use super::query::Query;
+use crate::call::PatchType;
+use crate::status::ApiError;
+
+/// What the server says it can do.
+const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const STREAM_TYPES: &str =
+    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+
+/// What an object is turned into before it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) enum Shape {
+    /// As it is.
+    #[default]
+    Object,
+    /// `meta.k8s.io` Table.
+    Table,
+    /// Only the metadata of an object.
+    Partial,
+    /// Only the metadata of each item of a list.
+    PartialList,
+}
+
+/// The form of an answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Output {
+    /// YAML instead of JSON.
+    pub yaml: bool,
+    /// Indented.
+    pub pretty: bool,
+    /// Conversion asked for.
+    pub shape: Shape,
+    /// `v1` or `v1beta1` of the conversion.
+    pub shape_version: &'static str,
+}
+
+/// What conversions an endpoint offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// None: errors, discovery, reviews.
+    Plain,
+    /// Table and metadata.
+    Conversions,
+    /// Aggregated discovery, in the versions the server still speaks.
+    Discovery,
+}
+
+/// One clause of an Accept header.
+#[derive(Debug)]
+struct Clause {
+    kind: String,
+    subtype: String,
+    quality: f64,
+    params: Vec<(String, String)>,
+}
+
+impl Clause {
+    fn param(&self, name: &str) -> Option<&str> {
+        self.params
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    fn matches(&self, subtype: &str) -> bool {
+        (self.kind == "application" && (self.subtype == subtype || self.subtype == "*"))
+            || (self.kind == "*" && self.subtype == "*")
+    }
+}
+
+/// Chooses the form of the answer.
+///
+/// # Errors
+/// 406 when nothing the client accepts can be written.
+pub(super) fn output(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Output, ApiError> {
+    choose(headers, query, offer).ok_or_else(|| not_acceptable(MEDIA_TYPES))
+}
+
+/// The form of a watch: only JSON is streamed.
+///
+/// # Errors
+/// 406 when nothing the client accepts can be streamed.
+pub(super) fn stream(headers: &HeaderMap, query: &Query) -> Result<Output, ApiError> {
+    let output = output(headers, query, Offer::Conversions)?;
+    if output.yaml {
+        Err(not_acceptable(STREAM_TYPES))
+    } else {
+        Ok(output)
+    }
+}
+
+/// The form of an error; `None` when the client accepts none, and then it is raw JSON.
+#[must_use]
+pub(super) fn for_error(headers: &HeaderMap, query: &Query) -> Option<Output> {
+    choose(headers, query, Offer::Plain)
+}
+
+fn choose(headers: &HeaderMap, query: &Query, offer: Offer) -> Option<Output> {
+    let accept = header(headers, ACCEPT.as_str());
+    let pretty = is_pretty(headers, query);
+    if accept.is_empty() {
+        return Some(Output {
+            pretty,
+            ..Output::default()
+        });
+    }
+    let clauses = parse_accept(accept);
+    let found = clauses.iter().find_map(|clause| {
+        ["json", "yaml"].iter().find_map(|subtype| {
+            let (shape, shape_version) = if clause.matches(subtype) {
+                convert(clause, offer)?
+            } else {
+                return None;
+            };
+            Some(Output {
+                yaml: *subtype == "yaml",
+                pretty,
+                shape,
+                shape_version,
+            })
+        })
+    });
+    found
+}
+
+/// The conversion a clause asks for, if the endpoint offers it.
+fn convert(clause: &Clause, offer: Offer) -> Option<(Shape, &'static str)> {
+    if clause
+        .param("stream")
+        .is_some_and(|stream| !stream.is_empty() && stream != "watch")
+    {
+        return None;
+    }
+    if clause.param("sv").is_some() {
+        return None;
+    }
+    let Some(kind) = clause.param("as") else {
+        let bare = clause.param("g").is_none() && clause.param("v").is_none();
+        return bare.then_some((Shape::Object, "v1"));
+    };
+    let group = clause.param("g").unwrap_or_default();
+    let version = clause.param("v").unwrap_or_default();
+    match (offer, group, version, kind) {
+        (Offer::Discovery, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => {
+            Some((Shape::Table, "v2"))
+        }
+        (Offer::Conversions, "meta.k8s.io", "v1" | "v1beta1", kind) => {
+            let version = if version == "v1" { "v1" } else { "v1beta1" };
+            let shape = match kind {
+                "Table" => Shape::Table,
+                "PartialObjectMetadata" => Shape::Partial,
+                "PartialObjectMetadataList" => Shape::PartialList,
+                _ => return None,
+            };
+            Some((shape, version))
+        }
+        _ => None,
+    }
+}
+
+fn parse_accept(header: &str) -> Vec<Clause> {
+    let mut clauses: Vec<Clause> = header.split(',').filter_map(parse_clause).collect();
+    let rank = |c: &Clause| (c.kind == "*", c.subtype == "*");
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then(rank(a).cmp(&rank(b))));
+    clauses
+}
+
+fn parse_clause(text: &str) -> Option<Clause> {
+    let mut parts = text.split(';').map(str::trim);
+    let media = parts.next().filter(|media| !media.is_empty())?;
+    let (kind, subtype) = media.split_once('/').unwrap_or((media, "*"));
+    let mut clause = Clause {
+        kind: kind.trim().to_owned(),
+        subtype: subtype.trim().to_owned(),
+        quality: 1.0,
+        params: Vec::new(),
+    };
+    for param in parts {
+        let (key, value) = param.split_once('=').unwrap_or((param, ""));
+        if key == "q" {
+            clause.quality = value.parse().unwrap_or(1.0);
+        } else {
+            clause.params.push((key.to_owned(), value.to_owned()));
+        }
+    }
+    Some(clause)
+}
+
+/// Whether the router lets a request through at all: it compares media types word for word before
+/// any negotiation, so `application/*` is refused here.
+#[must_use]
+pub(super) fn produces(headers: &HeaderMap, types: &[&str]) -> bool {
+    let accept = header(headers, ACCEPT.as_str());
+    accept.is_empty()
+        || accept.split(',').any(|clause| {
+            let media = clause.split(';').next().unwrap_or_default().trim();
+            media == "*/*" || types.contains(&media)
+        })
+}
+
+fn is_pretty(headers: &HeaderMap, query: &Query) -> bool {
+    match query.first("pretty").filter(|value| !value.is_empty()) {
+        Some(value) => matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        None => {
+            let agent = header(headers, USER_AGENT.as_str());
+            ["curl", "Wget", "Mozilla/5.0"]
+                .iter()
+                .any(|tool| agent.starts_with(tool))
+        }
+    }
+}
+
+/// The form of a request body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(super) enum Input {
+    Json,
+    Yaml,
+}
+
+/// Reads the Content-Type of a POST, PUT or DELETE.
+///
+/// # Errors
+/// 415 for a form the box does not read.
+pub(super) fn input(headers: &HeaderMap) -> Result<Input, ApiError> {
+    match media_type(headers) {
+        "" | "application/json" => Ok(Input::Json),
+        "application/yaml" => Ok(Input::Yaml),
+        _ => Err(unsupported(MEDIA_TYPES)),
+    }
+}
+
+/// The patch type of a Content-Type, if it is one.
+#[must_use]
+pub(super) fn patch_type(headers: &HeaderMap) -> Option<PatchType> {
+    match media_type(headers) {
+        "application/json-patch+json" => Some(PatchType::Json),
+        "application/merge-patch+json" => Some(PatchType::Merge),
+        "application/strategic-merge-patch+json" => Some(PatchType::StrategicMerge),
+        "application/apply-patch+yaml" => Some(PatchType::Apply),
+        _ => None,
+    }
+}
+
+fn media_type(headers: &HeaderMap) -> &str {
+    header(headers, CONTENT_TYPE.as_str())
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+}
+
+/// A header as text; empty when absent or not text.
+#[must_use]
+pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}
+
+fn not_acceptable(types: &str) -> ApiError {
+    let message = format!("only the following media types are accepted: {types}");
+    ApiError::new(406, "NotAcceptable", message)
+}
+
+/// 415 in the words of a handler.
+#[must_use]
+pub(super) fn unsupported(types: &str) -> ApiError {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {types}"
+    );
+    ApiError::new(415, "UnsupportedMediaType", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accept(value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, value.parse().expect("a header value"));
+        headers
+    }
+
+    fn chosen(value: &str) -> Option<Output> {
+        output(&accept(value), &Query::default(), Offer::Conversions).ok()
+    }
+
+    #[test]
+    fn the_first_clause_that_can_be_written_wins() {
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+        assert_eq!(chosen(kubectl).map(|o| o.shape), Some(Shape::Table));
+        let typed = "application/vnd.kubernetes.protobuf,application/json";
+        assert_eq!(
+            chosen(typed).map(|o| (o.shape, o.yaml)),
+            Some((Shape::Object, false))
+        );
+        let weighed = "application/json;q=0.5, application/yaml";
+        assert_eq!(chosen(weighed).map(|o| o.yaml), Some(true));
+    }
+
+    #[test]
+    fn unknown_conversions_and_media_types_are_not_acceptable() {
+        for value in [
+            "application/xml",
+            "application/cbor",
+            "application/json;as=Table;v=v9;g=meta.k8s.io",
+            "application/json;as=Nope;v=v1;g=meta.k8s.io",
+            "application/json;as=Table;v=v1;g=foo",
+        ] {
+            assert!(chosen(value).is_none(), "{value}");
+        }
+    }
+
+    #[test]
+    fn errors_are_never_tables() {
+        let headers = accept("application/json;as=Table;v=v1;g=meta.k8s.io");
+        assert!(for_error(&headers, &Query::default()).is_none());
+    }
+}

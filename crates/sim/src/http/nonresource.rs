@@ -1,0 +1,308 @@
+//! Paths that are not resources: discovery, OpenAPI, health, version.
+
+use http::Method;
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY,
+};
+use serde_json::{Value, json};
+
+use super::builtin::is_builtin;
+use super::dispatch::{no_such_path, not_allowed, not_found, router_not_acceptable};
+use super::exchange::Context;
+use super::negotiate::{self, Offer, Output, Shape, header, produces};
+use super::respond::Reply;
+use super::route::split_path;
+use super::{discovery, openapi};
+use crate::status::ApiError;
+
+const CHECKS: [&str; 8] = [
+    "ping",
+    "log",
+    "etcd",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/apiservice-registration-controller",
+];
+const READY_CHECKS: [&str; 3] = ["etcd-readiness", "informer-sync", "shutdown"];
+
+pub(super) fn answer(context: &Context<'_>) -> Reply {
+    let found = find(context);
+    found.unwrap_or_else(|error| context.error(&error))
+}
+
+fn find(context: &Context<'_>) -> Result<Reply, ApiError> {
+    let path = context.info.path.as_str();
+    let parts = split_path(path);
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    if !path.starts_with('/') || path.starts_with("//") {
+        return Err(no_such_path());
+    }
+    match parts.as_slice() {
+        [] => Ok(Reply::json(200, indented(&paths(context)))),
+        ["version"] => version(context),
+        ["healthz" | "livez" | "readyz", ..] => health(context, &parts),
+        ["openapi", "v2"] => openapi_v2(context),
+        ["openapi", "v3"] => Ok(openapi_index(context)),
+        ["openapi", "v3", rest @ ..] => Ok(openapi_document(context, rest)),
+        ["api"] => api(context),
+        ["apis"] => apis(context),
+        ["api", "v1"] => router_list(context, "", "v1"),
+        ["api", ..] => Err(not_found()),
+        ["apis", group] => discovered(context, discovery::group(&context.shared.server, group)),
+        ["apis", group, version] if is_builtin(group) => router_list(context, group, version),
+        ["apis", group, version] => discovered(
+            context,
+            discovery::resource_list(&context.shared.server, group, version),
+        ),
+        _ => Err(no_such_path()),
+    }
+}
+
+/// A document served whatever the method.
+fn discovered(context: &Context<'_>, document: Option<Value>) -> Result<Reply, ApiError> {
+    let document = document.ok_or_else(no_such_path)?;
+    let output = negotiate::output(&context.headers, &context.query, Offer::Plain)?;
+    Ok(Reply::object(200, &document, &output))
+}
+
+/// A document of the router, which looks at method and Accept first.
+fn router_list(context: &Context<'_>, group: &str, version: &str) -> Result<Reply, ApiError> {
+    if !discovery::serves_group(&context.shared.server, group) {
+        return Err(no_such_path());
+    }
+    let list = discovery::resource_list(&context.shared.server, group, version);
+    let list = list.ok_or_else(not_found)?;
+    router_get(context)?;
+    let output = negotiate::output(&context.headers, &context.query, Offer::Plain)?;
+    Ok(Reply::object(200, &list, &output))
+}
+
+fn router_get(context: &Context<'_>) -> Result<(), ApiError> {
+    let types = [
+        "application/json",
+        "application/yaml",
+        "application/vnd.kubernetes.protobuf",
+    ];
+    if context.method != Method::GET {
+        return Err(not_allowed());
+    }
+    if produces(&context.headers, &types) {
+        Ok(())
+    } else {
+        Err(router_not_acceptable(&types.join(", ")))
+    }
+}
+
+fn api(context: &Context<'_>) -> Result<Reply, ApiError> {
+    router_get(context)?;
+    let output = negotiate::output(&context.headers, &context.query, Offer::Discovery)?;
+    if output.shape != Shape::Object {
+        return Ok(aggregated(context, true, &output));
+    }
+    let host = header(&context.headers, "host");
+    let address = if host.is_empty() { "127.0.0.1" } else { host };
+    let document = json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": address }],
+    });
+    Ok(Reply::object(200, &document, &output))
+}
+
+fn apis(context: &Context<'_>) -> Result<Reply, ApiError> {
+    let output = negotiate::output(&context.headers, &context.query, Offer::Discovery)?;
+    if output.shape != Shape::Object {
+        return Ok(aggregated(context, false, &output));
+    }
+    Ok(Reply::object(
+        200,
+        &discovery::group_list(&context.shared.server),
+        &output,
+    ))
+}
+
+fn aggregated(context: &Context<'_>, core: bool, output: &Output) -> Reply {
+    let document = discovery::aggregated(&context.shared.server, core);
+    let etag = discovery::etag(&document);
+    let mut reply = if header(&context.headers, IF_NONE_MATCH.as_str()) == etag {
+        let mut reply = Reply::json(304, "");
+        reply.headers.remove(CONTENT_TYPE);
+        reply
+    } else {
+        let kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        Reply::object(200, &document, output).with(CONTENT_TYPE, HeaderValue::from_static(kind))
+    };
+    reply
+        .headers
+        .insert(VARY, HeaderValue::from_static("Accept"));
+    reply
+        .headers
+        .insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    if let Ok(etag) = HeaderValue::try_from(etag) {
+        reply.headers.insert(ETAG, etag);
+    }
+    reply
+}
+
+fn version(context: &Context<'_>) -> Result<Reply, ApiError> {
+    if context.method != Method::GET {
+        return Err(not_allowed());
+    }
+    if !produces(&context.headers, &["application/json"]) {
+        return Err(router_not_acceptable("application/json"));
+    }
+    let version = json!({
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitVersion": "v1.36.4",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "go1.26.8",
+        "compiler": "gc",
+        "platform": "linux/amd64",
+    });
+    Ok(Reply::json(200, indented(&version)))
+}
+
+fn health(context: &Context<'_>, parts: &[&str]) -> Result<Reply, ApiError> {
+    let checks = checks(parts[0]);
+    if parts.len() > 1 {
+        let name = parts[1..].join("/");
+        let known = checks.contains(&name.as_str());
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        return if known {
+            Ok(Reply::bytes(200, plain, "ok"))
+        } else {
+            Err(no_such_path())
+        };
+    }
+    if context.query.first("verbose").is_none() {
+        return Ok(Reply::text(200, "ok"));
+    }
+    let excluded: Vec<&str> = context.query.all("exclude").collect();
+    let mut text = String::new();
+    for check in checks {
+        let note = if excluded.contains(&check) {
+            "excluded: ok"
+        } else {
+            "ok"
+        };
+        text.push_str(&format!("[+]{check} {note}\n"));
+    }
+    let unknown: Vec<&str> = excluded
+        .into_iter()
+        .filter(|name| !CHECKS.contains(name))
+        .collect();
+    if !unknown.is_empty() {
+        let quoted: Vec<String> = unknown
+            .iter()
+            .map(|name| crate::field::go_quote(name))
+            .collect();
+        text.push_str(&format!(
+            "warn: some health checks cannot be excluded: no matches for {}\n",
+            quoted.join(",")
+        ));
+    }
+    text.push_str(&format!("{} check passed\n", parts[0]));
+    Ok(Reply::text(200, text))
+}
+
+fn checks(endpoint: &str) -> Vec<&'static str> {
+    let mut checks = CHECKS.to_vec();
+    if endpoint == "readyz" {
+        checks.extend(READY_CHECKS);
+    }
+    checks
+}
+
+/// Every path of the root document.
+fn paths(context: &Context<'_>) -> Value {
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let list = discovery::group_list(&context.shared.server);
+    for group in list["groups"].as_array().into_iter().flatten() {
+        paths.push(format!(
+            "/apis/{}",
+            group["name"].as_str().unwrap_or_default()
+        ));
+        for version in group["versions"].as_array().into_iter().flatten() {
+            paths.push(format!(
+                "/apis/{}",
+                version["groupVersion"].as_str().unwrap_or_default()
+            ));
+        }
+    }
+    for endpoint in ["healthz", "livez", "readyz"] {
+        paths.push(format!("/{endpoint}"));
+        paths.extend(
+            checks(endpoint)
+                .iter()
+                .map(|check| format!("/{endpoint}/{check}")),
+        );
+    }
+    paths.sort();
+    json!({ "paths": paths })
+}
+
+fn openapi_index(context: &Context<'_>) -> Reply {
+    let index = openapi::index(&context.shared.server).to_string();
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    Reply::bytes(200, plain, index).with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
+}
+
+fn openapi_document(context: &Context<'_>, parts: &[&str]) -> Reply {
+    let Some(document) = openapi::document(&context.shared.server, &parts.join("/")) else {
+        let mut reply = Reply::json(404, "");
+        reply.headers.remove(CONTENT_TYPE);
+        return reply;
+    };
+    let etag = discovery::etag(&document);
+    let mut reply = Reply::json(200, document.to_string());
+    if context
+        .query
+        .first("hash")
+        .is_some_and(|hash| format!("\"{hash}\"") == etag)
+    {
+        let cache = HeaderValue::from_static("public, immutable");
+        reply.headers.insert(CACHE_CONTROL, cache);
+    }
+    if let Ok(etag) = HeaderValue::try_from(etag) {
+        reply.headers.insert(ETAG, etag);
+    }
+    reply.with(VARY, HeaderValue::from_static("Accept"))
+}
+
+fn openapi_v2(context: &Context<'_>) -> Result<Reply, ApiError> {
+    let accept = header(&context.headers, "accept");
+    let json = accept.is_empty() || accept.contains("json") || accept.contains("*/*");
+    if json {
+        return Ok(Reply::json(
+            200,
+            openapi::swagger(&context.shared.server).to_string(),
+        ));
+    }
+    let mut reply = Reply::json(406, "");
+    reply.headers.remove(CONTENT_TYPE);
+    Ok(reply)
+}
+
+fn indented(value: &Value) -> String {
+    serde_json::to_string_pretty(value).expect("a JSON value is always written")
+}

@@ -1,0 +1,271 @@
+//! One verb on one resource: negotiation, options and body in the order the server looks at them,
+//! then the call, then its outcome in the form that was asked for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::body::{self, BoxedBody};
+use super::convert::{Converter, ListMeta};
+use super::exchange::Context;
+use super::negotiate::{self, Offer, Output};
+use super::params;
+use super::respond::Reply;
+use super::watch;
+use crate::auth::{escalation, review};
+use crate::call::{Call, Options, Outcome, PatchType, Verb};
+use crate::resource::{Part, Resource};
+use crate::status::ApiError;
+
+const CUSTOM_PATCH_TYPES: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
+/// What a request is about, once its path has been understood.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) resource: Arc<Resource>,
+    pub(super) part: Part,
+    pub(super) namespace: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) verb: Verb,
+    pub(super) custom: bool,
+}
+
+/// The parts of a call that come from the query and the body.
+#[derive(Default)]
+struct Input {
+    options: Options,
+    body: Bytes,
+    patch_type: Option<PatchType>,
+}
+
+pub(super) async fn answer(
+    context: &mut Context<'_>,
+    target: Target,
+    body: BoxedBody<'_>,
+) -> Reply {
+    match perform(context, target, body).await {
+        Ok(reply) => reply,
+        Err(error) => context.error(&error),
+    }
+}
+
+async fn perform(
+    context: &mut Context<'_>,
+    target: Target,
+    body: BoxedBody<'_>,
+) -> Result<Reply, ApiError> {
+    let output = negotiate::output(&context.headers, &context.query, Offer::Conversions)?;
+    let converter = Converter::new(target.resource.clone(), &output, &context.query)?;
+    let input = read(context, &target, body).await?;
+    if target.verb == Verb::Watch {
+        negotiate::stream(&context.headers, &context.query)?;
+    }
+    let call = call(context, &target, input);
+    if matches!(call.verb, Verb::Create | Verb::Update) {
+        context.record.note_object(&call.body);
+    }
+    escalation::check(&context.shared.server, &call).await?;
+    let outcome = context.shared.server.call(call).await?;
+    render(context, outcome, &converter, &output)
+}
+
+async fn read(
+    context: &Context<'_>,
+    target: &Target,
+    body: BoxedBody<'_>,
+) -> Result<Input, ApiError> {
+    let (query, headers) = (&context.query, &context.headers);
+    let kind = &target.resource.kind;
+    match target.verb {
+        Verb::Get => Ok(Input {
+            options: params::get(query),
+            ..Input::default()
+        }),
+        Verb::List | Verb::Watch => {
+            let options = by_name(params::list(query, target.verb)?, target.name.as_deref())?;
+            Ok(Input {
+                options,
+                ..Input::default()
+            })
+        }
+        Verb::Create | Verb::Update => {
+            let form = negotiate::input(headers)?;
+            let raw = body::read(body).await?;
+            let created = target.verb == Verb::Create;
+            let options = params::write(
+                query,
+                if created {
+                    "CreateOptions"
+                } else {
+                    "UpdateOptions"
+                },
+            )?;
+            Ok(Input {
+                options,
+                body: body::object(&raw, form, kind)?,
+                patch_type: None,
+            })
+        }
+        Verb::Patch => read_patch(context, target, body).await,
+        Verb::Delete => {
+            let options = read_delete(context, body).await?;
+            Ok(Input {
+                options,
+                ..Input::default()
+            })
+        }
+        Verb::DeleteCollection => {
+            let list = params::list(query, Verb::List)?;
+            let given = read_delete(context, body).await?;
+            let options = Options {
+                delete: given.delete,
+                dry_run: given.dry_run,
+                ..list
+            };
+            Ok(Input {
+                options,
+                ..Input::default()
+            })
+        }
+    }
+}
+
+async fn read_patch(
+    context: &Context<'_>,
+    target: &Target,
+    body: BoxedBody<'_>,
+) -> Result<Input, ApiError> {
+    let patch_type = negotiate::patch_type(&context.headers)
+        .filter(|given| !(target.custom && *given == PatchType::StrategicMerge))
+        .ok_or_else(|| negotiate::unsupported(CUSTOM_PATCH_TYPES))?;
+    let raw = body::read(body).await?;
+    let options = params::patch(&context.query, patch_type)?;
+    let body = if patch_type == PatchType::Apply {
+        body::apply(&raw)?
+    } else {
+        raw
+    };
+    Ok(Input {
+        options,
+        body,
+        patch_type: Some(patch_type),
+    })
+}
+
+async fn read_delete(context: &Context<'_>, body: BoxedBody<'_>) -> Result<Options, ApiError> {
+    let raw = body::read(body).await?;
+    let given = if raw.is_empty() {
+        None
+    } else {
+        body::delete_options(&raw, negotiate::input(&context.headers)?)?
+    };
+    params::delete(&context.query, given.as_ref())
+}
+
+/// A list or watch of one name is one by field selector.
+fn by_name(mut options: Options, name: Option<&str>) -> Result<Options, ApiError> {
+    let Some(name) = name else { return Ok(options) };
+    let wanted = format!("metadata.name={name}");
+    match options.field_selector.as_deref() {
+        None | Some("") => options.field_selector = Some(wanted),
+        Some(given) if given.split(',').any(|term| term == wanted) => {}
+        Some(_) => {
+            let message = "fieldSelector metadata.name doesn't match requested name";
+            return Err(ApiError::bad_request(message));
+        }
+    }
+    Ok(options)
+}
+
+fn call(context: &Context<'_>, target: &Target, input: Input) -> Call {
+    let reads_many = matches!(target.verb, Verb::List | Verb::Watch);
+    Call {
+        verb: target.verb,
+        resource: target.resource.clone(),
+        part: target.part,
+        namespace: target.namespace.clone(),
+        name: if reads_many {
+            None
+        } else {
+            target.name.clone()
+        },
+        options: input.options,
+        body: input.body,
+        patch_type: input.patch_type,
+        user: context.user.clone(),
+        user_agent: context.record.user_agent.clone(),
+    }
+}
+
+fn render(
+    context: &Context<'_>,
+    outcome: Outcome,
+    converter: &Converter,
+    output: &Output,
+) -> Result<Reply, ApiError> {
+    let clock = context.shared.server.clock();
+    let written = match outcome {
+        Outcome::Object {
+            code,
+            object,
+            warnings,
+        } => converter
+            .object(&object, clock.now())
+            .map(|object| Reply::object(code, &object, output).warn(&warnings)),
+        Outcome::List {
+            resource_version,
+            continue_token,
+            remaining,
+            items,
+        } => {
+            let meta = ListMeta {
+                resource_version,
+                continue_token,
+                remaining,
+            };
+            converter
+                .list(&items, &meta, clock.now())
+                .map(|list| Reply::object(200, &list, output))
+        }
+        Outcome::Watch(events) => Ok(Reply::stream(watch::lines(
+            events,
+            converter.clone(),
+            clock.clone(),
+        ))),
+    };
+    // A shape that does not fit is refused without negotiation.
+    Ok(written.unwrap_or_else(|error| Reply::raw_error(&error)))
+}
+
+pub(super) async fn review(
+    context: &mut Context<'_>,
+    kind: review::Kind,
+    body: BoxedBody<'_>,
+) -> Reply {
+    match perform_review(context, kind, body).await {
+        Ok(reply) => reply,
+        Err(error) => context.error(&error),
+    }
+}
+
+async fn perform_review(
+    context: &mut Context<'_>,
+    kind: review::Kind,
+    body: BoxedBody<'_>,
+) -> Result<Reply, ApiError> {
+    let output = negotiate::output(&context.headers, &context.query, Offer::Plain)?;
+    let form = negotiate::input(&context.headers)?;
+    let raw = body::read(body).await?;
+    params::write(&context.query, "CreateOptions")?;
+    let json = body::object(&raw, form, kind.name())?;
+    let request = review::Request {
+        server: &context.shared.server,
+        tokens: &context.shared.tokens,
+        user: &context.user,
+        namespace: &context.info.namespace,
+        manager: params::manager(&context.query, &context.record.user_agent),
+    };
+    let object = review::create(kind, &json, &request)?;
+    Ok(Reply::object(201, &object, &output))
+}

@@ -1,0 +1,100 @@
+//! The `conformance` command: runs the suite and reports.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use aplomb_conformance::case::Case;
+use aplomb_conformance::real::Real;
+use aplomb_conformance::report::{Outcome, Report};
+use aplomb_conformance::{cases, runner};
+use aplomb_controlplane::Binaries;
+use clap::{Parser, ValueEnum};
+
+/// Runs the conformance suite on the box and on the real kube-apiserver.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// Where to run.
+    #[arg(long, value_enum, default_value = "both")]
+    server: Servers,
+    /// Only cases whose name contains this.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Where the JSON report goes.
+    #[arg(long, default_value = "target/conformance.json")]
+    report: PathBuf,
+    /// Also the cases that take minutes.
+    #[arg(long)]
+    long: bool,
+    /// Name the cases and stop.
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Servers {
+    Box,
+    Real,
+    Both,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    let chosen = choose(&args);
+    if args.list {
+        chosen.iter().for_each(|case| println!("{}", case.name));
+        return Ok(ExitCode::SUCCESS);
+    }
+    ensure!(!chosen.is_empty(), "no case matches");
+    let report = run(&args, &chosen).await?;
+    report.write(&args.report)?;
+    Ok(conclude(&Report::read(&args.report)?))
+}
+
+fn choose(args: &Args) -> Vec<Case> {
+    let wanted = |case: &Case| {
+        (args.long || !case.long)
+            && args
+                .filter
+                .as_ref()
+                .is_none_or(|text| case.name.contains(text.as_str()))
+    };
+    cases::all().into_iter().filter(wanted).collect()
+}
+
+async fn run(args: &Args, chosen: &[Case]) -> Result<Report> {
+    let want_real = match args.server {
+        Servers::Box => false,
+        Servers::Real => true,
+        Servers::Both => Binaries::available()?,
+    };
+    let real = if want_real {
+        Some(Real::side().await?)
+    } else {
+        None
+    };
+    runner::run(chosen, None, real.as_ref()).await
+}
+
+fn conclude(report: &Report) -> ExitCode {
+    for entry in report
+        .cases
+        .iter()
+        .filter(|entry| entry.result == Outcome::Failed)
+    {
+        println!(
+            "FAILED {} on {}: {}",
+            entry.case, entry.server, entry.detail
+        );
+    }
+    println!("{}", report.summary());
+    let failed = report.count("box", Outcome::Failed) + report.count("real", Outcome::Failed);
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,81 @@
+//! The real kube-apiserver as a [`Server`].
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use aplomb_controlplane::{ControlPlane, Options};
+use futures::future::BoxFuture;
+use kube::Client;
+
+use crate::server::{Connection, Server, Side};
+use crate::tls;
+
+/// A running control plane with its clients.
+pub struct Real {
+    plane: ControlPlane,
+    admin: Client,
+    restricted: Client,
+    stranger: Client,
+}
+
+impl Real {
+    /// Starts both flavours at once.
+    ///
+    /// # Errors
+    /// When one does not come up.
+    pub async fn side() -> Result<Side> {
+        let (plain, collected) = futures::try_join!(
+            Self::start(Options::default()),
+            Self::start(Options::with_garbage_collection())
+        )?;
+        Ok(Side {
+            plain: Arc::new(plain),
+            collected: Arc::new(collected),
+        })
+    }
+
+    /// Starts one.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub async fn start(options: Options) -> Result<Self> {
+        let plane = ControlPlane::start(options)
+            .await
+            .context("starting the real server")?;
+        let admin = plane.client().await?;
+        let restricted = plane.client_of(0, &plane.tokens().restricted).await?;
+        let stranger = plane.client_of(0, "nobody-knows-this").await?;
+        Ok(Self {
+            plane,
+            admin,
+            restricted,
+            stranger,
+        })
+    }
+}
+
+impl Server for Real {
+    fn name(&self) -> &'static str {
+        "real"
+    }
+
+    fn client(&self) -> Client {
+        self.admin.clone()
+    }
+
+    fn restricted(&self) -> Client {
+        self.restricted.clone()
+    }
+
+    fn stranger(&self) -> Client {
+        self.stranger.clone()
+    }
+
+    fn compact(&self, revision: u64) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.plane.compact(revision))
+    }
+
+    fn connect(&self) -> BoxFuture<'_, Result<Connection>> {
+        Box::pin(tls::connect(self.plane.url(), self.plane.authority_pem()))
+    }
+}
