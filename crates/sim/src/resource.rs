@@ -52,7 +52,8 @@ impl Resource {
     /// Group and kind, as validation messages name it.
     #[must_use]
     pub fn group_kind(&self) -> GroupResource {
-        GroupResource::new(&self.group, &self.kind)
+        // Both forms of an event are checked as the one that is stored.
+        GroupResource::new(&self.storage.group, &self.kind)
     }
 
     /// `v1` or `group/version`.

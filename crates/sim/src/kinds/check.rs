@@ -105,6 +105,18 @@ pub(super) fn port_number(value: i64) -> Option<String> {
     (!(1..=65535).contains(&value)).then(|| "must be between 1 and 65535, inclusive".to_owned())
 }
 
+/// A port by number or by name.
+pub(super) fn port_number_or_name(port: &Value, field: &str) -> Vec<FieldError> {
+    match port {
+        Value::String(name) => invalid(field, name, names::port_name(name)),
+        Value::Number(number) => {
+            let number = number.as_i64().unwrap_or(0);
+            port_number(number).map(|why| FieldError::invalid(field, number, why)).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// A nonnegative number or a percentage.
 pub(super) fn int_or_percent(value: &Value, field: &str) -> Vec<FieldError> {
     match value {

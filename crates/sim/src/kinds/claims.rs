@@ -7,6 +7,8 @@ use super::behaviour::Behaviour;
 use super::print::{age, name, or};
 use super::value::{at, default_to, has, list, set, text};
 
+const PROTECTION: &str = "kubernetes.io/pvc-protection";
+
 /// How claims behave.
 pub(super) const CLAIM: Behaviour = Behaviour {
     default: |claim| {
@@ -17,7 +19,14 @@ pub(super) const CLAIM: Behaviour = Behaviour {
             default_to(status, "phase", "Pending");
         }
     },
-    prepare_create: |claim| set(claim, &["status"], json!({ "phase": "Pending" })),
+    prepare_create: |claim| {
+        set(claim, &["status"], json!({ "phase": "Pending" }));
+        let mut finalizers = list(claim, &["metadata", "finalizers"]).to_vec();
+        if !finalizers.iter().any(|finalizer| finalizer == PROTECTION) {
+            finalizers.push(json!(PROTECTION));
+        }
+        set(claim, &["metadata", "finalizers"], finalizers.into());
+    },
     cells,
     ..Behaviour::PLAIN
 };

@@ -8,8 +8,9 @@ use super::check;
 use super::names;
 use super::print::{NONE, UNKNOWN, age, name, or};
 use super::quantity::Quantity;
+use super::shown;
 use super::value::{at, default_to, has, list, members, object_mut, restore, set, text};
-use crate::field::{ErrorType, FieldError};
+use crate::field::FieldError;
 use crate::resource::Part;
 
 /// How namespaces behave.
@@ -41,6 +42,7 @@ pub(super) const NAMESPACE: Behaviour = Behaviour {
 /// How nodes behave.
 pub(super) const NODE: Behaviour = Behaviour {
     default: default_node,
+    prepare_create: prepare_node,
     validate: validate_node,
     validate_update: validate_node_update,
     validates_updates: false,
@@ -108,7 +110,24 @@ fn validate_namespace_status(namespace: &Value, _old: &Value, part: Part) -> Vec
     vec![FieldError::invalid("status.Phase", phase, why)]
 }
 
+/// A node is not ready until its kubelet says so.
+fn prepare_node(node: &mut Value) {
+    let key = "node.kubernetes.io/not-ready";
+    let mut taints = list(node, &["spec", "taints"]).to_vec();
+    if !taints.iter().any(|taint| text(taint, &["key"]) == key && text(taint, &["effect"]) == "NoSchedule") {
+        taints.push(json!({ "key": key, "effect": "NoSchedule" }));
+    }
+    set(node, &["spec", "taints"], taints.into());
+}
+
 fn default_node(node: &mut Value) {
+    // `podCIDR` is the old form of `podCIDRs`; the server keeps both alike.
+    let first = list(node, &["spec", "podCIDRs"]).first().cloned();
+    match (first, at(node, &["spec", "podCIDR"]).clone()) {
+        (Some(first), _) => set(node, &["spec", "podCIDR"], first),
+        (None, Value::String(only)) => set(node, &["spec", "podCIDRs"], json!([only])),
+        _ => {}
+    }
     let capacity = at(node, &["status", "capacity"]).clone();
     if !capacity.is_null() && !has(node, &["status", "allocatable"]) {
         if let Some(status) = object_mut(node, &["status"]) {
@@ -147,7 +166,13 @@ fn validate_taints(node: &Value) -> Vec<FieldError> {
         let same = |earlier: &Value| text(earlier, &["key"]) == key && text(earlier, &["effect"]) == effect;
         if taints[..index].iter().any(same) {
             let why = "taints must be unique by key and effect pair";
-            errors.push(FieldError::new(ErrorType::Duplicate, field, taint.clone(), why));
+            let raw = shown::object(&[
+                ("Key", Value::from(key).to_string()),
+                ("Value", Value::from(value).to_string()),
+                ("Effect", Value::from(effect).to_string()),
+                ("TimeAdded", at(taint, &["timeAdded"]).to_string()),
+            ]);
+            errors.push(shown::duplicate(field, &raw, why));
         }
     }
     errors
@@ -182,8 +207,11 @@ fn validate_node_update(node: &Value, old: &Value, part: Part) -> Vec<FieldError
     let addresses = list(node, &["status", "addresses"]);
     for (index, address) in addresses.iter().enumerate() {
         if addresses[..index].contains(address) {
-            let field = format!("status.addresses[{index}]");
-            errors.push(FieldError::new(ErrorType::Duplicate, field, address.clone(), ""));
+            let raw = shown::object(&[
+                ("Type", at(address, &["type"]).to_string()),
+                ("Address", at(address, &["address"]).to_string()),
+            ]);
+            errors.push(shown::duplicate(format!("status.addresses[{index}]"), &raw, ""));
         }
     }
     for key in ["podCIDRs", "providerID"] {

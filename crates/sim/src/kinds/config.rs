@@ -91,7 +91,8 @@ fn validate_config_map(object: &Value) -> Vec<FieldError> {
         size += decoded_len(value);
     }
     if size > MAX_SIZE {
-        errors.push(FieldError::too_long("", MAX_SIZE));
+        // The server prints the path of the whole object so.
+        errors.push(FieldError::too_long("[]", MAX_SIZE));
     }
     errors
 }

@@ -86,6 +86,7 @@ impl Decoder {
             (GoType::Named(key), _) => self.named(input, key, named(key)),
             (_, Value::Null) => Ok(zero(kind)),
             (GoType::Slice(inner), Value::Array(items)) => self.slice(items, inner),
+            (GoType::Bytes, Value::Array(items)) => Ok(self.bytes(items)),
             (GoType::Map(inner), Value::Object(members)) => self.map(members, inner),
             _ => Ok(self.scalar(input, kind, &print(kind))),
         }
@@ -150,6 +151,20 @@ impl Decoder {
             self.path.truncate(length);
         }
         Ok(Value::Array(out))
+    }
+
+    /// Bytes may also be written as a list of numbers.
+    fn bytes(&mut self, items: &[Value]) -> Value {
+        let mut out = Vec::with_capacity(items.len());
+        for item in items {
+            match (item.as_u64().and_then(|n| u8::try_from(n).ok()), item) {
+                (Some(byte), _) => out.push(byte),
+                (None, Value::Null) => out.push(0),
+                (None, Value::Number(number)) => self.save_type(format!("number {number}"), "uint8"),
+                (None, other) => self.mismatch(other, "uint8"),
+            }
+        }
+        STANDARD.encode(out).into()
     }
 
     fn map(&mut self, members: &Map<String, Value>, inner: &GoType) -> Result<Value, Wrong> {
@@ -329,7 +344,9 @@ fn emit(fields: &'static [Field], found: &mut Map<String, Value>, out: &mut Map<
         let omitted = (field.omit_empty && is_empty(&field.kind, &value))
             || (field.omit_zero && value.is_null());
         if !omitted {
-            out.insert(field.name.clone(), value);
+            // The store does not tell an empty list from none.
+            let bare = value.as_array().is_some_and(Vec::is_empty);
+            out.insert(field.name.clone(), if bare { Value::Null } else { value });
         }
     }
     for (_, inner) in inlined(fields) {

@@ -40,6 +40,7 @@ pub(super) const ENDPOINTS: Behaviour = Behaviour {
     validate: validate_endpoints,
     create_on_update: true,
     cells: |endpoints, now| vec![name(endpoints), addresses(endpoints).into(), age(endpoints, now)],
+    warnings: |_| vec!["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()],
     ..Behaviour::PLAIN
 };
 

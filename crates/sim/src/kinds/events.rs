@@ -7,6 +7,7 @@ use super::behaviour::Behaviour;
 use super::check;
 use super::names;
 use super::print::{name, or, since};
+use super::shown;
 use super::value::{at, has, number, text};
 use crate::field::FieldError;
 use crate::resource::Part;
@@ -188,6 +189,11 @@ fn validate_change(new: &Value, old: &Value) -> Vec<FieldError> {
         "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "reason",
         "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance",
     ] {
+        if key == "involvedObject" && at(new, &[key]) != at(old, &[key]) {
+            let raw = shown_reference(at(new, &[key]));
+            errors.push(shown::invalid(key, &raw, "field is immutable"));
+            continue;
+        }
         for mut error in check::immutable(new, old, &[key]) {
             if key == "reportingComponent" {
                 error.field = "reportingController".to_owned();
@@ -196,6 +202,13 @@ fn validate_change(new: &Value, old: &Value) -> Vec<FieldError> {
         }
     }
     errors
+}
+
+fn shown_reference(reference: &Value) -> String {
+    let members = ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"];
+    let spelled = ["Kind", "Namespace", "Name", "UID", "APIVersion", "ResourceVersion", "FieldPath"];
+    let member = |(key, go)| (go, Value::from(text(reference, &[key])).to_string());
+    shown::object(&members.into_iter().zip(spelled).map(member).collect::<Vec<_>>())
 }
 
 fn cells(event: &Value, now: Timestamp) -> Vec<Value> {

@@ -57,8 +57,8 @@ fn validate_budget(budget: &Value) -> Vec<FieldError> {
     if has(spec, &["minAvailable"]) && has(spec, &["maxUnavailable"]) {
         let shown = shown::object(&[
             ("MinAvailable", at(spec, &["minAvailable"]).to_string()),
-            ("MaxUnavailable", at(spec, &["maxUnavailable"]).to_string()),
             ("Selector", shown::selector(at(spec, &["selector"]))),
+            ("MaxUnavailable", at(spec, &["maxUnavailable"]).to_string()),
             ("UnhealthyPodEvictionPolicy", at(spec, &["unhealthyPodEvictionPolicy"]).to_string()),
         ]);
         errors.push(shown::invalid("spec", &shown, "minAvailable and maxUnavailable cannot be both set"));

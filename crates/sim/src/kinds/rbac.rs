@@ -104,7 +104,12 @@ fn validate_cluster_role(role: &Value) -> Vec<FieldError> {
         errors.push(FieldError::required(field, why));
     }
     for (index, selector) in selectors.iter().enumerate() {
-        errors.extend(check::label_selector(selector, &format!("{field}[{index}]")));
+        let field = format!("{field}[{index}]");
+        let wrong = check::label_selector(selector, &field);
+        if !wrong.is_empty() {
+            errors.extend(wrong);
+            errors.push(shown::invalid(field, "null", "invalid label selector."));
+        }
     }
     errors
 }

@@ -12,6 +12,17 @@ pub(super) fn invalid(field: impl Into<String>, raw: &str, why: &str) -> FieldEr
     FieldError { kind: ErrorType::Invalid, field: field.into(), value: None, detail }
 }
 
+/// `Duplicate value` showing `raw` as it stands.
+pub(super) fn duplicate(field: impl Into<String>, raw: &str, why: &str) -> FieldError {
+    FieldError { kind: ErrorType::Duplicate, ..invalid(field, raw, why) }
+}
+
+/// `Unsupported value` showing `raw` as it stands.
+pub(super) fn not_supported(field: impl Into<String>, raw: &str, allowed: &[&str]) -> FieldError {
+    let FieldError { detail, .. } = FieldError::not_supported("", "", allowed);
+    FieldError { kind: ErrorType::NotSupported, ..invalid(field, raw, &detail) }
+}
+
 /// An object of already printed members, in the order given.
 pub(super) fn object(members: &[(&str, String)]) -> String {
     let printed: Vec<String> =

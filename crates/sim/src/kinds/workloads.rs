@@ -132,9 +132,7 @@ fn validate_strategy(strategy: &Value) -> Vec<FieldError> {
                 ("Type", Value::from(other).to_string()),
                 ("RollingUpdate", rolling.to_string()),
             ]);
-            let mut error = shown::invalid("spec.strategy", &shown, "supported values: \"Recreate\", \"RollingUpdate\"");
-            error.kind = crate::field::ErrorType::NotSupported;
-            vec![error]
+            vec![shown::not_supported("spec.strategy", &shown, &["Recreate", "RollingUpdate"])]
         }
     }
 }

@@ -10,13 +10,15 @@ use serde_json::{Value, json};
 
 use super::super::shown;
 use super::super::value::{at, items_mut, list, number, set, text};
-use super::{keep_allocated, needs_cluster_ip, needs_health_check, needs_node_ports, node_ports, validate};
+use super::{keep_allocated, needs_cluster_ip, needs_health_check, needs_node_ports, node_ports, addresses};
 use crate::field::FieldError;
 use crate::status::{ApiError, GroupResource};
 
 /// Network, first and last address that services get: 10.0.0.0/24 without its ends.
 const RANGE: (u32, u32) = (0x0a00_0001, 0x0a00_00fe);
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
+/// The lower ports are left to those who ask for one.
+const FIRST_DYNAMIC_PORT: i64 = 30086;
 
 /// Completes `service`, new or in place of `old`, among its `peers`.
 pub(crate) fn service(service: &mut Value, old: Option<&Value>, peers: &[Arc<Value>]) -> Result<(), ApiError> {
@@ -79,7 +81,7 @@ fn ip_families(service: &mut Value, old: Option<&Value>) -> Result<(), ApiError>
         };
         set(service, &["spec", "ipFamilyPolicy"], policy);
     }
-    let errors = validate::cluster_ips(service, old);
+    let errors = addresses::cluster_ips(service);
     if !errors.is_empty() {
         let name = text(service, &["metadata", "name"]);
         return Err(ApiError::invalid(&GroupResource::new("", "Service"), name, &errors));
@@ -150,15 +152,20 @@ fn cluster_ip(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Re
     }
     let inside = wanted.parse::<Ipv4Addr>().is_ok_and(|ip| (RANGE.0..=RANGE.1).contains(&ip.to_bits()));
     let why = if !inside {
-        "the provided network does not match the current range"
+        let why = format!("the provided IP ({wanted}) is not in the valid range. The range of valid IPs is 10.0.0.0/24");
+        return Err(taken_ip(service, &wanted, &why));
     } else if taken.contains(wanted.as_str()) {
         "provided IP is already allocated"
     } else {
         return Ok(());
     };
-    let shown = at(service, &["spec", "clusterIPs"]).to_string();
+    Err(taken_ip(service, &wanted, why))
+}
+
+fn taken_ip(service: &Value, wanted: &str, why: &str) -> ApiError {
+    let raw = at(service, &["spec", "clusterIPs"]).to_string();
     let why = format!("failed to allocate IP {wanted}: {why}");
-    Err(refuse(service, shown::invalid("spec.clusterIPs", &shown, &why)))
+    refuse(service, shown::invalid("spec.clusterIPs", &raw, &why))
 }
 
 fn ports(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Result<(), ApiError> {
@@ -167,15 +174,17 @@ fn ports(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Result<
         .flat_map(|other| node_ports(other).chain(number(other, &["spec", "healthCheckNodePort"])))
         .collect();
     let had: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
-    for (index, port) in list(service, &["spec", "ports"]).iter().enumerate() {
+    let ports = list(service, &["spec", "ports"]);
+    for (index, port) in ports.iter().enumerate() {
         let wanted = number(port, &["nodePort"]).unwrap_or(0);
+        let repeats = |other: &Value| number(other, &["nodePort"]) == Some(wanted) && at(other, &["port"]) != at(port, &["port"]);
         let why = match wanted {
             0 => continue,
             port if had.contains(&port) => continue,
             port if !NODE_PORTS.contains(&port) => {
                 "provided port is not in the valid range. The range of valid ports is 30000-32767"
             }
-            port if taken.contains(&port) => "provided port is already allocated",
+            port if taken.contains(&port) || ports[..index].iter().any(repeats) => "provided port is already allocated",
             _ => continue,
         };
         return Err(refuse(service, FieldError::invalid(format!("spec.ports[{index}].nodePort"), wanted, why)));
@@ -203,7 +212,7 @@ fn assign(service: &mut Value, taken: &mut BTreeSet<i64>) {
             continue;
         }
         let shared = given.iter().find(|(port, _)| *port == own).map(|(_, node)| *node);
-        let node = shared.or_else(|| NODE_PORTS.clone().find(|port| !taken.contains(port))).unwrap_or(0);
+        let node = shared.or_else(|| (FIRST_DYNAMIC_PORT..=*NODE_PORTS.end()).find(|port| !taken.contains(port))).unwrap_or(0);
         taken.insert(node);
         given.push((own, node));
         set(port, &["nodePort"], node.into());

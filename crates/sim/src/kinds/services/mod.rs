@@ -1,5 +1,6 @@
 //! Services: defaults, what changes with the type, and columns.
 
+mod addresses;
 pub(super) mod allocate;
 mod validate;
 
@@ -16,16 +17,17 @@ use crate::resource::Part;
 pub(super) const SERVICE: Behaviour = Behaviour {
     default,
     prepare_update,
-    validate: |service| validate::service(service, None),
+    validate: validate::service,
     validate_update: validate::update,
     validates_updates: false,
-    name: names::label_1035,
+    name: names::label,
     create_on_update: true,
     selectable: |service| {
         let field = |key: &str| text(service, &["spec", key]).to_owned();
         vec![("spec.clusterIP".into(), field("clusterIP")), ("spec.type".into(), field("type"))]
     },
     cells,
+    warnings: validate::warnings,
     ..Behaviour::PLAIN
 };
 
@@ -103,6 +105,9 @@ fn prepare_update(service: &mut Value, old: &Value, part: Part) {
     }
     if needs_node_ports(old) && !needs_node_ports(service) && keeps_node_ports(service, old) {
         items_mut(service, &["spec", "ports"]).for_each(|port| set(port, &["nodePort"], Value::Null));
+    }
+    if text(service, &["spec", "type"]) == "ExternalName" {
+        drop(service, "internalTrafficPolicy");
     }
     let balanced = |service: &Value| text(service, &["spec", "type"]) == "LoadBalancer";
     for (needed, key) in [
