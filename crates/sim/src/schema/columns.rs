@@ -72,6 +72,18 @@ impl Columns {
     }
 }
 
+/// The columns of definitions themselves.
+#[must_use]
+pub fn of_definitions() -> Vec<Column> {
+    vec![
+        name_column(),
+        Column {
+            name: "Created At".into(),
+            ..age_column()
+        },
+    ]
+}
+
 fn name_column() -> Column {
     let format = "name".to_owned();
     Column {

@@ -20,6 +20,14 @@ pub fn prune_resource(object: &mut Value, schema: &Structural) -> Vec<String> {
     pruner.unknown
 }
 
+/// Removes unknown fields of a value that is not a whole resource.
+pub fn prune_value(value: &mut Value, schema: &Structural) {
+    Pruner {
+        unknown: Vec::new(),
+    }
+    .prune(value, Some(schema), "");
+}
+
 /// Removes null members whose schema is not nullable and has no default.
 pub fn prune_nulls(value: &mut Value, schema: Option<&Structural>) {
     match value {

@@ -44,6 +44,37 @@ pub fn compile(source: &str) -> Option<Regex> {
     Regex::new(&translate(source)).ok()
 }
 
+/// Go's complaint about an expression that does not compile, for the mistakes people make.
+#[must_use]
+pub fn complaint(source: &str) -> String {
+    let (mut open, mut in_class, mut escaped) = (0_i32, None, false);
+    let mut problem = None;
+    for (at, c) in source.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ']' if in_class.is_some() => in_class = None,
+            _ if in_class.is_some() => {}
+            '[' => in_class = Some(at),
+            '(' => open += 1,
+            ')' if open == 0 => problem = Some(format!("unexpected ): `{source}`")),
+            ')' => open -= 1,
+            '*' | '+' | '?' if at == 0 || source[..at].ends_with(['(', '|']) => {
+                problem = Some(format!("missing argument to repetition operator: `{c}`"));
+            }
+            _ => {}
+        }
+    }
+    let unclosed = in_class.map(|at| format!("missing closing ]: `{}`", &source[at..]));
+    let trailing = escaped.then(|| "trailing backslash at end of expression: ``".to_owned());
+    let missing = (open > 0).then(|| format!("missing closing ): `{source}`"));
+    let found = unclosed.or(problem).or(trailing).or(missing);
+    format!(
+        "error parsing regexp: {}",
+        found.unwrap_or_else(|| format!("invalid escape sequence: `{source}`"))
+    )
+}
+
 fn translate(source: &str) -> String {
     let chars: Vec<char> = source.chars().collect();
     let mut out = String::with_capacity(source.len() + 8);

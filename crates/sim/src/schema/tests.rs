@@ -4,8 +4,9 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::crd::DefinitionStrategy;
 use super::{defaulting, pruning, resources_of, structural::Structural, validate};
-use crate::resource::{Part, Resource};
+use crate::resource::{Part, Resource, Strategy as _};
 
 fn widget() -> Resource {
     let crd: Value =
@@ -90,7 +91,42 @@ fn updates_are_answered_like_the_real_server() {
     }
 }
 
-fn arbitrary_json() -> impl Strategy<Value = Value> {
+#[test]
+fn definitions_are_answered_like_by_the_real_server() {
+    let strategy = <DefinitionStrategy as Default>::default();
+    let cases: Vec<Value> =
+        serde_json::from_str(include_str!("testdata/definitions.json")).expect("test data is JSON");
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let mut object = strategy
+            .decode(case["body"].clone())
+            .expect("a definition is readable")
+            .object;
+        strategy.default(&mut object);
+        strategy.prepare_create(&mut object);
+        let errors = strategy.validate_create(&object);
+        let answer = if errors.is_empty() {
+            json!({ "spec": object["spec"], "status": object["status"] })
+        } else {
+            json!({ "causes": sorted(errors.iter().map(crate::field::FieldError::cause).collect()) })
+        };
+        if answer != case["answer"] {
+            wrong.push(format!(
+                "{}\n  real: {}\n  ours: {answer}",
+                case["body"], case["answer"]
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {} differ:\n{}",
+        wrong.len(),
+        cases.len(),
+        wrong.join("\n")
+    );
+}
+
+fn arbitrary_json() -> impl proptest::strategy::Strategy<Value = Value> {
     let names = "size|name|color|tags|items|labels|free|emb|cel|min|immut|metadata|apiVersion|kind|spec|status|n|x";
     let leaf = prop_oneof![
         Just(Value::Null),

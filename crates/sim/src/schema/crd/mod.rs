@@ -1,8 +1,22 @@
-//! CustomResourceDefinition objects: what they define.
+//! CustomResourceDefinition objects: what they define, and how they behave themselves.
+
+mod default;
+mod default_rules;
+mod dump;
+pub mod lifecycle;
+mod names;
+mod rules;
+mod schema_rules;
+mod selectable;
+mod spec;
+mod strategy;
+mod structural_rules;
 
 use std::sync::Arc;
 
 use serde_json::Value;
+
+pub use strategy::DefinitionStrategy;
 
 use super::strategy::CrdStrategy;
 use crate::resource::Resource;
@@ -89,6 +103,16 @@ impl Names {
             categories: texts(names, "categories"),
         }
     }
+}
+
+/// Whether a condition of the definition's status is true.
+#[must_use]
+pub fn is_true_condition(crd: &Value, kind: &str) -> bool {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|c| text(c, "type") == kind && text(c, "status") == "True")
 }
 
 fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
