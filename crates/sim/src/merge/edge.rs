@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::conflict;
 use super::empty;
 use super::manager::{FieldManager, MergeError, Version};
+use crate::kinds;
 use crate::resource::{Part, Resource, Strategy};
 use crate::status::ApiError;
 
@@ -30,7 +31,7 @@ impl FieldManager {
             .zip(&names)
             .map(|(resource, api_version)| Version {
                 api_version,
-                openapi: resource.strategy.openapi(),
+                openapi: schema(resource, custom),
                 empty: if custom {
                     json!({})
                 } else {
@@ -45,13 +46,25 @@ impl FieldManager {
             .cloned()
             .zip(versions.iter().map(|r| Arc::clone(&r.strategy)))
             .collect();
-        Self::new(kind, &described, custom).with_conversion(Arc::new(
+        Self::new(kind, &described, kinds::components(), custom).with_conversion(Arc::new(
             move |object, from, to| match (strategies.get(from), strategies.get(to)) {
                 (Some(from), Some(to)) => to.from_storage(from.to_storage(object.clone())),
                 _ => object.clone(),
             },
         ))
     }
+}
+
+/// A built-in kind's schema is taken with its references: inlined it cannot hold a type that is
+/// inside itself, as the schemas of CRDs are.
+fn schema(resource: &Resource, custom: bool) -> &Value {
+    let wanted = json!([{
+        "group": resource.group, "version": resource.version, "kind": resource.kind,
+    }]);
+    let mut components = kinds::components().values().filter(|_| !custom);
+    let component =
+        components.find(|schema| schema.get("x-kubernetes-group-version-kind") == Some(&wanted));
+    component.unwrap_or_else(|| resource.strategy.openapi())
 }
 
 impl From<MergeError> for ApiError {

@@ -26,6 +26,7 @@ pub(super) fn object(api_version: &str, kind: &str) -> Value {
             },
         }}),
         (_, "Pod") => json!({"spec": {"containers": null}, "status": {}}),
+        (_, "PersistentVolumeClaim") => json!({"spec": {"resources": {}}, "status": {}}),
         (_, "Service") => json!({"spec": {}, "status": {"loadBalancer": {}}}),
         (_, "Deployment") => {
             json!({"spec": {"selector": null, "template": template(), "strategy": {}}, "status": {}})

@@ -21,11 +21,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Value, json};
 
 use super::conflict::Conflict;
 use super::last_applied;
 use super::managed::{self, Managed, ManagerId};
+use super::object::{as_decoded, bare, described, text_at, type_text};
+use super::openapi::Components;
 use super::set::Set;
 use super::types::{Convert, Types, plain_set};
 use super::update::{UpdateError, Updater, borrowed};
@@ -38,7 +40,7 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 pub struct Version<'a> {
     /// `group/version`, or `v1`.
     pub api_version: &'a str,
-    /// Its schema, with `x-kubernetes-*` extensions; `$ref`s may only point into itself.
+    /// Its schema, with `x-kubernetes-*` extensions.
     pub openapi: &'a Value,
     /// An object of the kind with nothing set, as the server's `New()` makes it: `apiVersion` and
     /// `kind` for a custom resource, the fields Go never leaves out for a built-in kind.
@@ -96,10 +98,15 @@ pub struct FieldManager {
 }
 
 impl FieldManager {
-    /// For a kind in all its versions. `custom` is for custom resources, which refuse versions
+    /// For a kind in all its versions; `$ref`s of their schemas lead to `components`. `custom` is for custom resources, which refuse versions
     /// they do not know where built-in kinds forget them.
     #[must_use]
-    pub fn new(kind: &str, versions: &[Version<'_>], custom: bool) -> Self {
+    pub fn new(
+        kind: &str,
+        versions: &[Version<'_>],
+        components: &Components,
+        custom: bool,
+    ) -> Self {
         let mut ignored_main = BTreeMap::new();
         let mut ignored_status = BTreeMap::new();
         for version in versions {
@@ -111,7 +118,11 @@ impl FieldManager {
         Self {
             kind: kind.to_owned(),
             custom,
-            types: Types::new(versions.iter().map(|v| (v.api_version, v.openapi)), custom),
+            types: Types::new(
+                versions.iter().map(|v| (v.api_version, v.openapi)),
+                components,
+                custom,
+            ),
             empty: versions
                 .iter()
                 .map(|v| (v.api_version.to_owned(), v.empty.clone()))
@@ -411,82 +422,10 @@ fn never_tracked() -> Set {
     plain_set(&paths)
 }
 
-/// An object without its owners, which are handled apart and can be larger than the rest.
-fn bare(object: &Value) -> Value {
-    let Value::Object(map) = object else {
-        return object.clone();
-    };
-    let without_owners = |metadata: &Map<String, Value>| {
-        let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
-        kept.map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
-    };
-    let field = |(name, value): (&String, &Value)| match (name.as_str(), value) {
-        ("metadata", Value::Object(metadata)) => {
-            (name.clone(), Value::Object(without_owners(metadata)))
-        }
-        _ => (name.clone(), value.clone()),
-    };
-    Value::Object(map.iter().map(field).collect())
-}
-
 fn without(entry: &Value, field: &str) -> Value {
     let mut entry = entry.clone();
     if let Some(map) = entry.as_object_mut() {
         map.remove(field);
     }
     entry
-}
-
-fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// `namespace/name; group/version, Kind=kind`.
-fn described(object: &Value) -> String {
-    let kind = type_text(text_at(object, "/apiVersion"), text_at(object, "/kind"));
-    format!(
-        "{}/{}; {kind}",
-        text_at(object, "/metadata/namespace"),
-        text_at(object, "/metadata/name")
-    )
-}
-
-fn type_text(api_version: &str, kind: &str) -> String {
-    match api_version.split_once('/').unwrap_or(("", api_version)) {
-        (_, version) if version.contains('/') => "/, Kind=".to_owned(),
-        (group, version) => format!("{group}/{version}, Kind={kind}"),
-    }
-}
-
-/// An applied body as the server's YAML decoder leaves it: a whole float is an integer.
-fn as_decoded(value: &Value) -> Value {
-    match value {
-        Value::Number(number) => Value::Number(whole(number)),
-        Value::Array(items) => Value::Array(items.iter().map(as_decoded).collect()),
-        Value::Object(map) => {
-            let fields: Map<_, _> = map
-                .iter()
-                .map(|(k, v)| (k.clone(), as_decoded(v)))
-                .collect();
-            Value::Object(fields)
-        }
-        other => other.clone(),
-    }
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "whole and within the bound, so exact"
-)]
-fn whole(number: &Number) -> Number {
-    match number.as_f64() {
-        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => {
-            Number::from(float as i64)
-        }
-        _ => number.clone(),
-    }
 }

@@ -16,6 +16,7 @@ pub mod fields_v1;
 mod last_applied;
 pub mod managed;
 pub mod manager;
+mod object;
 mod object_meta;
 pub mod openapi;
 pub mod path;

@@ -1,7 +1,7 @@
 //! From an OpenAPI v3 schema with `x-kubernetes-*` extensions to the types of [`schema`](super::schema).
 //!
-//! The schema may be fully inlined or use `$ref`s into itself; a `$ref` that leads nowhere is
-//! taken as "anything". Nothing here refuses a schema: that is the validation's business.
+//! The schema may be fully inlined or use `$ref`s to named components; a `$ref` that leads nowhere
+//! is taken as "anything". Nothing here refuses a schema: that is the validation's business.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,38 @@ use serde_json::Value;
 use super::object_meta;
 use super::schema::{Atom, Field, ListRelationship, ListType, MapType, Scalar, Schema, TypeId};
 
+/// Where `$ref`s lead, by the last part of the reference.
+pub type Components = BTreeMap<String, Value>;
+
+/// Components that are not what their schema says.
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
+
 /// Reads the schema of an object; `metadata` is ObjectMeta whatever the schema says.
 #[must_use]
-pub fn read(openapi: &Value) -> (Schema, TypeId) {
-    let mut reader = Reader {
-        document: openapi,
-        schema: Schema::default(),
-        refs: BTreeMap::new(),
-        meta: None,
-    };
+pub fn read(openapi: &Value, components: &Components) -> (Schema, TypeId) {
+    let mut reader = Reader::new(components, Schema::default());
     let root = reader.object(openapi, false, true);
     (reader.schema, root)
 }
 
 struct Reader<'a> {
-    document: &'a Value,
+    components: &'a Components,
     schema: Schema,
     refs: BTreeMap<&'a str, TypeId>,
     meta: Option<TypeId>,
 }
 
 impl<'a> Reader<'a> {
+    fn new(components: &'a Components, schema: Schema) -> Self {
+        Self {
+            components,
+            schema,
+            refs: BTreeMap::new(),
+            meta: None,
+        }
+    }
+
     /// `preserve`: an ancestor keeps unknown fields, and so do all below it.
     fn read(&mut self, node: &'a Value, preserve: bool) -> TypeId {
         if let Some(target) = reference(node) {
@@ -45,25 +56,33 @@ impl<'a> Reader<'a> {
     }
 
     fn follow(&mut self, node: &'a Value, target: &'a str) -> TypeId {
-        let relationship = map_relationship(node);
-        if let (Some(id), None) = (self.refs.get(target), relationship) {
-            return *id;
-        }
-        let Some(definition) = resolve(self.document, target) else {
+        let Some((name, component)) = self.components.get_key_value(target) else {
             return TypeId::DEDUCED;
         };
-        if relationship.is_none() {
-            let id = self.schema.add(Atom::default());
-            self.refs.insert(target, id);
-            let atom = self.atom(definition, false, false);
-            self.schema.replace(id, atom);
-            return id;
+        if let Some(atomic) = map_relationship(node) {
+            let mut atom = self.atom(component, false, false);
+            if let Some(map) = &mut atom.map {
+                map.atomic = atomic;
+            }
+            return self.schema.add(atom);
         }
-        let mut atom = self.atom(definition, false, false);
-        if let (Some(map), Some(atomic)) = (&mut atom.map, relationship) {
-            map.atomic = atomic;
+        if let Some(id) = self.refs.get(name.as_str()) {
+            return *id;
         }
-        self.schema.add(atom)
+        if name == RAW_EXTENSION {
+            return TypeId::UNTYPED;
+        }
+        let id = self.schema.add(Atom::default());
+        self.refs.insert(name, id);
+        let atom = match name.as_str() {
+            QUANTITY => Atom {
+                scalar: Some(Scalar::Untyped),
+                ..Atom::default()
+            },
+            _ => self.atom(component, false, false),
+        };
+        self.schema.replace(id, atom);
+        id
     }
 
     fn atom(&mut self, node: &'a Value, preserve: bool, is_object: bool) -> Atom {
@@ -153,14 +172,8 @@ impl<'a> Reader<'a> {
         if let Some(meta) = self.meta {
             return meta;
         }
-        let openapi = object_meta::openapi();
-        let schema = std::mem::take(&mut self.schema);
-        let mut reader = Reader {
-            document: &openapi,
-            schema,
-            refs: BTreeMap::new(),
-            meta: None,
-        };
+        let (openapi, nothing) = (object_meta::openapi(), Components::new());
+        let mut reader = Reader::new(&nothing, std::mem::take(&mut self.schema));
         let meta = reader.object(&openapi, false, false);
         self.schema = reader.schema;
         self.meta = Some(meta);
@@ -183,29 +196,18 @@ fn flag(node: &Value, extension: &str) -> bool {
     node.get(extension) == Some(&Value::Bool(true))
 }
 
-/// A `$ref`, or one wrapped in `allOf` so that a default can stand beside it.
+/// The name of a `$ref`'s component; it may be wrapped in `allOf` so that a default can stand
+/// beside it.
 fn reference(node: &Value) -> Option<&str> {
-    let direct = |node: &'_ Value| {
-        node.get("$ref")
-            .and_then(Value::as_str)
-            .map(str::len)
-            .is_some()
-    };
-    if direct(node) {
-        return node.get("$ref").and_then(Value::as_str);
-    }
-    match node
+    let wrapped = match node
         .get("allOf")
         .and_then(Value::as_array)
         .map(Vec::as_slice)
     {
-        Some([only]) => only.get("$ref").and_then(Value::as_str),
+        Some([only]) => only.get("$ref"),
         _ => None,
-    }
-}
-
-fn resolve<'a>(document: &'a Value, target: &str) -> Option<&'a Value> {
-    document.pointer(target.strip_prefix('#')?)
+    };
+    node.get("$ref").or(wrapped)?.as_str()?.rsplit('/').next()
 }
 
 fn scalar_type(name: &str, format: &str) -> Scalar {
@@ -268,6 +270,10 @@ mod tests {
         schema.atom(map.field(name).expect("a field"))
     }
 
+    fn inlined(openapi: &Value) -> (Schema, TypeId) {
+        read(openapi, &Components::new())
+    }
+
     fn relationship(atom: &Atom) -> Option<&ListRelationship> {
         atom.list.as_ref().map(|list| &list.relationship)
     }
@@ -278,7 +284,7 @@ mod tests {
             json!({"type": "object"}),
             json!({"type": "object", "properties": {"metadata": {"type": "object"}}}),
         ] {
-            let (schema, root) = read(&openapi);
+            let (schema, root) = inlined(&openapi);
             let map = schema.atom(root).map.as_ref().expect("a map");
             let meta = map.fields["metadata"].kind;
             assert_eq!(
@@ -295,7 +301,7 @@ mod tests {
 
     #[test]
     fn list_and_map_types_are_read() {
-        let (schema, root) = read(&json!({"type": "object", "properties": {
+        let (schema, root) = inlined(&json!({"type": "object", "properties": {
             "plain": {"type": "array", "items": {"type": "string"}},
             "merged": {"type": "array", "items": {"type": "object"}, "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "name"},
             "colour": {"type": "object", "x-kubernetes-map-type": "atomic"},
@@ -322,7 +328,7 @@ mod tests {
 
     #[test]
     fn preserving_unknown_fields_reaches_below() {
-        let (schema, root) = read(&json!({"type": "object", "properties": {"spec": {
+        let (schema, root) = inlined(&json!({"type": "object", "properties": {"spec": {
             "type": "object", "x-kubernetes-preserve-unknown-fields": true,
             "properties": {"inner": {"type": "object", "properties": {"a": {"type": "string"}}}}
         }}}));
@@ -333,11 +339,13 @@ mod tests {
 
     #[test]
     fn references_may_be_recursive_or_lead_nowhere() {
-        let (schema, root) = read(&json!({
-            "type": "object",
-            "properties": {"tree": {"allOf": [{"$ref": "#/$defs/tree"}]}, "lost": {"$ref": "#/none"}},
-            "$defs": {"tree": {"type": "object", "properties": {"next": {"$ref": "#/$defs/tree"}}}},
-        }));
+        let tree = json!({"type": "object", "properties": {"next": {"$ref": "#/x/tree"}}});
+        let properties = json!({
+            "tree": {"allOf": [{"$ref": "#/x/tree"}]}, "lost": {"$ref": "#/x/none"},
+            "whole": {"$ref": "#/x/tree", "x-kubernetes-map-type": "atomic"},
+        });
+        let openapi = json!({"type": "object", "properties": properties});
+        let (schema, root) = read(&openapi, &Components::from([("tree".to_owned(), tree)]));
         let map = schema.atom(root).map.as_ref().expect("a map");
         let tree = map.fields["tree"].kind;
         assert_eq!(
@@ -349,5 +357,11 @@ mod tests {
             Some(tree)
         );
         assert_eq!(map.fields["lost"].kind, TypeId::DEDUCED);
+        assert!(
+            field(&schema, root, "whole")
+                .map
+                .as_ref()
+                .is_some_and(|map| map.atomic)
+        );
     }
 }

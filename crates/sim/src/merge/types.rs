@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::openapi;
+use super::openapi::{self, Components};
 use super::path::PathElement;
 use super::schema::{Schema, TypeId};
 use super::set::Set;
@@ -53,10 +53,14 @@ impl fmt::Debug for Types {
 
 impl Types {
     /// Reads the types of each version from its OpenAPI schema.
-    pub fn new<'a>(versions: impl IntoIterator<Item = (&'a str, &'a Value)>, strict: bool) -> Self {
+    pub fn new<'a>(
+        versions: impl IntoIterator<Item = (&'a str, &'a Value)>,
+        components: &Components,
+        strict: bool,
+    ) -> Self {
         let versions = versions
             .into_iter()
-            .map(|(version, schema)| (version.to_owned(), openapi::read(schema)))
+            .map(|(version, schema)| (version.to_owned(), openapi::read(schema, components)))
             .collect();
         Self {
             versions,

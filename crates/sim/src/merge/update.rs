@@ -331,6 +331,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::merge::openapi::{Components, read};
     use crate::merge::tests::properties::spec;
     use crate::merge::tests::{V1, openapi, widget};
     use crate::merge::typed;
@@ -341,10 +342,10 @@ mod tests {
         fn pruning_leaves_all_where_nothing_is_dropped(
             stored in spec(), first in spec(), more in spec(), theirs in spec(),
         ) {
-            let types = Types::new([(V1, &openapi())], true);
+            let types = Types::new([(V1, &openapi())], &Components::new(), true);
             let ignored = BTreeMap::new();
             let updater = Updater { types: &types, ignored: &ignored };
-            let (schema, root) = crate::merge::openapi::read(&openapi());
+            let (schema, root) = read(&openapi(), &Components::new());
             let second = typed::merge(&schema, root, &widget(&first), &widget(&more)).expect("fits");
             let owned = |object: &Value| VersionedSet {
                 set: typed::field_set(&schema, root, object),

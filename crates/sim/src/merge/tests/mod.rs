@@ -13,6 +13,7 @@ mod versions;
 use serde_json::{Value, json};
 
 use super::managed::entries;
+use super::openapi::Components;
 use super::{FieldManager, MergeError, Version, Writer};
 
 pub(super) const V1: &str = "example.com/v1";
@@ -42,7 +43,7 @@ pub(super) fn openapi() -> Value {
 }
 
 fn field_manager(openapi: &Value) -> FieldManager {
-    FieldManager::new("Widget", &[version(V1, openapi)], true)
+    FieldManager::new("Widget", &[version(V1, openapi)], &Components::new(), true)
 }
 
 fn version<'a>(api_version: &'a str, openapi: &'a Value) -> Version<'a> {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{V1, field_manager, openapi, widget, writer};
 use crate::merge::managed::{self, entries};
-use crate::merge::openapi::read;
+use crate::merge::openapi::{Components, read};
 use crate::merge::path::PathElement;
 use crate::merge::set::Set;
 use crate::merge::{fields_v1, typed};
@@ -130,7 +130,7 @@ proptest! {
 
     #[test]
     fn comparing_backwards_swaps_added_and_removed(a in spec(), b in spec()) {
-        let (schema, root) = read(&openapi());
+        let (schema, root) = read(&openapi(), &Components::new());
         let there = typed::compare(&schema, root, &widget(&a), &widget(&b)).expect("fits");
         let back = typed::compare(&schema, root, &widget(&b), &widget(&a)).expect("fits");
         prop_assert_eq!(&there.added, &back.removed);
@@ -141,7 +141,7 @@ proptest! {
 
     #[test]
     fn a_merge_states_all_the_right_side_states(a in spec(), b in spec()) {
-        let (schema, root) = read(&openapi());
+        let (schema, root) = read(&openapi(), &Components::new());
         let merged = typed::merge(&schema, root, &widget(&a), &widget(&b)).expect("fits");
         let stated = schema.with_named_fields(&typed::field_set(&schema, root, &merged), Some(root));
         let missing = typed::field_set(&schema, root, &widget(&b)).difference(&stated);

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Story, V1, conflicts, field_manager, openapi, version, widget, writer};
 use crate::merge::managed::entries;
+use crate::merge::openapi::Components;
 use crate::merge::{FieldManager, Writer};
 
 type Outcome = Result<(), crate::merge::MergeError>;
@@ -19,7 +20,12 @@ fn in_v2(spec: &Value) -> Value {
 fn both(custom: bool) -> FieldManager {
     let (v1, mut v2) = (openapi(), openapi());
     v2["properties"]["spec"]["properties"]["tags"]["x-kubernetes-list-type"] = json!("atomic");
-    FieldManager::new("Widget", &[version(V1, &v1), version(V2, &v2)], custom)
+    FieldManager::new(
+        "Widget",
+        &[version(V1, &v1), version(V2, &v2)],
+        &Components::new(),
+        custom,
+    )
 }
 
 #[test]
