@@ -18,6 +18,7 @@ pub mod answer;
 pub mod case;
 pub mod cases;
 pub mod difference;
+pub mod differential;
 pub mod mask;
 pub mod real;
 pub mod report;
