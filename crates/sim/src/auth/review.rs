@@ -14,6 +14,8 @@ use crate::status::{ApiError, GroupResource};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
+/// Whom the tokens are for.
+const AUDIENCE: &str = "https://kubernetes.default.svc";
 
 /// The kinds of review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,11 +189,11 @@ fn token_status(review: &Value, request: &Request<'_>) -> Result<Value, ApiError
             "token is required for TokenReview in authentication",
         ));
     }
-    Ok(match request.tokens.user(token) {
+    let audiences = review.pointer("/spec/audiences").and_then(Value::as_array);
+    let meant = audiences.is_none_or(|all| all.is_empty() || all.iter().any(|one| one == AUDIENCE));
+    Ok(match request.tokens.user(token).filter(|_| meant) {
         Some(user) => {
-            let audiences = review.pointer("/spec/audiences").cloned();
-            let audiences = audiences.unwrap_or_else(|| json!(["https://kubernetes.default.svc"]));
-            json!({ "authenticated": true, "user": user_info(&user), "audiences": audiences })
+            json!({ "authenticated": true, "user": user_info(&user), "audiences": [AUDIENCE] })
         }
         None => json!({ "user": {}, "error": "invalid bearer token" }),
     })
@@ -199,7 +201,8 @@ fn token_status(review: &Value, request: &Request<'_>) -> Result<Value, ApiError
 
 fn access_status(kind: Kind, review: &Value, request: &Request<'_>) -> Result<Value, ApiError> {
     let spec = review.get("spec").cloned().unwrap_or_else(|| json!({}));
-    let errors = spec_errors(kind, &spec, request);
+    let mut errors = spec_errors(kind, &spec, request);
+    errors.extend(metadata_error(kind, review, request));
     if !errors.is_empty() {
         return Err(ApiError::invalid(
             &GroupResource::new(AUTHORIZATION, ""),
@@ -284,6 +287,30 @@ fn spec_errors(kind: Kind, spec: &Value, request: &Request<'_>) -> Vec<FieldErro
         }
     }
     errors
+}
+
+/// Access reviews have no names or labels; the refusal shows what they had.
+fn metadata_error(kind: Kind, review: &Value, request: &Request<'_>) -> Option<FieldError> {
+    let metadata = review.get("metadata").and_then(Value::as_object)?;
+    let namespace = metadata
+        .get("namespace")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let named_by_path = kind.namespaced() && namespace == request.namespace;
+    let extra = |key: &str| key != "managedFields" && !(key == "namespace" && named_by_path);
+    if !metadata.keys().any(|key| extra(key)) {
+        return None;
+    }
+    let mut shown = metadata.clone();
+    shown.insert(
+        "managedFields".into(),
+        managed_fields(kind, review, request),
+    );
+    Some(FieldError::invalid(
+        "metadata",
+        Value::Object(shown),
+        "must be empty",
+    ))
 }
 
 fn named_user(spec: &Value) -> User {

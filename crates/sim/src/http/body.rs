@@ -45,12 +45,12 @@ pub(super) fn far_over(content_length: Option<&http::HeaderValue>) -> bool {
 /// Reads a body up to the limit.
 ///
 /// # Errors
-/// 413 for more than the limit, 400 for a body that breaks off.
+/// 413 for more than the limit, 500 for a body that breaks off.
 pub(super) async fn read(mut body: BoxedBody<'_>) -> Result<Bytes, ApiError> {
     let mut all = BytesMut::new();
     let mut seen = 0;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let frame = frame.map_err(|error| broken(error.as_ref()))?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
@@ -66,6 +66,16 @@ pub(super) async fn read(mut body: BoxedBody<'_>) -> Result<Bytes, ApiError> {
     } else {
         Ok(all.freeze())
     }
+}
+
+/// The error of a body that could not be read, in the words of Go's HTTP library.
+fn broken(error: &(dyn std::error::Error + Send + Sync + 'static)) -> ApiError {
+    let message = match error.downcast_ref::<hyper::Error>() {
+        Some(error) if error.is_incomplete_message() => "unexpected EOF".to_owned(),
+        Some(_) => "invalid byte in chunk length".to_owned(),
+        None => error.to_string(),
+    };
+    ApiError::new(500, "", message)
 }
 
 fn too_large() -> ApiError {
@@ -165,6 +175,13 @@ fn yaml_to_json(raw: &Bytes) -> Result<Bytes, String> {
     let text = String::from_utf8_lossy(raw);
     if text.trim_start().starts_with('{') && json::parse(raw).is_ok() {
         return Ok(raw.clone());
+    }
+    let first = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    if first.starts_with('\t') {
+        return Err("yaml: found character that cannot start any token".to_owned());
     }
     let options = serde_saphyr::options! {
         budget: None,

@@ -27,6 +27,9 @@ const STREAMS: &str =
     ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 pub(super) async fn answer(context: &mut Context<'_>, body: BoxedBody<'_>) -> Reply {
+    if context.info.path.starts_with("//") {
+        return context.error(&no_such_path());
+    }
     if !context.info.is_resource {
         return nonresource::answer(context);
     }

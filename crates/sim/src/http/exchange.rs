@@ -58,6 +58,9 @@ where
     B::Error: Into<BoxError>,
 {
     let (parts, body) = request.into_parts();
+    if !parts.uri.path().starts_with('/') && parts.method != Method::CONNECT {
+        return bad_request();
+    }
     let Some(path) = unescape(parts.uri.path(), false) else {
         return bad_request();
     };
@@ -228,8 +231,10 @@ fn finish(context: Context<'_>, mut reply: Reply, version: Version) -> Response<
     if let Some(id) = text(&context.record.audit_id) {
         reply.headers.insert(AUDIT_ID, id);
     }
-    let cache = HeaderValue::from_static("no-cache, private");
-    reply.headers.entry(CACHE_CONTROL).or_insert(cache);
+    if !context.info.path.is_empty() {
+        let cache = HeaderValue::from_static("no-cache, private");
+        reply.headers.entry(CACHE_CONTROL).or_insert(cache);
+    }
     let (schema, level) = &context.shared.flow;
     if context.record.decision.is_some()
         && let (Some(schema), Some(level)) = (text(schema), text(level))

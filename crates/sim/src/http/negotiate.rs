@@ -231,11 +231,27 @@ pub(super) enum Input {
 /// # Errors
 /// 415 for a form the box does not read.
 pub(super) fn input(headers: &HeaderMap) -> Result<Input, ApiError> {
+    let given = header(headers, CONTENT_TYPE.as_str());
     match media_type(headers) {
-        "" | "application/json" => Ok(Input::Json),
-        "application/yaml" => Ok(Input::Yaml),
+        "" if given.is_empty() => Ok(Input::Json),
+        "application/json" if params_are_sound(given) => Ok(Input::Json),
+        "application/yaml" if params_are_sound(given) => Ok(Input::Yaml),
         _ => Err(unsupported(MEDIA_TYPES)),
     }
+}
+
+/// Whether the parameters of a media type are all `key=value`.
+fn params_are_sound(media: &str) -> bool {
+    let mut params = media
+        .split(';')
+        .skip(1)
+        .map(str::trim)
+        .filter(|param| !param.is_empty());
+    params.all(|param| {
+        param
+            .split_once('=')
+            .is_some_and(|(key, value)| !key.is_empty() && !value.is_empty())
+    })
 }
 
 /// The patch type of a Content-Type, if it is one.

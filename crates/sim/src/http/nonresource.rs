@@ -12,20 +12,8 @@ use super::exchange::Context;
 use super::negotiate::{self, Offer, Output, Shape, header, produces};
 use super::respond::Reply;
 use super::route::split_path;
-use super::{discovery, openapi};
+use super::{discovery, health, openapi};
 use crate::status::ApiError;
-
-const CHECKS: [&str; 8] = [
-    "ping",
-    "log",
-    "etcd",
-    "poststarthook/start-apiextensions-controllers",
-    "poststarthook/crd-informer-synced",
-    "poststarthook/rbac/bootstrap-roles",
-    "poststarthook/bootstrap-controller",
-    "poststarthook/apiservice-registration-controller",
-];
-const READY_CHECKS: [&str; 3] = ["etcd-readiness", "informer-sync", "shutdown"];
 
 pub(super) fn answer(context: &Context<'_>) -> Reply {
     let found = find(context);
@@ -36,14 +24,11 @@ fn find(context: &Context<'_>) -> Result<Reply, ApiError> {
     let path = context.info.path.as_str();
     let parts = split_path(path);
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    if !path.starts_with('/') || path.starts_with("//") {
-        return Err(no_such_path());
-    }
     match parts.as_slice() {
-        [] => Ok(Reply::json(200, indented(&paths(context)))),
+        [] if path.starts_with('/') => Ok(Reply::json(200, indented(&paths(context)))),
         ["version"] => version(context),
-        ["healthz" | "livez" | "readyz", ..] => health(context, &parts),
-        ["openapi", "v2"] => openapi_v2(context),
+        ["healthz" | "livez" | "readyz", ..] => health::answer(context, &parts),
+        ["openapi", "v2"] => Ok(openapi_v2(context)),
         ["openapi", "v3"] => Ok(openapi_index(context)),
         ["openapi", "v3", rest @ ..] => Ok(openapi_document(context, rest)),
         ["api"] => api(context),
@@ -161,7 +146,7 @@ fn version(context: &Context<'_>) -> Result<Reply, ApiError> {
         "minCompatibilityMajor": "1",
         "minCompatibilityMinor": "35",
         "gitVersion": "v1.36.4",
-        "gitCommit": "",
+        "gitCommit": "$Format:%H$",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "go1.26.8",
@@ -169,57 +154,6 @@ fn version(context: &Context<'_>) -> Result<Reply, ApiError> {
         "platform": "linux/amd64",
     });
     Ok(Reply::json(200, indented(&version)))
-}
-
-fn health(context: &Context<'_>, parts: &[&str]) -> Result<Reply, ApiError> {
-    let checks = checks(parts[0]);
-    if parts.len() > 1 {
-        let name = parts[1..].join("/");
-        let known = checks.contains(&name.as_str());
-        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-        return if known {
-            Ok(Reply::bytes(200, plain, "ok"))
-        } else {
-            Err(no_such_path())
-        };
-    }
-    if context.query.first("verbose").is_none() {
-        return Ok(Reply::text(200, "ok"));
-    }
-    let excluded: Vec<&str> = context.query.all("exclude").collect();
-    let mut text = String::new();
-    for check in checks {
-        let note = if excluded.contains(&check) {
-            "excluded: ok"
-        } else {
-            "ok"
-        };
-        text.push_str(&format!("[+]{check} {note}\n"));
-    }
-    let unknown: Vec<&str> = excluded
-        .into_iter()
-        .filter(|name| !CHECKS.contains(name))
-        .collect();
-    if !unknown.is_empty() {
-        let quoted: Vec<String> = unknown
-            .iter()
-            .map(|name| crate::field::go_quote(name))
-            .collect();
-        text.push_str(&format!(
-            "warn: some health checks cannot be excluded: no matches for {}\n",
-            quoted.join(",")
-        ));
-    }
-    text.push_str(&format!("{} check passed\n", parts[0]));
-    Ok(Reply::text(200, text))
-}
-
-fn checks(endpoint: &str) -> Vec<&'static str> {
-    let mut checks = CHECKS.to_vec();
-    if endpoint == "readyz" {
-        checks.extend(READY_CHECKS);
-    }
-    checks
 }
 
 /// Every path of the root document.
@@ -252,7 +186,7 @@ fn paths(context: &Context<'_>) -> Value {
     for endpoint in ["healthz", "livez", "readyz"] {
         paths.push(format!("/{endpoint}"));
         paths.extend(
-            checks(endpoint)
+            health::checks(endpoint)
                 .iter()
                 .map(|check| format!("/{endpoint}/{check}")),
         );
@@ -286,21 +220,26 @@ fn openapi_document(context: &Context<'_>, parts: &[&str]) -> Reply {
     if let Ok(etag) = HeaderValue::try_from(etag) {
         reply.headers.insert(ETAG, etag);
     }
-    reply.with(VARY, HeaderValue::from_static("Accept"))
+    reply
+        .with(VARY, HeaderValue::from_static("Accept"))
+        .with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
 }
 
-fn openapi_v2(context: &Context<'_>) -> Result<Reply, ApiError> {
+fn openapi_v2(context: &Context<'_>) -> Reply {
     let accept = header(&context.headers, "accept");
-    let json = accept.is_empty() || accept.contains("json") || accept.contains("*/*");
-    if json {
-        return Ok(Reply::json(
+    let reply = if accept.contains("proto-openapi.spec.v2") {
+        let kind = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+        Reply::bytes(
             200,
-            openapi::swagger(&context.shared.server).to_string(),
-        ));
-    }
-    let mut reply = Reply::json(406, "");
-    reply.headers.remove(CONTENT_TYPE);
-    Ok(reply)
+            HeaderValue::from_static(kind),
+            openapi::SWAGGER_PROTOBUF,
+        )
+    } else {
+        Reply::json(200, openapi::swagger().to_string())
+    };
+    reply
+        .with(VARY, HeaderValue::from_static("Accept"))
+        .with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
 }
 
 fn indented(value: &Value) -> String {

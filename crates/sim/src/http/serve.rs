@@ -2,15 +2,17 @@
 //!
 //! A connection that misbehaves ends alone; nothing a peer sends stops the listener.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use http::Request;
+use http::header::{CONNECTION, HOST, HeaderValue};
+use http::{Method, Request, Response, Version};
+use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
+use hyper::ext::ReasonPhrase;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -18,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::exchange::Peer;
+use super::refusal::Refusing;
+use super::respond::{Body, Reply};
 use super::service::Service;
 use super::tls::Identity;
 
@@ -27,8 +31,12 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long open requests get to finish on a graceful stop.
 const GRACE: Duration = Duration::from_secs(2);
-/// First byte of every TLS connection.
-const TLS_HANDSHAKE: u8 = 0x16;
+const MAX_HEADER_COUNT: usize = 2048;
+const MAX_STREAMS: u32 = 250;
+/// What a peer of a TLS listener starts with when it speaks plain HTTP.
+const PLAIN_STARTS: [&[u8; 5]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"];
+const MAX_REFUSED: u64 = 64 * 1024;
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A listener that is serving. Dropping it stops it.
 #[derive(Debug)]
@@ -125,60 +133,74 @@ async fn connection(
         tracing::debug!(%error, "Socket option was refused");
     }
     let Some(tls) = tls else {
-        return talk(stream, peer, service, stop).await;
+        return talk(stream, peer, service, stop, Protocol::Either).await;
     };
-    match is_tls(&stream).await {
-        Some(true) => match tokio::time::timeout(TLS_TIMEOUT, tls.accept(stream)).await {
-            Ok(Ok(stream)) => talk(stream, peer, service, stop).await,
-            Ok(Err(error)) => tracing::debug!(%error, %peer, "TLS handshake failed"),
-            Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
-        },
-        Some(false) => refuse_plain(stream).await,
-        None => {}
+    if looks_like_http(&stream).await {
+        return refuse_plain(stream).await;
+    }
+    match tokio::time::timeout(TLS_TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            let protocol = if h2 { Protocol::Http2 } else { Protocol::Http1 };
+            talk(stream, peer, service, stop, protocol).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, %peer, "TLS handshake failed"),
+        Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
     }
 }
 
-async fn is_tls(stream: &TcpStream) -> Option<bool> {
-    let mut first = [0];
+/// Whether a peer of a TLS listener speaks HTTP to it.
+async fn looks_like_http(stream: &TcpStream) -> bool {
+    let mut first = [0; 5];
     let peeked = tokio::time::timeout(TLS_TIMEOUT, stream.peek(&mut first)).await;
-    matches!(peeked, Ok(Ok(1))).then_some(first[0] == TLS_HANDSHAKE)
+    matches!(peeked, Ok(Ok(_))) && PLAIN_STARTS.contains(&&first)
 }
 
 async fn refuse_plain(mut stream: TcpStream) {
     let answer =
         b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
-    if let Err(error) = stream.write_all(answer).await {
-        tracing::debug!(%error, "Peer left before its answer");
+    let said = async {
+        stream.write_all(answer).await?;
+        stream.shutdown().await?;
+        // Unread bytes would turn the close into a reset, and the answer would be lost.
+        let mut rest = stream.take(MAX_REFUSED);
+        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
+    };
+    match tokio::time::timeout(REFUSAL_TIMEOUT, said).await {
+        Ok(Err(error)) => tracing::debug!(%error, "Peer left before its answer"),
+        Ok(Ok(_)) | Err(_) => {}
     }
 }
 
-async fn talk<S>(stream: S, peer: SocketAddr, service: Service, stop: CancellationToken)
-where
+/// Which protocols a connection may speak; TLS peers have chosen one in the handshake.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Either,
+    Http1,
+    Http2,
+}
+
+async fn talk<S>(
+    stream: S,
+    peer: SocketAddr,
+    service: Service,
+    stop: CancellationToken,
+    protocol: Protocol,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let handler = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
         let mut service = service.clone();
         async move {
-            service
-                .call(request)
-                .await
-                .map_err(|never: Infallible| never)
+            match refused(&request) {
+                Some(refusal) => Ok(refusal),
+                None => service.call(request).await,
+            }
         }
     });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .title_case_headers(true)
-        .max_buf_size(MAX_HEADERS);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(250)
-        .max_header_list_size(u32::try_from(MAX_HEADERS).unwrap_or(u32::MAX));
-    let serving = builder.serve_connection(TokioIo::new(stream), handler);
+    let serving = builder(protocol);
+    let serving = serving.serve_connection(TokioIo::new(Refusing::new(stream)), handler);
     tokio::pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
@@ -190,4 +212,50 @@ where
     if let Err(error) = ended {
         tracing::debug!(%error, %peer, "Connection ended badly");
     }
+}
+
+fn builder(protocol: Protocol) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .title_case_headers(true)
+        .max_headers(MAX_HEADER_COUNT)
+        .max_buf_size(MAX_HEADERS);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(u32::try_from(MAX_HEADERS).unwrap_or(u32::MAX));
+    match protocol {
+        Protocol::Either => builder,
+        Protocol::Http1 => builder.http1_only(),
+        Protocol::Http2 => builder.http2_only(),
+    }
+}
+
+/// What Go's HTTP library answers before any handler sees the request.
+fn refused(request: &Request<Incoming>) -> Option<Response<Body>> {
+    if request.method() == Method::OPTIONS && request.uri().path() == "*" {
+        return Some(Response::new(
+            Empty::new().map_err(|never| match never {}).boxed_unsync(),
+        ));
+    }
+    let hosts = request.headers().get_all(HOST).iter().count();
+    let reason = match hosts {
+        0 if request.version() == Version::HTTP_11 && request.uri().authority().is_none() => {
+            "Bad Request: missing required Host header"
+        }
+        0 | 1 => return None,
+        _ => "Bad Request",
+    };
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    let mut response = Reply::bytes(400, text, format!("400 {reason}"))
+        .with(CONNECTION, HeaderValue::from_static("close"))
+        .into_response();
+    response
+        .extensions_mut()
+        .insert(ReasonPhrase::from_static(reason.as_bytes()));
+    Some(response)
 }

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::convert::Converter;
 use crate::call::WatchEvent;
@@ -35,7 +35,6 @@ fn line(event: &WatchEvent, converter: &Converter, clock: &Clock, first: bool) -
         WatchEvent::Bookmark(object) => ("BOOKMARK", convert(object)?),
         WatchEvent::Error(error) => ("ERROR", error.to_status()),
     };
-    let mut line = json!({ "type": kind, "object": object }).to_string();
-    line.push('\n');
-    Some(line.into())
+    // The type first, as the server writes it: clients that read as they go depend on it.
+    Some(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into())
 }
