@@ -30,7 +30,12 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 pub(crate) struct BoxArgs {
     /// Address to serve on; port 0 picks a free one
-    #[arg(long, env = "APLOMB_BOX_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+    #[arg(
+        long,
+        env = "APLOMB_BOX_LISTEN",
+        default_value = "127.0.0.1:0",
+        value_name = "ADDRESS:PORT"
+    )]
     pub(crate) listen: SocketAddr,
     /// File to write a kubeconfig to; it holds a bearer token
     #[arg(long, env = "APLOMB_BOX_KUBECONFIG", value_name = "FILE")]

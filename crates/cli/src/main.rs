@@ -1,2 +1,46 @@
-//! The `aplomb` binary.
-fn main() {}
+//! The `aplomb` binary: parse, wire, run. Anything longer than that lives in a module or a crate.
+#![forbid(unsafe_code)]
+
+mod args;
+mod boxed;
+mod demo;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Cli, Command};
+
+/// Usage and tool errors, as opposed to findings (1) and time-outs (124).
+const TOOL_ERROR: u8 = 2;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .is_err()
+    {
+        eprintln!("aplomb: a TLS provider was installed before main");
+        return ExitCode::from(TOOL_ERROR);
+    }
+    match run(cli.command).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("aplomb: {error:#}");
+            ExitCode::from(TOOL_ERROR)
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Box(args) => boxed::run(args).await,
+        Command::Demo => demo::run().await,
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "aplomb", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}

@@ -28,3 +28,5 @@ pub mod server;
 pub mod status;
 pub mod store;
 pub mod trace;
+
+pub use server::ApiServer;

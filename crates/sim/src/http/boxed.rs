@@ -27,6 +27,14 @@ pub struct BoxConfig {
     pub token: Option<String>,
 }
 
+impl Default for BoxConfig {
+    /// A free port on loopback, no files, everybody may do everything.
+    fn default() -> Self {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self { listen, kubeconfig: None, audit_log: None, rbac: false, token: None }
+    }
+}
+
 /// Why a box did not start.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
@@ -41,6 +49,8 @@ pub enum Error {
         path: PathBuf,
         source: std::io::Error,
     },
+    #[error("{} holds something else: name a new file, or remove it", path.display())]
+    Foreign { path: PathBuf },
     #[error(transparent)]
     Tls(#[from] tls::Error),
 }
@@ -92,6 +102,11 @@ pub async fn start(config: BoxConfig) -> Result<Running, Error> {
 /// # Errors
 /// The address is taken or a file cannot be written.
 pub async fn start_with(server: ApiServer, config: BoxConfig) -> Result<Running, Error> {
+    if let Some(path) = &config.kubeconfig
+        && !kubeconfig::may_replace(path)
+    {
+        return Err(Error::Foreign { path: path.clone() });
+    }
     let audit = config.audit_log.map(open_log).transpose()?;
     let tokens = Tokens::default();
     let token = config.token.unwrap_or_else(|| server.clock().uuid());

@@ -7,7 +7,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use base64::Engine as _;
-use serde_json::json;
+use serde_json::{Value, json};
+
+/// What tells a box's kubeconfig from a person's.
+const CLUSTER: &str = "aplomb-box";
 
 /// The text of a kubeconfig.
 #[must_use]
@@ -17,13 +20,13 @@ pub(super) fn render(address: SocketAddr, ca_pem: &str, token: &str) -> String {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{
-            "name": "box",
+            "name": CLUSTER,
             "cluster": { "server": format!("https://{address}"), "certificate-authority-data": ca },
         }],
         "users": [{ "name": "admin", "user": { "token": token } }],
         "contexts": [{
             "name": "box",
-            "context": { "cluster": "box", "user": "admin", "namespace": "default" },
+            "context": { "cluster": CLUSTER, "user": "admin", "namespace": "default" },
         }],
         "current-context": "box",
     });
@@ -31,6 +34,19 @@ pub(super) fn render(address: SocketAddr, ca_pem: &str, token: &str) -> String {
     let mut text = serde_json::to_string_pretty(&config).expect("a JSON value is always written");
     text.push('\n');
     text
+}
+
+/// Whether writing to `path` loses nothing: there is no file, an empty one, or one of a box.
+///
+/// A person's own kubeconfig holds credentials that cannot be had again.
+#[must_use]
+pub(super) fn may_replace(path: &Path) -> bool {
+    match fs::read(path) {
+        Ok(text) if text.is_empty() => true,
+        Ok(text) => serde_json::from_slice::<Value>(&text)
+            .is_ok_and(|config| config["clusters"][0]["name"] == CLUSTER),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 /// Writes a file so that nobody ever sees half of it or reads it without being its owner.
@@ -81,5 +97,19 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(&directory).expect("listed").count(), 1);
         fs::remove_dir_all(&directory).expect("removed");
+    }
+
+    #[test]
+    fn a_kubeconfig_of_somebody_else_is_not_replaced() {
+        let path = std::env::temp_dir().join(format!("foreign-{}", std::process::id()));
+        assert!(may_replace(&path), "no file yet");
+        fs::write(&path, "").expect("written");
+        assert!(may_replace(&path), "an empty file");
+        fs::write(&path, "apiVersion: v1\nkind: Config\nusers: []\n").expect("written");
+        assert!(!may_replace(&path), "a person's kubeconfig");
+        let own = render(SocketAddr::from(([127, 0, 0, 1], 1)), "ca", "token");
+        fs::write(&path, own).expect("written");
+        assert!(may_replace(&path), "one of our own");
+        fs::remove_file(&path).expect("removed");
     }
 }
