@@ -28,5 +28,7 @@ pub mod server;
 pub mod status;
 pub mod store;
 pub mod trace;
+#[cfg(feature = "world")]
+pub mod world;
 
 pub use server::ApiServer;

@@ -13,9 +13,11 @@ use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
+use kube::client::retry::RetryPolicy;
 use serde_json::json;
 use tokio::time::sleep;
-use tower::{BoxError, Layer, Service, ServiceExt};
+use tower::retry::RetryLayer;
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use super::answer::{self, Body};
 use super::fault::{Fault, WatchFault};
@@ -91,6 +93,22 @@ impl Faults {
             script.rules.clear();
             script.sampler = None;
         });
+    }
+
+    /// A client that meets these faults on its way to the server `client` talks to: the box or a
+    /// real one. It retries what kube's clients retry, the injected refusals too.
+    #[must_use]
+    pub fn client(&self, client: &kube::Client) -> kube::Client {
+        let inner = client.clone();
+        let server = service_fn(move |request| {
+            let inner = inner.clone();
+            async move { inner.send(request).await }
+        });
+        let stack = ServiceBuilder::new()
+            .layer(RetryLayer::new(RetryPolicy::server_retry()))
+            .layer(self.clone())
+            .service(server);
+        kube::Client::new(stack, client.default_namespace())
     }
 
     /// The restarts of the server behind.

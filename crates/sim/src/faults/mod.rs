@@ -25,4 +25,5 @@ pub use layer::{FaultService, Faults};
 pub use outage::Outages;
 pub use rule::{Rule, When};
 pub use sampler::Sampler;
+pub(crate) use stream::body_lines;
 pub use target::{Match, Target};

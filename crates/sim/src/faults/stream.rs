@@ -19,7 +19,7 @@ use super::fault::WatchFault;
 use super::outage::Outages;
 
 /// Pieces of a body as they arrive.
-pub(super) type Pieces = BoxStream<'static, Result<Bytes, BoxError>>;
+pub(crate) type Pieces = BoxStream<'static, Result<Bytes, BoxError>>;
 
 /// Turns pieces back into a body.
 pub(super) fn body(pieces: Pieces) -> Body {
@@ -29,6 +29,11 @@ pub(super) fn body(pieces: Pieces) -> Body {
 /// Takes a body apart.
 pub(super) fn pieces(body: Body) -> Pieces {
     body.into_data_stream().boxed()
+}
+
+/// The lines of a body, each as one piece with its end.
+pub(crate) fn body_lines(body: Body) -> Pieces {
+    lines(pieces(body))
 }
 
 /// Regroups pieces so that each is one line with its end; a last line without one stays as it is.
