@@ -249,3 +249,23 @@ pub(super) fn fully_qualified(name: &str, field: &str) -> Vec<FieldError> {
         .into_iter()
         .collect()
 }
+
+static HTTP_HEADER: LazyLock<Rule> = LazyLock::new(|| {
+    let message = "a valid HTTP header must consist of alphanumeric characters or '-'";
+    Rule::new("[-A-Za-z0-9]+", message, &["X-Header-Name"], usize::MAX)
+});
+
+/// The name of an HTTP header.
+pub(super) fn http_header(name: &str) -> Vec<String> {
+    HTTP_HEADER.check(name)
+}
+
+/// The name of an environment variable.
+pub(super) fn variable(name: &str) -> Vec<String> {
+    let printable = |c: char| (c == ' ' || c.is_ascii_graphic()) && c != '=';
+    if name.chars().all(printable) {
+        return Vec::new();
+    }
+    let why = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+    vec![why.to_owned()]
+}

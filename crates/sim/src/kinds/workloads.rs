@@ -109,7 +109,9 @@ fn selector_and_template(spec: &Value) -> Vec<FieldError> {
         return errors;
     }
     let labels = at(spec, &["template", "metadata", "labels"]);
-    if !selector(wanted).is_empty() && !check::selects(wanted, labels) {
+    // No selector at all selects nothing; an empty one selects everything.
+    let selected = if wanted.is_null() { false } else { selector(wanted).is_empty() || check::selects(wanted, labels) };
+    if !selected {
         let why = "`selector` does not match template `labels`";
         errors.push(shown::invalid("spec.template.metadata.labels", &labels.to_string(), why));
     }

@@ -218,11 +218,18 @@ fn is_repository(name: &str) -> bool {
     !name.is_empty() && name.chars().all(allowed)
 }
 
-/// What admission adds to every new pod: how long it stays on a node that is gone, and a priority.
+/// What admission adds to every new pod.
 pub(crate) fn admitted(object: &mut Value) {
+    if let Some(spec) = object.get_mut("spec") {
+        default_to(spec, "priority", 0);
+        default_to(spec, "preemptionPolicy", "PreemptLowerPriority");
+    }
+    tolerate_node_failure(object);
+}
+
+/// How long a pod stays on a node that is gone, unless it says so itself.
+pub(crate) fn tolerate_node_failure(object: &mut Value) {
     let Some(spec) = object.get_mut("spec") else { return };
-    default_to(spec, "priority", 0);
-    default_to(spec, "preemptionPolicy", "PreemptLowerPriority");
     let missing: Vec<Value> = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
         .iter()
         .filter(|key| !list(spec, &["tolerations"]).iter().any(|toleration| tolerates(toleration, key)))

@@ -1,13 +1,19 @@
 //! Pods, and what deployments and replica sets share with them through their templates.
 
+mod containers;
 pub(super) mod defaults;
+mod environment;
 mod print;
+mod resources;
+mod validate;
+mod volumes;
 
 use serde_json::{Value, json};
 
+pub(super) use validate::template as validate_template;
+
 use super::behaviour::Behaviour;
 use super::value::{at, items_mut, list, number, restore, set, text};
-use crate::field::FieldError;
 use crate::resource::Part;
 
 /// How pods behave.
@@ -16,6 +22,9 @@ pub(super) const POD: Behaviour = Behaviour {
     prepare_create,
     prepare_update,
     generation: &[&["spec"]],
+    validate: validate::pod,
+    validate_update: validate::update,
+    validates_updates: false,
     fixed_by_status: &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
     selectable,
     cells: print::cells,
@@ -36,6 +45,7 @@ fn prepare_create(pod: &mut Value) {
 
 fn prepare_update(pod: &mut Value, old: &Value, part: Part) {
     if part != Part::Status {
+        defaults::tolerate_node_failure(pod);
         return;
     }
     if text(pod, &["status", "qosClass"]).is_empty() {
@@ -76,11 +86,6 @@ fn selectable(pod: &Value) -> Vec<(String, String)> {
     ]
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .to_vec()
-}
-
-/// What is wrong with a pod template of a deployment or a replica set.
-pub(super) fn validate_template(_template: &Value, _field: &str) -> Vec<FieldError> {
-    Vec::new()
 }
 
 /// How long a deleted pod stays: no time at all when no node runs it.
