@@ -97,6 +97,8 @@ impl Record {
         }
         if let Some(user) = &self.impersonated {
             event["impersonatedUser"] = user_info(user);
+            event["authenticationMetadata"] =
+                json!({ "impersonationConstraint": "impersonate:user-info" });
         }
         if let Some(object) = &self.object {
             event["objectRef"] = object.to_json();
@@ -178,9 +180,16 @@ impl Log {
         }
     }
 
-    /// Writes the stages of an answer that is complete.
-    pub fn complete(&self, record: &Record, code: u16, status: Option<&Value>, clock: &Clock) {
-        self.write(&record.event("ResponseComplete", code, status, clock.now()));
+    /// Writes the last stage of a request.
+    pub fn complete(
+        &self,
+        record: &Record,
+        stage: &str,
+        code: u16,
+        status: Option<&Value>,
+        clock: &Clock,
+    ) {
+        self.write(&record.event(stage, code, status, clock.now()));
     }
 
     /// Writes the start of a stream; the end is written when the returned guard is dropped, be it
@@ -208,7 +217,12 @@ pub struct StreamEnd {
 
 impl Drop for StreamEnd {
     fn drop(&mut self) {
-        self.log
-            .complete(&self.record, self.code, None, &self.clock);
+        self.log.complete(
+            &self.record,
+            "ResponseComplete",
+            self.code,
+            None,
+            &self.clock,
+        );
     }
 }

@@ -31,7 +31,13 @@ impl Default for BoxConfig {
     /// A free port on loopback, no files, everybody may do everything.
     fn default() -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { listen, kubeconfig: None, audit_log: None, rbac: false, token: None }
+        Self {
+            listen,
+            kubeconfig: None,
+            audit_log: None,
+            rbac: false,
+            token: None,
+        }
     }
 }
 

@@ -252,8 +252,16 @@ fn finish(context: Context<'_>, mut reply: Reply, version: Version) -> Response<
             reply.body = Content::Stream(ending_with(body, end));
         }
         (Some(log), body) => {
+            // A request nobody could be named for never completes in the server's log.
+            let known = context.record.decision.is_some() || !context.user.name.is_empty();
+            let stage = if known {
+                "ResponseComplete"
+            } else {
+                "ResponseStarted"
+            };
             log.complete(
                 &context.record,
+                stage,
                 reply.code.as_u16(),
                 reply.status.as_ref(),
                 clock,

@@ -62,11 +62,15 @@ async fn perform(
         negotiate::stream(&context.headers, &context.query)?;
     }
     let call = call(context, &target, input);
-    if matches!(call.verb, Verb::Create | Verb::Update) {
-        context.record.note_object(&call.body);
-    }
+    let stated = matches!(call.verb, Verb::Create | Verb::Update).then(|| call.body.clone());
     escalation::check(&context.shared.server, &call).await?;
-    let outcome = context.shared.server.call(call).await?;
+    let outcome = context.shared.server.call(call).await;
+    // A body that could not be read says nothing about any object.
+    let read = !matches!(&outcome, Err(error) if error.code == 400);
+    if let Some(body) = stated.filter(|_| read) {
+        context.record.note_object(&body);
+    }
+    let outcome = outcome?;
     render(context, outcome, &converter, &output)
 }
 
