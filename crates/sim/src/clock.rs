@@ -19,6 +19,7 @@ pub struct Clock {
 impl Clock {
     /// Follows the system: starts at the present and draws its seed from the system.
     #[must_use]
+    #[allow(clippy::disallowed_methods, reason = "the one place where a box may ask the system")]
     pub fn system() -> Self {
         Self::new(Timestamp::now(), fastrand::u64(..))
     }

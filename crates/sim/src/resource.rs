@@ -200,6 +200,7 @@ pub trait Strategy: Send + Sync + Debug {
     }
 
     /// From the stored form to this served version. The stored form is what `to_storage` returns.
+    #[allow(clippy::wrong_self_convention, reason = "the counterpart of to_storage")]
     fn from_storage(&self, stored: Value) -> Value {
         stored
     }
