@@ -9,6 +9,7 @@ mod decode;
 mod delete;
 mod get;
 pub mod json;
+mod jsonpatch;
 pub mod labels;
 mod list;
 mod managers;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::decode::go_name;
+use super::jsonpatch::{self, JsonPatch};
 use super::{Managers, admission, apply, create, json, meta, options, update};
 use crate::call::{Call, FieldValidation, Outcome, PatchType};
 use crate::field::{FieldError, go_quote};
@@ -114,10 +115,18 @@ fn decode_error(why: &str) -> ApiError {
 }
 
 fn merge_patch(call: &Call, live: &Value) -> Result<(Value, Vec<String>), ApiError> {
-    let document = json::parse(&call.body).map_err(|why| decode_error(&why))?;
-    match &document.value {
-        Value::Object(_) => {}
-        Value::Null => return Err(ApiError::bad_request("Invalid JSON Patch")),
+    let relaxed = call.options.field_validation == FieldValidation::Ignore;
+    let bad = || ApiError::bad_request("Invalid JSON Patch");
+    let document = json::parse(&call.body).map_err(|why| match relaxed {
+        true => bad(),
+        false => decode_error(&why),
+    })?;
+    let patch = match &document.value {
+        Value::Object(patch) => patch,
+        Value::Null => return Err(bad()),
+        // A list is taken for the new object, which no kind is.
+        Value::Array(_) if relaxed => return Ok((document.value, Vec::new())),
+        _ if relaxed => return Err(bad()),
         other => {
             let what = go_name(other);
             let why = format!(
@@ -125,9 +134,11 @@ fn merge_patch(call: &Call, live: &Value) -> Result<(Value, Vec<String>), ApiErr
             );
             return Err(decode_error(&why));
         }
-    }
+    };
     let mut object = live.clone();
-    json_patch::merge(&mut object, &document.value);
+    if let Some(fields) = object.as_object_mut() {
+        jsonpatch::merge(fields, patch);
+    }
     let duplicates = document
         .duplicates
         .iter()
@@ -136,13 +147,12 @@ fn merge_patch(call: &Call, live: &Value) -> Result<(Value, Vec<String>), ApiErr
 }
 
 fn json_patch(call: &Call, live: &Value) -> Result<(Value, Vec<String>), ApiError> {
-    let document = json::parse(&call.body).map_err(|why| decode_error(&why))?;
-    let Value::Array(operations) = &document.value else {
-        let what = go_name(&document.value);
-        let into = "into Go value of type []handlers.jsonPatchOp";
-        return Err(decode_error(&format!(
-            "json: cannot unmarshal {what} {into}"
-        )));
+    let shape = PatchShape::of(call.options.field_validation);
+    let document = json::parse(&call.body).map_err(|why| shape.error(&why))?;
+    let operations = match &document.value {
+        Value::Array(operations) => operations.as_slice(),
+        Value::Null => &[],
+        other => return Err(shape.mismatch(other, shape.list)),
     };
     let mut findings: Vec<String> = document
         .duplicates
@@ -150,7 +160,7 @@ fn json_patch(call: &Call, live: &Value) -> Result<(Value, Vec<String>), ApiErro
         .map(|path| format!("json patch duplicate field {}", go_quote(path)))
         .collect();
     for (index, operation) in operations.iter().enumerate() {
-        findings.extend(unknown_members(index, operation)?);
+        findings.extend(unknown_members(index, operation, &shape)?);
     }
     if operations.len() > MAX_OPERATIONS {
         let count = operations.len();
@@ -162,32 +172,69 @@ fn json_patch(call: &Call, live: &Value) -> Result<(Value, Vec<String>), ApiErro
             ),
         ));
     }
-    let mut object = live.clone();
-    for operation in operations {
-        apply_operation(&mut object, operation).ok_or_else(rejected)?;
-    }
+    let patch = JsonPatch::new(live.clone(), &call.body);
+    let object = patch.apply(operations).ok_or_else(rejected)?;
     Ok((object, findings))
 }
 
-fn unknown_members(index: usize, operation: &Value) -> Result<Vec<String>, ApiError> {
-    let Value::Object(members) = operation else {
-        let what = go_name(operation);
-        let into = "into Go value of type handlers.jsonPatchOp";
-        return Err(decode_error(&format!(
-            "json: cannot unmarshal {what} {into}"
-        )));
+/// A patch is read once or twice, depending on who wants to hear of unknown fields, and the first
+/// reader that fails gives the message.
+struct PatchShape {
+    prefix: &'static str,
+    list: &'static str,
+    item: &'static str,
+    checks_members: bool,
+}
+
+impl PatchShape {
+    fn of(validation: FieldValidation) -> Self {
+        match validation {
+            FieldValidation::Ignore => Self {
+                prefix: "",
+                list: "jsonpatch.Patch",
+                item: "jsonpatch.Operation",
+                checks_members: false,
+            },
+            _ => Self {
+                prefix: "error decoding patch: ",
+                list: "[]handlers.jsonPatchOp",
+                item: "handlers.jsonPatchOp",
+                checks_members: true,
+            },
+        }
+    }
+
+    fn error(&self, why: &str) -> ApiError {
+        ApiError::bad_request(format!("{}{why}", self.prefix))
+    }
+
+    fn mismatch(&self, found: &Value, wanted: &str) -> ApiError {
+        let what = go_name(found);
+        self.error(&format!(
+            "json: cannot unmarshal {what} into Go value of type {wanted}"
+        ))
+    }
+}
+
+fn unknown_members(
+    index: usize,
+    operation: &Value,
+    shape: &PatchShape,
+) -> Result<Vec<String>, ApiError> {
+    let members = match operation {
+        Value::Object(members) => members,
+        Value::Null => return Ok(Vec::new()),
+        other => return Err(shape.mismatch(other, shape.item)),
     };
     let known = ["op", "path", "from", "value"];
     for member in &known[..3] {
         let wrong = members
             .get(*member)
             .filter(|value| !value.is_string() && !value.is_null());
-        if let Some(value) = wrong {
+        if let (Some(value), true) = (wrong, shape.checks_members) {
             let what = go_name(value);
             let into = format!("into Go struct field jsonPatchOp.{member} of type string");
-            return Err(decode_error(&format!(
-                "json: cannot unmarshal {what} {into}"
-            )));
+            return Err(shape.error(&format!("json: cannot unmarshal {what} {into}")));
         }
     }
     let unknown = members
@@ -196,17 +243,6 @@ fn unknown_members(index: usize, operation: &Value) -> Result<Vec<String>, ApiEr
     Ok(unknown
         .map(|name| format!("json patch unknown field \"[{index}].{name}\""))
         .collect())
-}
-
-/// One operation; `None` when it fails. An operation without a value has the value null.
-fn apply_operation(object: &mut Value, operation: &Value) -> Option<()> {
-    let mut operation = operation.clone();
-    let members = operation.as_object_mut()?;
-    if matches!(members.get("op")?.as_str()?, "add" | "replace" | "test") {
-        members.entry("value").or_insert(Value::Null);
-    }
-    let parsed: json_patch::PatchOperation = serde_json::from_value(operation).ok()?;
-    json_patch::patch(object, &[parsed]).ok()
 }
 
 /// The server does not say which operation failed.

@@ -210,6 +210,7 @@ impl Mask {
         };
         let text = UUID.replace_all(text, uid);
         let text = NOW.replace_all(&text, "<time>");
+        let text = sorted_patch(&text);
         let text = VERSION_FIELD.replace_all(&text, "$1\"<version>\"");
         let text = GENERATED.replace_all(&text, "$1<random>");
         let address = |found: &Captures<'_>| match found[1].parse::<u32>() {
@@ -217,6 +218,24 @@ impl Mask {
             _ => found[0].to_owned(),
         };
         ALLOCATED.replace_all(&text, address).into_owned()
+    }
+}
+
+/// A refused patch is answered with the whole patched object as text, in an order that shows which
+/// parts the server re-encoded: the order of fields is no part of the comparison.
+fn sorted_patch(text: &str) -> String {
+    const MARK: &str = "Invalid value: \"{";
+    let Some(start) = text.find(MARK).map(|at| at + MARK.len() - 2) else {
+        return text.to_owned();
+    };
+    let mut quoted = serde_json::Deserializer::from_str(&text[start..]).into_iter::<String>();
+    let Some(Ok(inner)) = quoted.next() else {
+        return text.to_owned();
+    };
+    let end = start + quoted.byte_offset();
+    match serde_json::from_str::<Value>(&inner) {
+        Ok(object) => format!("{}{object}{}", &text[..start], &text[end..]),
+        Err(_) => text.to_owned(),
     }
 }
 
