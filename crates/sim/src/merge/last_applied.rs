@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::set::Set;
 use super::types::Types;
 use super::update::borrowed;
-use super::value;
+use crate::go;
 
 /// Who is treated so.
 pub(super) const KUBECTL: &str = "kubectl";
@@ -59,9 +59,7 @@ pub(super) fn refresh(object: &mut Value, applied: &Value) {
     {
         annotations.remove(ANNOTATION);
     }
-    let mut text = String::new();
-    value::write_json(&applied, &mut text);
-    text.push('\n');
+    let text = format!("{}\n", go::json(&applied));
     let Some(annotations) = object
         .pointer_mut("/metadata/annotations")
         .and_then(Value::as_object_mut)

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::fields_v1;
 use super::time;
 use super::update::{Managers, VersionedSet};
-use super::value::write_json;
+use crate::go;
 
 /// At most this many entries of updates are kept apart.
 const MAX_UPDATE_MANAGERS: usize = 10;
@@ -69,7 +69,7 @@ impl ManagerId {
                 out.push_str(if out.len() > 1 { ",\"" } else { "\"" });
                 out.push_str(name);
                 out.push_str("\":");
-                write_json(&Value::String(value.clone()), &mut out);
+                out.push_str(&go::json(&Value::String(value.clone())));
             }
         }
         out.push('}');

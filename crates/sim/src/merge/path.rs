@@ -9,6 +9,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::value;
+use crate::go;
 
 /// One step of a path.
 #[derive(Clone, Debug)]
@@ -73,23 +74,10 @@ impl PathElement {
         match self {
             Self::Field(name) => format!("f:{name}"),
             Self::Key(fields) => {
-                let mut out = "k:{".to_owned();
-                for (i, (name, field)) in fields.iter().enumerate() {
-                    if i > 0 {
-                        out.push(',');
-                    }
-                    value::write_json(&Value::String(name.clone()), &mut out);
-                    out.push(':');
-                    value::write_json(field, &mut out);
-                }
-                out.push('}');
-                out
+                let fields: Map<_, _> = fields.iter().cloned().collect();
+                format!("k:{}", go::json(&Value::Object(fields)))
             }
-            Self::Value(member) => {
-                let mut out = "v:".to_owned();
-                value::write_json(member, &mut out);
-                out
-            }
+            Self::Value(member) => format!("v:{}", go::json(member)),
             Self::Index(index) => format!("i:{index}"),
         }
     }

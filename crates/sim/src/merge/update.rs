@@ -353,7 +353,9 @@ mod tests {
                 applied: true,
             };
             let (last, now) = (owned(&widget(&first)), owned(&second));
-            prop_assume!(!Updater::drops_something(&last, &now));
+            if Updater::drops_something(&last, &now) {
+                return Ok(());
+            }
             let live = typed::merge(&schema, root, &widget(&stored), &widget(&first)).expect("fits");
             let merged = types.merge(&borrowed(V1, &live), &borrowed(V1, &second)).expect("fits");
             let managers = Managers::from([

@@ -97,6 +97,14 @@ pub(in crate::merge) fn spec() -> BoxedStrategy<Value> {
     fitting(&openapi()["properties"]["spec"])
 }
 
+/// Nobody owns an empty list whose items would have owners, so nobody removes it either.
+fn without_empty_lists(mut spec: Value) -> Value {
+    if let Some(fields) = spec.as_object_mut() {
+        fields.retain(|_, value| value.as_array().is_none_or(|items| !items.is_empty()));
+    }
+    spec
+}
+
 fn element() -> impl Strategy<Value = PathElement> {
     prop_oneof![
         text().prop_map(PathElement::Field),
@@ -160,6 +168,7 @@ proptest! {
 
     #[test]
     fn nothing_is_left_of_what_only_one_applied(first in spec(), second in spec()) {
+        let (first, second) = (without_empty_lists(first), without_empty_lists(second));
         let manager = field_manager(&openapi());
         let bare = json!({"apiVersion": V1, "kind": "Widget", "metadata": {"name": "w"}});
         let live = manager.apply(None, &widget(&first), &writer("a"), false).expect("new");
