@@ -24,6 +24,7 @@ pub mod real;
 pub mod report;
 pub mod runner;
 pub mod server;
+pub mod sim;
 pub mod tls;
 pub mod trial;
 pub mod verbs;

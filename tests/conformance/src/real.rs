@@ -71,6 +71,10 @@ impl Server for Real {
         self.stranger.clone()
     }
 
+    fn token(&self) -> String {
+        self.plane.tokens().admin.clone()
+    }
+
     fn compact(&self, revision: u64) -> BoxFuture<'_, Result<()>> {
         Box::pin(self.plane.compact(revision))
     }

@@ -25,6 +25,9 @@ pub trait Server: Send + Sync {
     /// A client whose token nobody knows.
     fn stranger(&self) -> Client;
 
+    /// The administrator's bearer token, for [`Server::connect`].
+    fn token(&self) -> String;
+
     /// Forgets all history older than `revision`.
     fn compact(&self, revision: u64) -> BoxFuture<'_, Result<()>>;
 

@@ -161,9 +161,24 @@ impl Trial {
     /// # Errors
     /// When the server refuses it.
     pub async fn watch(&self, path: &str) -> Result<Watch<'_>> {
+        self.watch_as(path, "application/json").await
+    }
+
+    /// Opens a watch of another representation, named by its `Accept` header.
+    ///
+    /// # Errors
+    /// When the server refuses it.
+    pub async fn watch_as(&self, path: &str, accept: &str) -> Result<Watch<'_>> {
         let joint = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{joint}watch=true");
-        let response = respond(&self.client, "GET", &path, &[], Vec::new()).await?;
+        let response = respond(
+            &self.client,
+            "GET",
+            &path,
+            &[("accept", accept)],
+            Vec::new(),
+        )
+        .await?;
         let code = response.status().as_u16();
         if code != 200 {
             let answer = read(format!("GET {path}"), response).await?;

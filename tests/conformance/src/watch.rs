@@ -7,7 +7,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use http_body_util::BodyExt;
 use kube::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::trial::Trial;
@@ -78,20 +78,35 @@ impl<'t> Watch<'t> {
     /// # Errors
     /// When nothing comes in time, or the stream breaks.
     pub async fn next_within(&mut self, limit: Duration) -> Result<Option<Event>> {
+        let event = self.receive(limit).await?;
+        match &event {
+            Some(Event { kind, object }) => {
+                self.trial
+                    .note("event", json!({ "type": kind, "object": object }))
+                    .await;
+            }
+            None => self.trial.note("watch", "end of stream").await,
+        }
+        Ok(event)
+    }
+
+    /// The next event, unrecorded: for objects that differ by nature.
+    ///
+    /// # Errors
+    /// When nothing comes in time, or the stream breaks.
+    pub async fn next_quietly(&mut self) -> Result<Option<Event>> {
+        self.receive(PATIENCE).await
+    }
+
+    async fn receive(&mut self, limit: Duration) -> Result<Option<Event>> {
         let Ok(line) = timeout(limit, self.line()).await else {
             bail!("no event within {limit:?}");
         };
-        let Some(line) = line? else {
-            self.trial.note("watch", "end of stream").await;
-            return Ok(None);
-        };
+        let Some(line) = line? else { return Ok(None) };
         let value: Value = serde_json::from_slice(&line).context("an event is not JSON")?;
-        self.trial.note("event", value.clone()).await;
         let kind = value["type"].as_str().unwrap_or_default().to_owned();
-        Ok(Some(Event {
-            kind,
-            object: value["object"].clone(),
-        }))
+        let object = value["object"].clone();
+        Ok(Some(Event { kind, object }))
     }
 
     /// The next event, which has to be of a kind and about a name.

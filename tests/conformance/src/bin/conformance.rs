@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 use aplomb_conformance::case::Case;
 use aplomb_conformance::real::Real;
 use aplomb_conformance::report::{Outcome, Report};
+use aplomb_conformance::sim::InBox;
 use aplomb_conformance::{cases, runner};
 use aplomb_controlplane::Binaries;
 use clap::{Parser, ValueEnum};
@@ -76,7 +77,12 @@ async fn run(args: &Args, chosen: &[Case]) -> Result<Report> {
     } else {
         None
     };
-    runner::run(chosen, None, real.as_ref()).await
+    let boxed = if args.server == Servers::Real {
+        None
+    } else {
+        Some(InBox::side().await?)
+    };
+    runner::run(chosen, boxed.as_ref(), real.as_ref()).await
 }
 
 fn conclude(report: &Report) -> ExitCode {

@@ -3,10 +3,19 @@
 mod apply;
 mod apply_refused;
 mod apply_types;
+mod crd;
 mod create;
 mod deletion;
+mod discovery;
+mod errors;
+mod garbage;
+mod kinds;
+mod lease;
 mod list;
+mod malformed;
+mod rbac;
 mod samples;
+mod schema;
 mod status;
 mod versions;
 mod watch;
@@ -24,8 +33,32 @@ pub fn all() -> Vec<Case> {
         apply_types::CASES,
         apply_refused::CASES,
         deletion::CASES,
+        garbage::CASES,
         watch::CASES,
         list::CASES,
+        errors::CASES,
+        malformed::CASES,
+        schema::CASES,
+        crd::CASES,
+        discovery::CASES,
+        lease::CASES,
+        kinds::CASES,
+        rbac::CASES,
     ]
     .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_and_namespaces_are_unique() {
+        let cases = all();
+        let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+        let namespaces: BTreeSet<_> = cases.iter().map(Case::namespace).collect();
+        assert_eq!((names.len(), namespaces.len()), (cases.len(), cases.len()));
+    }
 }
