@@ -199,6 +199,11 @@ pub trait Strategy: Send + Sync + Debug {
         Vec::new()
     }
 
+    /// The same for a change.
+    fn update_warnings(&self, object: &Value, _old: &Value) -> Vec<String> {
+        self.warnings(object)
+    }
+
     /// From the stored form to this served version. The stored form is what `to_storage` returns.
     #[allow(clippy::wrong_self_convention, reason = "the counterpart of to_storage")]
     fn from_storage(&self, stored: Value) -> Value {

@@ -40,8 +40,10 @@ pub(super) struct Behaviour {
     pub(super) selectable: fn(&Value) -> Vec<(String, String)>,
     /// Table cells.
     pub(super) cells: fn(&Value, Timestamp) -> Vec<Value>,
-    /// Warnings for a write.
+    /// Warnings for a new object.
     pub(super) warnings: fn(&Value) -> Vec<String>,
+    /// Warnings for a change, when they are not those of a new object.
+    pub(super) update_warnings: fn(&Value, &Value) -> Vec<String>,
 }
 
 impl Behaviour {
@@ -62,5 +64,6 @@ impl Behaviour {
         selectable: |_| Vec::new(),
         cells: print::name_and_age,
         warnings: |_| Vec::new(),
+        update_warnings: |_, _| Vec::new(),
     };
 }

@@ -344,9 +344,7 @@ fn emit(fields: &'static [Field], found: &mut Map<String, Value>, out: &mut Map<
         let omitted = (field.omit_empty && is_empty(&field.kind, &value))
             || (field.omit_zero && value.is_null());
         if !omitted {
-            // The store does not tell an empty list from none.
-            let bare = value.as_array().is_some_and(Vec::is_empty);
-            out.insert(field.name.clone(), if bare { Value::Null } else { value });
+            out.insert(field.name.clone(), value);
         }
     }
     for (_, inner) in inlined(fields) {

@@ -11,6 +11,8 @@ use super::value::{at, default_to, has, items_mut, list, members, number, set, t
 use crate::field::{ErrorType, FieldError};
 use crate::resource::Part;
 
+const DEPRECATED: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+
 /// How endpoint slices behave.
 pub(super) const ENDPOINT_SLICE: Behaviour = Behaviour {
     default: default_slice,
@@ -21,6 +23,7 @@ pub(super) const ENDPOINT_SLICE: Behaviour = Behaviour {
     validates_updates: false,
     generation: &[&["endpoints"], &["ports"], &["addressType"], &["metadata", "labels"]],
     cells: slice_cells,
+    // Only a new slice can have a deprecated type: the type never changes.
     warnings: |slice| {
         let fqdn = text(slice, &["addressType"]) == "FQDN";
         fqdn.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned()).into_iter().collect()
@@ -40,7 +43,8 @@ pub(super) const ENDPOINTS: Behaviour = Behaviour {
     validate: validate_endpoints,
     create_on_update: true,
     cells: |endpoints, now| vec![name(endpoints), addresses(endpoints).into(), age(endpoints, now)],
-    warnings: |_| vec!["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()],
+    warnings: |_| vec![DEPRECATED.to_owned()],
+    update_warnings: |_, _| vec![DEPRECATED.to_owned()],
     ..Behaviour::PLAIN
 };
 

@@ -146,6 +146,10 @@ impl Strategy for BuiltinStrategy {
         (self.behaviour.warnings)(object)
     }
 
+    fn update_warnings(&self, object: &Value, old: &Value) -> Vec<String> {
+        (self.behaviour.update_warnings)(object, old)
+    }
+
     fn from_storage(&self, stored: Value) -> Value {
         match self.entry.group.as_str() {
             "events.k8s.io" => events::from_core(stored),
@@ -153,7 +157,8 @@ impl Strategy for BuiltinStrategy {
         }
     }
 
-    fn to_storage(&self, object: Value) -> Value {
+    fn to_storage(&self, mut object: Value) -> Value {
+        forget_empty_lists(&mut object);
         match self.entry.group.as_str() {
             "events.k8s.io" => events::to_core(object),
             _ => object,
@@ -173,5 +178,15 @@ impl Strategy for BuiltinStrategy {
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         (self.behaviour.cells)(object, now)
+    }
+}
+
+/// The real store (protobuf) does not tell an empty list from none.
+fn forget_empty_lists(value: &mut Value) {
+    match value {
+        Value::Array(items) if items.is_empty() => *value = Value::Null,
+        Value::Array(items) => items.iter_mut().for_each(forget_empty_lists),
+        Value::Object(members) => members.values_mut().for_each(forget_empty_lists),
+        _ => {}
     }
 }

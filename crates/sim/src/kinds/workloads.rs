@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use super::behaviour::Behaviour;
 use super::check;
 use super::pods::defaults::pod_spec;
+use super::pods::warnings;
 use super::print::{age, containers, count, name, selector, selector_or_none};
 use super::shown;
-use super::value::{at, default_to, has, number, text};
+use super::value::{at, default_to, number, text};
 use crate::field::FieldError;
 use crate::resource::Part;
 
@@ -21,6 +22,8 @@ pub(super) const DEPLOYMENT: Behaviour = Behaviour {
     generation: &[&["spec"], &["metadata", "annotations"]],
     fixed_by_status: &[&["spec"], &["metadata", "labels"]],
     cells: deployment_cells,
+    warnings: warnings::workload,
+    update_warnings: template_warnings,
     ..Behaviour::PLAIN
 };
 
@@ -36,8 +39,16 @@ pub(super) const REPLICA_SET: Behaviour = Behaviour {
         vec![("status.replicas".to_owned(), replicas.to_string())]
     },
     cells: replica_set_cells,
+    warnings: warnings::workload,
+    update_warnings: template_warnings,
     ..Behaviour::PLAIN
 };
+
+/// A template that did not change is not warned about again.
+fn template_warnings(new: &Value, old: &Value) -> Vec<String> {
+    let generation = ["metadata", "generation"];
+    if at(new, &generation) == at(old, &generation) { Vec::new() } else { warnings::template(new) }
+}
 
 fn default_template(object: &mut Value) {
     if let Some(spec) = object.pointer_mut("/spec/template/spec") {
@@ -256,7 +267,6 @@ mod tests {
         let deployment = json!({ "spec": { "selector": { "matchLabels": { "app": "a" } },
             "template": { "metadata": { "labels": { "app": "b" } }, "spec": {} } } });
         let errors = selector_and_template(at(&deployment, &["spec"]));
-        assert!(has(&deployment, &["spec"]));
         assert_eq!(
             errors[0].message(),
             "spec.template.metadata.labels: Invalid value: {\"app\":\"b\"}: `selector` does not match template `labels`"

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::peculiar::Peculiarity;
 use crate::call::Call;
 use crate::object;
+use crate::resource::Part;
 use crate::server::ApiServer;
 use crate::status::ApiError;
 use crate::store::{Key, Moved};
@@ -28,21 +29,29 @@ pub(super) fn put(
     let _alone = server.writing();
     let mut object = object.clone();
     object::set_or_remove(&mut object, "resourceVersion", None);
-    if Peculiarity::of(&call.resource).allocates {
-        let peers: Vec<Arc<Value>> = server
-            .store()
-            .snapshot(&key.resource)
-            .objects
-            .into_values()
-            .collect();
-        let old = old.map(|old| strategy.from_storage(Value::clone(old)));
-        strategy.allocate(&mut object, old.as_ref(), &peers)?;
-    }
+    let live = old.map(|old| strategy.from_storage(Value::clone(old)));
+    allocate(server, call, live.as_ref(), &mut object)?;
     let stored = strategy.to_storage(object);
     if too_large(&stored) {
         return Err(ApiError::new(500, "", "etcdserver: request is too large"));
     }
     Ok(server.store().commit(key, old, Some(stored)))
+}
+
+/// Gives out what must be unique among all objects of the resource. Done before an object is
+/// prepared and checked, as the server does, and again when nobody else can write.
+pub(super) fn allocate(
+    server: &ApiServer,
+    call: &Call,
+    old: Option<&Value>,
+    object: &mut Value,
+) -> Result<(), ApiError> {
+    if !Peculiarity::of(&call.resource).allocates || call.part != Part::Main {
+        return Ok(());
+    }
+    let snapshot = server.store().snapshot(&call.resource.storage);
+    let peers: Vec<Arc<Value>> = snapshot.objects.into_values().collect();
+    call.resource.strategy.allocate(object, old, &peers)
 }
 
 /// Whether the object does not fit into one request to etcd. Only large objects are measured.

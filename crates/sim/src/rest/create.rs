@@ -110,6 +110,7 @@ pub(super) fn store_new(
 ) -> Result<Written, ApiError> {
     let resource = &call.resource;
     fill_system_fields(server, &mut object);
+    commit::allocate(server, call, None, &mut object)?;
     resource.strategy.prepare_create(&mut object);
     validate(call, &object)?;
     let mut warnings = resource.strategy.warnings(&object);

@@ -107,10 +107,11 @@ pub(super) fn change(
         check_uid(call, terms, &live)?;
         let mut object = transform(Some(&live))?;
         check_version(server, call, &mut object, &live)?;
+        commit::allocate(server, call, Some(&live), &mut object)?;
         prepare(server, call, &mut object, &live);
         FieldManager::ignore_timestamps(&live, &mut object);
         validate(call, &object, &live)?;
-        let mut warnings = resource.strategy.warnings(&object);
+        let mut warnings = resource.strategy.update_warnings(&object, &live);
         warnings.extend(options::finalizer_warnings(resource, &object, Some(&live)));
         let written = store(server, call, &key, &stored, &live, object)?;
         if let Some(object) = written {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::quantity::Quantity;
-use super::super::value::{at, default_to, has, items_mut, list, object_mut, text};
+use super::super::value::{at, default_to, has, items_mut, list, number, object_mut, text};
 
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
@@ -16,6 +16,9 @@ pub(crate) fn pod(object: &mut Value) {
         }
     }
     default_to(spec, "enableServiceLinks", true);
+    if number(spec, &["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
+        spec["terminationGracePeriodSeconds"] = json!(1);
+    }
     if at(spec, &["hostNetwork"]) == true {
         for key in ["containers", "initContainers"] {
             items_mut(spec, &[key]).for_each(host_ports);

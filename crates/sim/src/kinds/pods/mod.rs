@@ -7,6 +7,7 @@ mod print;
 mod resources;
 mod validate;
 mod volumes;
+pub(super) mod warnings;
 
 use serde_json::{Value, json};
 
@@ -28,6 +29,9 @@ pub(super) const POD: Behaviour = Behaviour {
     fixed_by_status: &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
     selectable,
     cells: print::cells,
+    warnings: warnings::pod,
+    // Pods are mostly written by machines: changes are not looked at.
+    update_warnings: |_, _| Vec::new(),
     ..Behaviour::PLAIN
 };
 
@@ -46,6 +50,12 @@ fn prepare_create(pod: &mut Value) {
 fn prepare_update(pod: &mut Value, old: &Value, part: Part) {
     if part != Part::Status {
         defaults::tolerate_node_failure(pod);
+        // What admission once set stays when a client leaves it out.
+        for path in [["spec", "priority"], ["spec", "preemptionPolicy"]] {
+            if at(pod, &path).is_null() {
+                restore(pod, old, &path);
+            }
+        }
         return;
     }
     if text(pod, &["status", "qosClass"]).is_empty() {

@@ -152,8 +152,7 @@ fn cluster_ip(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Re
     }
     let inside = wanted.parse::<Ipv4Addr>().is_ok_and(|ip| (RANGE.0..=RANGE.1).contains(&ip.to_bits()));
     let why = if !inside {
-        let why = format!("the provided IP ({wanted}) is not in the valid range. The range of valid IPs is 10.0.0.0/24");
-        return Err(taken_ip(service, &wanted, &why));
+        "the provided network does not match the current range"
     } else if taken.contains(wanted.as_str()) {
         "provided IP is already allocated"
     } else {

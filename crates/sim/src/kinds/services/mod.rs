@@ -28,6 +28,7 @@ pub(super) const SERVICE: Behaviour = Behaviour {
     },
     cells,
     warnings: validate::warnings,
+    update_warnings: |service, _| validate::warnings(service),
     ..Behaviour::PLAIN
 };
 
