@@ -77,7 +77,8 @@ fn bound(server: &ApiServer, call: &Call, binding: &Value) -> Result<Vec<Rule>, 
     if rbac::authorize(server, &call.user, &asked).allowed {
         return Ok(Vec::new());
     }
-    let gr = crate::status::GroupResource::new(GROUP, plural);
+    // The server names the binding's own resource here.
+    let gr = call.resource.group_resource();
     let role = server.get(GROUP, plural, namespace, name);
     let role = role.ok_or_else(|| ApiError::not_found(&gr, name))?;
     Ok(rbac::role_rules(server, &role))

@@ -8,7 +8,8 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::BoxError;
 
-use super::negotiate::Input;
+use super::negotiate::{self, Input};
+use super::protobuf;
 use crate::rest::json;
 use crate::status::ApiError;
 
@@ -90,18 +91,25 @@ fn too_large() -> ApiError {
 pub(super) fn object(raw: &Bytes, input: Input, kind: &str) -> Result<Bytes, ApiError> {
     match input {
         Input::Json => Ok(raw.clone()),
+        Input::Protobuf => protobuf_to_json(raw, kind),
         Input::Yaml => yaml_to_json(raw).map_err(|why| {
-            let hex: String = raw
-                .iter()
-                .take(SUMMARY)
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            let dots = if raw.len() > SUMMARY { " ..." } else { "" };
             ApiError::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): {why} ({hex}{dots})"
+                "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+                summary(raw)
             ))
         }),
     }
+}
+
+fn protobuf_to_json(raw: &Bytes, kind: &str) -> Result<Bytes, ApiError> {
+    if !raw.starts_with(protobuf::MAGIC) {
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): provided data does not \
+             appear to be a protobuf message, expected prefix [107 56 115 0] ({})",
+            summary(raw)
+        )));
+    }
+    protobuf::to_json(raw).ok_or_else(negotiate::unreadable)
 }
 
 /// The options in the body of a DELETE; `None` for an empty body.
@@ -114,6 +122,7 @@ pub(super) fn delete_options(raw: &Bytes, input: Input) -> Result<Option<Value>,
     }
     let text = match input {
         Input::Json => raw.clone(),
+        Input::Protobuf => return Err(negotiate::unreadable()),
         Input::Yaml => yaml_to_json(raw).map_err(ApiError::bad_request)?,
     };
     let value = type_meta(&text).map_err(ApiError::bad_request)?;
@@ -169,6 +178,20 @@ fn type_meta(text: &[u8]) -> Result<Value, String> {
         "{prefix}json: cannot unmarshal {go_type} into Go value of type struct {{ APIVersion string \
          \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
     ))
+}
+
+/// The start of a body as the server quotes it.
+fn summary(raw: &[u8]) -> String {
+    let cut = &raw[..raw.len().min(SUMMARY)];
+    let dots = if raw.len() > SUMMARY { " ..." } else { "" };
+    match raw.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(cut)),
+        Some(_) => {
+            let hex: String = cut.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{dots}")
+        }
+    }
 }
 
 fn yaml_to_json(raw: &Bytes) -> Result<Bytes, String> {

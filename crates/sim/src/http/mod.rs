@@ -15,6 +15,7 @@ mod nonresource;
 mod openapi;
 mod params;
 mod perform;
+mod protobuf;
 mod query;
 mod refusal;
 mod respond;

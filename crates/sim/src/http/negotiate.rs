@@ -1,7 +1,7 @@
 //! Which form of answer a request wants and which form of body it brought.
 //!
-//! The box writes and reads JSON and YAML. It names protobuf where the server does, but cannot
-//! speak it: a client that takes nothing else gets 406 or 415.
+//! The box writes and reads JSON and YAML. It names protobuf where the server does, but reads only
+//! a few small kinds of it and writes none: a client that takes nothing else gets 406 or 415.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
@@ -224,6 +224,7 @@ fn is_pretty(headers: &HeaderMap, query: &Query) -> bool {
 pub(super) enum Input {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// Reads the Content-Type of a POST, PUT or DELETE.
@@ -236,8 +237,14 @@ pub(super) fn input(headers: &HeaderMap) -> Result<Input, ApiError> {
         "" if given.is_empty() => Ok(Input::Json),
         "application/json" if params_are_sound(given) => Ok(Input::Json),
         "application/yaml" if params_are_sound(given) => Ok(Input::Yaml),
-        _ => Err(unsupported(MEDIA_TYPES)),
+        "application/vnd.kubernetes.protobuf" => Ok(Input::Protobuf),
+        _ => Err(unreadable()),
     }
+}
+
+/// 415 for a body in a form the box does not read.
+pub(super) fn unreadable() -> ApiError {
+    unsupported(MEDIA_TYPES)
 }
 
 /// Whether the parameters of a media type are all `key=value`.
