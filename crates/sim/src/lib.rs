@@ -14,6 +14,7 @@ pub mod auth;
 pub mod breakage;
 pub mod call;
 pub mod clock;
+mod definitions;
 pub mod faults;
 pub mod field;
 pub mod go;

@@ -17,6 +17,7 @@ use crate::kinds;
 use crate::merge::FieldManager;
 use crate::resource::Resource;
 use crate::rest;
+use crate::schema::crd::DefinitionStrategy;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Hook, Key, Store, Window};
 
@@ -31,6 +32,8 @@ struct Inner {
     /// Held from choosing something unique to writing it.
     writing: Mutex<()>,
     resources: RwLock<BTreeMap<ResourceId, Arc<Resource>>>,
+    /// Which edition of a definition each custom resource is served from.
+    editions: Mutex<BTreeMap<GroupResource, String>>,
     /// Made when first needed; forgotten when a version is served or no longer served.
     field_managers: Mutex<BTreeMap<GroupResource, Arc<FieldManager>>>,
 }
@@ -123,13 +126,14 @@ impl Builder {
             settings: self.settings,
             writing: Mutex::new(()),
             resources: RwLock::new(BTreeMap::new()),
+            editions: Mutex::new(BTreeMap::new()),
             field_managers: Mutex::new(BTreeMap::new()),
         };
         let server = ApiServer {
             inner: Arc::new(inner),
             as_of: None,
         };
-        for resource in self.resources.unwrap_or_else(kinds::builtin) {
+        for resource in self.resources.unwrap_or_else(builtin) {
             server.serve(resource);
         }
         if self.bootstrap {
@@ -237,6 +241,40 @@ impl ApiServer {
         served.insert(id, Arc::new(resource));
     }
 
+    /// Serves these versions of a resource and no others, unless `edition` of it is served already.
+    /// Its watches end, as they do when the real server takes over a changed definition.
+    pub(crate) fn serve_edition(
+        &self,
+        resource: &GroupResource,
+        edition: &str,
+        versions: Vec<Resource>,
+    ) {
+        let mut editions = self
+            .inner
+            .editions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let before = editions.insert(resource.clone(), edition.to_owned());
+        drop(editions);
+        if before.as_deref() == Some(edition) {
+            return;
+        }
+        let (group, plural) = (&resource.group, &resource.resource);
+        let mut served = self
+            .inner
+            .resources
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        served.retain(|_, r| r.group != *group || r.plural != *plural);
+        drop(served);
+        for version in versions {
+            self.serve(version);
+        }
+        if before.is_some() {
+            self.store().reopen(resource);
+        }
+    }
+
     /// Stops serving every version of a resource.
     pub fn unserve(&self, group: &str, plural: &str) {
         let mut served = self
@@ -246,6 +284,13 @@ impl ApiServer {
             .unwrap_or_else(PoisonError::into_inner);
         served.retain(|_, r| r.group != group || r.plural != plural);
         drop(served);
+        let mut editions = self
+            .inner
+            .editions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        editions.remove(&GroupResource::new(group, plural));
+        drop(editions);
         self.field_managers().clear();
     }
 
@@ -344,6 +389,14 @@ impl ApiServer {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The built-in kinds, definitions of custom ones among them.
+fn builtin() -> Vec<Resource> {
+    let mut resources = kinds::builtin();
+    let strategy = Arc::new(DefinitionStrategy::default());
+    resources.push(kinds::custom_resource_definitions(strategy));
+    resources
 }
 
 /// The place of one object of a resource.

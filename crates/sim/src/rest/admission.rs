@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::call::Call;
+use crate::definitions;
 use crate::object;
 use crate::server::{ApiServer, key_of};
 use crate::status::{ApiError, GroupResource};
@@ -19,8 +20,14 @@ fn namespace(server: &ApiServer, name: &str) -> Option<std::sync::Arc<Value>> {
     server.store().get(&key_of(&namespaces(), None, name))
 }
 
-/// Refuses a creation in a namespace that is not there or on its way out.
+/// Refuses a creation in a namespace that is not there or on its way out, and of a custom resource
+/// whose definition is on its way out.
 pub(super) fn create(server: &ApiServer, call: &Call, object: &Value) -> Result<(), ApiError> {
+    if call.resource.strategy.is_custom() && definitions::is_terminating(server, &call.resource) {
+        let why = "create not allowed while custom resource definition is terminating";
+        let resource = call.resource.group_resource();
+        return Err(ApiError::forbidden(&resource, object::name(object), why));
+    }
     let Some(name) = call
         .namespace
         .as_deref()

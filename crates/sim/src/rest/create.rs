@@ -146,6 +146,7 @@ fn fill_system_fields(server: &ApiServer, object: &mut Value) {
 fn validate(call: &Call, object: &Value) -> Result<(), ApiError> {
     options::check_type_meta(&call.resource, object)?;
     let mut errors = meta::validate_create(&call.resource, object);
+    errors.extend(options::finalizer_errors(&call.resource, object));
     errors.extend(call.resource.strategy.validate_create(object));
     if errors.is_empty() {
         errors = meta::validate_any(&call.resource, object);

@@ -188,7 +188,7 @@ fn mark_deleting(object: &mut Value, now: Timestamp) {
 }
 
 /// The finalizers with the ones the garbage collector works on added or taken away.
-fn gc_finalizers(call: &Call, live: &Value) -> Vec<String> {
+pub(super) fn gc_finalizers(call: &Call, live: &Value) -> Vec<String> {
     let current = object::finalizers(live);
     let events = call.resource.plural == "events";
     let (orphan, foreground) = if events {

@@ -29,6 +29,7 @@ pub(super) fn normalize(object: &mut Value) {
         }
     }
     meta.retain(|member, value| match value {
+        _ if member == "selfLink" => false,
         Value::Null => false,
         Value::String(text) => !text.is_empty(),
         Value::Array(items) => !items.is_empty(),
@@ -210,16 +211,38 @@ fn owner_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
             let detail = format!(
                 "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
             );
-            errors.push(FieldError::invalid(
-                field,
-                Value::Array(references.clone()),
-                detail,
-            ));
+            errors.push(FieldError {
+                kind: ErrorType::Invalid,
+                field: field.into(),
+                value: None,
+                detail: format!("{}: {detail}", in_go_order(references)),
+            });
         } else {
             controller = Some(this);
         }
     }
     errors
+}
+
+/// Owner references as Go prints them: members in the order of the type.
+fn in_go_order(references: &[Value]) -> String {
+    let members = [
+        "apiVersion",
+        "kind",
+        "name",
+        "uid",
+        "controller",
+        "blockOwnerDeletion",
+    ];
+    let one = |reference: &Value| {
+        let shown: Vec<String> = members
+            .iter()
+            .filter_map(|member| Some(format!("\"{member}\":{}", reference.get(*member)?)))
+            .collect();
+        format!("{{{}}}", shown.join(","))
+    };
+    let all: Vec<String> = references.iter().map(one).collect();
+    format!("[{}]", all.join(","))
 }
 
 fn owner_reference_errors(reference: &Value) -> Vec<FieldError> {

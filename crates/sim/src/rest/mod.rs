@@ -18,7 +18,7 @@ pub mod names;
 mod options;
 mod patch;
 mod peculiar;
-pub(crate) mod phased;
+mod phased;
 mod selector;
 mod token;
 mod update;
@@ -27,6 +27,8 @@ mod watch;
 use serde_json::{Value, json};
 
 use crate::call::{Call, Outcome, Verb};
+use crate::definitions;
+use crate::object;
 use crate::resource::Resource;
 use crate::server::{ApiServer, key_of};
 use crate::status::{ApiError, GroupResource};
@@ -45,16 +47,40 @@ struct Written {
 /// # Errors
 /// What the server answers instead of the outcome.
 pub async fn handle(server: &ApiServer, call: Call) -> Result<Outcome, ApiError> {
+    if definitions::concerns(&call) {
+        return write_definition(server, &call).await;
+    }
     match call.verb {
         Verb::Get => get::get(server, &call).await,
         Verb::List => list::list(server, &call).await,
         Verb::Watch => watch::watch(server, call).await,
-        Verb::Create => create::create(server, &call),
-        Verb::Update => update::update(server, &call),
-        Verb::Patch => patch::patch(server, &call),
-        Verb::Delete => delete::delete(server, &call),
-        Verb::DeleteCollection => delete::delete_collection(server, &call).await,
+        _ => write(server, &call).await,
     }
+}
+
+async fn write(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
+    match call.verb {
+        Verb::Create => create::create(server, call),
+        Verb::Update => update::update(server, call),
+        Verb::Patch => patch::patch(server, call),
+        Verb::Delete => delete::delete(server, call),
+        _ => delete::delete_collection(server, call).await,
+    }
+}
+
+/// A definition is served, or no longer served, after it is written.
+async fn write_definition(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
+    let outcome = write(server, call).await?;
+    match &outcome {
+        Outcome::Object { object, .. } => definitions::changed(server, object::name(object)),
+        Outcome::List { items, .. } => {
+            items
+                .iter()
+                .for_each(|item| definitions::changed(server, object::name(item)));
+        }
+        Outcome::Watch(_) => {}
+    }
+    Ok(outcome)
 }
 
 /// A stored object in the version of a resource.

@@ -42,12 +42,17 @@ pub fn max_len_error(max: usize) -> String {
     format!("must be no more than {max} bytes")
 }
 
-/// What is wrong with a DNS subdomain.
+/// What is wrong with a DNS subdomain that is a name.
 #[must_use]
 pub fn dns_subdomain(value: &str) -> Vec<String> {
+    subdomain(value, "characters")
+}
+
+/// The server counts bytes and in one place calls them characters.
+fn subdomain(value: &str, unit: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 253 {
-        errors.push(max_len_error(253));
+        errors.push(format!("must be no more than 253 {unit}"));
     }
     if !DNS_SUBDOMAIN_RE.is_match(value) {
         let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
@@ -61,7 +66,7 @@ pub fn dns_subdomain(value: &str) -> Vec<String> {
 pub fn dns_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 63 {
-        errors.push(max_len_error(63));
+        errors.push("must be no more than 63 characters".into());
     }
     if !DNS_LABEL_RE.is_match(value) {
         if DNS_SUBDOMAIN_RE.is_match(value) {

@@ -113,16 +113,15 @@ pub(super) fn finalizer_warnings(
         .collect()
 }
 
-/// Built-in kinds refuse them.
+/// Most built-in kinds refuse them.
 pub(super) fn finalizer_errors(resource: &Resource, object: &Value) -> Vec<FieldError> {
-    if resource.strategy.is_custom() {
+    let lenient = ["apiextensions.k8s.io", "admissionregistration.k8s.io"];
+    if resource.strategy.is_custom() || lenient.contains(&resource.group.as_str()) {
         return Vec::new();
     }
     let finalizers = object::finalizers(object);
-    let wrong = finalizers
-        .iter()
-        .enumerate()
-        .filter(|(_, name)| !name.contains('/') && !is_standard_finalizer(name));
+    let unqualified = |name: &str| !name.contains('/') && !is_standard_finalizer(name);
+    let wrong = finalizers.iter().enumerate().filter(|(_, name)| unqualified(name));
     let detail = "name is neither a standard finalizer name nor is it fully qualified";
     wrong
         .map(|(index, name)| {

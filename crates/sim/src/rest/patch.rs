@@ -7,6 +7,7 @@ use super::jsonpatch::{self, JsonPatch};
 use super::{Managers, admission, apply, create, json, meta, options, update};
 use crate::call::{Call, FieldValidation, Outcome, PatchType};
 use crate::field::{FieldError, go_quote};
+use crate::object;
 use crate::resource::Resource;
 use crate::server::ApiServer;
 use crate::status::{ApiError, GroupResource};
@@ -78,6 +79,9 @@ fn patched(
         findings.clear();
     }
     let text = result.to_string();
+    if call.resource.strategy.is_custom() {
+        check_type_meta(&result, &text)?;
+    }
     let decoded = call.resource.strategy.decode(result).map_err(|error| {
         let why = error
             .message
@@ -98,6 +102,19 @@ fn patched(
     meta::normalize(&mut object);
     call.resource.strategy.default(&mut object);
     Ok(object)
+}
+
+/// A custom resource that has lost its kind or version is no object any more.
+fn check_type_meta(result: &Value, text: &str) -> Result<(), ApiError> {
+    if object::text(result, "kind").is_empty() {
+        let why = format!("Object 'Kind' is missing in '{text}'");
+        return Err(invalid_patch(text, &why));
+    }
+    if object::text(result, "apiVersion").is_empty() {
+        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+        return Err(ApiError::internal(why));
+    }
+    Ok(())
 }
 
 fn invalid_patch(text: &str, why: &str) -> ApiError {

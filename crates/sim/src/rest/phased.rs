@@ -1,18 +1,17 @@
 //! Kinds whose deletion begins long before it ends: Namespaces and CustomResourceDefinitions are
 //! marked first, emptied by a controller, and only then removed.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::delete::gc_finalizers;
 use super::{admission, commit, served};
 use crate::call::{Call, Outcome};
 use crate::object;
 use crate::resource::Resource;
+use crate::schema::crd::lifecycle;
 use crate::server::ApiServer;
 use crate::status::ApiError;
 use crate::store::Key;
-
-/// Keeps a CustomResourceDefinition until its objects are gone.
-pub(crate) const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 fn is_namespace(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.plural == "namespaces"
@@ -51,11 +50,11 @@ pub(super) fn delete(server: &ApiServer, call: &Call, key: &Key) -> Result<Outco
             return Ok(answer(object));
         }
         let now = server.clock().now_seconds();
-        object::set_or_remove(&mut object, "deletionTimestamp", Some(now.as_str().into()));
         if is_namespace(resource) {
+            object::set_or_remove(&mut object, "deletionTimestamp", Some(now.into()));
             begin_namespace(call, &mut object);
         } else {
-            begin_crd(&mut object, &now);
+            object = lifecycle::mark_deleted(&object, &now);
         }
         if call.options.dry_run {
             return Ok(answer(object));
@@ -93,49 +92,6 @@ fn check_preconditions(call: &Call, live: &Value) -> Result<(), ApiError> {
 
 fn begin_namespace(call: &Call, object: &mut Value) {
     object["status"]["phase"] = "Terminating".into();
-    let orphan = call.options.delete.propagation_policy.as_deref() == Some("Orphan");
-    let mut finalizers: Vec<String> = object::finalizers(object)
-        .into_iter()
-        .filter(|f| !matches!(*f, "orphan" | "foregroundDeletion"))
-        .map(str::to_owned)
-        .collect();
-    finalizers.extend(orphan.then(|| "orphan".to_owned()));
+    let finalizers = gc_finalizers(call, object);
     object::set_finalizers(object, &finalizers);
-}
-
-fn begin_crd(object: &mut Value, now: &str) {
-    let mut finalizers: Vec<String> = object::finalizers(object)
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
-    if !finalizers.iter().any(|f| f == CRD_CLEANUP) {
-        finalizers.push(CRD_CLEANUP.to_owned());
-    }
-    object::set_finalizers(object, &finalizers);
-    let condition = json!({
-        "type": "Terminating",
-        "status": "True",
-        "lastTransitionTime": now,
-        "reason": "InstanceDeletionPending",
-        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-    });
-    set_condition(object, condition);
-}
-
-/// Replaces or adds a condition of `status.conditions`.
-pub(crate) fn set_condition(object: &mut Value, condition: Value) {
-    let conditions = &mut object["status"]["conditions"];
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    let Some(list) = conditions.as_array_mut() else {
-        return;
-    };
-    match list
-        .iter_mut()
-        .find(|c| c.get("type") == condition.get("type"))
-    {
-        Some(there) => *there = condition,
-        None => list.push(condition),
-    }
 }

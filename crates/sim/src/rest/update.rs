@@ -236,16 +236,18 @@ fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
     let resource = &call.resource;
     let (changes, news) = Peculiarity::of(resource).checks;
     let mut errors = meta::validate_any(resource, object);
-    for _ in 0..changes {
-        errors.extend(meta::validate_update(object, live));
-    }
-    for _ in 1..news {
-        errors.extend(meta::validate_create(resource, object));
-    }
+    errors.extend(meta::validate_update(object, live));
     if errors.is_empty() {
         options::check_type_meta(resource, object)?;
     }
-    errors.extend(options::finalizer_errors(resource, object));
+    for _ in 1..changes {
+        errors.extend(meta::validate_update(object, live));
+        errors.extend(options::finalizer_errors(resource, object));
+    }
+    for _ in 1..news {
+        errors.extend(meta::validate_create(resource, object));
+        errors.extend(options::finalizer_errors(resource, object));
+    }
     errors.extend(resource.strategy.validate_update(object, live, call.part));
     if errors.is_empty() {
         return Ok(());

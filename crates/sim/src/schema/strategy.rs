@@ -222,6 +222,10 @@ impl Strategy for CrdStrategy {
         self.validate_rules(errors)
     }
 
+    fn is_custom(&self) -> bool {
+        true
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         false
     }

@@ -209,7 +209,8 @@ impl Store {
     }
 
     /// Writes `new` (or deletes on `None`) if the object is still `old`, and returns what is stored
-    /// now: for a deletion the last state. A write that changes nothing takes no revision.
+    /// now: for a deletion the last state, at the version of the deletion. A write that changes
+    /// nothing takes no revision.
     ///
     /// # Errors
     /// The object is no longer `old`.
@@ -311,6 +312,13 @@ impl Store {
         self.lock().table(resource);
     }
 
+    /// Ends the watches of a resource and empties its window.
+    pub fn reopen(&self, resource: &GroupResource) {
+        let mut state = self.lock();
+        let revision = state.revision;
+        state.table(resource).restart(revision);
+    }
+
     /// Forgets a resource that is no longer served. Its watches end.
     pub fn forget(&self, resource: &GroupResource) {
         if let Some(mut table) = self.lock().tables.remove(resource) {
@@ -345,7 +353,11 @@ impl State {
             object::set_resource_version(&mut object, revision);
             Arc::new(object)
         });
-        let stored = new.clone().or_else(|| old.clone()).unwrap_or_default();
+        let last = || {
+            old.as_ref()
+                .map(|old| Arc::new(object::at_version(old, revision)))
+        };
+        let stored = new.clone().or_else(last).unwrap_or_default();
         let change = Arc::new(Change {
             revision,
             at,
