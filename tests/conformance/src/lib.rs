@@ -7,6 +7,8 @@
 //! ```text
 //! conformance [--server box|real|both] [--filter TEXT] [--report FILE] [--long] [--list]
 //! conformance --self-test    breaks each rule the box can break and asserts that cases notice
+//! conformance --count FILE   says from a report how many cases ran where
+//! kubectl                    runs stock kubectl against `aplomb box` and the real server
 //! ```
 //!
 //! It ends with how many cases ran on which server and a line `N passed, N failed`. Without Go the
@@ -19,10 +21,12 @@ pub mod case;
 pub mod cases;
 pub mod difference;
 pub mod differential;
+pub mod kubectl;
 pub mod mask;
 pub mod real;
 pub mod report;
 pub mod runner;
+pub mod self_test;
 pub mod server;
 pub mod sim;
 pub mod tls;

@@ -64,19 +64,28 @@ impl Report {
         self.cases.iter().filter(is).count()
     }
 
+    /// How many cases ran where.
+    #[must_use]
+    pub fn counts(&self) -> String {
+        let ran = |server| {
+            self.cases
+                .iter()
+                .filter(|entry| entry.server == server)
+                .count()
+        };
+        format!(
+            "conformance: {} cases ran on the box, {} on the real kube-apiserver",
+            ran("box"),
+            ran("real")
+        )
+    }
+
     /// The lines a person reads at the end.
     #[must_use]
     pub fn summary(&self) -> String {
-        let ran =
-            |server| self.count(server, Outcome::Passed) + self.count(server, Outcome::Failed);
         let all = |result| self.count("box", result) + self.count("real", result);
-        format!(
-            "conformance: {} cases ran on the box, {} on the real kube-apiserver\n{} passed, {} failed",
-            ran("box"),
-            ran("real"),
-            all(Outcome::Passed),
-            all(Outcome::Failed)
-        )
+        let (passed, failed) = (all(Outcome::Passed), all(Outcome::Failed));
+        format!("{}\n{passed} passed, {failed} failed", self.counts())
     }
 }
 

@@ -34,7 +34,9 @@ const VERBS: [&str; 6] = ["create", "get", "update", "apply", "list", "delete"];
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    let running = start(BoxConfig::default()).await.context("the box does not start")?;
+    let running = start(BoxConfig::default())
+        .await
+        .context("the box does not start")?;
     let plane = ControlPlane::start(Options::default()).await?;
     let servers = [connect(running.kubeconfig()).await?, plane.client().await?];
     let mut spent = [[Duration::ZERO; VERBS.len()]; 2];
@@ -64,7 +66,9 @@ async fn measure(client: &Client, round: usize, objects: usize) -> Result<[Durat
     for (verb, took) in VERBS.iter().zip(&mut took) {
         let began = Instant::now();
         for name in &names {
-            one(&api, verb, name).await.with_context(|| format!("{verb} {name}"))?;
+            one(&api, verb, name)
+                .await
+                .with_context(|| format!("{verb} {name}"))?;
         }
         *took = began.elapsed();
     }
@@ -73,12 +77,21 @@ async fn measure(client: &Client, round: usize, objects: usize) -> Result<[Durat
 
 async fn one(api: &Api<ConfigMap>, verb: &str, name: &str) -> Result<()> {
     match verb {
-        "create" => drop(api.create(&PostParams::default(), &body(name, "a")?).await?),
+        "create" => drop(
+            api.create(&PostParams::default(), &body(name, "a")?)
+                .await?,
+        ),
         "get" => drop(api.get(name).await?),
-        "update" => drop(api.replace(name, &PostParams::default(), &body(name, "b")?).await?),
+        "update" => drop(
+            api.replace(name, &PostParams::default(), &body(name, "b")?)
+                .await?,
+        ),
         "apply" => {
             let params = PatchParams::apply("bench").force();
-            drop(api.patch(name, &params, &Patch::Apply(manifest(name, "c"))).await?);
+            drop(
+                api.patch(name, &params, &Patch::Apply(manifest(name, "c")))
+                    .await?,
+            );
         }
         "list" => drop(api.list(&ListParams::default().limit(20)).await?),
         _ => drop(api.delete(name, &DeleteParams::default()).await?),
@@ -95,11 +108,21 @@ fn body(name: &str, value: &str) -> Result<ConfigMap> {
     Ok(serde_json::from_value(manifest(name, value))?)
 }
 
-#[allow(clippy::cast_precision_loss, clippy::print_stdout, reason = "a report for people")]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    reason = "a report for people"
+)]
 fn print(spent: &[[Duration; 6]; 2], requests: usize) {
-    println!("{:<8} {:>10} {:>10} {:>7}", "VERB", "BOX/s", "REAL/s", "RATIO");
+    println!(
+        "{:<8} {:>10} {:>10} {:>7}",
+        "VERB", "BOX/s", "REAL/s", "RATIO"
+    );
     for (n, verb) in VERBS.iter().enumerate() {
         let [ours, theirs] = [0, 1].map(|server| requests as f64 / spent[server][n].as_secs_f64());
-        println!("{verb:<8} {ours:>10.0} {theirs:>10.0} {:>6.1}x", ours / theirs);
+        println!(
+            "{verb:<8} {ours:>10.0} {theirs:>10.0} {:>6.1}x",
+            ours / theirs
+        );
     }
 }

@@ -9,7 +9,7 @@ use aplomb_conformance::case::Case;
 use aplomb_conformance::real::Real;
 use aplomb_conformance::report::{Outcome, Report};
 use aplomb_conformance::sim::InBox;
-use aplomb_conformance::{cases, runner};
+use aplomb_conformance::{cases, runner, self_test};
 use aplomb_controlplane::Binaries;
 use clap::{Parser, ValueEnum};
 
@@ -29,6 +29,12 @@ struct Args {
     /// Also the cases that take minutes.
     #[arg(long)]
     long: bool,
+    /// Break each rule of the box in turn and expect cases to fail.
+    #[arg(long)]
+    self_test: bool,
+    /// Say from a report how many cases ran where, and stop.
+    #[arg(long, value_name = "FILE")]
+    count: Option<PathBuf>,
     /// Name the cases and stop.
     #[arg(long)]
     list: bool,
@@ -44,6 +50,19 @@ enum Servers {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode> {
     let args = Args::parse();
+    if let Some(path) = &args.count {
+        println!("{}", Report::read(path)?.counts());
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.self_test {
+        let (seen, missed) = self_test::run().await?;
+        println!("{seen} passed, {missed} failed");
+        return Ok(if missed == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        });
+    }
     let chosen = choose(&args);
     if args.list {
         chosen.iter().for_each(|case| println!("{}", case.name));
