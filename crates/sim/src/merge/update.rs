@@ -148,12 +148,16 @@ impl Updater<'_> {
     }
 
     fn reconcile(&self, live: &Object<'_>, managers: Managers) -> Result<Managers> {
+        let mut served: BTreeMap<String, bool> = BTreeMap::new();
         let mut out = Managers::new();
         for (manager, mut owned) in managers {
-            match self.types.convert(live, &owned.api_version) {
-                Err(ConvertError::Missing) => continue,
-                Err(ConvertError::Other(why)) => return Err(UpdateError::Other(why)),
-                Ok(_) => {}
+            let known = match served.get(&owned.api_version) {
+                Some(known) => *known,
+                None => self.serves(live, &owned.api_version)?,
+            };
+            served.insert(owned.api_version.clone(), known);
+            if !known {
+                continue;
             }
             if let Some(set) = self.types.reconcile(&owned.api_version, &owned.set) {
                 owned.set = set;
@@ -161,6 +165,14 @@ impl Updater<'_> {
             out.insert(manager, owned);
         }
         Ok(out)
+    }
+
+    fn serves(&self, live: &Object<'_>, version: &str) -> Result<bool> {
+        match self.types.convert(live, version) {
+            Ok(_) => Ok(true),
+            Err(ConvertError::Missing) => Ok(false),
+            Err(ConvertError::Other(why)) => Err(UpdateError::Other(why)),
+        }
     }
 
     /// Takes what changed away from all others, or refuses to.
