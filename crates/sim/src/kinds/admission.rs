@@ -13,7 +13,9 @@ use crate::field::FieldError;
 /// How policies behave.
 pub(super) const POLICY: Behaviour = Behaviour {
     default: |policy| {
-        let Some(spec) = policy.get_mut("spec") else { return };
+        let Some(spec) = policy.get_mut("spec") else {
+            return;
+        };
         default_to(spec, "failurePolicy", "Fail");
         if let Some(resources) = spec.get_mut("matchConstraints") {
             default_match(resources);
@@ -59,7 +61,10 @@ fn validate_policy(policy: &Value) -> Vec<FieldError> {
     if !has(spec, &["matchConstraints"]) {
         errors.push(FieldError::required("spec.matchConstraints", ""));
     } else if list(spec, &["matchConstraints", "resourceRules"]).is_empty() {
-        errors.push(FieldError::required("spec.matchConstraints.resourceRules", ""));
+        errors.push(FieldError::required(
+            "spec.matchConstraints.resourceRules",
+            "",
+        ));
     }
     if list(spec, &["validations"]).is_empty() && list(spec, &["auditAnnotations"]).is_empty() {
         for key in ["validations", "auditAnnotations"] {
@@ -77,7 +82,10 @@ fn validate_binding(binding: &Value) -> Vec<FieldError> {
     };
     let actions = list(binding, &["spec", "validationActions"]);
     for (index, action) in actions.iter().enumerate() {
-        let (name, field) = (action.as_str().unwrap_or(""), format!("spec.validationActions[{index}]"));
+        let (name, field) = (
+            action.as_str().unwrap_or(""),
+            format!("spec.validationActions[{index}]"),
+        );
         errors.extend(check::one_of(&field, name, &["Audit", "Deny", "Warn"]));
         if actions[..index].contains(action) {
             errors.push(FieldError::duplicate(field, name));
@@ -97,7 +105,12 @@ fn policy_cells(policy: &Value, now: Timestamp) -> Vec<Value> {
         kind => format!("{}/{}", text(kind, &["apiVersion"]), text(kind, &["kind"])),
     };
     let validations = list(policy, &["spec", "validations"]).len();
-    vec![name(policy), validations.into(), shown.into(), age(policy, now)]
+    vec![
+        name(policy),
+        validations.into(),
+        shown.into(),
+        age(policy, now),
+    ]
 }
 
 fn binding_cells(binding: &Value, now: Timestamp) -> Vec<Value> {
@@ -108,5 +121,10 @@ fn binding_cells(binding: &Value, now: Timestamp) -> Vec<Value> {
         (name, "") => format!("*/{name}"),
         (name, namespace) => format!("{namespace}/{name}"),
     };
-    vec![name(binding), text(binding, &["spec", "policyName"]).into(), shown.into(), age(binding, now)]
+    vec![
+        name(binding),
+        text(binding, &["spec", "policyName"]).into(),
+        shown.into(),
+        age(binding, now),
+    ]
 }

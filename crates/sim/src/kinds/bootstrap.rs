@@ -33,7 +33,9 @@ pub fn bootstrap(address: &str, port: u16) -> Vec<Value> {
     });
     namespaces
         .iter()
-        .map(|name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
+        .map(
+            |name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }),
+        )
         .chain([service, slice])
         .collect()
 }

@@ -12,7 +12,11 @@ use crate::field::{ErrorType, FieldError};
 pub(super) fn nonnegative(object: &Value, path: &[&str], field: &str) -> Vec<FieldError> {
     match number(object, path) {
         Some(value) if value < 0 => {
-            vec![FieldError::invalid(field, value, "must be greater than or equal to 0")]
+            vec![FieldError::invalid(
+                field,
+                value,
+                "must be greater than or equal to 0",
+            )]
         }
         _ => Vec::new(),
     }
@@ -20,7 +24,10 @@ pub(super) fn nonnegative(object: &Value, path: &[&str], field: &str) -> Vec<Fie
 
 /// One error per message.
 pub(super) fn invalid(field: &str, value: &str, messages: Vec<String>) -> Vec<FieldError> {
-    messages.into_iter().map(|why| FieldError::invalid(field, value, why)).collect()
+    messages
+        .into_iter()
+        .map(|why| FieldError::invalid(field, value, why))
+        .collect()
 }
 
 /// A value out of a fixed set.
@@ -37,7 +44,12 @@ pub(super) fn immutable(new: &Value, old: &Value, path: &[&str]) -> Vec<FieldErr
     if at(new, path) == at(old, path) {
         return Vec::new();
     }
-    vec![FieldError::new(ErrorType::Invalid, path.join("."), at(new, path).clone(), "field is immutable")]
+    vec![FieldError::new(
+        ErrorType::Invalid,
+        path.join("."),
+        at(new, path).clone(),
+        "field is immutable",
+    )]
 }
 
 /// Keys and values of labels.
@@ -77,7 +89,11 @@ pub(super) fn label_selector(selector: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(invalid(&format!("{field}.key"), key, names::qualified(key)));
         for (position, value) in values.iter().enumerate() {
             let value = value.as_str().unwrap_or("");
-            errors.extend(invalid(&format!("{field}.values[{position}]"), value, names::label_value(value)));
+            errors.extend(invalid(
+                &format!("{field}.values[{position}]"),
+                value,
+                names::label_value(value),
+            ));
         }
     }
     errors
@@ -86,18 +102,23 @@ pub(super) fn label_selector(selector: &Value, field: &str) -> Vec<FieldError> {
 /// Whether labels satisfy a (valid) label selector.
 pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
-    let equal = members(selector, &["matchLabels"]).all(|(key, value)| label(key) == value.as_str());
+    let equal =
+        members(selector, &["matchLabels"]).all(|(key, value)| label(key) == value.as_str());
     equal
-        && list(selector, &["matchExpressions"]).iter().all(|expression| {
-            let found = label(text(expression, &["key"]));
-            let listed = list(expression, &["values"]).iter().any(|v| found.is_some() && v.as_str() == found);
-            match text(expression, &["operator"]) {
-                "In" => listed,
-                "NotIn" => !listed,
-                "Exists" => found.is_some(),
-                _ => found.is_none(),
-            }
-        })
+        && list(selector, &["matchExpressions"])
+            .iter()
+            .all(|expression| {
+                let found = label(text(expression, &["key"]));
+                let listed = list(expression, &["values"])
+                    .iter()
+                    .any(|v| found.is_some() && v.as_str() == found);
+                match text(expression, &["operator"]) {
+                    "In" => listed,
+                    "NotIn" => !listed,
+                    "Exists" => found.is_some(),
+                    _ => found.is_none(),
+                }
+            })
 }
 
 /// A port number.
@@ -111,7 +132,10 @@ pub(super) fn port_number_or_name(port: &Value, field: &str) -> Vec<FieldError> 
         Value::String(name) => invalid(field, name, names::port_name(name)),
         Value::Number(number) => {
             let number = number.as_i64().unwrap_or(0);
-            port_number(number).map(|why| FieldError::invalid(field, number, why)).into_iter().collect()
+            port_number(number)
+                .map(|why| FieldError::invalid(field, number, why))
+                .into_iter()
+                .collect()
         }
         _ => Vec::new(),
     }
@@ -122,7 +146,12 @@ pub(super) fn int_or_percent(value: &Value, field: &str) -> Vec<FieldError> {
     match value {
         Value::String(percent) => invalid(field, percent, names::percent(percent)),
         Value::Number(number) if number.as_i64().is_some_and(|n| n < 0) => {
-            vec![FieldError::new(ErrorType::Invalid, field, value.clone(), "must be greater than or equal to 0")]
+            vec![FieldError::new(
+                ErrorType::Invalid,
+                field,
+                value.clone(),
+                "must be greater than or equal to 0",
+            )]
         }
         _ => Vec::new(),
     }
@@ -149,7 +178,9 @@ pub(super) fn at_most_100_percent(value: &Value, field: &str) -> Vec<FieldError>
 /// An IP address in any spelling but with no ambiguity.
 pub(super) fn ip(value: &str, field: &str) -> Vec<FieldError> {
     let why = match value.parse::<IpAddr>() {
-        Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => "must not be an IPv4-mapped IPv6 address",
+        Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => {
+            "must not be an IPv4-mapped IPv6 address"
+        }
         Ok(_) => return Vec::new(),
         Err(_) if without_leading_zeros(value).is_some() => "must not have leading 0s",
         Err(_) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
@@ -162,7 +193,11 @@ pub(super) fn canonical_ip(value: &str, field: &str) -> Vec<FieldError> {
     let errors = ip(value, field);
     match value.parse::<IpAddr>() {
         Ok(ip) if errors.is_empty() && ip.to_string() != value => {
-            vec![FieldError::invalid(field, value, format!("must be in canonical form (\"{ip}\")"))]
+            vec![FieldError::invalid(
+                field,
+                value,
+                format!("must be in canonical form (\"{ip}\")"),
+            )]
         }
         _ => errors,
     }
@@ -170,30 +205,55 @@ pub(super) fn canonical_ip(value: &str, field: &str) -> Vec<FieldError> {
 
 /// An address an endpoint may have.
 pub(super) fn endpoint_ip(value: &str, field: &str) -> Vec<FieldError> {
-    let Some(ip) = value.parse::<IpAddr>().ok().or_else(|| without_leading_zeros(value)) else {
-        return vec![FieldError::invalid(field, value, "must be a valid IP address")];
+    let Some(ip) = value
+        .parse::<IpAddr>()
+        .ok()
+        .or_else(|| without_leading_zeros(value))
+    else {
+        return vec![FieldError::invalid(
+            field,
+            value,
+            "must be a valid IP address",
+        )];
     };
     let (link_local, multicast) = match ip {
         IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[..3] == [224, 0, 0]),
-        IpAddr::V6(v6) => (v6.is_unicast_link_local(), v6.segments()[0] & 0xff0f == 0xff02),
+        IpAddr::V6(v6) => (
+            v6.is_unicast_link_local(),
+            v6.segments()[0] & 0xff0f == 0xff02,
+        ),
     };
-    let mut errors = Vec::new();
-    let mut wrong = |broken: bool, why: String| {
-        if broken {
-            errors.push(FieldError::invalid(field, value, why));
-        }
-    };
-    wrong(ip.is_unspecified(), format!("may not be unspecified ({value})"));
-    wrong(ip.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)".into());
-    wrong(link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)".into());
-    wrong(multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".into());
-    errors
+    let unspecified = format!("may not be unspecified ({value})");
+    [
+        (ip.is_unspecified(), unspecified.as_str()),
+        (
+            ip.is_loopback(),
+            "may not be in the loopback range (127.0.0.0/8, ::1/128)",
+        ),
+        (
+            link_local,
+            "may not be in the link-local range (169.254.0.0/16, fe80::/10)",
+        ),
+        (
+            multicast,
+            "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",
+        ),
+    ]
+    .into_iter()
+    .filter(|(broken, _)| *broken)
+    .map(|(_, why)| FieldError::invalid(field, value, why))
+    .collect()
 }
 
 fn without_leading_zeros(value: &str) -> Option<IpAddr> {
     let trimmed: Vec<String> = value
         .split('.')
-        .map(|octet| octet.parse::<u16>().map(|n| n.to_string()).unwrap_or_default())
+        .map(|octet| {
+            octet
+                .parse::<u16>()
+                .map(|n| n.to_string())
+                .unwrap_or_default()
+        })
         .collect();
     trimmed.join(".").parse().ok()
 }
@@ -201,7 +261,10 @@ fn without_leading_zeros(value: &str) -> Option<IpAddr> {
 /// A network prefix and its length.
 pub(super) fn parse_cidr(value: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = value.split_once('/')?;
-    let address = address.parse::<IpAddr>().ok().or_else(|| without_leading_zeros(address))?;
+    let address = address
+        .parse::<IpAddr>()
+        .ok()
+        .or_else(|| without_leading_zeros(address))?;
     let length = length.parse::<u8>().ok()?;
     (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, length))
 }
@@ -223,7 +286,9 @@ pub(super) fn cidr(value: &str, field: &str) -> Vec<FieldError> {
 }
 
 fn spelled_plainly(value: &str) -> bool {
-    let Some((address, length)) = value.split_once('/') else { return false };
+    let Some((address, length)) = value.split_once('/') else {
+        return false;
+    };
     address.parse::<IpAddr>().is_ok() && (length == "0" || !length.starts_with(['0', '+']))
 }
 
@@ -254,33 +319,49 @@ pub(super) fn conditions(conditions: &[Value], field: &str) -> Vec<FieldError> {
     for (index, condition) in conditions.iter().enumerate() {
         let field = format!("{field}[{index}]");
         let kind = text(condition, &["type"]);
-        if conditions[..index].iter().any(|earlier| text(earlier, &["type"]) == kind) {
+        let known = |earlier: &Value| text(earlier, &["type"]) == kind;
+        if conditions[..index].iter().any(known) {
             errors.push(FieldError::duplicate(format!("{field}.type"), kind));
         }
-        errors.extend(invalid(&format!("{field}.type"), kind, names::qualified(kind)));
-        let status = text(condition, &["status"]);
-        errors.extend(one_of(&format!("{field}.status"), status, &["False", "True", "Unknown"]));
-        if number(condition, &["observedGeneration"]).is_some_and(|g| g < 0) {
-            let value = at(condition, &["observedGeneration"]).clone();
-            let field = format!("{field}.observedGeneration");
-            let why = "must be greater than or equal to zero";
-            errors.push(FieldError::new(ErrorType::Invalid, field, value, why));
-        }
-        if !has(condition, &["lastTransitionTime"]) {
-            errors.push(FieldError::required(format!("{field}.lastTransitionTime"), ""));
-        }
-        let reason = text(condition, &["reason"]);
-        match reason.len() {
-            0 => errors.push(FieldError::required(format!("{field}.reason"), "")),
-            length => {
-                errors.extend(invalid(&format!("{field}.reason"), reason, names::condition_reason(reason)));
-                if length > 1024 {
-                    errors.push(FieldError::too_long(format!("{field}.reason"), 1024));
-                }
-            }
-        }
-        if text(condition, &["message"]).len() > 32 * 1024 {
-            errors.push(FieldError::too_long(format!("{field}.message"), 32 * 1024));
+        errors.extend(condition_parts(condition, &field));
+    }
+    errors
+}
+
+fn condition_parts(condition: &Value, field: &str) -> Vec<FieldError> {
+    let part = |key: &str| (text(condition, &[key]), format!("{field}.{key}"));
+    let (kind, kind_field) = part("type");
+    let mut errors = invalid(&kind_field, kind, names::qualified(kind));
+    let (status, status_field) = part("status");
+    errors.extend(one_of(&status_field, status, &["False", "True", "Unknown"]));
+    if let Some(generation) = number(condition, &["observedGeneration"]).filter(|g| *g < 0) {
+        let field = format!("{field}.observedGeneration");
+        let why = "must be greater than or equal to zero";
+        errors.push(FieldError::invalid(field, generation, why));
+    }
+    if !has(condition, &["lastTransitionTime"]) {
+        errors.push(FieldError::required(
+            format!("{field}.lastTransitionTime"),
+            "",
+        ));
+    }
+    let (reason, reason_field) = part("reason");
+    if reason.is_empty() {
+        errors.push(FieldError::required(&reason_field, ""));
+    } else {
+        errors.extend(invalid(
+            &reason_field,
+            reason,
+            names::condition_reason(reason),
+        ));
+    }
+    let (message, message_field) = part("message");
+    for (text, field, max) in [
+        (reason, reason_field, 1024),
+        (message, message_field, 32 * 1024),
+    ] {
+        if text.len() > max {
+            errors.push(FieldError::too_long(field, max));
         }
     }
     errors

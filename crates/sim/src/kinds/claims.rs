@@ -33,11 +33,21 @@ pub(super) const CLAIM: Behaviour = Behaviour {
 
 fn cells(claim: &Value, now: Timestamp) -> Vec<Value> {
     let deleting = has(claim, &["metadata", "deletionTimestamp"]);
-    let phase = if deleting { "Terminating" } else { text(claim, &["status", "phase"]) };
+    let phase = if deleting {
+        "Terminating"
+    } else {
+        text(claim, &["status", "phase"])
+    };
     let bound = !text(claim, &["spec", "volumeName"]).is_empty();
-    let modes: Vec<&str> = list(claim, &["status", "accessModes"]).iter().filter_map(short_mode).collect();
+    let modes: Vec<&str> = list(claim, &["status", "accessModes"])
+        .iter()
+        .filter_map(short_mode)
+        .collect();
     let (capacity, modes) = if bound {
-        (text(claim, &["status", "capacity", "storage"]).to_owned(), modes.join(","))
+        (
+            text(claim, &["status", "capacity", "storage"]).to_owned(),
+            modes.join(","),
+        )
     } else {
         (String::new(), String::new())
     };
@@ -48,9 +58,17 @@ fn cells(claim: &Value, now: Timestamp) -> Vec<Value> {
         capacity.into(),
         modes.into(),
         text(claim, &["spec", "storageClassName"]).into(),
-        or(text(claim, &["spec", "volumeAttributesClassName"]), "<unset>").into(),
+        or(
+            text(claim, &["spec", "volumeAttributesClassName"]),
+            "<unset>",
+        )
+        .into(),
         age(claim, now),
-        or(at(claim, &["spec", "volumeMode"]).as_str().unwrap_or(""), "<unset>").into(),
+        or(
+            at(claim, &["spec", "volumeMode"]).as_str().unwrap_or(""),
+            "<unset>",
+        )
+        .into(),
     ]
 }
 

@@ -9,7 +9,7 @@ use super::names;
 use super::print::{NONE, UNKNOWN, age, name, or};
 use super::quantity::Quantity;
 use super::shown;
-use super::value::{at, default_to, has, list, members, object_mut, restore, set, text};
+use super::value::{at, default_to, has, list, members, restore, set, text};
 use crate::field::FieldError;
 use crate::resource::Part;
 
@@ -28,13 +28,23 @@ pub(super) const NAMESPACE: Behaviour = Behaviour {
     name: names::label,
     selectable: |namespace| {
         vec![
-            ("status.phase".to_owned(), text(namespace, &["status", "phase"]).to_owned()),
+            (
+                "status.phase".to_owned(),
+                text(namespace, &["status", "phase"]).to_owned(),
+            ),
             // Not a field, but it always could be selected by.
-            ("name".to_owned(), text(namespace, &["metadata", "name"]).to_owned()),
+            (
+                "name".to_owned(),
+                text(namespace, &["metadata", "name"]).to_owned(),
+            ),
         ]
     },
     cells: |namespace, now| {
-        vec![name(namespace), text(namespace, &["status", "phase"]).into(), age(namespace, now)]
+        vec![
+            name(namespace),
+            text(namespace, &["status", "phase"]).into(),
+            age(namespace, now),
+        ]
     },
     ..Behaviour::PLAIN
 };
@@ -66,7 +76,11 @@ fn default_namespace(namespace: &mut Value) {
 fn label(namespace: &mut Value) {
     let name = text(namespace, &["metadata", "name"]).to_owned();
     if !name.is_empty() {
-        set(namespace, &["metadata", "labels", "kubernetes.io/metadata.name"], name.into());
+        set(
+            namespace,
+            &["metadata", "labels", "kubernetes.io/metadata.name"],
+            name.into(),
+        );
     }
 }
 
@@ -84,8 +98,14 @@ fn validate_namespace(namespace: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for finalizer in list(namespace, &["spec", "finalizers"]) {
         let finalizer = finalizer.as_str().unwrap_or("");
-        errors.extend(check::invalid("spec.finalizers", finalizer, names::qualified(finalizer)));
-        if !finalizer.contains('/') && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
+        errors.extend(check::invalid(
+            "spec.finalizers",
+            finalizer,
+            names::qualified(finalizer),
+        ));
+        if !finalizer.contains('/')
+            && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion")
+        {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid("spec.finalizers", finalizer, why));
         }
@@ -114,7 +134,10 @@ fn validate_namespace_status(namespace: &Value, _old: &Value, part: Part) -> Vec
 fn prepare_node(node: &mut Value) {
     let key = "node.kubernetes.io/not-ready";
     let mut taints = list(node, &["spec", "taints"]).to_vec();
-    if !taints.iter().any(|taint| text(taint, &["key"]) == key && text(taint, &["effect"]) == "NoSchedule") {
+    if !taints
+        .iter()
+        .any(|taint| text(taint, &["key"]) == key && text(taint, &["effect"]) == "NoSchedule")
+    {
         taints.push(json!({ "key": key, "effect": "NoSchedule" }));
     }
     set(node, &["spec", "taints"], taints.into());
@@ -128,11 +151,9 @@ fn default_node(node: &mut Value) {
         (None, Value::String(only)) => set(node, &["spec", "podCIDRs"], json!([only])),
         _ => {}
     }
-    let capacity = at(node, &["status", "capacity"]).clone();
-    if !capacity.is_null() && !has(node, &["status", "allocatable"]) {
-        if let Some(status) = object_mut(node, &["status"]) {
-            status.insert("allocatable".into(), capacity);
-        }
+    if !has(node, &["status", "allocatable"]) {
+        let capacity = at(node, &["status", "capacity"]).clone();
+        set(node, &["status", "allocatable"], capacity);
     }
 }
 
@@ -140,7 +161,10 @@ fn validate_node(node: &Value) -> Vec<FieldError> {
     let mut errors = validate_taints(node);
     errors.extend(validate_resources(node));
     for (index, cidr) in list(node, &["spec", "podCIDRs"]).iter().enumerate() {
-        errors.extend(check::cidr(cidr.as_str().unwrap_or(""), &format!("spec.podCIDRs[{index}]")));
+        errors.extend(check::cidr(
+            cidr.as_str().unwrap_or(""),
+            &format!("spec.podCIDRs[{index}]"),
+        ));
     }
     errors
 }
@@ -152,10 +176,18 @@ fn validate_taints(node: &Value) -> Vec<FieldError> {
         // The server names them so, though they are in the spec.
         let field = format!("metadata.taints[{index}]");
         let (key, value) = (text(taint, &["key"]), text(taint, &["value"]));
-        errors.extend(check::invalid(&format!("{field}.key"), key, names::qualified(key)));
+        errors.extend(check::invalid(
+            &format!("{field}.key"),
+            key,
+            names::qualified(key),
+        ));
         let wrong = names::label_value(value);
         if !wrong.is_empty() {
-            errors.push(FieldError::invalid(format!("{field}.value"), value, wrong.join(";")));
+            errors.push(FieldError::invalid(
+                format!("{field}.value"),
+                value,
+                wrong.join(";"),
+            ));
         }
         let effect = text(taint, &["effect"]);
         let effects = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -163,7 +195,9 @@ fn validate_taints(node: &Value) -> Vec<FieldError> {
             "" => errors.push(FieldError::required(format!("{field}.effect"), "")),
             effect => errors.extend(check::one_of(&format!("{field}.effect"), effect, effects)),
         }
-        let same = |earlier: &Value| text(earlier, &["key"]) == key && text(earlier, &["effect"]) == effect;
+        let same = |earlier: &Value| {
+            text(earlier, &["key"]) == key && text(earlier, &["effect"]) == effect
+        };
         if taints[..index].iter().any(same) {
             let why = "taints must be unique by key and effect pair";
             let raw = shown::object(&[
@@ -183,10 +217,16 @@ fn validate_resources(node: &Value) -> Vec<FieldError> {
     for key in ["capacity", "allocatable"] {
         for (resource, amount) in members(node, &["status", key]) {
             let amount = amount.as_str().unwrap_or("");
-            let Ok(quantity) = Quantity::parse(amount) else { continue };
+            let Ok(quantity) = Quantity::parse(amount) else {
+                continue;
+            };
             let field = format!("status.{key}.{resource}");
             if quantity.is_negative() {
-                errors.push(FieldError::invalid(&field, amount, "must be greater than or equal to 0"));
+                errors.push(FieldError::invalid(
+                    &field,
+                    amount,
+                    "must be greater than or equal to 0",
+                ));
             }
             if is_integer(resource) && !quantity.is_whole() {
                 errors.push(FieldError::invalid(&field, amount, "must be an integer"));
@@ -198,8 +238,16 @@ fn validate_resources(node: &Value) -> Vec<FieldError> {
 
 /// Resources that come in whole pieces.
 fn is_integer(resource: &str) -> bool {
-    let native = !resource.contains('/') || resource.split('/').next().is_some_and(|d| d.ends_with("kubernetes.io"));
-    !native || matches!(resource, "pods" | "services" | "secrets" | "configmaps" | "replicationcontrollers")
+    let native = !resource.contains('/')
+        || resource
+            .split('/')
+            .next()
+            .is_some_and(|d| d.ends_with("kubernetes.io"));
+    !native
+        || matches!(
+            resource,
+            "pods" | "services" | "secrets" | "configmaps" | "replicationcontrollers"
+        )
 }
 
 fn validate_node_update(node: &Value, old: &Value, part: Part) -> Vec<FieldError> {
@@ -211,7 +259,11 @@ fn validate_node_update(node: &Value, old: &Value, part: Part) -> Vec<FieldError
                 ("Type", at(address, &["type"]).to_string()),
                 ("Address", at(address, &["address"]).to_string()),
             ]);
-            errors.push(shown::duplicate(format!("status.addresses[{index}]"), &raw, ""));
+            errors.push(shown::duplicate(
+                format!("status.addresses[{index}]"),
+                &raw,
+                "",
+            ));
         }
     }
     for key in ["podCIDRs", "providerID"] {
@@ -224,7 +276,10 @@ fn validate_node_update(node: &Value, old: &Value, part: Part) -> Vec<FieldError
     }
     errors.extend(validate_taints(node));
     if at(node, &["spec", "externalID"]) != at(old, &["spec", "externalID"]) {
-        errors.push(FieldError::forbidden("spec.externalID", "may not be updated"));
+        errors.push(FieldError::forbidden(
+            "spec.externalID",
+            "may not be updated",
+        ));
     }
     if part == Part::Main {
         // The server runs both the change's and the object's own checks.
@@ -236,8 +291,12 @@ fn validate_node_update(node: &Value, old: &Value, part: Part) -> Vec<FieldError
 fn node_cells(node: &Value, now: Timestamp) -> Vec<Value> {
     let info = |key: &str| text(node, &["status", "nodeInfo", key]);
     let address = |kind: &str| {
-        let found = list(node, &["status", "addresses"]).iter().find(|a| text(a, &["type"]) == kind);
-        found.map_or(NONE, |found| text(found, &["address"])).to_owned()
+        let found = list(node, &["status", "addresses"])
+            .iter()
+            .find(|a| text(a, &["type"]) == kind);
+        found
+            .map_or(NONE, |found| text(found, &["address"]))
+            .to_owned()
     };
     let mut kernel = or(info("kernelVersion"), UNKNOWN);
     if !info("architecture").is_empty() {
@@ -258,7 +317,9 @@ fn node_cells(node: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn node_status(node: &Value) -> String {
-    let ready = list(node, &["status", "conditions"]).iter().rfind(|c| text(c, &["type"]) == "Ready");
+    let ready = list(node, &["status", "conditions"])
+        .iter()
+        .rfind(|c| text(c, &["type"]) == "Ready");
     let state = match ready.map(|condition| text(condition, &["status"])) {
         Some("True") => "Ready",
         Some(_) => "NotReady",
@@ -271,13 +332,16 @@ fn node_status(node: &Value) -> String {
 }
 
 fn roles(node: &Value) -> String {
-    let role = |(key, value): (&String, &Value)| match key.strip_prefix("node-role.kubernetes.io/") {
+    let role = |(key, value): (&String, &Value)| match key.strip_prefix("node-role.kubernetes.io/")
+    {
         Some(role) => Some(role.to_owned()),
         None if key == "kubernetes.io/role" => value.as_str().map(str::to_owned),
         None => None,
     };
-    let mut roles: Vec<String> =
-        members(node, &["metadata", "labels"]).filter_map(role).filter(|role| !role.is_empty()).collect();
+    let mut roles: Vec<String> = members(node, &["metadata", "labels"])
+        .filter_map(role)
+        .filter(|role| !role.is_empty())
+        .collect();
     roles.sort();
     roles.dedup();
     or(&roles.join(","), NONE)

@@ -53,14 +53,23 @@ fn config_map_cells(object: &Value, now: Timestamp) -> Vec<Value> {
 
 fn secret_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let count = members(object, &["data"]).count();
-    vec![name(object), text(object, &["type"]).into(), count.into(), age(object, now)]
+    vec![
+        name(object),
+        text(object, &["type"]).into(),
+        count.into(),
+        age(object, now),
+    ]
 }
 
 /// A service account names its secrets; anything else in the reference is dropped.
 fn only_secret_names(account: &mut Value) {
     for reference in items_mut(account, &["secrets"]) {
         let name = text(reference, &["name"]).to_owned();
-        *reference = if name.is_empty() { json!({}) } else { json!({ "name": name }) };
+        *reference = if name.is_empty() {
+            json!({})
+        } else {
+            json!({ "name": name })
+        };
     }
 }
 
@@ -82,7 +91,11 @@ fn validate_config_map(object: &Value) -> Vec<FieldError> {
         errors.extend(bad_key("data", key));
         if has(object, &["binaryData", key]) {
             let field = format!("data[{key}]");
-            errors.push(FieldError::invalid(field, key.as_str(), "duplicate of key present in binaryData"));
+            errors.push(FieldError::invalid(
+                field,
+                key.as_str(),
+                "duplicate of key present in binaryData",
+            ));
         }
         size += value.as_str().map_or(0, str::len);
     }
@@ -98,9 +111,12 @@ fn validate_config_map(object: &Value) -> Vec<FieldError> {
 }
 
 fn validate_secret(object: &Value) -> Vec<FieldError> {
-    let mut errors: Vec<FieldError> =
-        members(object, &["data"]).flat_map(|(key, _)| bad_key("data", key)).collect();
-    let size: usize = members(object, &["data"]).map(|(_, value)| decoded_len(value)).sum();
+    let mut errors: Vec<FieldError> = members(object, &["data"])
+        .flat_map(|(key, _)| bad_key("data", key))
+        .collect();
+    let size: usize = members(object, &["data"])
+        .map(|(_, value)| decoded_len(value))
+        .sum();
     if size > MAX_SIZE {
         errors.push(FieldError::too_long("data", MAX_SIZE));
     }
@@ -111,12 +127,20 @@ fn validate_secret(object: &Value) -> Vec<FieldError> {
 fn validate_secret_type(object: &Value) -> Vec<FieldError> {
     let has_key = |key: &&str| has(object, &["data", key]);
     let required = |key: &str| FieldError::required(format!("data[{key}]"), "");
-    let all_of = |keys: &[&str]| keys.iter().filter(|key| !has_key(key)).map(|key| required(key)).collect();
+    let all_of = |keys: &[&str]| {
+        keys.iter()
+            .filter(|key| !has_key(key))
+            .map(|key| required(key))
+            .collect()
+    };
     match text(object, &["type"]) {
         "kubernetes.io/service-account-token" => {
             let key = "kubernetes.io/service-account.name";
             match text(object, &["metadata", "annotations", key]) {
-                "" => vec![FieldError::required(format!("metadata.annotations[{key}]"), "")],
+                "" => vec![FieldError::required(
+                    format!("metadata.annotations[{key}]"),
+                    "",
+                )],
                 _ => Vec::new(),
             }
         }
@@ -143,24 +167,37 @@ fn well_formed(object: &Value, key: &str) -> Vec<FieldError> {
     let why = match serde_json::from_slice::<Value>(&bytes) {
         Ok(Value::Object(_) | Value::Null) => return Vec::new(),
         Ok(other) => {
-            format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", super::decode::describe(&other))
+            format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                super::decode::describe(&other)
+            )
         }
         Err(_) if bytes.is_empty() => "unexpected end of JSON input".to_owned(),
         Err(error) if error.is_eof() => "unexpected end of JSON input".to_owned(),
         Err(error) => syntax_error(&bytes, error.column()),
     };
-    vec![FieldError::invalid(field, "<secret contents redacted>", why)]
+    vec![FieldError::invalid(
+        field,
+        "<secret contents redacted>",
+        why,
+    )]
 }
 
 fn syntax_error(bytes: &[u8], column: usize) -> String {
-    let offender = bytes.get(column.saturating_sub(1)).map_or(' ', |byte| char::from(*byte));
+    let offender = bytes
+        .get(column.saturating_sub(1))
+        .map_or(' ', |byte| char::from(*byte));
     format!("invalid character '{offender}' looking for beginning of value")
 }
 
 fn validate_secret_update(new: &Value, old: &Value, _part: Part) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if at(new, &["type"]) != at(old, &["type"]) {
-        errors.push(FieldError::invalid("type", text(new, &["type"]), "field is immutable"));
+        errors.push(FieldError::invalid(
+            "type",
+            text(new, &["type"]),
+            "field is immutable",
+        ));
     }
     errors.extend(immutable(new, old, &["data"]));
     errors
@@ -172,7 +209,9 @@ fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Vec<FieldError> {
         return Vec::new();
     }
     let unmarked = at(new, &["immutable"]) != true;
-    let changed = fields.iter().filter(|field| at(new, &[field]) != at(old, &[field]));
+    let changed = fields
+        .iter()
+        .filter(|field| at(new, &[field]) != at(old, &[field]));
     unmarked
         .then_some("immutable")
         .into_iter()
@@ -183,7 +222,10 @@ fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Vec<FieldError> {
 
 fn bad_key(map: &str, key: &str) -> Vec<FieldError> {
     let field = format!("{map}[{key}]");
-    names::config_map_key(key).into_iter().map(|why| FieldError::invalid(&field, key, why)).collect()
+    names::config_map_key(key)
+        .into_iter()
+        .map(|why| FieldError::invalid(&field, key, why))
+        .collect()
 }
 
 fn decoded_len(value: &Value) -> usize {

@@ -128,10 +128,12 @@ fn resolve_members(members: &Map<String, Value>, open: &mut Vec<String>) -> Valu
 /// The component a schema is, directly or as its only `allOf`.
 fn target(members: &Map<String, Value>) -> Option<&str> {
     let direct = members.get("$ref");
-    let wrapped = members.get("allOf").and_then(|all| match all.as_array().map(Vec::as_slice) {
-        Some([only]) => only.get("$ref"),
-        _ => None,
-    });
+    let wrapped = members
+        .get("allOf")
+        .and_then(|all| match all.as_array().map(Vec::as_slice) {
+            Some([only]) => only.get("$ref"),
+            _ => None,
+        });
     direct.or(wrapped)?.as_str()?.rsplit('/').next()
 }
 
@@ -152,7 +154,10 @@ mod tests {
     fn list_keys_survive_resolution() {
         let service = resolved("io.k8s.api.core.v1.Service");
         let ports = &service["properties"]["spec"]["properties"]["ports"];
-        assert_eq!(ports["x-kubernetes-list-map-keys"], json!(["port", "protocol"]));
+        assert_eq!(
+            ports["x-kubernetes-list-map-keys"],
+            json!(["port", "protocol"])
+        );
         assert_eq!(ports["items"]["properties"]["protocol"]["default"], "TCP");
     }
 }

@@ -21,23 +21,30 @@ pub(super) struct Read {
 
 /// Reads `body` as the Go type `type_name`; the error is Go's.
 pub(super) fn read(body: &Value, type_name: &str) -> Result<Read, String> {
-    let mut decoder = Decoder { strict: true, ..Decoder::default() };
+    let mut decoder = Decoder {
+        strict: true,
+        ..Decoder::default()
+    };
     let object = match decoder.value(body, &GoType::Named(type_name.to_owned())) {
         Ok(object) => object,
         Err(abort) => return Err(abort.to_string()),
     };
     match decoder.saved {
         Some(error) => Err(error.to_string()),
-        None => Ok(Read { object, unknown: decoder.unknown }),
+        None => Ok(Read {
+            object,
+            unknown: decoder.unknown,
+        }),
     }
 }
 
 /// An unset `field` of the struct `type_name`.
 pub(super) fn zero_field(type_name: &str, field: &str) -> Value {
     match &named(type_name).shape {
-        Shape::Struct(fields) => {
-            fields.iter().find(|f| f.name == field).map_or(Value::Null, |f| zero(&f.kind))
-        }
+        Shape::Struct(fields) => fields
+            .iter()
+            .find(|f| f.name == field)
+            .map_or(Value::Null, |f| zero(&f.kind)),
         _ => Value::Null,
     }
 }
@@ -45,7 +52,12 @@ pub(super) fn zero_field(type_name: &str, field: &str) -> Value {
 /// Why a value could not be read.
 #[derive(Debug)]
 enum Wrong {
-    Type { value: String, kind: String, container: String, field: Vec<String> },
+    Type {
+        value: String,
+        kind: String,
+        container: String,
+        field: Vec<String>,
+    },
     Plain(String),
 }
 
@@ -53,12 +65,28 @@ impl std::fmt::Display for Wrong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Plain(text) => f.write_str(text),
-            Self::Type { value, kind, container, field } if container.is_empty() && field.is_empty() => {
-                write!(f, "json: cannot unmarshal {value} into Go value of type {kind}")
+            Self::Type {
+                value,
+                kind,
+                container,
+                field,
+            } if container.is_empty() && field.is_empty() => {
+                write!(
+                    f,
+                    "json: cannot unmarshal {value} into Go value of type {kind}"
+                )
             }
-            Self::Type { value, kind, container, field } => {
+            Self::Type {
+                value,
+                kind,
+                container,
+                field,
+            } => {
                 let field = field.join(".");
-                write!(f, "json: cannot unmarshal {value} into Go struct field {container}.{field} of type {kind}")
+                write!(
+                    f,
+                    "json: cannot unmarshal {value} into Go struct field {container}.{field} of type {kind}"
+                )
             }
         }
     }
@@ -160,7 +188,9 @@ impl Decoder {
             match (item.as_u64().and_then(|n| u8::try_from(n).ok()), item) {
                 (Some(byte), _) => out.push(byte),
                 (None, Value::Null) => out.push(0),
-                (None, Value::Number(number)) => self.save_type(format!("number {number}"), "uint8"),
+                (None, Value::Number(number)) => {
+                    self.save_type(format!("number {number}"), "uint8")
+                }
                 (None, other) => self.mismatch(other, "uint8"),
             }
         }
@@ -187,7 +217,9 @@ impl Decoder {
         match (kind, input) {
             (GoType::Bool, Value::Bool(_)) | (GoType::String, Value::String(_)) => input.clone(),
             (GoType::Bytes, Value::String(text)) => match gobase64::check(text) {
-                Ok(()) => STANDARD.decode(text.replace(['\r', '\n'], "")).map_or(Value::Null, |bytes| STANDARD.encode(bytes).into()),
+                Ok(()) => STANDARD
+                    .decode(text.replace(['\r', '\n'], ""))
+                    .map_or(Value::Null, |bytes| STANDARD.encode(bytes).into()),
                 Err(why) => {
                     self.save(Wrong::Plain(why));
                     Value::Null
@@ -195,7 +227,9 @@ impl Decoder {
             },
             (GoType::Float64, Value::Number(_)) => input.clone(),
             (GoType::Int32 | GoType::Int64, Value::Number(number)) => {
-                let fits = number.as_i64().filter(|n| *kind == GoType::Int64 || i32::try_from(*n).is_ok());
+                let fits = number
+                    .as_i64()
+                    .filter(|n| *kind == GoType::Int64 || i32::try_from(*n).is_ok());
                 if fits.is_none() {
                     self.save_type(format!("number {number}"), go);
                 }
@@ -220,7 +254,11 @@ impl Decoder {
         }
     }
 
-    fn time(&mut self, input: &Value, read: fn(&str) -> Result<String, String>) -> Result<Value, Wrong> {
+    fn time(
+        &mut self,
+        input: &Value,
+        read: fn(&str) -> Result<String, String>,
+    ) -> Result<Value, Wrong> {
         match input {
             Value::Null => Ok(Value::Null),
             Value::String(text) => read(text).map(Value::from).map_err(Wrong::Plain),
@@ -248,7 +286,9 @@ impl Decoder {
         let kind = match (input, name) {
             (Value::Object(_), _) => schema,
             (Value::Array(_), "JSONSchemaPropsOrArray") => GoType::Slice(Box::new(schema)),
-            (Value::Array(_), "JSONSchemaPropsOrStringArray") => GoType::Slice(Box::new(GoType::String)),
+            (Value::Array(_), "JSONSchemaPropsOrStringArray") => {
+                GoType::Slice(Box::new(GoType::String))
+            }
             (Value::Bool(_), "JSONSchemaPropsOrBool") => return Ok(input.clone()),
             (_, "JSONSchemaPropsOrBool") => {
                 return Err(Wrong::Plain("boolean or JSON schema expected".into()));
@@ -256,7 +296,9 @@ impl Decoder {
             _ => return Ok(Value::Null),
         };
         let mut inner = Decoder::default();
-        let read = inner.value(input, &kind).map_err(|wrong| self.nest(wrong))?;
+        let read = inner
+            .value(input, &kind)
+            .map_err(|wrong| self.nest(wrong))?;
         match inner.saved {
             Some(wrong) => Err(self.nest(wrong)),
             None => Ok(read),
@@ -265,9 +307,16 @@ impl Decoder {
 
     fn nest(&self, wrong: Wrong) -> Wrong {
         match wrong {
-            Wrong::Type { value, kind, field, .. } => {
+            Wrong::Type {
+                value, kind, field, ..
+            } => {
                 let field = self.fields.iter().cloned().chain(field).collect();
-                Wrong::Type { value, kind, container: self.container.clone(), field }
+                Wrong::Type {
+                    value,
+                    kind,
+                    container: self.container.clone(),
+                    field,
+                }
             }
             plain => plain,
         }
@@ -277,7 +326,11 @@ impl Decoder {
         if !self.strict || self.unknown.len() >= 100 {
             return;
         }
-        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
+        let path = if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        };
         let message = format!("unknown field {}", crate::field::go_quote(&path));
         if !self.unknown.contains(&message) {
             self.unknown.push(message);
@@ -327,20 +380,25 @@ fn find(fields: &'static [Field], key: &str) -> Option<(Vec<&'static str>, &'sta
 }
 
 fn inlined(fields: &'static [Field]) -> impl Iterator<Item = (&'static Named, &'static [Field])> {
-    fields.iter().filter(|field| field.name.is_empty()).filter_map(|field| match &field.kind {
-        GoType::Named(key) => match &named(key).shape {
-            Shape::Struct(inner) => Some((named(key), inner.as_slice())),
+    fields
+        .iter()
+        .filter(|field| field.name.is_empty())
+        .filter_map(|field| match &field.kind {
+            GoType::Named(key) => match &named(key).shape {
+                Shape::Struct(inner) => Some((named(key), inner.as_slice())),
+                _ => None,
+            },
             _ => None,
-        },
-        _ => None,
-    })
+        })
 }
 
 /// Moves what was read into `out`, adding the zero values a Go encoder shows and leaving out those
 /// it omits.
 fn emit(fields: &'static [Field], found: &mut Map<String, Value>, out: &mut Map<String, Value>) {
     for field in fields.iter().filter(|field| !field.name.is_empty()) {
-        let value = found.remove(&field.name).unwrap_or_else(|| zero(&field.kind));
+        let value = found
+            .remove(&field.name)
+            .unwrap_or_else(|| zero(&field.kind));
         let omitted = (field.omit_empty && is_empty(&field.kind, &value))
             || (field.omit_zero && value.is_null());
         if !omitted {

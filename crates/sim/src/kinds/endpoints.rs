@@ -11,7 +11,8 @@ use super::value::{at, default_to, has, items_mut, list, members, number, set, t
 use crate::field::{ErrorType, FieldError};
 use crate::resource::Part;
 
-const DEPRECATED: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+const DEPRECATED: &str =
+    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 
 /// How endpoint slices behave.
 pub(super) const ENDPOINT_SLICE: Behaviour = Behaviour {
@@ -21,12 +22,19 @@ pub(super) const ENDPOINT_SLICE: Behaviour = Behaviour {
     validate: validate_slice,
     validate_update: slice_update,
     validates_updates: false,
-    generation: &[&["endpoints"], &["ports"], &["addressType"], &["metadata", "labels"]],
+    generation: &[
+        &["endpoints"],
+        &["ports"],
+        &["addressType"],
+        &["metadata", "labels"],
+    ],
     cells: slice_cells,
     // Only a new slice can have a deprecated type: the type never changes.
     warnings: |slice| {
         let fqdn = text(slice, &["addressType"]) == "FQDN";
-        fqdn.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned()).into_iter().collect()
+        fqdn.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned())
+            .into_iter()
+            .collect()
     },
     ..Behaviour::PLAIN
 };
@@ -42,7 +50,13 @@ pub(super) const ENDPOINTS: Behaviour = Behaviour {
     },
     validate: validate_endpoints,
     create_on_update: true,
-    cells: |endpoints, now| vec![name(endpoints), addresses(endpoints).into(), age(endpoints, now)],
+    cells: |endpoints, now| {
+        vec![
+            name(endpoints),
+            addresses(endpoints).into(),
+            age(endpoints, now),
+        ]
+    },
     warnings: |_| vec![DEPRECATED.to_owned()],
     update_warnings: |_, _| vec![DEPRECATED.to_owned()],
     ..Behaviour::PLAIN
@@ -86,7 +100,11 @@ fn slice_cells(slice: &Value, now: Timestamp) -> Vec<Value> {
 fn addresses(endpoints: &Value) -> String {
     let mut all = Vec::new();
     for subset in list(endpoints, &["subsets"]) {
-        let ips = || list(subset, &["addresses"]).iter().map(|address| text(address, &["ip"]));
+        let ips = || {
+            list(subset, &["addresses"])
+                .iter()
+                .map(|address| text(address, &["ip"]))
+        };
         let ports = list(subset, &["ports"]);
         if ports.is_empty() {
             all.extend(ips().map(str::to_owned));
@@ -132,15 +150,30 @@ fn validate_slice_shape(slice: &Value) -> Vec<FieldError> {
         let port_name = text(port, &["name"]);
         if !port_name.is_empty() {
             let field = format!("{field}.name");
-            errors.extend(check::invalid(&field, port_name, names::label(port_name, false)));
+            errors.extend(check::invalid(
+                &field,
+                port_name,
+                names::label(port_name, false),
+            ));
         }
-        if ports[..index].iter().any(|earlier| text(earlier, &["name"]) == port_name) {
+        if ports[..index]
+            .iter()
+            .any(|earlier| text(earlier, &["name"]) == port_name)
+        {
             errors.push(FieldError::duplicate(format!("{field}.name"), port_name));
         }
         let protocol = text(port, &["protocol"]);
-        errors.extend(check::one_of(&format!("{field}.protocol"), protocol, &["SCTP", "TCP", "UDP"]));
+        errors.extend(check::one_of(
+            &format!("{field}.protocol"),
+            protocol,
+            &["SCTP", "TCP", "UDP"],
+        ));
         if let Some(app) = at(port, &["appProtocol"]).as_str() {
-            errors.extend(check::invalid(&format!("{field}.appProtocol"), app, names::qualified(app)));
+            errors.extend(check::invalid(
+                &format!("{field}.appProtocol"),
+                app,
+                names::qualified(app),
+            ));
         }
     }
     errors
@@ -150,12 +183,21 @@ fn validate_slice_endpoints(slice: &Value) -> Vec<FieldError> {
     let endpoints = list(slice, &["endpoints"]);
     if endpoints.len() > 1000 {
         let why = "must have at most 1000 items";
-        return vec![FieldError::new(ErrorType::TooMany, "endpoints", endpoints.len().into(), why)];
+        return vec![FieldError::new(
+            ErrorType::TooMany,
+            "endpoints",
+            endpoints.len().into(),
+            why,
+        )];
     }
     let kind = text(slice, &["addressType"]);
     let mut errors = Vec::new();
     for (index, endpoint) in endpoints.iter().enumerate() {
-        errors.extend(validate_slice_endpoint(endpoint, kind, &format!("endpoints[{index}]")));
+        errors.extend(validate_slice_endpoint(
+            endpoint,
+            kind,
+            &format!("endpoints[{index}]"),
+        ));
     }
     errors
 }
@@ -165,24 +207,44 @@ fn validate_slice_endpoint(endpoint: &Value, kind: &str, field: &str) -> Vec<Fie
     let addresses = list(endpoint, &["addresses"]);
     let addresses_field = format!("{field}.addresses");
     if addresses.is_empty() {
-        errors.push(FieldError::required(&addresses_field, "must contain at least 1 address"));
+        errors.push(FieldError::required(
+            &addresses_field,
+            "must contain at least 1 address",
+        ));
     } else if addresses.len() > 100 {
         let why = "must have at most 100 items";
-        errors.push(FieldError::new(ErrorType::TooMany, &addresses_field, addresses.len().into(), why));
+        errors.push(FieldError::new(
+            ErrorType::TooMany,
+            &addresses_field,
+            addresses.len().into(),
+            why,
+        ));
     }
     for (index, address) in addresses.iter().enumerate() {
         let address = address.as_str().unwrap_or("");
         errors.extend(validate_address(address, kind, &addresses_field, index));
     }
     if let Some(node) = at(endpoint, &["nodeName"]).as_str() {
-        errors.extend(check::invalid(&format!("{field}.nodeName"), node, names::subdomain(node, false)));
+        errors.extend(check::invalid(
+            &format!("{field}.nodeName"),
+            node,
+            names::subdomain(node, false),
+        ));
     }
     if members(endpoint, &["deprecatedTopology"]).count() > 0 {
         let path = &["deprecatedTopology"];
-        errors.extend(check::labels(endpoint, path, &format!("{field}.deprecatedTopology")));
+        errors.extend(check::labels(
+            endpoint,
+            path,
+            &format!("{field}.deprecatedTopology"),
+        ));
     }
     if let Some(host) = at(endpoint, &["hostname"]).as_str() {
-        errors.extend(check::invalid(&format!("{field}.hostname"), host, names::label(host, false)));
+        errors.extend(check::invalid(
+            &format!("{field}.hostname"),
+            host,
+            names::label(host, false),
+        ));
     }
     errors.extend(validate_hints(endpoint, field));
     errors
@@ -196,11 +258,19 @@ fn validate_address(address: &str, kind: &str, list_field: &str, index: usize) -
     if kind != "IPv4" && kind != "IPv6" {
         return Vec::new();
     }
-    let mut errors = if kind == "IPv6" { check::canonical_ip(address, &field) } else { check::ip(address, &field) };
+    let mut errors = if kind == "IPv6" {
+        check::canonical_ip(address, &field)
+    } else {
+        check::ip(address, &field)
+    };
     if errors.is_empty() {
         let is_v4 = address.parse::<std::net::Ipv4Addr>().is_ok();
         if is_v4 != (kind == "IPv4") {
-            errors.push(FieldError::invalid(list_field, address, format!("must be an {kind} address")));
+            errors.push(FieldError::invalid(
+                list_field,
+                address,
+                format!("must be an {kind} address"),
+            ));
         }
         errors.extend(check::endpoint_ip(address, &field));
     }
@@ -217,13 +287,21 @@ fn validate_hints(endpoint: &Value, field: &str) -> Vec<FieldError> {
         let field = format!("{field}.hints.{key}");
         if hints.len() > 8 {
             let why = "must have at most 8 items";
-            errors.push(FieldError::new(ErrorType::TooMany, field, hints.len().into(), why));
+            errors.push(FieldError::new(
+                ErrorType::TooMany,
+                field,
+                hints.len().into(),
+                why,
+            ));
             return errors;
         }
         for (index, hint) in hints.iter().enumerate() {
             let field = format!("{field}[{index}].name");
             let name = text(hint, &["name"]);
-            if hints[..index].iter().any(|earlier| text(earlier, &["name"]) == name) {
+            if hints[..index]
+                .iter()
+                .any(|earlier| text(earlier, &["name"]) == name)
+            {
                 errors.push(FieldError::duplicate(&field, name));
             }
             errors.extend(check::invalid(&field, name, rule(name)));
@@ -236,18 +314,27 @@ fn validate_endpoints(endpoints: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, subset) in list(endpoints, &["subsets"]).iter().enumerate() {
         let field = format!("subsets[{index}]");
-        if list(subset, &["addresses"]).is_empty() && list(subset, &["notReadyAddresses"]).is_empty() {
+        if list(subset, &["addresses"]).is_empty()
+            && list(subset, &["notReadyAddresses"]).is_empty()
+        {
             let why = "must specify `addresses` or `notReadyAddresses`";
             errors.push(FieldError::required(&field, why));
         }
         for key in ["addresses", "notReadyAddresses"] {
             for (index, address) in list(subset, &[key]).iter().enumerate() {
-                errors.extend(validate_endpoint_address(address, &format!("{field}.{key}[{index}]")));
+                errors.extend(validate_endpoint_address(
+                    address,
+                    &format!("{field}.{key}[{index}]"),
+                ));
             }
         }
         let ports = list(subset, &["ports"]);
         for (index, port) in ports.iter().enumerate() {
-            errors.extend(validate_endpoint_port(port, ports.len() > 1, &format!("{field}.ports[{index}]")));
+            errors.extend(validate_endpoint_port(
+                port,
+                ports.len() > 1,
+                &format!("{field}.ports[{index}]"),
+            ));
         }
     }
     errors
@@ -258,11 +345,19 @@ fn validate_endpoint_address(address: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = check::ip(ip, &format!("{field}.ip"));
     let host = text(address, &["hostname"]);
     if !host.is_empty() {
-        errors.extend(check::invalid(&format!("{field}.hostname"), host, names::label(host, false)));
+        errors.extend(check::invalid(
+            &format!("{field}.hostname"),
+            host,
+            names::label(host, false),
+        ));
     }
     if has(address, &["nodeName"]) {
         let node = text(address, &["nodeName"]);
-        errors.extend(check::invalid(&format!("{field}.nodeName"), node, names::subdomain(node, false)));
+        errors.extend(check::invalid(
+            &format!("{field}.nodeName"),
+            node,
+            names::subdomain(node, false),
+        ));
     }
     errors.extend(check::endpoint_ip(ip, &format!("{field}.ip")));
     errors
@@ -273,15 +368,28 @@ fn validate_endpoint_port(port: &Value, require_name: bool, field: &str) -> Vec<
     match text(port, &["name"]) {
         "" if require_name => errors.push(FieldError::required(format!("{field}.name"), "")),
         "" => {}
-        name => errors.extend(check::invalid(&format!("{field}.name"), name, names::label(name, false))),
+        name => errors.extend(check::invalid(
+            &format!("{field}.name"),
+            name,
+            names::label(name, false),
+        )),
     }
     let number = number(port, &["port"]).unwrap_or(0);
     let port_field = format!("{field}.port");
-    errors.extend(check::port_number(number).map(|why| FieldError::invalid(port_field, number, why)));
+    errors
+        .extend(check::port_number(number).map(|why| FieldError::invalid(port_field, number, why)));
     let protocol = text(port, &["protocol"]);
-    errors.extend(check::one_of(&format!("{field}.protocol"), protocol, &["SCTP", "TCP", "UDP"]));
+    errors.extend(check::one_of(
+        &format!("{field}.protocol"),
+        protocol,
+        &["SCTP", "TCP", "UDP"],
+    ));
     if let Some(app) = at(port, &["appProtocol"]).as_str() {
-        errors.extend(check::invalid(&format!("{field}.appProtocol"), app, names::qualified(app)));
+        errors.extend(check::invalid(
+            &format!("{field}.appProtocol"),
+            app,
+            names::qualified(app),
+        ));
     }
     errors
 }

@@ -24,7 +24,9 @@ pub(super) const CORE: Behaviour = Behaviour {
 /// How events of `events.k8s.io` behave: new ones are held to stricter rules.
 pub(super) const NEW: Behaviour = Behaviour {
     validate: |event| validate_new(&to_core(event.clone())),
-    validate_update: |new, old, _: Part| validate_change(&to_core(new.clone()), &to_core(old.clone())),
+    validate_update: |new, old, _: Part| {
+        validate_change(&to_core(new.clone()), &to_core(old.clone()))
+    },
     validates_updates: false,
     create_on_update: true,
     selectable: |event| {
@@ -33,7 +35,10 @@ pub(super) const NEW: Behaviour = Behaviour {
             "source" => None,
             _ => Some((key.replace("involvedObject.", "regarding."), value)),
         };
-        core_fields(&to_core(event.clone())).into_iter().filter_map(renamed).collect()
+        core_fields(&to_core(event.clone()))
+            .into_iter()
+            .filter_map(renamed)
+            .collect()
     },
     cells: |event, now| cells(&to_core(event.clone()), now),
     ..Behaviour::PLAIN
@@ -52,13 +57,30 @@ const RENAMED: [(&str, &str); 7] = [
 
 /// From `events.k8s.io/v1` to `v1`.
 pub(super) fn to_core(event: Value) -> Value {
-    let renamed = rename(event, |key| RENAMED.iter().find(|(new, _)| *new == key).map(|(_, core)| *core));
-    shaped(renamed, "v1", &[("reportingComponent", json!("")), ("reportingInstance", json!(""))])
+    let renamed = rename(event, |key| {
+        RENAMED
+            .iter()
+            .find(|(new, _)| *new == key)
+            .map(|(_, core)| *core)
+    });
+    shaped(
+        renamed,
+        "v1",
+        &[
+            ("reportingComponent", json!("")),
+            ("reportingInstance", json!("")),
+        ],
+    )
 }
 
 /// From `v1` to `events.k8s.io/v1`.
 pub(super) fn from_core(event: Value) -> Value {
-    let renamed = rename(event, |key| RENAMED.iter().find(|(_, core)| *core == key).map(|(new, _)| *new));
+    let renamed = rename(event, |key| {
+        RENAMED
+            .iter()
+            .find(|(_, core)| *core == key)
+            .map(|(new, _)| *new)
+    });
     let mut event = shaped(renamed, "events.k8s.io/v1", &[]);
     if let Value::Object(members) = &mut event {
         members.retain(|key, value| !(key.starts_with("reporting") && value == ""));
@@ -88,14 +110,32 @@ fn shaped(mut event: Value, version: &str, shown: &[(&str, Value)]) -> Value {
 }
 
 fn core_fields(event: &Value) -> Vec<(String, String)> {
-    let object = ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"];
-    let source = or(text(event, &["source", "component"]), text(event, &["reportingComponent"]));
+    let object = [
+        "kind",
+        "namespace",
+        "name",
+        "uid",
+        "apiVersion",
+        "resourceVersion",
+        "fieldPath",
+    ];
+    let source = or(
+        text(event, &["source", "component"]),
+        text(event, &["reportingComponent"]),
+    );
     object
         .iter()
-        .map(|key| (format!("involvedObject.{key}"), text(event, &["involvedObject", key]).to_owned()))
-        .chain(["reason", "reportingComponent", "type"].iter().map(|key| {
-            ((*key).to_owned(), text(event, &[key]).to_owned())
-        }))
+        .map(|key| {
+            (
+                format!("involvedObject.{key}"),
+                text(event, &["involvedObject", key]).to_owned(),
+            )
+        })
+        .chain(
+            ["reason", "reportingComponent", "type"]
+                .iter()
+                .map(|key| ((*key).to_owned(), text(event, &[key]).to_owned())),
+        )
         .chain([("source".to_owned(), source)])
         .collect()
 }
@@ -118,7 +158,11 @@ fn validate_legacy(event: &Value, controller: &str) -> Vec<FieldError> {
     if !old_form {
         errors.extend(validate_fields(event, controller));
     }
-    errors.extend(check::invalid("namespace", namespace, names::subdomain(namespace, false)));
+    errors.extend(check::invalid(
+        "namespace",
+        namespace,
+        names::subdomain(namespace, false),
+    ));
     errors
 }
 
@@ -128,16 +172,27 @@ fn validate_fields(event: &Value, controller: &str) -> Vec<FieldError> {
     if reporter.is_empty() {
         errors.push(FieldError::required(controller, ""));
     }
-    errors.extend(check::invalid(controller, reporter, names::qualified(reporter)));
-    for (key, limit, required) in
-        [("reportingInstance", 128, true), ("action", 128, true), ("reason", 128, true), ("message", 1024, false)]
-    {
+    errors.extend(check::invalid(
+        controller,
+        reporter,
+        names::qualified(reporter),
+    ));
+    for (key, limit, required) in [
+        ("reportingInstance", 128, true),
+        ("action", 128, true),
+        ("reason", 128, true),
+        ("message", 1024, false),
+    ] {
         let length = text(event, &[key]).len();
         if required && length == 0 {
             errors.push(FieldError::required(key, ""));
         }
         if length > limit {
-            errors.push(FieldError::invalid(key, "", format!("can have at most {limit} characters")));
+            errors.push(FieldError::invalid(
+                key,
+                "",
+                format!("can have at most {limit} characters"),
+            ));
         }
     }
     errors
@@ -151,7 +206,11 @@ fn validate_new(event: &Value) -> Vec<FieldError> {
     }
     let kind = text(event, &["type"]);
     if !matches!(kind, "Normal" | "Warning") {
-        errors.push(FieldError::invalid("type", "", format!("has invalid value: {kind}")));
+        errors.push(FieldError::invalid(
+            "type",
+            "",
+            format!("has invalid value: {kind}"),
+        ));
     }
     for key in ["firstTimestamp", "lastTimestamp"] {
         if has(event, &[key]) {
@@ -171,7 +230,11 @@ fn validate_series(event: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if has(event, &["series"]) {
         if number(event, &["series", "count"]).unwrap_or(0) < 2 {
-            errors.push(FieldError::invalid("series.count", "", "should be at least 2"));
+            errors.push(FieldError::invalid(
+                "series.count",
+                "",
+                "should be at least 2",
+            ));
         }
         if !has(event, &["series", "lastObservedTime"]) {
             errors.push(FieldError::required("series.lastObservedTime", ""));
@@ -186,8 +249,20 @@ fn validate_change(new: &Value, old: &Value) -> Vec<FieldError> {
         errors.extend(validate_series(new));
     }
     for key in [
-        "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "reason",
-        "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance",
+        "involvedObject",
+        "reason",
+        "message",
+        "source",
+        "firstTimestamp",
+        "lastTimestamp",
+        "count",
+        "reason",
+        "type",
+        "eventTime",
+        "action",
+        "related",
+        "reportingComponent",
+        "reportingInstance",
     ] {
         if key == "involvedObject" && at(new, &[key]) != at(old, &[key]) {
             let raw = shown_reference(at(new, &[key]));
@@ -205,29 +280,47 @@ fn validate_change(new: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 fn shown_reference(reference: &Value) -> String {
-    let members = ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"];
-    let spelled = ["Kind", "Namespace", "Name", "UID", "APIVersion", "ResourceVersion", "FieldPath"];
+    let members = [
+        "kind",
+        "namespace",
+        "name",
+        "uid",
+        "apiVersion",
+        "resourceVersion",
+        "fieldPath",
+    ];
+    let spelled = [
+        "Kind",
+        "Namespace",
+        "Name",
+        "UID",
+        "APIVersion",
+        "ResourceVersion",
+        "FieldPath",
+    ];
     let member = |(key, go)| (go, Value::from(text(reference, &[key])).to_string());
-    shown::object(&members.into_iter().zip(spelled).map(member).collect::<Vec<_>>())
+    shown::object(
+        &members
+            .into_iter()
+            .zip(spelled)
+            .map(member)
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
-    let ago = |path: &[&str]| since(text(event, path), now);
-    let first = if has(event, &["firstTimestamp"]) { ago(&["firstTimestamp"]) } else { ago(&["eventTime"]) };
-    let mut last = if has(event, &["lastTimestamp"]) { ago(&["lastTimestamp"]) } else { first.clone() };
-    let mut count = number(event, &["count"]).filter(|count| *count != 0).unwrap_or(1);
-    if has(event, &["series"]) {
-        last = ago(&["series", "lastObservedTime"]);
-        count = number(event, &["series", "count"]).unwrap_or(0);
-    }
+    let (first, last, count) = occurrences(event, now);
     let kind = text(event, &["involvedObject", "kind"]).to_lowercase();
     let target = match text(event, &["involvedObject", "name"]) {
         "" => kind,
         name => format!("{kind}/{name}"),
     };
-    let component = or(text(event, &["source", "component"]), text(event, &["reportingComponent"]));
-    let instance = or(text(event, &["source", "host"]), text(event, &["reportingInstance"]));
-    let source = if instance.is_empty() { component } else { format!("{component}, {instance}") };
+    let either = |old: &str, new: &str| or(text(event, &["source", old]), text(event, &[new]));
+    let instance = either("host", "reportingInstance");
+    let mut source = either("component", "reportingComponent");
+    if !instance.is_empty() {
+        source = format!("{source}, {instance}");
+    }
     vec![
         last.into(),
         text(event, &["type"]).into(),
@@ -240,4 +333,31 @@ fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
         count.into(),
         name(event),
     ]
+}
+
+/// When an event was first and last seen, and how often.
+fn occurrences(event: &Value, now: Timestamp) -> (String, String, i64) {
+    let ago = |path: &[&str]| since(text(event, path), now);
+    let at_first = if has(event, &["firstTimestamp"]) {
+        "firstTimestamp"
+    } else {
+        "eventTime"
+    };
+    let first = ago(&[at_first]);
+    if has(event, &["series"]) {
+        let count = number(event, &["series", "count"]).unwrap_or(0);
+        return (first, ago(&["series", "lastObservedTime"]), count);
+    }
+    let last = if has(event, &["lastTimestamp"]) {
+        ago(&["lastTimestamp"])
+    } else {
+        first.clone()
+    };
+    (
+        first,
+        last,
+        number(event, &["count"])
+            .filter(|count| *count != 0)
+            .unwrap_or(1),
+    )
 }

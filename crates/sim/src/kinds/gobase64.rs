@@ -2,8 +2,11 @@
 
 /// Checks padded standard base64; line breaks are ignored, as Go ignores them.
 pub(super) fn check(text: &str) -> Result<(), String> {
-    let bytes: Vec<(usize, u8)> =
-        text.bytes().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n')).collect();
+    let bytes: Vec<(usize, u8)> = text
+        .bytes()
+        .enumerate()
+        .filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'))
+        .collect();
     let corrupt = |at: usize| Err(format!("illegal base64 data at input byte {at}"));
     for (position, quantum) in bytes.chunks(4).enumerate() {
         let last = (position + 1) * 4 >= bytes.len();
@@ -33,7 +36,11 @@ fn padding(text: &str, quantum: &[(usize, u8)], index: usize, last: bool) -> Res
             Some(_) => {}
         }
     }
-    if last { Ok(()) } else { corrupt(quantum[3].0 + 1) }
+    if last {
+        Ok(())
+    } else {
+        corrupt(quantum[3].0 + 1)
+    }
 }
 
 #[cfg(test)]
@@ -44,8 +51,18 @@ mod tests {
     fn errors_name_the_byte_go_stops_at() {
         assert_eq!(check("YQ=="), Ok(()));
         assert_eq!(check(""), Ok(()));
-        for (text, at) in [("???", 0), ("YQ", 0), ("YQ=", 3), ("YQ==YQ==", 4), ("YW!h", 2)] {
-            assert_eq!(check(text), Err(format!("illegal base64 data at input byte {at}")), "{text}");
+        for (text, at) in [
+            ("???", 0),
+            ("YQ", 0),
+            ("YQ=", 3),
+            ("YQ==YQ==", 4),
+            ("YW!h", 2),
+        ] {
+            assert_eq!(
+                check(text),
+                Err(format!("illegal base64 data at input byte {at}")),
+                "{text}"
+            );
         }
     }
 }

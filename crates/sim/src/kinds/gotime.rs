@@ -8,14 +8,28 @@ const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
 /// Reads an RFC 3339 time and writes it as `metav1.Time` does: UTC, whole seconds.
 pub(crate) fn seconds(text: &str) -> Result<String, String> {
-    let (time, _) = Parser { text, rest: text, layout: SECONDS }.parse()?;
+    let (time, _) = Parser {
+        text,
+        rest: text,
+        layout: SECONDS,
+    }
+    .parse()?;
     Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
 /// Reads a time with exactly six fractional digits and writes it as `metav1.MicroTime` does.
 pub(crate) fn micros(text: &str) -> Result<String, String> {
-    let (time, nanos) = Parser { text, rest: text, layout: MICROS }.parse()?;
-    Ok(format!("{}.{:06}Z", time.strftime("%Y-%m-%dT%H:%M:%S"), nanos / 1000))
+    let (time, nanos) = Parser {
+        text,
+        rest: text,
+        layout: MICROS,
+    }
+    .parse()?;
+    Ok(format!(
+        "{}.{:06}Z",
+        time.strftime("%Y-%m-%dT%H:%M:%S"),
+        nanos / 1000
+    ))
 }
 
 struct Parser<'a> {
@@ -40,19 +54,40 @@ impl Parser<'_> {
         let nanos = self.fraction()?;
         let offset = self.zone()?;
         if !self.rest.is_empty() {
-            return Err(format!("parsing time {:?}: extra text: {:?}", self.text, self.rest));
+            return Err(format!(
+                "parsing time {:?}: extra text: {:?}",
+                self.text, self.rest
+            ));
         }
-        self.assemble([year, month, day, hour, minute, second], offset).map(|time| (time, nanos))
+        self.assemble([year, month, day, hour, minute, second], offset)
+            .map(|time| (time, nanos))
     }
 
-    fn assemble(&self, [year, month, day, hour, minute, second]: [i64; 6], offset: i64) -> Result<Timestamp, String> {
+    fn assemble(
+        &self,
+        [year, month, day, hour, minute, second]: [i64; 6],
+        offset: i64,
+    ) -> Result<Timestamp, String> {
         let narrow = |value: i64| i8::try_from(value).unwrap_or(-1);
         let civil = i16::try_from(year).ok().and_then(|year| {
-            DateTime::new(year, narrow(month), narrow(day), narrow(hour), narrow(minute), narrow(second), 0).ok()
+            DateTime::new(
+                year,
+                narrow(month),
+                narrow(day),
+                narrow(hour),
+                narrow(minute),
+                narrow(second),
+                0,
+            )
+            .ok()
         });
         let utc = civil.and_then(|civil| civil.to_zoned(jiff::tz::TimeZone::UTC).ok());
-        utc.and_then(|utc| utc.timestamp().checked_sub(jiff::SignedDuration::from_secs(offset)).ok())
-            .ok_or_else(|| format!("parsing time {:?}: day out of range", self.text))
+        utc.and_then(|utc| {
+            utc.timestamp()
+                .checked_sub(jiff::SignedDuration::from_secs(offset))
+                .ok()
+        })
+        .ok_or_else(|| format!("parsing time {:?}: day out of range", self.text))
     }
 
     fn bad<T>(&self, element: &str) -> Result<T, String> {
@@ -63,7 +98,10 @@ impl Parser<'_> {
     }
 
     fn digits(&mut self, count: usize, element: &str) -> Result<i64, String> {
-        let field = self.rest.get(..count).filter(|f| f.bytes().all(|b| b.is_ascii_digit()));
+        let field = self
+            .rest
+            .get(..count)
+            .filter(|f| f.bytes().all(|b| b.is_ascii_digit()));
         let Some(number) = field.and_then(|f| f.parse().ok()) else {
             return self.bad(element);
         };
@@ -71,7 +109,12 @@ impl Parser<'_> {
         Ok(number)
     }
 
-    fn ranged(&mut self, element: &str, range: std::ops::RangeInclusive<i64>, what: &str) -> Result<i64, String> {
+    fn ranged(
+        &mut self,
+        element: &str,
+        range: std::ops::RangeInclusive<i64>,
+        what: &str,
+    ) -> Result<i64, String> {
         let number = self.digits(2, element)?;
         if range.contains(&number) {
             Ok(number)
@@ -102,7 +145,11 @@ impl Parser<'_> {
             return Ok(0);
         }
         let used = if self.layout == MICROS { 6 } else { digits };
-        let padded: String = self.rest[1..=used].chars().chain("000000000".chars()).take(9).collect();
+        let padded: String = self.rest[1..=used]
+            .chars()
+            .chain("000000000".chars())
+            .take(9)
+            .collect();
         self.rest = &self.rest[1 + used..];
         Ok(padded.parse().unwrap_or(0))
     }
@@ -120,7 +167,8 @@ impl Parser<'_> {
             b'-' => -1,
             _ => return self.bad("Z07:00"),
         };
-        let (Ok(hours), Ok(minutes)) = (zone[1..3].parse::<i64>(), zone[4..6].parse::<i64>()) else {
+        let (Ok(hours), Ok(minutes)) = (zone[1..3].parse::<i64>(), zone[4..6].parse::<i64>())
+        else {
             return self.bad("Z07:00");
         };
         self.rest = &self.rest[6..];
@@ -134,8 +182,14 @@ mod tests {
 
     #[test]
     fn times_lose_their_fraction_and_zone() {
-        assert_eq!(seconds("2026-01-02T03:04:05.9+01:00").as_deref(), Ok("2026-01-02T02:04:05Z"));
-        assert_eq!(micros("2026-01-02T03:04:05.123456Z").as_deref(), Ok("2026-01-02T03:04:05.123456Z"));
+        assert_eq!(
+            seconds("2026-01-02T03:04:05.9+01:00").as_deref(),
+            Ok("2026-01-02T02:04:05Z")
+        );
+        assert_eq!(
+            micros("2026-01-02T03:04:05.123456Z").as_deref(),
+            Ok("2026-01-02T03:04:05.123456Z")
+        );
     }
 
     #[test]

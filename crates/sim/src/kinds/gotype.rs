@@ -83,7 +83,9 @@ struct RawNamed {
 static TYPES: LazyLock<BTreeMap<String, Named>> = LazyLock::new(|| {
     let raw: BTreeMap<String, RawNamed> = serde_json::from_str(include_str!("data/gotypes.json"))
         .expect("vendored Go types are valid");
-    raw.into_iter().map(|(name, raw)| (name, read(raw))).collect()
+    raw.into_iter()
+        .map(|(name, raw)| (name, read(raw)))
+        .collect()
 });
 
 fn read(raw: RawNamed) -> Named {
@@ -96,7 +98,12 @@ fn read(raw: RawNamed) -> Named {
 }
 
 fn field(raw: RawField) -> Field {
-    Field { name: raw.n, kind: parse(&raw.t), omit_empty: raw.o, omit_zero: raw.z }
+    Field {
+        name: raw.n,
+        kind: parse(&raw.t),
+        omit_empty: raw.o,
+        omit_zero: raw.z,
+    }
 }
 
 fn parse(text: &str) -> GoType {
@@ -124,7 +131,9 @@ fn parse(text: &str) -> GoType {
 
 /// The type called `key`, a package path and a name.
 pub(super) fn named(key: &str) -> &'static Named {
-    TYPES.get(key).expect("every named Go type is in the vendored table")
+    TYPES
+        .get(key)
+        .expect("every named Go type is in the vendored table")
 }
 
 /// The type as Go's `reflect.Type.String` prints it.

@@ -33,7 +33,12 @@ fn validate(lease: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut wrong = |key: &str, why: &str| {
         let field = format!("spec.{key}");
-        errors.push(FieldError::new(ErrorType::Invalid, field, at(lease, &["spec", key]).clone(), why));
+        errors.push(FieldError::new(
+            ErrorType::Invalid,
+            field,
+            at(lease, &["spec", key]).clone(),
+            why,
+        ));
     };
     if number(lease, &["spec", "leaseDurationSeconds"]).is_some_and(|seconds| seconds <= 0) {
         wrong("leaseDurationSeconds", "must be greater than 0");
@@ -45,5 +50,9 @@ fn validate(lease: &Value) -> Vec<FieldError> {
 }
 
 fn cells(lease: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(lease), text(lease, &["spec", "holderIdentity"]).into(), age(lease, now)]
+    vec![
+        name(lease),
+        text(lease, &["spec", "holderIdentity"]).into(),
+        age(lease, now),
+    ]
 }

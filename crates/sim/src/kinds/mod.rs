@@ -56,7 +56,10 @@ pub fn builtin() -> Vec<Resource> {
         .iter()
         .filter(|entry| entry.plural != CRD)
         .map(|entry| {
-            resource(entry, Arc::new(BuiltinStrategy::new(entry, behaviour_of(entry))))
+            resource(
+                entry,
+                Arc::new(BuiltinStrategy::new(entry, behaviour_of(entry))),
+            )
         })
         .collect()
 }
@@ -85,12 +88,19 @@ pub fn custom_resource_definition_openapi() -> Value {
 }
 
 fn crd_entry() -> &'static Entry {
-    data::KINDS.iter().find(|entry| entry.plural == CRD).expect("the vendored table has the kind")
+    data::KINDS
+        .iter()
+        .find(|entry| entry.plural == CRD)
+        .expect("the vendored table has the kind")
 }
 
 fn resource(entry: &'static Entry, strategy: Arc<dyn Strategy>) -> Resource {
     // Both forms of an event are one object.
-    let storage_group = if entry.plural == "events" { "" } else { entry.group.as_str() };
+    let storage_group = if entry.plural == "events" {
+        ""
+    } else {
+        entry.group.as_str()
+    };
     Resource {
         group: entry.group.clone(),
         version: entry.version.clone(),

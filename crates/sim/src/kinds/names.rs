@@ -8,7 +8,6 @@ use crate::field::FieldError;
 
 const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
 const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
-const LABEL_1035_MESSAGE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
 
 struct Rule {
     pattern: &'static str,
@@ -26,7 +25,13 @@ impl Rule {
         max: usize,
     ) -> Self {
         let regex = Regex::new(&format!("^(?:{pattern})$")).expect("name patterns are valid");
-        Self { pattern, regex, message, examples, max }
+        Self {
+            pattern,
+            regex,
+            message,
+            examples,
+            max,
+        }
     }
 
     fn check(&self, value: &str) -> Vec<String> {
@@ -42,14 +47,16 @@ impl Rule {
 }
 
 static LABEL: LazyLock<Rule> = LazyLock::new(|| {
-    Rule::new("[a-z0-9]([-a-z0-9]*[a-z0-9])?", LABEL_MESSAGE, &["my-name", "123-abc"], 63)
+    Rule::new(
+        "[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+        LABEL_MESSAGE,
+        &["my-name", "123-abc"],
+        63,
+    )
 });
 static SUBDOMAIN: LazyLock<Rule> = LazyLock::new(|| {
     let pattern = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
     Rule::new(pattern, SUBDOMAIN_MESSAGE, &["example.com"], 253)
-});
-static LABEL_1035: LazyLock<Rule> = LazyLock::new(|| {
-    Rule::new("[a-z]([-a-z0-9]*[a-z0-9])?", LABEL_1035_MESSAGE, &["my-name", "abc-123"], 63)
 });
 
 /// How the limits of names are worded.
@@ -59,11 +66,17 @@ pub(super) fn too_long(max: usize) -> String {
 
 /// The message for a value that does not match a pattern.
 pub(super) fn regex_error(message: &str, pattern: &str, examples: &[&str]) -> String {
-    let shown: Vec<String> = examples.iter().map(|example| format!("'{example}'")).collect();
+    let shown: Vec<String> = examples
+        .iter()
+        .map(|example| format!("'{example}'"))
+        .collect();
     if shown.is_empty() {
         return format!("{message} (regex used for validation is '{pattern}')");
     }
-    format!("{message} (e.g. {}, regex used for validation is '{pattern}')", shown.join(",  or "))
+    format!(
+        "{message} (e.g. {}, regex used for validation is '{pattern}')",
+        shown.join(",  or ")
+    )
 }
 
 /// With `prefix` the name is a `generateName`: a trailing dash is fine.
@@ -80,7 +93,10 @@ pub(super) fn label(name: &str, prefix: bool) -> Vec<String> {
     let name = unmasked(name, prefix);
     if !LABEL.regex.is_match(&name) && SUBDOMAIN.regex.is_match(&name) {
         let too_long = (name.len() > LABEL.max).then(|| too_long(LABEL.max));
-        return too_long.into_iter().chain(["must not contain dots".to_owned()]).collect();
+        return too_long
+            .into_iter()
+            .chain(["must not contain dots".to_owned()])
+            .collect();
     }
     LABEL.check(&name)
 }
@@ -88,11 +104,6 @@ pub(super) fn label(name: &str, prefix: bool) -> Vec<String> {
 /// A DNS-1123 subdomain.
 pub(super) fn subdomain(name: &str, prefix: bool) -> Vec<String> {
     SUBDOMAIN.check(&unmasked(name, prefix))
-}
-
-/// A DNS-1035 label (it may not start with a digit).
-pub(super) fn label_1035(name: &str, prefix: bool) -> Vec<String> {
-    LABEL_1035.check(&unmasked(name, prefix))
 }
 
 /// Anything that can be one segment of a path.
@@ -109,7 +120,12 @@ pub(super) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
 
 static CONFIG_MAP_KEY: LazyLock<Rule> = LazyLock::new(|| {
     let message = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
-    Rule::new("[-._a-zA-Z0-9]+", message, &["key.name", "KEY_NAME", "key-name"], 253)
+    Rule::new(
+        "[-._a-zA-Z0-9]+",
+        message,
+        &["key.name", "KEY_NAME", "key-name"],
+        253,
+    )
 });
 
 /// A key of a ConfigMap or a Secret: it becomes a file name.
@@ -141,8 +157,19 @@ static PERCENT: LazyLock<Rule> = LazyLock::new(|| {
 });
 static REASON: LazyLock<Rule> = LazyLock::new(|| {
     let message = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
-    let examples = &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
-    Rule::new("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", message, examples, usize::MAX)
+    let examples = &[
+        "my_name",
+        "MY_NAME",
+        "MyName",
+        "ReasonA,ReasonB",
+        "ReasonA:ReasonB",
+    ];
+    Rule::new(
+        "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
+        message,
+        examples,
+        usize::MAX,
+    )
 });
 
 /// How the limits of label keys and values are worded.
@@ -177,7 +204,10 @@ pub(super) fn qualified(key: &str) -> Vec<String> {
         wrong.push(format!("name part {}", too_many_bytes(KEY.max)));
     }
     if !KEY.regex.is_match(name) {
-        wrong.push(format!("name part {}", regex_error(KEY_MESSAGE, KEY_PATTERN, KEY_EXAMPLES)));
+        wrong.push(format!(
+            "name part {}",
+            regex_error(KEY_MESSAGE, KEY_PATTERN, KEY_EXAMPLES)
+        ));
     }
     wrong
 }
@@ -189,7 +219,11 @@ pub(super) fn label_value(value: &str) -> Vec<String> {
         wrong.push(too_many_bytes(LABEL_VALUE.max));
     }
     if !LABEL_VALUE.regex.is_match(value) {
-        wrong.push(regex_error(LABEL_VALUE.message, LABEL_VALUE.pattern, LABEL_VALUE.examples));
+        wrong.push(regex_error(
+            LABEL_VALUE.message,
+            LABEL_VALUE.pattern,
+            LABEL_VALUE.examples,
+        ));
     }
     wrong
 }
@@ -217,7 +251,10 @@ pub(super) fn port_name(name: &str) -> Vec<String> {
             !name.contains(|c: char| c.is_ascii_lowercase()),
             "must contain at least one letter (a-z)".to_owned(),
         ),
-        (name.contains("--"), "must not contain consecutive hyphens".to_owned()),
+        (
+            name.contains("--"),
+            "must not contain consecutive hyphens".to_owned(),
+        ),
         (
             name.starts_with('-') || name.ends_with('-'),
             "must not begin or end with a hyphen".to_owned(),

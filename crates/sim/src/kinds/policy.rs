@@ -30,7 +30,11 @@ pub(super) const NETWORK_POLICY: Behaviour = Behaviour {
     validate: validate_network_policy,
     generation: &[&["spec"]],
     cells: |policy, now| {
-        vec![name(policy), selector_or_none(at(policy, &["spec", "podSelector"])).into(), age(policy, now)]
+        vec![
+            name(policy),
+            selector_or_none(at(policy, &["spec", "podSelector"])).into(),
+            age(policy, now),
+        ]
     },
     ..Behaviour::PLAIN
 };
@@ -59,20 +63,34 @@ fn validate_budget(budget: &Value) -> Vec<FieldError> {
             ("MinAvailable", at(spec, &["minAvailable"]).to_string()),
             ("Selector", shown::selector(at(spec, &["selector"]))),
             ("MaxUnavailable", at(spec, &["maxUnavailable"]).to_string()),
-            ("UnhealthyPodEvictionPolicy", at(spec, &["unhealthyPodEvictionPolicy"]).to_string()),
+            (
+                "UnhealthyPodEvictionPolicy",
+                at(spec, &["unhealthyPodEvictionPolicy"]).to_string(),
+            ),
         ]);
-        errors.push(shown::invalid("spec", &shown, "minAvailable and maxUnavailable cannot be both set"));
+        errors.push(shown::invalid(
+            "spec",
+            &shown,
+            "minAvailable and maxUnavailable cannot be both set",
+        ));
     }
     for key in ["minAvailable", "maxUnavailable"] {
         let field = format!("spec.{key}");
         errors.extend(check::int_or_percent(at(spec, &[key]), &field));
         errors.extend(check::at_most_100_percent(at(spec, &[key]), &field));
     }
-    errors.extend(check::label_selector(at(spec, &["selector"]), "spec.selector"));
+    errors.extend(check::label_selector(
+        at(spec, &["selector"]),
+        "spec.selector",
+    ));
     if has(spec, &["unhealthyPodEvictionPolicy"]) {
         let policy = text(spec, &["unhealthyPodEvictionPolicy"]);
         let allowed = &["AlwaysAllow", "IfHealthyBudget"];
-        errors.extend(check::one_of("spec.unhealthyPodEvictionPolicy", policy, allowed));
+        errors.extend(check::one_of(
+            "spec.unhealthyPodEvictionPolicy",
+            policy,
+            allowed,
+        ));
     }
     errors
 }
@@ -81,9 +99,19 @@ fn validate_budget_status(budget: &Value, _old: &Value, part: Part) -> Vec<Field
     if part != Part::Status {
         return Vec::new();
     }
-    let mut errors = check::conditions(list(budget, &["status", "conditions"]), "status.conditions");
-    for key in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-        errors.extend(check::nonnegative(budget, &["status", key], &format!("status.{key}")));
+    let mut errors =
+        check::conditions(list(budget, &["status", "conditions"]), "status.conditions");
+    for key in [
+        "disruptionsAllowed",
+        "currentHealthy",
+        "desiredHealthy",
+        "expectedPods",
+    ] {
+        errors.extend(check::nonnegative(
+            budget,
+            &["status", key],
+            &format!("status.{key}"),
+        ));
     }
     errors
 }
@@ -98,7 +126,11 @@ fn default_network_policy(policy: &mut Value) {
     }
     if list(policy, &["spec", "policyTypes"]).is_empty() {
         let egress = !list(policy, &["spec", "egress"]).is_empty();
-        let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+        let types = if egress {
+            json!(["Ingress", "Egress"])
+        } else {
+            json!(["Ingress"])
+        };
         set(policy, &["spec", "policyTypes"], types);
     }
 }
@@ -120,32 +152,48 @@ fn validate_network_policy(policy: &Value) -> Vec<FieldError> {
     let types = list(spec, &["policyTypes"]);
     if types.len() > 2 {
         let shown = at(spec, &["policyTypes"]).to_string();
-        errors.push(shown::invalid("spec.policyTypes", &shown, "may not specify more than two policyTypes"));
+        errors.push(shown::invalid(
+            "spec.policyTypes",
+            &shown,
+            "may not specify more than two policyTypes",
+        ));
         return errors;
     }
     for (index, kind) in types.iter().enumerate() {
         let field = format!("spec.policyTypes[{index}]");
-        errors.extend(check::one_of(&field, kind.as_str().unwrap_or(""), &["Ingress", "Egress"]));
+        errors.extend(check::one_of(
+            &field,
+            kind.as_str().unwrap_or(""),
+            &["Ingress", "Egress"],
+        ));
     }
     errors
 }
 
 fn validate_port(port: &Value, field: &str) -> Vec<FieldError> {
     let protocol = text(port, &["protocol"]);
-    let mut errors = check::one_of(&format!("{field}.protocol"), protocol, &["TCP", "UDP", "SCTP"]);
+    let mut errors = check::one_of(
+        &format!("{field}.protocol"),
+        protocol,
+        &["TCP", "UDP", "SCTP"],
+    );
     let end = number(port, &["endPort"]);
     let end_field = format!("{field}.endPort");
     let port_field = format!("{field}.port");
     match at(port, &["port"]) {
         Value::Number(first) => {
             let first = first.as_i64().unwrap_or(0);
-            errors.extend(check::port_number(first).map(|why| FieldError::invalid(&port_field, first, why)));
+            errors.extend(
+                check::port_number(first).map(|why| FieldError::invalid(&port_field, first, why)),
+            );
             if let Some(end) = end {
                 if end < first {
                     let why = "must be greater than or equal to `port`";
                     errors.push(FieldError::invalid(&end_field, first, why));
                 }
-                errors.extend(check::port_number(end).map(|why| FieldError::invalid(&end_field, end, why)));
+                errors.extend(
+                    check::port_number(end).map(|why| FieldError::invalid(&end_field, end, why)),
+                );
             }
         }
         Value::String(named) => {
@@ -156,7 +204,11 @@ fn validate_port(port: &Value, field: &str) -> Vec<FieldError> {
             errors.extend(check::invalid(&port_field, named, names::port_name(named)));
         }
         _ => errors.extend(end.map(|end| {
-            FieldError::invalid(&end_field, end, "may not be specified when `port` is not specified")
+            FieldError::invalid(
+                &end_field,
+                end,
+                "may not be specified when `port` is not specified",
+            )
         })),
     }
     errors
@@ -168,14 +220,20 @@ fn validate_peer(peer: &Value, field: &str) -> Vec<FieldError> {
     for key in ["podSelector", "namespaceSelector"] {
         if has(peer, &[key]) {
             peers += 1;
-            errors.extend(check::label_selector(at(peer, &[key]), &format!("{field}.{key}")));
+            errors.extend(check::label_selector(
+                at(peer, &[key]),
+                &format!("{field}.{key}"),
+            ));
         }
     }
     let block = at(peer, &["ipBlock"]);
     if !block.is_null() {
         errors.extend(validate_ip_block(block, &format!("{field}.ipBlock")));
         if peers > 0 {
-            errors.push(FieldError::forbidden(field, "may not specify both ipBlock and another peer"));
+            errors.push(FieldError::forbidden(
+                field,
+                "may not specify both ipBlock and another peer",
+            ));
         }
     } else if peers == 0 {
         errors.push(FieldError::required(field, "must specify a peer"));
@@ -193,7 +251,11 @@ fn validate_ip_block(block: &Value, field: &str) -> Vec<FieldError> {
         return errors;
     };
     for (index, inner) in list(block, &["except"]).iter().enumerate() {
-        errors.extend(validate_except(inner.as_str().unwrap_or(""), outer, &format!("{field}.except[{index}]")));
+        errors.extend(validate_except(
+            inner.as_str().unwrap_or(""),
+            outer,
+            &format!("{field}.except[{index}]"),
+        ));
     }
     errors
 }
@@ -202,7 +264,12 @@ fn validate_except(value: &str, outer: (IpAddr, u8), field: &str) -> Vec<FieldEr
     let mut errors = check::cidr(value, field);
     if check::parse_cidr(value).is_some_and(|inner| !check::is_strict_subset(inner, outer)) {
         let why = "must be a strict subset of `cidr`";
-        errors.push(FieldError::new(ErrorType::Invalid, field, value.into(), why));
+        errors.push(FieldError::new(
+            ErrorType::Invalid,
+            field,
+            value.into(),
+            why,
+        ));
     }
     errors
 }

@@ -29,7 +29,10 @@ pub(super) fn name_and_age(object: &Value, now: Timestamp) -> Vec<Value> {
 
 /// Cells of a kind the server has no printer for.
 pub(super) fn name_and_creation(object: &Value, _now: Timestamp) -> Vec<Value> {
-    vec![name(object), text(object, &["metadata", "creationTimestamp"]).into()]
+    vec![
+        name(object),
+        text(object, &["metadata", "creationTimestamp"]).into(),
+    ]
 }
 
 /// How long ago `time` was.
@@ -51,8 +54,8 @@ fn human(millis: i64) -> String {
     };
     match seconds {
         ..=-2 => "<invalid>".to_owned(),
-        ..0 => "0s".to_owned(),
-        ..120 => format!("{seconds}s"),
+        -1 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
         _ if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
         _ if minutes < 180 => format!("{minutes}m"),
         _ if hours < 8 => two(hours, "h", minutes % 60, "m"),
@@ -67,12 +70,19 @@ fn human(millis: i64) -> String {
 /// A label selector in the syntax of the `labelSelector` parameter.
 pub(super) fn selector(selector: &Value) -> String {
     let mut requirements: Vec<(&str, String)> = members(selector, &["matchLabels"])
-        .map(|(key, value)| (key.as_str(), format!("{key}={}", value.as_str().unwrap_or(""))))
+        .map(|(key, value)| {
+            (
+                key.as_str(),
+                format!("{key}={}", value.as_str().unwrap_or("")),
+            )
+        })
         .collect();
     for expression in list(selector, &["matchExpressions"]) {
         let key = text(expression, &["key"]);
-        let values: BTreeSet<&str> =
-            list(expression, &["values"]).iter().filter_map(Value::as_str).collect();
+        let values: BTreeSet<&str> = list(expression, &["values"])
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
         let values: Vec<&str> = values.into_iter().collect();
         let printed = match text(expression, &["operator"]) {
             "In" => format!("{key} in ({})", values.join(",")),
@@ -83,7 +93,11 @@ pub(super) fn selector(selector: &Value) -> String {
         requirements.push((key, printed));
     }
     requirements.sort_by_key(|(key, _)| *key);
-    requirements.into_iter().map(|(_, printed)| printed).collect::<Vec<_>>().join(",")
+    requirements
+        .into_iter()
+        .map(|(_, printed)| printed)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// [`selector`], with a word for the empty one.
@@ -102,13 +116,23 @@ pub(super) fn labels(object: &Value, path: &[&str]) -> String {
 /// Names and images of the containers of a pod template.
 pub(super) fn containers(object: &Value) -> [Value; 2] {
     let containers = list(object, &["spec", "template", "spec", "containers"]);
-    let join = |key: &str| containers.iter().map(|c| text(c, &[key])).collect::<Vec<_>>().join(",");
+    let join = |key: &str| {
+        containers
+            .iter()
+            .map(|c| text(c, &[key]))
+            .collect::<Vec<_>>()
+            .join(",")
+    };
     [join("name").into(), join("image").into()]
 }
 
 /// `value`, or `otherwise` when it is empty.
 pub(super) fn or(value: &str, otherwise: &str) -> String {
-    if value.is_empty() { otherwise.to_owned() } else { value.to_owned() }
+    if value.is_empty() {
+        otherwise.to_owned()
+    } else {
+        value.to_owned()
+    }
 }
 
 /// The first three of `items`, and how many more there are.
@@ -123,12 +147,18 @@ pub(super) fn first_three(items: &[String]) -> String {
 
 /// An `IntOrString` as text.
 pub(super) fn int_or_string(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A number as a cell; zero when there is none.
 pub(super) fn count(object: &Value, path: &[&str]) -> Value {
-    if has(object, path) { super::value::at(object, path).clone() } else { json!(0) }
+    if has(object, path) {
+        super::value::at(object, path).clone()
+    } else {
+        json!(0)
+    }
 }
 
 #[cfg(test)]
@@ -138,9 +168,20 @@ mod tests {
     #[test]
     fn ages_show_at_most_two_units() {
         for (seconds, printed) in [
-            (-5, "<invalid>"), (-1, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"),
-            (601, "10m"), (10_800, "3h"), (11_000, "3h3m"), (100_000, "27h"), (180_000, "2d2h"),
-            (864_000, "10d"), (70_000_000, "2y80d"), (300_000_000, "9y"),
+            (-5, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (601, "10m"),
+            (10_800, "3h"),
+            (11_000, "3h3m"),
+            (100_000, "27h"),
+            (180_000, "2d2h"),
+            (864_000, "10d"),
+            (70_000_000, "2y80d"),
+            (300_000_000, "9y"),
         ] {
             assert_eq!(human(seconds * 1000), printed, "{seconds}");
         }

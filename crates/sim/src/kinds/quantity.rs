@@ -5,7 +5,8 @@
 use std::cmp::Ordering;
 
 const NANO: u32 = 9;
-const FORMAT: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+const FORMAT: &str =
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const NUMERIC: &str = "unable to parse numeric part of quantity";
 const SUFFIX: &str = "unable to parse quantity's suffix";
 
@@ -54,15 +55,24 @@ impl Quantity {
             _ => scale(mantissa, exponent - places),
         };
         let nanos = if parts.negative { -scaled } else { scaled };
-        let kept = keeps_spelling(format, mantissa, &digits, exponent, places).then(|| text.to_owned());
-        Ok(Self { nanos, format, kept })
+        let kept =
+            keeps_spelling(format, mantissa, &digits, exponent, places).then(|| text.to_owned());
+        Ok(Self {
+            nanos,
+            format,
+            kept,
+        })
     }
 
     /// The quantity in whole thousandths, rounded up; `None` when it already is.
     pub(crate) fn rounded_to_milli(&self) -> Option<Self> {
         let milli = 10_i128.pow(NANO - 3);
         let rest = self.nanos.rem_euclid(milli);
-        (rest != 0).then(|| Self { nanos: self.nanos - rest + milli, format: self.format, kept: None })
+        (rest != 0).then(|| Self {
+            nanos: self.nanos - rest + milli,
+            format: self.format,
+            kept: None,
+        })
     }
 
     /// Less than nothing.
@@ -132,7 +142,13 @@ fn split(text: &str) -> Result<Parts<'_>, &'static str> {
     let whole = whole.trim_start_matches('0');
     let bare = point && whole.is_empty() && fraction.is_empty() && !rest.is_empty();
     let whole = if whole.is_empty() { "0" } else { whole };
-    Ok(Parts { negative, whole, fraction, suffix: rest, bare })
+    Ok(Parts {
+        negative,
+        whole,
+        fraction,
+        suffix: rest,
+        bare,
+    })
 }
 
 fn take(text: &str, keep: impl Fn(char) -> bool) -> (&str, &str) {
@@ -156,7 +172,9 @@ fn interpret(suffix: &str) -> Option<(u32, i32, Format)> {
 /// `mantissa * 10^exponent` in billionths; what is finer is rounded up.
 fn scale(mantissa: i128, exponent: i32) -> i128 {
     let shift = exponent.saturating_add(9);
-    let power = 10_i128.checked_pow(shift.unsigned_abs()).unwrap_or(i128::MAX);
+    let power = 10_i128
+        .checked_pow(shift.unsigned_abs())
+        .unwrap_or(i128::MAX);
     if shift >= 0 {
         mantissa.saturating_mul(power)
     } else {
@@ -164,7 +182,13 @@ fn scale(mantissa: i128, exponent: i32) -> i128 {
     }
 }
 
-fn keeps_spelling(format: Format, mantissa: i128, digits: &str, exponent: i32, places: i32) -> bool {
+fn keeps_spelling(
+    format: Format,
+    mantissa: i128,
+    digits: &str,
+    exponent: i32,
+    places: i32,
+) -> bool {
     if format == Format::BinarySi {
         return places == 0 && mantissa & 0x07 != 0;
     }
@@ -196,7 +220,11 @@ fn binary(units: i128, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         mantissa /= 1024;
         at += 1;
     }
-    write!(f, "{mantissa}{}", ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][at])
+    write!(
+        f,
+        "{mantissa}{}",
+        ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][at]
+    )
 }
 
 #[cfg(test)]
@@ -206,19 +234,46 @@ mod tests {
     #[test]
     fn spellings_become_canonical() {
         let cases = [
-            ("0", "0"), ("00", "0"), ("1", "1"), ("1000", "1k"), ("1000m", "1"), ("0.5", "500m"),
-            ("1.5", "1500m"), ("1.500", "1.500"), ("+1", "+1"), ("1024Mi", "1Gi"), ("1.5Gi", "1536Mi"),
-            ("100Ki", "100Ki"), ("1e3", "1e3"), ("1000e3", "1e6"), ("0.1n", "1n"), ("-1000", "-1k"),
-            ("1Ki", "1Ki"), ("8Ki", "8Ki"), ("512", "512"), ("12345678", "12345678"), ("100M", "100M"),
+            ("0", "0"),
+            ("00", "0"),
+            ("1", "1"),
+            ("1000", "1k"),
+            ("1000m", "1"),
+            ("0.5", "500m"),
+            ("1.5", "1500m"),
+            ("1.500", "1.500"),
+            ("+1", "+1"),
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("100Ki", "100Ki"),
+            ("1e3", "1e3"),
+            ("1000e3", "1e6"),
+            ("0.1n", "1n"),
+            ("-1000", "-1k"),
+            ("1Ki", "1Ki"),
+            ("8Ki", "8Ki"),
+            ("512", "512"),
+            ("12345678", "12345678"),
+            ("100M", "100M"),
         ];
         for (text, canonical) in cases {
-            assert_eq!(Quantity::parse(text).map(|q| q.to_string()).as_deref(), Ok(canonical), "{text}");
+            assert_eq!(
+                Quantity::parse(text).map(|q| q.to_string()).as_deref(),
+                Ok(canonical),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn nonsense_is_refused_in_the_servers_words() {
-        for (text, why) in [("", FORMAT), ("abc", FORMAT), ("1x", FORMAT), ("1mm", SUFFIX), ("1.2.3", FORMAT)] {
+        for (text, why) in [
+            ("", FORMAT),
+            ("abc", FORMAT),
+            ("1x", FORMAT),
+            ("1mm", SUFFIX),
+            ("1.2.3", FORMAT),
+        ] {
             assert_eq!(Quantity::parse(text).err(), Some(why), "{text}");
         }
     }

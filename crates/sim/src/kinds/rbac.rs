@@ -21,12 +21,18 @@ const ANY: Behaviour = Behaviour {
 };
 
 /// How roles behave.
-pub(super) const ROLE: Behaviour =
-    Behaviour { validate: |role| rules(role, true), cells: name_and_creation, ..ANY };
+pub(super) const ROLE: Behaviour = Behaviour {
+    validate: |role| rules(role, true),
+    cells: name_and_creation,
+    ..ANY
+};
 
 /// How cluster roles behave.
-pub(super) const CLUSTER_ROLE: Behaviour =
-    Behaviour { validate: validate_cluster_role, cells: name_and_creation, ..ANY };
+pub(super) const CLUSTER_ROLE: Behaviour = Behaviour {
+    validate: validate_cluster_role,
+    cells: name_and_creation,
+    ..ANY
+};
 
 /// How role bindings behave.
 pub(super) const ROLE_BINDING: Behaviour = Behaviour {
@@ -75,18 +81,35 @@ fn validate_rule(rule: &Value, namespaced: bool, field: &str) -> Vec<FieldError>
     };
     required("verbs", "verbs must contain at least one value");
     if empty("nonResourceURLs") {
-        required("apiGroups", "resource rules must supply at least one api group");
-        required("resources", "resource rules must supply at least one resource");
+        required(
+            "apiGroups",
+            "resource rules must supply at least one api group",
+        );
+        required(
+            "resources",
+            "resource rules must supply at least one resource",
+        );
         return errors;
     }
     let mixed = !(empty("apiGroups") && empty("resources") && empty("resourceNames"));
     for (broken, why) in [
-        (namespaced, "namespaced rules cannot apply to non-resource URLs"),
-        (mixed, "rules cannot apply to both regular resources and non-resource URLs"),
+        (
+            namespaced,
+            "namespaced rules cannot apply to non-resource URLs",
+        ),
+        (
+            mixed,
+            "rules cannot apply to both regular resources and non-resource URLs",
+        ),
     ] {
         if broken {
             let urls = at(rule, &["nonResourceURLs"]).clone();
-            errors.push(FieldError::new(ErrorType::Invalid, format!("{field}.nonResourceURLs"), urls, why));
+            errors.push(FieldError::new(
+                ErrorType::Invalid,
+                format!("{field}.nonResourceURLs"),
+                urls,
+                why,
+            ));
         }
     }
     errors
@@ -120,10 +143,18 @@ fn validate_binding(binding: &Value, kinds: &[&str], namespaced: bool) -> Vec<Fi
     errors.extend(check::one_of("roleRef.kind", reference("kind"), kinds));
     match reference("name") {
         "" => errors.push(FieldError::required("roleRef.name", "")),
-        name => errors.extend(check::invalid("roleRef.name", name, names::path_segment(name, false))),
+        name => errors.extend(check::invalid(
+            "roleRef.name",
+            name,
+            names::path_segment(name, false),
+        )),
     }
     for (index, subject) in list(binding, &["subjects"]).iter().enumerate() {
-        errors.extend(validate_subject(subject, namespaced, &format!("subjects[{index}]")));
+        errors.extend(validate_subject(
+            subject,
+            namespaced,
+            &format!("subjects[{index}]"),
+        ));
     }
     errors
 }
@@ -139,7 +170,11 @@ fn validate_subject(subject: &Value, namespaced: bool, field: &str) -> Vec<Field
     match text(subject, &["kind"]) {
         "ServiceAccount" => {
             if !name.is_empty() {
-                errors.extend(check::invalid(&format!("{field}.name"), name, names::subdomain(name, false)));
+                errors.extend(check::invalid(
+                    &format!("{field}.name"),
+                    name,
+                    names::subdomain(name, false),
+                ));
             }
             errors.extend(check::one_of(&group_field, group, &[""]));
             if !namespaced && text(subject, &["namespace"]).is_empty() {
@@ -170,13 +205,21 @@ fn role_ref_stays(new: &Value, old: &Value, _part: Part) -> Vec<FieldError> {
 }
 
 fn binding_cells(binding: &Value, now: Timestamp) -> Vec<Value> {
-    let reference = format!("{}/{}", text(binding, &["roleRef", "kind"]), text(binding, &["roleRef", "name"]));
+    let reference = format!(
+        "{}/{}",
+        text(binding, &["roleRef", "kind"]),
+        text(binding, &["roleRef", "name"])
+    );
     let subjects = |kind: &str| -> Value {
         list(binding, &["subjects"])
             .iter()
             .filter(|subject| text(subject, &["kind"]) == kind)
             .map(|subject| match kind {
-                "ServiceAccount" => format!("{}/{}", text(subject, &["namespace"]), text(subject, &["name"])),
+                "ServiceAccount" => format!(
+                    "{}/{}",
+                    text(subject, &["namespace"]),
+                    text(subject, &["name"])
+                ),
                 _ => text(subject, &["name"]).to_owned(),
             })
             .collect::<Vec<_>>()

@@ -12,12 +12,22 @@ use crate::status::ApiError;
 pub(super) fn check(entry: &Entry, body: &Value) -> Result<(), ApiError> {
     let expected = entry.api_version();
     let (version, kind) = (text(body, &["apiVersion"]), text(body, &["kind"]));
-    let version = if version.is_empty() { expected.as_str() } else { version };
-    let kind = if kind.is_empty() { entry.kind.as_str() } else { kind };
+    let version = if version.is_empty() {
+        expected.as_str()
+    } else {
+        version
+    };
+    let kind = if kind.is_empty() {
+        entry.kind.as_str()
+    } else {
+        kind
+    };
     if version == expected && kind == entry.kind {
         return Ok(());
     }
-    let known = KINDS.iter().find(|known| known.api_version() == version && known.kind == kind);
+    let known = KINDS
+        .iter()
+        .find(|known| known.api_version() == version && known.kind == kind);
     let why = match known {
         Some(known) if internal(known) == internal(entry) => {
             return Err(ApiError::bad_request(format!(

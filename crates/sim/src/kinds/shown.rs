@@ -8,25 +8,42 @@ use crate::field::{ErrorType, FieldError};
 
 /// `Invalid value` showing `raw` as it stands.
 pub(super) fn invalid(field: impl Into<String>, raw: &str, why: &str) -> FieldError {
-    let detail = if why.is_empty() { raw.to_owned() } else { format!("{raw}: {why}") };
-    FieldError { kind: ErrorType::Invalid, field: field.into(), value: None, detail }
+    let detail = if why.is_empty() {
+        raw.to_owned()
+    } else {
+        format!("{raw}: {why}")
+    };
+    FieldError {
+        kind: ErrorType::Invalid,
+        field: field.into(),
+        value: None,
+        detail,
+    }
 }
 
 /// `Duplicate value` showing `raw` as it stands.
 pub(super) fn duplicate(field: impl Into<String>, raw: &str, why: &str) -> FieldError {
-    FieldError { kind: ErrorType::Duplicate, ..invalid(field, raw, why) }
+    FieldError {
+        kind: ErrorType::Duplicate,
+        ..invalid(field, raw, why)
+    }
 }
 
 /// `Unsupported value` showing `raw` as it stands.
 pub(super) fn not_supported(field: impl Into<String>, raw: &str, allowed: &[&str]) -> FieldError {
     let FieldError { detail, .. } = FieldError::not_supported("", "", allowed);
-    FieldError { kind: ErrorType::NotSupported, ..invalid(field, raw, &detail) }
+    FieldError {
+        kind: ErrorType::NotSupported,
+        ..invalid(field, raw, &detail)
+    }
 }
 
 /// An object of already printed members, in the order given.
 pub(super) fn object(members: &[(&str, String)]) -> String {
-    let printed: Vec<String> =
-        members.iter().map(|(key, value)| format!("{}:{value}", Value::from(*key))).collect();
+    let printed: Vec<String> = members
+        .iter()
+        .map(|(key, value)| format!("{}:{value}", Value::from(*key)))
+        .collect();
     format!("{{{}}}", printed.join(","))
 }
 
@@ -50,7 +67,10 @@ pub(super) fn selector(selector: &Value) -> String {
 fn requirement(expression: &Value) -> String {
     let mut members = vec![
         ("key", Value::from(text(expression, &["key"])).to_string()),
-        ("operator", Value::from(text(expression, &["operator"])).to_string()),
+        (
+            "operator",
+            Value::from(text(expression, &["operator"])).to_string(),
+        ),
     ];
     if !list(expression, &["values"]).is_empty() {
         members.push(("values", at(expression, &["values"]).to_string()));

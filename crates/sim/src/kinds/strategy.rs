@@ -28,7 +28,13 @@ pub(super) struct BuiltinStrategy {
 impl BuiltinStrategy {
     pub(super) fn new(entry: &'static Entry, behaviour: &'static Behaviour) -> Self {
         let has_status = entry.subresources.iter().any(|sub| sub.name == "status");
-        Self { entry, behaviour, go_type: entry.go_type(), has_status, schema: OnceLock::new() }
+        Self {
+            entry,
+            behaviour,
+            go_type: entry.go_type(),
+            has_status,
+            schema: OnceLock::new(),
+        }
     }
 
     /// Moves the generation when something that counts differs from `old`.
@@ -38,7 +44,8 @@ impl BuiltinStrategy {
             return;
         }
         let moved = paths.iter().any(|path| at(object, path) != at(old, path));
-        let generation = at(old, &["metadata", "generation"]).as_i64().unwrap_or(0) + i64::from(moved);
+        let generation =
+            at(old, &["metadata", "generation"]).as_i64().unwrap_or(0) + i64::from(moved);
         if generation > 0 {
             set(object, &["metadata", "generation"], generation.into());
         }
@@ -48,12 +55,20 @@ impl BuiltinStrategy {
 impl Strategy for BuiltinStrategy {
     fn decode(&self, body: Value) -> Result<Decoded, ApiError> {
         scheme::check(self.entry, &body)?;
-        let read = decode::read(&body, &self.go_type)
-            .map_err(|why| scheme::unhandled(&self.entry.kind, &self.entry.version, self.entry, &why))?;
+        let read = decode::read(&body, &self.go_type).map_err(|why| {
+            scheme::unhandled(&self.entry.kind, &self.entry.version, self.entry, &why)
+        })?;
         let mut object = read.object;
-        set(&mut object, &["apiVersion"], self.entry.api_version().into());
+        set(
+            &mut object,
+            &["apiVersion"],
+            self.entry.api_version().into(),
+        );
         set(&mut object, &["kind"], self.entry.kind.as_str().into());
-        Ok(Decoded { object, unknown: read.unknown })
+        Ok(Decoded {
+            object,
+            unknown: read.unknown,
+        })
     }
 
     fn default(&self, object: &mut Value) {
@@ -62,7 +77,11 @@ impl Strategy for BuiltinStrategy {
 
     fn prepare_create(&self, object: &mut Value) {
         if self.has_status && !self.behaviour.keeps_status {
-            set(object, &["status"], decode::zero_field(&self.go_type, "status"));
+            set(
+                object,
+                &["status"],
+                decode::zero_field(&self.go_type, "status"),
+            );
         }
         if !self.behaviour.generation.is_empty() {
             set(object, &["metadata", "generation"], json!(1));
@@ -110,7 +129,12 @@ impl Strategy for BuiltinStrategy {
         (self.entry.kind == "Pod").then(|| super::pods::grace_period(object, requested))
     }
 
-    fn allocate(&self, object: &mut Value, old: Option<&Value>, peers: &[Arc<Value>]) -> Result<(), ApiError> {
+    fn allocate(
+        &self,
+        object: &mut Value,
+        old: Option<&Value>,
+        peers: &[Arc<Value>],
+    ) -> Result<(), ApiError> {
         match self.entry.plural.as_str() {
             "services" => services::allocate::service(object, old, peers),
             _ => Ok(()),
@@ -126,7 +150,8 @@ impl Strategy for BuiltinStrategy {
     }
 
     fn openapi(&self) -> &Value {
-        self.schema.get_or_init(|| data::resolved(&self.entry.schema))
+        self.schema
+            .get_or_init(|| data::resolved(&self.entry.schema))
     }
 
     fn reset_fields(&self, part: Part) -> Vec<Vec<String>> {
@@ -135,7 +160,10 @@ impl Strategy for BuiltinStrategy {
             Part::Main => &[],
             Part::Status => self.behaviour.fixed_by_status,
         };
-        paths.iter().map(|path| path.iter().map(|key| (*key).to_owned()).collect()).collect()
+        paths
+            .iter()
+            .map(|path| path.iter().map(|key| (*key).to_owned()).collect())
+            .collect()
     }
 
     fn selectable_fields(&self, object: &Value) -> Vec<(String, String)> {

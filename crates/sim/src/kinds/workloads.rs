@@ -47,7 +47,11 @@ pub(super) const REPLICA_SET: Behaviour = Behaviour {
 /// A template that did not change is not warned about again.
 fn template_warnings(new: &Value, old: &Value) -> Vec<String> {
     let generation = ["metadata", "generation"];
-    if at(new, &generation) == at(old, &generation) { Vec::new() } else { warnings::template(new) }
+    if at(new, &generation) == at(old, &generation) {
+        Vec::new()
+    } else {
+        warnings::template(new)
+    }
 }
 
 fn default_template(object: &mut Value) {
@@ -58,11 +62,15 @@ fn default_template(object: &mut Value) {
 
 fn default_deployment(deployment: &mut Value) {
     default_template(deployment);
-    let Some(spec) = deployment.get_mut("spec") else { return };
+    let Some(spec) = deployment.get_mut("spec") else {
+        return;
+    };
     default_to(spec, "replicas", 1);
     default_to(spec, "revisionHistoryLimit", 10);
     default_to(spec, "progressDeadlineSeconds", 600);
-    let Some(strategy) = spec.get_mut("strategy") else { return };
+    let Some(strategy) = spec.get_mut("strategy") else {
+        return;
+    };
     default_to(strategy, "type", "RollingUpdate");
     if text(strategy, &["type"]) == "RollingUpdate" {
         default_to(strategy, "rollingUpdate", json!({}));
@@ -83,13 +91,29 @@ fn validate_deployment(deployment: &Value) -> Vec<FieldError> {
     let mut errors = check::nonnegative(spec, &["replicas"], "spec.replicas");
     errors.extend(selector_and_template(spec));
     errors.extend(validate_strategy(at(spec, &["strategy"])));
-    errors.extend(check::nonnegative(spec, &["minReadySeconds"], "spec.minReadySeconds"));
-    errors.extend(check::nonnegative(spec, &["revisionHistoryLimit"], "spec.revisionHistoryLimit"));
-    errors.extend(check::nonnegative(spec, &["progressDeadlineSeconds"], "spec.progressDeadlineSeconds"));
+    errors.extend(check::nonnegative(
+        spec,
+        &["minReadySeconds"],
+        "spec.minReadySeconds",
+    ));
+    errors.extend(check::nonnegative(
+        spec,
+        &["revisionHistoryLimit"],
+        "spec.revisionHistoryLimit",
+    ));
+    errors.extend(check::nonnegative(
+        spec,
+        &["progressDeadlineSeconds"],
+        "spec.progressDeadlineSeconds",
+    ));
     let deadline = number(spec, &["progressDeadlineSeconds"]).unwrap_or(600);
     if deadline <= number(spec, &["minReadySeconds"]).unwrap_or(0) {
         let why = "must be greater than minReadySeconds";
-        errors.push(FieldError::invalid("spec.progressDeadlineSeconds", deadline, why));
+        errors.push(FieldError::invalid(
+            "spec.progressDeadlineSeconds",
+            deadline,
+            why,
+        ));
     }
     errors
 }
@@ -97,7 +121,11 @@ fn validate_deployment(deployment: &Value) -> Vec<FieldError> {
 fn validate_replica_set(set: &Value) -> Vec<FieldError> {
     let spec = at(set, &["spec"]);
     let mut errors = check::nonnegative(spec, &["replicas"], "spec.replicas");
-    errors.extend(check::nonnegative(spec, &["minReadySeconds"], "spec.minReadySeconds"));
+    errors.extend(check::nonnegative(
+        spec,
+        &["minReadySeconds"],
+        "spec.minReadySeconds",
+    ));
     errors.extend(selector_and_template(spec));
     errors
 }
@@ -111,22 +139,41 @@ fn selector_and_template(spec: &Value) -> Vec<FieldError> {
         errors.extend(check::label_selector(wanted, "spec.selector"));
         if selector(wanted).is_empty() {
             let shown = shown::selector(wanted);
-            errors.push(shown::invalid("spec.selector", &shown, "empty selector is invalid for deployment"));
+            errors.push(shown::invalid(
+                "spec.selector",
+                &shown,
+                "empty selector is invalid for deployment",
+            ));
         }
     }
     let usable = check::label_selector(wanted, "").is_empty();
     if !usable {
-        errors.push(shown::invalid("spec.selector", &shown::selector(wanted), "invalid label selector"));
+        errors.push(shown::invalid(
+            "spec.selector",
+            &shown::selector(wanted),
+            "invalid label selector",
+        ));
         return errors;
     }
     let labels = at(spec, &["template", "metadata", "labels"]);
     // No selector at all selects nothing; an empty one selects everything.
-    let selected = if wanted.is_null() { false } else { selector(wanted).is_empty() || check::selects(wanted, labels) };
+    let selected = if wanted.is_null() {
+        false
+    } else {
+        selector(wanted).is_empty() || check::selects(wanted, labels)
+    };
     if !selected {
         let why = "`selector` does not match template `labels`";
-        errors.push(shown::invalid("spec.template.metadata.labels", &labels.to_string(), why));
+        errors.push(shown::invalid(
+            "spec.template.metadata.labels",
+            &labels.to_string(),
+            why,
+        ));
     }
-    errors.extend(super::pods::validate_template(at(spec, &["template"]), "spec.template"));
+    errors.extend(super::pods::validate_template(
+        at(spec, &["template"]),
+        "spec.template",
+    ));
     errors
 }
 
@@ -145,7 +192,11 @@ fn validate_strategy(strategy: &Value) -> Vec<FieldError> {
                 ("Type", Value::from(other).to_string()),
                 ("RollingUpdate", rolling.to_string()),
             ]);
-            vec![shown::not_supported("spec.strategy", &shown, &["Recreate", "RollingUpdate"])]
+            vec![shown::not_supported(
+                "spec.strategy",
+                &shown,
+                &["Recreate", "RollingUpdate"],
+            )]
         }
     }
 }
@@ -155,10 +206,18 @@ fn validate_rolling_update(rolling: &Value, field: &str) -> Vec<FieldError> {
     let unavailable_field = format!("{field}.maxUnavailable");
     let mut errors = check::int_or_percent(unavailable, &unavailable_field);
     errors.extend(check::int_or_percent(surge, &format!("{field}.maxSurge")));
-    let amount = |value: &Value| check::percent_value(value).or_else(|| value.as_i64()).unwrap_or(0);
+    let amount = |value: &Value| {
+        check::percent_value(value)
+            .or_else(|| value.as_i64())
+            .unwrap_or(0)
+    };
     if amount(unavailable) == 0 && amount(surge) == 0 {
         let why = "may not be 0 when `maxSurge` is 0";
-        errors.push(shown::invalid(&unavailable_field, &unavailable.to_string(), why));
+        errors.push(shown::invalid(
+            &unavailable_field,
+            &unavailable.to_string(),
+            why,
+        ));
     }
     errors.extend(check::at_most_100_percent(unavailable, &unavailable_field));
     errors
@@ -169,7 +228,11 @@ fn selector_stays(new: &Value, old: &Value) -> Vec<FieldError> {
     if at(new, &path) == at(old, &path) {
         return Vec::new();
     }
-    vec![shown::invalid("spec.selector", &shown::selector(at(new, &path)), "field is immutable")]
+    vec![shown::invalid(
+        "spec.selector",
+        &shown::selector(at(new, &path)),
+        "field is immutable",
+    )]
 }
 
 fn deployment_update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
@@ -181,15 +244,25 @@ fn deployment_update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
     let mut errors = replica_counts(
         new,
         &[
-            "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
-            "unavailableReplicas", "terminatingReplicas", "collisionCount",
+            "observedGeneration",
+            "replicas",
+            "updatedReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "unavailableReplicas",
+            "terminatingReplicas",
+            "collisionCount",
         ],
         &["updatedReplicas", "readyReplicas", "availableReplicas"],
     );
     let collisions = |object: &Value| number(object, &["status", "collisionCount"]);
     let now = collisions(new).unwrap_or(0);
     if collisions(old).is_some_and(|before| now < before) {
-        errors.push(FieldError::invalid("status.collisionCount", now, "cannot be decremented"));
+        errors.push(FieldError::invalid(
+            "status.collisionCount",
+            now,
+            "cannot be decremented",
+        ));
     }
     errors
 }
@@ -203,7 +276,11 @@ fn replica_set_update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
     replica_counts(
         new,
         &[
-            "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration",
+            "replicas",
+            "fullyLabeledReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "observedGeneration",
             "terminatingReplicas",
         ],
         &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
@@ -215,22 +292,38 @@ fn replica_counts(object: &Value, counts: &[&str], parts: &[&str]) -> Vec<FieldE
     let value = |key: &str| number(object, &["status", key]).unwrap_or(0);
     let mut errors = Vec::new();
     for key in counts {
-        errors.extend(check::nonnegative(object, &["status", key], &format!("status.{key}")));
+        errors.extend(check::nonnegative(
+            object,
+            &["status", key],
+            &format!("status.{key}"),
+        ));
     }
     for key in parts.iter().filter(|key| value(key) > value("replicas")) {
         let why = "cannot be greater than status.replicas";
-        errors.push(FieldError::invalid(format!("status.{key}"), value(key), why));
+        errors.push(FieldError::invalid(
+            format!("status.{key}"),
+            value(key),
+            why,
+        ));
     }
     if value("availableReplicas") > value("readyReplicas") {
         let why = "cannot be greater than readyReplicas";
-        errors.push(FieldError::invalid("status.availableReplicas", value("availableReplicas"), why));
+        errors.push(FieldError::invalid(
+            "status.availableReplicas",
+            value("availableReplicas"),
+            why,
+        ));
     }
     errors
 }
 
 fn deployment_cells(deployment: &Value, now: Timestamp) -> Vec<Value> {
     let replicas = |path: &[&str]| number(deployment, path).unwrap_or(0);
-    let ready = format!("{}/{}", replicas(&["status", "readyReplicas"]), replicas(&["spec", "replicas"]));
+    let ready = format!(
+        "{}/{}",
+        replicas(&["status", "readyReplicas"]),
+        replicas(&["spec", "replicas"])
+    );
     let [names, images] = containers(deployment);
     vec![
         name(deployment),

@@ -20,13 +20,20 @@ pub(super) fn regular(spec: &Value, field: &str) -> Vec<FieldError> {
         let field = format!("{field}[{index}]");
         errors.extend(common(container, spec, &field));
         let name = text(container, &["name"]);
-        if containers[..index].iter().any(|earlier| text(earlier, &["name"]) == name) {
+        if containers[..index]
+            .iter()
+            .any(|earlier| text(earlier, &["name"]) == name)
+        {
             errors.push(FieldError::duplicate(format!("{field}.name"), name));
         }
         errors.extend(running(container, spec, &field));
         if let Some(policy) = at(container, &["restartPolicy"]).as_str() {
             let allowed = &["Always", "Never", "OnFailure"];
-            errors.extend(check::one_of(&format!("{field}.restartPolicy"), policy, allowed));
+            errors.extend(check::one_of(
+                &format!("{field}.restartPolicy"),
+                policy,
+                allowed,
+            ));
         }
     }
     errors.extend(host_ports(containers, &field));
@@ -44,10 +51,16 @@ pub(super) fn init(spec: &Value, field: &str) -> Vec<FieldError> {
         let policy = at(container, &["restartPolicy"]).as_str();
         if let Some(policy) = policy {
             let allowed = &["Always", "Never", "OnFailure"];
-            errors.extend(check::one_of(&format!("{item}.restartPolicy"), policy, allowed));
+            errors.extend(check::one_of(
+                &format!("{item}.restartPolicy"),
+                policy,
+                allowed,
+            ));
         }
         let name = text(container, &["name"]);
-        let mut others = list(spec, &["containers"]).iter().chain(&containers[..index]);
+        let mut others = list(spec, &["containers"])
+            .iter()
+            .chain(&containers[..index]);
         if others.any(|other| text(other, &["name"]) == name && !name.is_empty()) {
             errors.push(FieldError::duplicate(format!("{item}.name"), name));
         }
@@ -57,7 +70,12 @@ pub(super) fn init(spec: &Value, field: &str) -> Vec<FieldError> {
             errors.extend(running(container, spec, &item));
             continue;
         }
-        for key in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+        for key in [
+            "lifecycle",
+            "livenessProbe",
+            "readinessProbe",
+            "startupProbe",
+        ] {
             if has(container, &[key]) {
                 let why = "may not be set for init containers without restartPolicy=Always";
                 errors.push(FieldError::forbidden(format!("{item}.{key}"), why));
@@ -78,15 +96,33 @@ fn common(container: &Value, spec: &Value, field: &str) -> Vec<FieldError> {
     }
     let policy = text(container, &["terminationMessagePolicy"]);
     let allowed = &["File", "FallbackToLogsOnError"];
-    errors.extend(check::one_of(&format!("{field}.terminationMessagePolicy"), policy, allowed));
+    errors.extend(check::one_of(
+        &format!("{field}.terminationMessagePolicy"),
+        policy,
+        allowed,
+    ));
     errors.extend(ports(container, &format!("{field}.ports")));
     errors.extend(environment::env(container, &format!("{field}.env")));
-    errors.extend(environment::env_from(container, &format!("{field}.envFrom")));
-    errors.extend(volumes::mounts(container, spec, &format!("{field}.volumeMounts")));
+    errors.extend(environment::env_from(
+        container,
+        &format!("{field}.envFrom"),
+    ));
+    errors.extend(volumes::mounts(
+        container,
+        spec,
+        &format!("{field}.volumeMounts"),
+    ));
     let pull = text(container, &["imagePullPolicy"]);
     let allowed = &["Always", "IfNotPresent", "Never"];
-    errors.extend(check::one_of(&format!("{field}.imagePullPolicy"), pull, allowed));
-    errors.extend(resources::requirements(at(container, &["resources"]), &format!("{field}.resources")));
+    errors.extend(check::one_of(
+        &format!("{field}.imagePullPolicy"),
+        pull,
+        allowed,
+    ));
+    errors.extend(resources::requirements(
+        at(container, &["resources"]),
+        &format!("{field}.resources"),
+    ));
     errors
 }
 
@@ -97,7 +133,11 @@ fn running(container: &Value, spec: &Value, field: &str) -> Vec<FieldError> {
     for hook in ["postStart", "preStop"] {
         let handler = at(container, &["lifecycle", hook]);
         if !handler.is_null() {
-            errors.extend(validate_handler(handler, grace, &format!("{field}.lifecycle.{hook}")));
+            errors.extend(validate_handler(
+                handler,
+                grace,
+                &format!("{field}.lifecycle.{hook}"),
+            ));
         }
     }
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -111,21 +151,39 @@ fn running(container: &Value, spec: &Value, field: &str) -> Vec<FieldError> {
 
 fn validate_probe(probe: &Value, kind: &str, grace: i64, field: &str) -> Vec<FieldError> {
     let mut errors = validate_handler(probe, grace, field);
-    for key in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+    for key in [
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ] {
         errors.extend(check::nonnegative(probe, &[key], &format!("{field}.{key}")));
     }
     let grace_field = format!("{field}.terminationGracePeriodSeconds");
     if let Some(seconds) = number(probe, &["terminationGracePeriodSeconds"]) {
         if seconds <= 0 {
-            errors.push(FieldError::invalid(&grace_field, seconds, "must be greater than 0"));
+            errors.push(FieldError::invalid(
+                &grace_field,
+                seconds,
+                "must be greater than 0",
+            ));
         }
         if kind == "readinessProbe" {
-            errors.push(FieldError::invalid(grace_field, seconds, "must not be set for readinessProbes"));
+            errors.push(FieldError::invalid(
+                grace_field,
+                seconds,
+                "must not be set for readinessProbes",
+            ));
         }
     }
     let successes = number(probe, &["successThreshold"]).unwrap_or(0);
     if kind != "readinessProbe" && successes != 1 {
-        errors.push(FieldError::invalid(format!("{field}.successThreshold"), successes, "must be 1"));
+        errors.push(FieldError::invalid(
+            format!("{field}.successThreshold"),
+            successes,
+            "must be 1",
+        ));
     }
     errors
 }
@@ -136,9 +194,17 @@ fn validate_handler(handler: &Value, grace: i64, field: &str) -> Vec<FieldError>
     let Some(first) = given.next() else {
         return vec![FieldError::required(field, "must specify a handler type")];
     };
-    let mut errors = validate_action(at(handler, &[first]), first, grace, &format!("{field}.{first}"));
+    let mut errors = validate_action(
+        at(handler, &[first]),
+        first,
+        grace,
+        &format!("{field}.{first}"),
+    );
     errors.extend(given.map(|kind| {
-        FieldError::forbidden(format!("{field}.{kind}"), "may not specify more than 1 handler type")
+        FieldError::forbidden(
+            format!("{field}.{kind}"),
+            "may not specify more than 1 handler type",
+        )
     }));
     errors
 }
@@ -152,10 +218,18 @@ fn validate_action(action: &Value, kind: &str, grace: i64, field: &str) -> Vec<F
         "httpGet" => {
             let mut errors = port();
             let scheme = text(action, &["scheme"]);
-            errors.extend(check::one_of(&format!("{field}.scheme"), scheme, &["HTTP", "HTTPS"]));
+            errors.extend(check::one_of(
+                &format!("{field}.scheme"),
+                scheme,
+                &["HTTP", "HTTPS"],
+            ));
             for header in list(action, &["httpHeaders"]) {
                 let name = text(header, &["name"]);
-                errors.extend(check::invalid(&format!("{field}.httpHeaders"), name, names::http_header(name)));
+                errors.extend(check::invalid(
+                    &format!("{field}.httpHeaders"),
+                    name,
+                    names::http_header(name),
+                ));
             }
             errors
         }
@@ -165,7 +239,9 @@ fn validate_action(action: &Value, kind: &str, grace: i64, field: &str) -> Vec<F
             if (0..=grace).contains(&seconds) {
                 return Vec::new();
             }
-            let why = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+            let why = format!(
+                "must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            );
             vec![FieldError::invalid(field, seconds, why)]
         }
         _ => Vec::new(),
@@ -180,7 +256,9 @@ fn ports(container: &Value, field: &str) -> Vec<FieldError> {
         let name = text(port, &["name"]);
         if !name.is_empty() {
             let wrong = names::port_name(name);
-            let repeated = ports[..index].iter().any(|earlier| text(earlier, &["name"]) == name);
+            let repeated = ports[..index]
+                .iter()
+                .any(|earlier| text(earlier, &["name"]) == name);
             if wrong.is_empty() && repeated {
                 errors.push(FieldError::duplicate(format!("{field}.name"), name));
             }
@@ -195,7 +273,11 @@ fn ports(container: &Value, field: &str) -> Vec<FieldError> {
             errors.extend(range(number_at("hostPort"), &format!("{field}.hostPort")));
         }
         let protocol = text(port, &["protocol"]);
-        errors.extend(check::one_of(&format!("{field}.protocol"), protocol, &["SCTP", "TCP", "UDP"]));
+        errors.extend(check::one_of(
+            &format!("{field}.protocol"),
+            protocol,
+            &["SCTP", "TCP", "UDP"],
+        ));
     }
     errors
 }
@@ -210,8 +292,14 @@ fn host_ports(containers: &[Value], field: &str) -> Vec<FieldError> {
     let mut claimed: Vec<String> = Vec::new();
     for (index, container) in containers.iter().enumerate() {
         for (position, port) in list(container, &["ports"]).iter().enumerate() {
-            let Some(host) = number(port, &["hostPort"]).filter(|host| *host != 0) else { continue };
-            let claim = format!("{}/{}/{host}", text(port, &["protocol"]), text(port, &["hostIP"]));
+            let Some(host) = number(port, &["hostPort"]).filter(|host| *host != 0) else {
+                continue;
+            };
+            let claim = format!(
+                "{}/{}/{host}",
+                text(port, &["protocol"]),
+                text(port, &["hostIP"])
+            );
             if claimed.contains(&claim) {
                 let field = format!("{field}[{index}].ports[{position}].hostPort");
                 errors.push(FieldError::duplicate(field, claim.as_str()));

@@ -9,7 +9,9 @@ const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContain
 
 /// Defaults of a pod, which are more than those of its spec.
 pub(crate) fn pod(object: &mut Value) {
-    let Some(spec) = object.get_mut("spec") else { return };
+    let Some(spec) = object.get_mut("spec") else {
+        return;
+    };
     for key in ["containers", "initContainers"] {
         for container in items_mut(spec, &[key]) {
             requests_from_limits(container);
@@ -61,8 +63,13 @@ fn both_service_account_names(spec: &mut Value) {
 }
 
 fn requests_from_limits(container: &mut Value) {
-    let limits = at(container, &["resources", "limits"]).as_object().cloned().unwrap_or_default();
-    let Some(resources) = object_mut(container, &["resources"]) else { return };
+    let limits = at(container, &["resources", "limits"])
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    let Some(resources) = object_mut(container, &["resources"]) else {
+        return;
+    };
     if limits.is_empty() {
         return;
     }
@@ -84,7 +91,11 @@ fn host_ports(container: &mut Value) {
 }
 
 fn container(container: &mut Value) {
-    let policy = if is_latest(text(container, &["image"])) { "Always" } else { "IfNotPresent" };
+    let policy = if is_latest(text(container, &["image"])) {
+        "Always"
+    } else {
+        "IfNotPresent"
+    };
     default_to(container, "imagePullPolicy", policy);
     default_to(container, "terminationMessagePath", "/dev/termination-log");
     default_to(container, "terminationMessagePolicy", "File");
@@ -105,16 +116,22 @@ fn container(container: &mut Value) {
         }
     }
     for hook in ["/lifecycle/postStart", "/lifecycle/preStop"] {
-        if let Some(action) = container.pointer_mut(hook).and_then(|hook| hook.get_mut("httpGet")) {
+        if let Some(action) = container
+            .pointer_mut(hook)
+            .and_then(|hook| hook.get_mut("httpGet"))
+        {
             http_get(action);
         }
     }
 }
 
 fn probe(probe: &mut Value) {
-    for (key, value) in
-        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
-    {
+    for (key, value) in [
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ] {
         default_to(probe, key, value);
     }
     if let Some(action) = probe.get_mut("httpGet") {
@@ -131,14 +148,18 @@ fn http_get(action: &mut Value) {
 }
 
 fn field_ref(holder: &mut Value, path: &[&str]) {
-    let holder = path.iter().try_fold(holder, |value, key| value.get_mut(key));
+    let holder = path
+        .iter()
+        .try_fold(holder, |value, key| value.get_mut(key));
     if let Some(selector) = holder.and_then(|holder| holder.get_mut("fieldRef")) {
         default_to(selector, "apiVersion", "v1");
     }
 }
 
 fn volume(volume: &mut Value) {
-    let sourceless = volume.as_object().is_some_and(|members| members.keys().all(|key| key == "name"));
+    let sourceless = volume
+        .as_object()
+        .is_some_and(|members| members.keys().all(|key| key == "name"));
     if sourceless {
         volume["emptyDir"] = json!({});
     }
@@ -151,7 +172,11 @@ fn volume(volume: &mut Value) {
         default_to(host_path, "type", "");
     }
     if let Some(image) = volume.get_mut("image") {
-        let policy = if is_latest(text(image, &["reference"])) { "Always" } else { "IfNotPresent" };
+        let policy = if is_latest(text(image, &["reference"])) {
+            "Always"
+        } else {
+            "IfNotPresent"
+        };
         default_to(image, "pullPolicy", policy);
     }
     for item in items_mut(volume, &["downwardAPI", "items"]) {
@@ -193,7 +218,9 @@ fn old_drivers(volume: &mut Value) {
 
 /// Amounts finer than a thousandth are rounded up.
 fn resource_list(holder: &mut Value, path: &[&str]) {
-    let Some(resources) = object_mut(holder, path) else { return };
+    let Some(resources) = object_mut(holder, path) else {
+        return;
+    };
     for amount in resources.values_mut() {
         let parsed = amount.as_str().and_then(|text| Quantity::parse(text).ok());
         if let Some(rounded) = parsed.and_then(|quantity| quantity.rounded_to_milli()) {
@@ -232,7 +259,9 @@ pub(crate) fn admitted(object: &mut Value) {
 
 /// How long a pod stays on a node that is gone, unless it says so itself.
 pub(crate) fn tolerate_node_failure(object: &mut Value) {
-    let Some(spec) = object.get_mut("spec") else { return };
+    let Some(spec) = object.get_mut("spec") else {
+        return;
+    };
     let missing: Vec<Value> = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
         .iter()
         .filter(|key| !list(spec, &["tolerations"]).iter().any(|toleration| tolerates(toleration, key)))
@@ -275,7 +304,10 @@ pub(crate) fn qos_class(spec: &Value) -> &'static str {
 
 fn compute(resources: &Value) -> Map<String, Value> {
     let counts = |amount: &Value| {
-        amount.as_str().and_then(|text| Quantity::parse(text).ok()).is_some_and(|q| !q.is_zero())
+        amount
+            .as_str()
+            .and_then(|text| Quantity::parse(text).ok())
+            .is_some_and(|q| !q.is_zero())
     };
     ["cpu", "memory"]
         .iter()

@@ -34,7 +34,11 @@ pub(super) fn env(container: &Value, field: &str) -> Vec<FieldError> {
         let field = format!("{field}[{index}]");
         match text(variable, &["name"]) {
             "" => errors.push(FieldError::required(format!("{field}.name"), "")),
-            name => errors.extend(check::invalid(&format!("{field}.name"), name, names::variable(name))),
+            name => errors.extend(check::invalid(
+                &format!("{field}.name"),
+                name,
+                names::variable(name),
+            )),
         }
         if has(variable, &["valueFrom"]) {
             errors.extend(value_from(variable, &format!("{field}.valueFrom")));
@@ -45,8 +49,17 @@ pub(super) fn env(container: &Value, field: &str) -> Vec<FieldError> {
 
 fn value_from(variable: &Value, field: &str) -> Vec<FieldError> {
     let source = at(variable, &["valueFrom"]);
-    let kinds = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
-    let given: Vec<&str> = kinds.into_iter().filter(|kind| has(source, &[kind])).collect();
+    let kinds = [
+        "fieldRef",
+        "resourceFieldRef",
+        "configMapKeyRef",
+        "secretKeyRef",
+        "fileKeyRef",
+    ];
+    let given: Vec<&str> = kinds
+        .into_iter()
+        .filter(|kind| has(source, &[kind]))
+        .collect();
     let mut errors = Vec::new();
     for kind in &given {
         let (reference, field) = (at(source, &[kind]), format!("{field}.{kind}"));
@@ -58,8 +71,12 @@ fn value_from(variable: &Value, field: &str) -> Vec<FieldError> {
         });
     }
     let why = match given.len() {
-        0 => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
-        _ if !text(variable, &["value"]).is_empty() => "may not be specified when `value` is not empty",
+        0 => {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        }
+        _ if !text(variable, &["value"]).is_empty() => {
+            "may not be specified when `value` is not empty"
+        }
         1 => return errors,
         _ => "may not have more than one field specified at a time",
     };
@@ -73,14 +90,20 @@ fn field_ref(reference: &Value, field: &str) -> Vec<FieldError> {
     if path.is_empty() {
         return vec![FieldError::required(path_field, "")];
     }
-    let subscripted = path.strip_suffix("']").and_then(|rest| rest.split_once("['"));
+    let subscripted = path
+        .strip_suffix("']")
+        .and_then(|rest| rest.split_once("['"));
     match subscripted {
         Some(("metadata.annotations", key)) => {
             let key = key.to_lowercase();
             check::invalid(field, &key, names::qualified(&key))
         }
         Some(("metadata.labels", key)) => check::invalid(field, key, names::qualified(key)),
-        Some((path, _)) => vec![unconvertible(&path_field, path, text(reference, &["fieldPath"]))],
+        Some((path, _)) => vec![unconvertible(
+            &path_field,
+            path,
+            text(reference, &["fieldPath"]),
+        )],
         None if FIELDS.contains(&path) => Vec::new(),
         None if matches!(path, "metadata.labels" | "metadata.annotations") => {
             vec![FieldError::not_supported(path_field, path, &FIELDS)]
@@ -98,17 +121,29 @@ fn resource_ref(reference: &Value, field: &str) -> Vec<FieldError> {
     let field = format!("{field}.resource");
     match text(reference, &["resource"]) {
         "" => vec![FieldError::required(field, "")],
-        name if name.starts_with("limits.hugepages-") || name.starts_with("requests.hugepages-") => Vec::new(),
+        name if name.starts_with("limits.hugepages-")
+            || name.starts_with("requests.hugepages-") =>
+        {
+            Vec::new()
+        }
         name => check::one_of(&field, name, &RESOURCES),
     }
 }
 
 fn key_ref(reference: &Value, field: &str) -> Vec<FieldError> {
     let (name, key) = (text(reference, &["name"]), text(reference, &["key"]));
-    let mut errors = check::invalid(&format!("{field}.name"), name, names::subdomain(name, false));
+    let mut errors = check::invalid(
+        &format!("{field}.name"),
+        name,
+        names::subdomain(name, false),
+    );
     match key {
         "" => errors.push(FieldError::required(format!("{field}.key"), "")),
-        key => errors.extend(check::invalid(&format!("{field}.key"), key, names::config_map_key(key))),
+        key => errors.extend(check::invalid(
+            &format!("{field}.key"),
+            key,
+            names::config_map_key(key),
+        )),
     }
     errors
 }
@@ -120,10 +155,17 @@ pub(super) fn env_from(container: &Value, field: &str) -> Vec<FieldError> {
         let item = format!("{field}[{index}]");
         let prefix = text(source, &["prefix"]);
         if !prefix.is_empty() {
-            errors.extend(check::invalid(&format!("{item}.prefix"), prefix, names::variable(prefix)));
+            errors.extend(check::invalid(
+                &format!("{item}.prefix"),
+                prefix,
+                names::variable(prefix),
+            ));
         }
         let kinds = ["configMapRef", "secretRef"];
-        let given: Vec<&str> = kinds.into_iter().filter(|kind| has(source, &[kind])).collect();
+        let given: Vec<&str> = kinds
+            .into_iter()
+            .filter(|kind| has(source, &[kind]))
+            .collect();
         for kind in &given {
             let field = format!("{item}.{kind}.name");
             match text(source, &[kind, "name"]) {
@@ -132,9 +174,17 @@ pub(super) fn env_from(container: &Value, field: &str) -> Vec<FieldError> {
             }
         }
         match given.len() {
-            0 => errors.push(FieldError::invalid(field, "", "must specify one of: `configMapRef` or `secretRef`")),
+            0 => errors.push(FieldError::invalid(
+                field,
+                "",
+                "must specify one of: `configMapRef` or `secretRef`",
+            )),
             1 => {}
-            _ => errors.push(FieldError::invalid(field, "", "may not have more than one field specified at a time")),
+            _ => errors.push(FieldError::invalid(
+                field,
+                "",
+                "may not have more than one field specified at a time",
+            )),
         }
     }
     errors

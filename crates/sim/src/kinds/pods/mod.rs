@@ -26,7 +26,11 @@ pub(super) const POD: Behaviour = Behaviour {
     validate: validate::pod,
     validate_update: validate::update,
     validates_updates: false,
-    fixed_by_status: &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
+    fixed_by_status: &[
+        &["spec"],
+        &["metadata", "deletionTimestamp"],
+        &["metadata", "ownerReferences"],
+    ],
     selectable,
     cells: print::cells,
     warnings: warnings::pod,
@@ -38,7 +42,11 @@ pub(super) const POD: Behaviour = Behaviour {
 fn prepare_create(pod: &mut Value) {
     defaults::admitted(pod);
     let class = defaults::qos_class(at(pod, &["spec"]));
-    set(pod, &["status"], json!({ "phase": "Pending", "qosClass": class }));
+    set(
+        pod,
+        &["status"],
+        json!({ "phase": "Pending", "qosClass": class }),
+    );
     if !list(pod, &["spec", "schedulingGates"]).is_empty() {
         let gated = json!([{ "type": "PodScheduled", "status": "False", "lastProbeTime": null,
             "lastTransitionTime": null, "reason": "SchedulingGated",
@@ -75,24 +83,37 @@ fn keep_observed_generation(condition: &mut Value, old: &Value) {
         return;
     }
     let kind = text(condition, &["type"]);
-    let before = list(old, &["status", "conditions"]).iter().find(|c| text(c, &["type"]) == kind);
+    let before = list(old, &["status", "conditions"])
+        .iter()
+        .find(|c| text(c, &["type"]) == kind);
     if let Some(generation) = before.and_then(|before| number(before, &["observedGeneration"])) {
         set(condition, &["observedGeneration"], generation.into());
     }
 }
 
 fn selectable(pod: &Value) -> Vec<(String, String)> {
-    let status_ip = list(pod, &["status", "podIPs"]).first().map_or("", |ip| text(ip, &["ip"]));
+    let status_ip = list(pod, &["status", "podIPs"])
+        .first()
+        .map_or("", |ip| text(ip, &["ip"]));
     let host_network = at(pod, &["spec", "hostNetwork"]) == true;
     [
         ("spec.nodeName", text(pod, &["spec", "nodeName"])),
         ("spec.restartPolicy", text(pod, &["spec", "restartPolicy"])),
         ("spec.schedulerName", text(pod, &["spec", "schedulerName"])),
-        ("spec.serviceAccountName", text(pod, &["spec", "serviceAccountName"])),
-        ("spec.hostNetwork", if host_network { "true" } else { "false" }),
+        (
+            "spec.serviceAccountName",
+            text(pod, &["spec", "serviceAccountName"]),
+        ),
+        (
+            "spec.hostNetwork",
+            if host_network { "true" } else { "false" },
+        ),
         ("status.phase", text(pod, &["status", "phase"])),
         ("status.podIP", status_ip),
-        ("status.nominatedNodeName", text(pod, &["status", "nominatedNodeName"])),
+        (
+            "status.nominatedNodeName",
+            text(pod, &["status", "nominatedNodeName"]),
+        ),
     ]
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .to_vec()

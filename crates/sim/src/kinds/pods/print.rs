@@ -20,7 +20,13 @@ pub(crate) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
         state.reason.into(),
         restarts.into(),
         age(pod, now),
-        or(list(pod, &["status", "podIPs"]).first().map_or("", |ip| text(ip, &["ip"])), NONE).into(),
+        or(
+            list(pod, &["status", "podIPs"])
+                .first()
+                .map_or("", |ip| text(ip, &["ip"])),
+            NONE,
+        )
+        .into(),
         or(text(pod, &["spec", "nodeName"]), NONE).into(),
         or(text(pod, &["status", "nominatedNodeName"]), NONE).into(),
         readiness_gates(pod).into(),
@@ -39,11 +45,19 @@ impl State {
     fn of(pod: &Value) -> Self {
         let phase = text(pod, &["status", "phase"]);
         let reason = or(text(pod, &["status", "reason"]), phase);
-        let gated = conditions(pod)
-            .any(|(kind, condition)| kind == "PodScheduled" && text(condition, &["reason"]) == "SchedulingGated");
-        let sidecars = list(pod, &["spec", "initContainers"]).iter().filter(|c| is_sidecar(c)).count();
+        let gated = conditions(pod).any(|(kind, condition)| {
+            kind == "PodScheduled" && text(condition, &["reason"]) == "SchedulingGated"
+        });
+        let sidecars = list(pod, &["spec", "initContainers"])
+            .iter()
+            .filter(|c| is_sidecar(c))
+            .count();
         Self {
-            reason: if gated { "SchedulingGated".to_owned() } else { reason },
+            reason: if gated {
+                "SchedulingGated".to_owned()
+            } else {
+                reason
+            },
             ready: 0,
             total: list(pod, &["spec", "containers"]).len() + sidecars,
             restarts: 0,
@@ -72,8 +86,9 @@ impl State {
         for (index, status) in statuses.iter().enumerate() {
             self.restarts += number(status, &["restartCount"]).unwrap_or(0);
             later(&mut self.last_restart, status);
-            let sidecar =
-                specs.iter().any(|c| text(c, &["name"]) == text(status, &["name"]) && is_sidecar(c));
+            let sidecar = specs
+                .iter()
+                .any(|c| text(c, &["name"]) == text(status, &["name"]) && is_sidecar(c));
             if sidecar {
                 restarts += number(status, &["restartCount"]).unwrap_or(0);
                 later(&mut last, status);
@@ -132,8 +147,14 @@ impl State {
 
 /// Why a container ended.
 fn ended(terminated: &Value) -> String {
-    match (text(terminated, &["reason"]), number(terminated, &["signal"]).unwrap_or(0)) {
-        ("", 0) => format!("ExitCode:{}", number(terminated, &["exitCode"]).unwrap_or(0)),
+    match (
+        text(terminated, &["reason"]),
+        number(terminated, &["signal"]).unwrap_or(0),
+    ) {
+        ("", 0) => format!(
+            "ExitCode:{}",
+            number(terminated, &["exitCode"]).unwrap_or(0)
+        ),
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.to_owned(),
     }
@@ -151,11 +172,15 @@ fn is_sidecar(container: &Value) -> bool {
 }
 
 fn conditions(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    list(pod, &["status", "conditions"]).iter().map(|condition| (text(condition, &["type"]), condition))
+    list(pod, &["status", "conditions"])
+        .iter()
+        .map(|condition| (text(condition, &["type"]), condition))
 }
 
 fn condition_is_true(pod: &Value, kind: &str) -> bool {
-    conditions(pod).find(|(k, _)| *k == kind).is_some_and(|(_, c)| text(c, &["status"]) == "True")
+    conditions(pod)
+        .find(|(k, _)| *k == kind)
+        .is_some_and(|(_, c)| text(c, &["status"]) == "True")
 }
 
 fn readiness_gates(pod: &Value) -> String {
@@ -163,6 +188,9 @@ fn readiness_gates(pod: &Value) -> String {
     if gates.is_empty() {
         return NONE.to_owned();
     }
-    let open = gates.iter().filter(|gate| condition_is_true(pod, text(gate, &["conditionType"]))).count();
+    let open = gates
+        .iter()
+        .filter(|gate| condition_is_true(pod, text(gate, &["conditionType"])))
+        .count();
     format!("{open}/{}", gates.len())
 }

@@ -31,7 +31,11 @@ pub(super) fn requirements(resources: &Value, field: &str) -> Vec<FieldError> {
         } else {
             continue;
         };
-        errors.push(FieldError::invalid(format!("{field}.requests"), asked.to_string(), why));
+        errors.push(FieldError::invalid(
+            format!("{field}.requests"),
+            asked.to_string(),
+            why,
+        ));
     }
     errors
 }
@@ -54,7 +58,11 @@ fn one(name: &str, amount: &Value, field: &str) -> Vec<FieldError> {
     if let Some(quantity) = parse(amount) {
         let shown = quantity.to_string();
         if quantity.is_negative() {
-            errors.push(FieldError::invalid(field, shown.as_str(), "must be greater than or equal to 0"));
+            errors.push(FieldError::invalid(
+                field,
+                shown.as_str(),
+                "must be greater than or equal to 0",
+            ));
         }
         if !is_native(name) && !quantity.is_whole() {
             errors.push(FieldError::invalid(field, shown, "must be an integer"));
@@ -68,12 +76,21 @@ fn validate_name(name: &str, field: &str) -> Vec<FieldError> {
     if !errors.is_empty() && name.contains('/') {
         return errors;
     }
-    let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+    let standard =
+        matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
     if !name.contains('/') && !standard {
         if errors.is_empty() {
-            errors.push(FieldError::invalid(field, name, "must be a standard resource type or fully qualified"));
+            errors.push(FieldError::invalid(
+                field,
+                name,
+                "must be a standard resource type or fully qualified",
+            ));
         }
-        errors.push(FieldError::invalid(field, name, "must be a standard resource for containers"));
+        errors.push(FieldError::invalid(
+            field,
+            name,
+            "must be a standard resource for containers",
+        ));
     }
     errors
 }

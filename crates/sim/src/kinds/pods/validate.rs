@@ -13,11 +13,23 @@ use crate::resource::Part;
 /// The fields of a running pod that may change.
 const CHANGEABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
+const POLICIES: [(&str, &[&str]); 2] = [
+    ("restartPolicy", &["Always", "OnFailure", "Never"]),
+    (
+        "dnsPolicy",
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+    ),
+];
+const MAX_SECONDS: i64 = i32::MAX as i64;
+
 /// A new pod.
 pub(super) fn pod(pod: &Value) -> Vec<FieldError> {
     let mut errors = pod_and_spec(pod);
     if !list(pod, &["spec", "ephemeralContainers"]).is_empty() {
-        errors.push(FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+        errors.push(FieldError::forbidden(
+            "spec.ephemeralContainers",
+            "cannot be set on create",
+        ));
     }
     let gated = !list(pod, &["spec", "schedulingGates"]).is_empty();
     if gated && !text(pod, &["spec", "nodeName"]).is_empty() {
@@ -29,18 +41,32 @@ pub(super) fn pod(pod: &Value) -> Vec<FieldError> {
 
 /// The template of a deployment or a replica set.
 pub(crate) fn template(template: &Value, field: &str) -> Vec<FieldError> {
-    let mut errors = check::labels(template, &["metadata", "labels"], &format!("{field}.labels"));
+    let mut errors = check::labels(
+        template,
+        &["metadata", "labels"],
+        &format!("{field}.labels"),
+    );
     let spec = at(template, &["spec"]);
     errors.extend(pod_spec(spec, &format!("{field}.spec"), false));
     if !list(spec, &["ephemeralContainers"]).is_empty() {
         let why = "ephemeral containers not allowed in pod template";
-        errors.push(FieldError::forbidden(format!("{field}.spec.ephemeralContainers"), why));
+        errors.push(FieldError::forbidden(
+            format!("{field}.spec.ephemeralContainers"),
+            why,
+        ));
     }
     let policy = text(spec, &["restartPolicy"]);
-    errors.extend(check::one_of(&format!("{field}.spec.restartPolicy"), policy, &["Always"]));
+    errors.extend(check::one_of(
+        &format!("{field}.spec.restartPolicy"),
+        policy,
+        &["Always"],
+    ));
     if has(spec, &["activeDeadlineSeconds"]) {
         let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
-        errors.push(FieldError::forbidden(format!("{field}.spec.activeDeadlineSeconds"), why));
+        errors.push(FieldError::forbidden(
+            format!("{field}.spec.activeDeadlineSeconds"),
+            why,
+        ));
     }
     errors
 }
@@ -60,7 +86,10 @@ pub(super) fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
         }
         for (index, container) in after.iter().enumerate() {
             if text(container, &["image"]).is_empty() {
-                errors.push(FieldError::required(format!("spec.{key}[{index}].image"), ""));
+                errors.push(FieldError::required(
+                    format!("spec.{key}[{index}].image"),
+                    "",
+                ));
             }
         }
     }
@@ -84,7 +113,11 @@ fn pod_and_spec(pod: &Value) -> Vec<FieldError> {
             let image = text(container, &["image"]);
             if image.trim() != image {
                 let why = "must not have leading or trailing whitespace";
-                errors.push(FieldError::invalid(format!("spec.{key}[{index}].image"), image, why));
+                errors.push(FieldError::invalid(
+                    format!("spec.{key}[{index}].image"),
+                    image,
+                    why,
+                ));
             }
         }
     }
@@ -98,26 +131,39 @@ fn pod_spec(spec: &Value, field: &str, is_pod: bool) -> Vec<FieldError> {
     if at(spec, &["hostNetwork"]) == true {
         errors.extend(host_network_ports(spec, field, is_pod));
     }
-    for (key, allowed) in [
-        ("restartPolicy", ["Always", "OnFailure", "Never"].as_slice()),
-        ("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]),
-    ] {
-        errors.extend(check::one_of(&format!("{field}.{key}"), text(spec, &[key]), allowed));
+    for (key, allowed) in POLICIES {
+        errors.extend(check::one_of(
+            &format!("{field}.{key}"),
+            text(spec, &[key]),
+            allowed,
+        ));
     }
-    errors.extend(check::labels(spec, &["nodeSelector"], &format!("{field}.nodeSelector")));
-    for (key, member) in [("readinessGates", "conditionType"), ("schedulingGates", "name")] {
-        errors.extend(gates(spec, key, member, field));
-    }
+    errors.extend(check::labels(
+        spec,
+        &["nodeSelector"],
+        &format!("{field}.nodeSelector"),
+    ));
+    errors.extend(gates(spec, "readinessGates", "conditionType", field));
+    errors.extend(gates(spec, "schedulingGates", "name", field));
     errors.extend(named(spec, field));
-    if let Some(deadline) = number(spec, &["activeDeadlineSeconds"]).filter(|d| !(1..=i64::from(i32::MAX)).contains(d)) {
+    let seconds = number(spec, &["activeDeadlineSeconds"]);
+    if let Some(seconds) = seconds.filter(|seconds| !(1..=MAX_SECONDS).contains(seconds)) {
         let why = "must be between 1 and 2147483647, inclusive";
-        errors.push(FieldError::invalid(format!("{field}.activeDeadlineSeconds"), deadline, why));
+        errors.push(FieldError::invalid(
+            format!("{field}.activeDeadlineSeconds"),
+            seconds,
+            why,
+        ));
     }
     errors.extend(tolerations(spec, &format!("{field}.tolerations")));
     errors.extend(host_aliases(spec, field));
     if let Some(policy) = at(spec, &["preemptionPolicy"]).as_str() {
         let field = format!("{field}.preemptionPolicy");
-        errors.extend(check::one_of(&field, policy, &["PreemptLowerPriority", "Never"]));
+        errors.extend(check::one_of(
+            &field,
+            policy,
+            &["PreemptLowerPriority", "Never"],
+        ));
     }
     errors
 }
@@ -126,7 +172,10 @@ fn pod_spec(spec: &Value, field: &str, is_pod: bool) -> Vec<FieldError> {
 fn named(spec: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, rule) in [
-        ("serviceAccountName", names::subdomain as fn(&str, bool) -> Vec<String>),
+        (
+            "serviceAccountName",
+            names::subdomain as fn(&str, bool) -> Vec<String>,
+        ),
         ("nodeName", names::subdomain),
         ("hostname", names::label),
         ("subdomain", names::label),
@@ -135,7 +184,11 @@ fn named(spec: &Value, field: &str) -> Vec<FieldError> {
     ] {
         let name = text(spec, &[key]);
         if !name.is_empty() {
-            errors.extend(check::invalid(&format!("{field}.{key}"), name, rule(name, false)));
+            errors.extend(check::invalid(
+                &format!("{field}.{key}"),
+                name,
+                rule(name, false),
+            ));
         }
     }
     errors
@@ -177,18 +230,26 @@ fn host_network_ports(spec: &Value, field: &str, is_pod: bool) -> Vec<FieldError
 fn tolerations(spec: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
-        errors.extend(validate_toleration(toleration, &format!("{field}[{index}]")));
+        errors.extend(validate_toleration(
+            toleration,
+            &format!("{field}[{index}]"),
+        ));
     }
     errors
 }
 
 fn validate_toleration(toleration: &Value, field: &str) -> Vec<FieldError> {
     let part = |key: &str| text(toleration, &[key]);
-    let (key, operator, value, effect) = (part("key"), part("operator"), part("value"), part("effect"));
+    let (key, operator, value, effect) =
+        (part("key"), part("operator"), part("value"), part("effect"));
     let operator_field = format!("{field}.operator");
     let mut errors = Vec::new();
     if !key.is_empty() {
-        errors.extend(check::invalid(&format!("{field}.key"), key, names::qualified(key)));
+        errors.extend(check::invalid(
+            &format!("{field}.key"),
+            key,
+            names::qualified(key),
+        ));
     } else if operator != "Exists" {
         let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
         errors.push(FieldError::invalid(&operator_field, operator, why));
@@ -209,7 +270,11 @@ fn validate_toleration(toleration: &Value, field: &str) -> Vec<FieldError> {
             errors.push(FieldError::invalid(operator_field, value, why));
         }
         "Exists" => {}
-        "Lt" | "Gt" => errors.push(FieldError::not_supported(operator_field, operator, &["Equal", "Exists", "Lt", "Gt"])),
+        "Lt" | "Gt" => errors.push(FieldError::not_supported(
+            operator_field,
+            operator,
+            &["Equal", "Exists", "Lt", "Gt"],
+        )),
         other => errors.extend(check::one_of(&operator_field, other, &["Equal", "Exists"])),
     }
     if !effect.is_empty() {
@@ -238,7 +303,7 @@ fn deadline(new: &Value, old: &Value) -> (Vec<FieldError>, bool) {
     let field = "spec.activeDeadlineSeconds";
     let value = |pod: &Value| number(pod, &["spec", "activeDeadlineSeconds"]);
     match (value(new), value(old)) {
-        (Some(after), _) if !(0..=i64::from(i32::MAX)).contains(&after) => {
+        (Some(after), _) if !(0..=MAX_SECONDS).contains(&after) => {
             let why = "must be between 0 and 2147483647, inclusive";
             (vec![FieldError::invalid(field, after, why)], true)
         }
@@ -261,8 +326,13 @@ fn tolerations_only_grow(new: &Value, old: &Value) -> Vec<FieldError> {
         set(&mut toleration, &["tolerationSeconds"], Value::Null);
         toleration
     };
-    let after: Vec<Value> = list(new, &["spec", "tolerations"]).iter().map(timeless).collect();
-    let kept = list(old, &["spec", "tolerations"]).iter().all(|old| after.contains(&timeless(old)));
+    let after: Vec<Value> = list(new, &["spec", "tolerations"])
+        .iter()
+        .map(timeless)
+        .collect();
+    let kept = list(old, &["spec", "tolerations"])
+        .iter()
+        .all(|old| after.contains(&timeless(old)));
     if !kept {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         return vec![FieldError::forbidden(field, why)];
@@ -282,8 +352,11 @@ fn changes_more(new: &Value, old: &Value) -> bool {
                 set(container, &["image"], Value::Null);
             }
         }
-        let negative = number(old, &["spec", "terminationGracePeriodSeconds"]).is_some_and(|s| s < 0);
-        if negative && number(&spec, &["terminationGracePeriodSeconds"]).is_some_and(|s| s == 1 || s < 0) {
+        let negative =
+            number(old, &["spec", "terminationGracePeriodSeconds"]).is_some_and(|s| s < 0);
+        if negative
+            && number(&spec, &["terminationGracePeriodSeconds"]).is_some_and(|s| s == 1 || s < 0)
+        {
             set(&mut spec, &["terminationGracePeriodSeconds"], Value::Null);
         }
         spec
@@ -296,7 +369,11 @@ fn status_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let nominated = text(new, &["status", "nominatedNodeName"]);
     if !nominated.is_empty() && nominated != text(old, &["status", "nominatedNodeName"]) {
         let field = "status.nominatedNodeName";
-        errors.extend(check::invalid(field, nominated, names::subdomain(nominated, false)));
+        errors.extend(check::invalid(
+            field,
+            nominated,
+            names::subdomain(nominated, false),
+        ));
         if !text(old, &["spec", "nodeName"]).is_empty() {
             let why = "may not be set on pods that are already bound to a node";
             errors.push(FieldError::forbidden(field, why));

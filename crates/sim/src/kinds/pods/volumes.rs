@@ -28,7 +28,11 @@ pub(super) fn all(spec: &Value, field: &str) -> Vec<FieldError> {
     let volumes = list(spec, &["volumes"]);
     let mut errors = Vec::new();
     for (index, volume) in volumes.iter().enumerate() {
-        errors.extend(validate_volume(volume, &volumes[..index], &format!("{field}[{index}]")));
+        errors.extend(validate_volume(
+            volume,
+            &volumes[..index],
+            &format!("{field}[{index}]"),
+        ));
     }
     errors
 }
@@ -37,11 +41,22 @@ fn validate_volume(volume: &Value, earlier: &[Value], field: &str) -> Vec<FieldE
     let mut errors = Vec::new();
     let mut given = TYPES.iter().filter(|kind| has(volume, &[kind]));
     if let Some(first) = given.next() {
-        errors.extend(source(at(volume, &[first]), first, &format!("{field}.{first}")));
+        errors.extend(source(
+            at(volume, &[first]),
+            first,
+            &format!("{field}.{first}"),
+        ));
     }
     errors.extend(given.map(|kind| {
-        let kind = if *kind == "downwardAPI" { "downwarAPI" } else { kind };
-        FieldError::forbidden(format!("{field}.{kind}"), "may not specify more than 1 volume type")
+        let kind = if *kind == "downwardAPI" {
+            "downwarAPI"
+        } else {
+            kind
+        };
+        FieldError::forbidden(
+            format!("{field}.{kind}"),
+            "may not specify more than 1 volume type",
+        )
     }));
     let (name, name_field) = (text(volume, &["name"]), format!("{field}.name"));
     match name {
@@ -49,7 +64,11 @@ fn validate_volume(volume: &Value, earlier: &[Value], field: &str) -> Vec<FieldE
         name => errors.extend(check::invalid(&name_field, name, names::label(name, false))),
     }
     let valid = |volume: &&Value| !text(volume, &["name"]).is_empty();
-    if earlier.iter().filter(valid).any(|other| text(other, &["name"]) == name) {
+    if earlier
+        .iter()
+        .filter(valid)
+        .any(|other| text(other, &["name"]) == name)
+    {
         errors.push(FieldError::duplicate(name_field, name));
     }
     errors
@@ -97,7 +116,11 @@ fn key_to_path(item: &Value, field: &str) -> Vec<FieldError> {
     let (path, path_field) = (text(item, &["path"]), format!("{field}.path"));
     errors.extend(descending(path, &path_field));
     if path.starts_with("..") && !path.starts_with("../") {
-        errors.push(FieldError::invalid(path_field, path, "must not start with '..'"));
+        errors.push(FieldError::invalid(
+            path_field,
+            path,
+            "must not start with '..'",
+        ));
     }
     errors.extend(mode(item, "mode", field));
     errors
@@ -106,11 +129,25 @@ fn key_to_path(item: &Value, field: &str) -> Vec<FieldError> {
 fn host_path(source: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = required(source, "path", field);
     if errors.is_empty() {
-        errors.extend(no_backsteps(text(source, &["path"]), &format!("{field}.path")));
+        errors.extend(no_backsteps(
+            text(source, &["path"]),
+            &format!("{field}.path"),
+        ));
         let allowed = &[
-            "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
+            "",
+            "BlockDevice",
+            "CharDevice",
+            "Directory",
+            "DirectoryOrCreate",
+            "File",
+            "FileOrCreate",
+            "Socket",
         ];
-        errors.extend(check::one_of(&format!("{field}.type"), text(source, &["type"]), allowed));
+        errors.extend(check::one_of(
+            &format!("{field}.type"),
+            text(source, &["type"]),
+            allowed,
+        ));
     }
     errors
 }
@@ -125,7 +162,9 @@ fn descending(path: &str, field: &str) -> Vec<FieldError> {
 }
 
 fn no_backsteps(path: &str, field: &str) -> Option<FieldError> {
-    path.split('/').any(|item| item == "..").then(|| FieldError::invalid(field, path, "must not contain '..'"))
+    path.split('/')
+        .any(|item| item == "..")
+        .then(|| FieldError::invalid(field, path, "must not contain '..'"))
 }
 
 /// Where a container mounts volumes.
@@ -134,7 +173,8 @@ pub(super) fn mounts(container: &Value, spec: &Value, field: &str) -> Vec<FieldE
     let known = |name: &str| {
         let volumes = list(spec, &["volumes"]);
         volumes.iter().enumerate().any(|(index, volume)| {
-            text(volume, &["name"]) == name && validate_volume(volume, &volumes[..index], "").is_empty()
+            text(volume, &["name"]) == name
+                && validate_volume(volume, &volumes[..index], "").is_empty()
         })
     };
     let mut errors = Vec::new();
@@ -144,12 +184,24 @@ pub(super) fn mounts(container: &Value, spec: &Value, field: &str) -> Vec<FieldE
         errors.extend(required(mount, "name", &item));
         if !known(name) {
             let field = format!("{item}.name");
-            errors.push(FieldError::new(crate::field::ErrorType::NotFound, field, name.into(), ""));
+            errors.push(FieldError::new(
+                crate::field::ErrorType::NotFound,
+                field,
+                name.into(),
+                "",
+            ));
         }
         errors.extend(required(mount, "mountPath", &item));
         let path = text(mount, &["mountPath"]);
-        if mounts[..index].iter().any(|earlier| text(earlier, &["mountPath"]) == path) {
-            errors.push(FieldError::invalid(format!("{item}.mountPath"), path, "must be unique"));
+        if mounts[..index]
+            .iter()
+            .any(|earlier| text(earlier, &["mountPath"]) == path)
+        {
+            errors.push(FieldError::invalid(
+                format!("{item}.mountPath"),
+                path,
+                "must be unique",
+            ));
         }
         for key in ["subPath", "subPathExpr"] {
             let sub = text(mount, &[key]);

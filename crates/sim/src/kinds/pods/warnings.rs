@@ -25,7 +25,10 @@ pub(crate) fn workload(workload: &Value) -> Vec<String> {
 
 /// Warnings for the template of a deployment or replica set.
 pub(crate) fn template(workload: &Value) -> Vec<String> {
-    spec(at(workload, &["spec", "template", "spec"]), "spec.template.spec")
+    spec(
+        at(workload, &["spec", "template", "spec"]),
+        "spec.template.spec",
+    )
 }
 
 fn name(object: &Value, purpose: &str) -> Option<String> {
@@ -38,7 +41,9 @@ fn spec(spec: &Value, field: &str) -> Vec<String> {
     warnings.extend(repeated(spec, "imagePullSecrets", "name", field));
     for (index, secret) in list(spec, &["imagePullSecrets"]).iter().enumerate() {
         if text(secret, &["name"]).is_empty() {
-            warnings.push(format!("{field}.imagePullSecrets[{index}].name: invalid empty name \"\""));
+            warnings.push(format!(
+                "{field}.imagePullSecrets[{index}].name: invalid empty name \"\""
+            ));
         }
     }
     let containers = containers(spec, field);
@@ -71,7 +76,12 @@ fn repeated(spec: &Value, key: &str, member: &str, field: &str) -> Vec<String> {
     let value = |index: usize| text(&items[index], &[member]);
     (0..items.len())
         .filter(|index| (0..*index).any(|earlier| value(earlier) == value(*index)))
-        .map(|index| format!("{field}.{key}[{index}].{member}: duplicate {member} {}", go_quote(value(index))))
+        .map(|index| {
+            format!(
+                "{field}.{key}[{index}].{member}: duplicate {member} {}",
+                go_quote(value(index))
+            )
+        })
         .collect()
 }
 
@@ -81,7 +91,10 @@ fn fractions(container: &Value, field: &str) -> Vec<String> {
         for which in ["limits", "requests"] {
             let amount = text(container, &["resources", which, resource]);
             if Quantity::parse(amount).is_ok_and(|quantity| !quantity.is_whole()) {
-                let why = format!("fractional byte value {} is invalid, must be an integer", go_quote(amount));
+                let why = format!(
+                    "fractional byte value {} is invalid, must be an integer",
+                    go_quote(amount)
+                );
                 warnings.push(format!("{field}.resources.{which}[{resource}]: {why}"));
             }
         }
@@ -95,11 +108,17 @@ fn variables(container: &Value, field: &str) -> Vec<String> {
     for (index, variable) in variables.iter().enumerate() {
         let (name, value) = (text(variable, &["name"]), text(variable, &["value"]));
         let reference = format!("$({name})");
-        let extends = value.contains(&reference) && value != reference && !has(variable, &["valueFrom"]);
-        let known = variables[..index].iter().any(|earlier| text(earlier, &["name"]) == name);
+        let extends =
+            value.contains(&reference) && value != reference && !has(variable, &["valueFrom"]);
+        let known = variables[..index]
+            .iter()
+            .any(|earlier| text(earlier, &["name"]) == name);
         if known && !extends {
             let why = "which may be dropped when using apply";
-            warnings.push(format!("{field}.env[{index}]: hides previous definition of {}, {why}", go_quote(name)));
+            warnings.push(format!(
+                "{field}.env[{index}]: hides previous definition of {}, {why}",
+                go_quote(name)
+            ));
         }
     }
     warnings
@@ -119,9 +138,13 @@ fn ports(containers: &[(&Value, String)]) -> Vec<String> {
             if mine == theirs && host(port) == host(other) {
                 warnings.push(format!("{field}: duplicate port definition with {earlier}"));
             } else if host(port) == 0 || host(other) == 0 {
-                warnings.push(format!("{field}: overlapping port definition with {earlier}"));
+                warnings.push(format!(
+                    "{field}: overlapping port definition with {earlier}"
+                ));
             } else if host(port) == host(other) && mine.is_empty() != theirs.is_empty() {
-                warnings.push(format!("{field}: dangerously ambiguous port definition with {earlier}"));
+                warnings.push(format!(
+                    "{field}: dangerously ambiguous port definition with {earlier}"
+                ));
             }
         }
         seen.push((port, field));
@@ -150,7 +173,9 @@ fn all_ports<'a>(containers: &[(&'a Value, String)]) -> Vec<(&'a Value, String)>
     let ports = |(container, field): &(&'a Value, String)| {
         let field = field.clone();
         let items = list(container, &["ports"]).iter().enumerate();
-        items.map(move |(index, port)| (port, format!("{field}.ports[{index}]"))).collect::<Vec<_>>()
+        items
+            .map(move |(index, port)| (port, format!("{field}.ports[{index}]")))
+            .collect::<Vec<_>>()
     };
     containers.iter().flat_map(ports).collect()
 }

@@ -18,36 +18,53 @@ pub(super) fn cluster_ips(service: &Value) -> Vec<FieldError> {
     if !needs_cluster_ip(service) {
         return Vec::new();
     }
-    let (single, plural) = (text(service, &["spec", "clusterIP"]), list(service, &["spec", "clusterIPs"]));
-    let wrong = |why: &str| shown::invalid("spec.clusterIPs", &at(service, &["spec", "clusterIPs"]).to_string(), why);
+    let plural = list(service, &["spec", "clusterIPs"]);
     let mut errors = Vec::new();
-    match (single, plural.first().and_then(Value::as_str)) {
-        ("", Some(_)) => errors.push(wrong("must be empty when `clusterIP` is not specified")),
+    match (
+        text(service, &["spec", "clusterIP"]),
+        plural.first().and_then(Value::as_str),
+    ) {
+        ("", Some(_)) => {
+            errors.push(wrong(
+                service,
+                "must be empty when `clusterIP` is not specified",
+            ));
+        }
         ("", None) => {}
         (_, None) => errors.push(FieldError::required("spec.clusterIPs", "")),
-        (single, Some(first)) if single != first => errors.push(wrong("first value must match `clusterIP`")),
+        (single, Some(first)) if single != first => {
+            errors.push(wrong(service, "first value must match `clusterIP`"));
+        }
         _ => {}
     }
     errors.extend(families(service));
-    let mut broken = false;
-    for (index, ip) in plural.iter().enumerate() {
-        let ip = ip.as_str().unwrap_or("");
-        if index == 0 && ip == "None" {
-            if plural.len() > 1 {
-                broken = true;
-                errors.push(wrong("'None' must be the first and only value"));
-            }
-            continue;
-        }
-        let bad = check::ip(ip, &format!("spec.clusterIPs[{index}]"));
-        broken |= !bad.is_empty();
-        errors.extend(bad);
-    }
+    let broken = malformed(service, plural);
+    let usable = broken.is_empty();
+    errors.extend(broken);
     if plural.len() > 2 {
-        errors.push(wrong("may only hold up to 2 values"));
+        errors.push(wrong(service, "may only hold up to 2 values"));
     }
-    if !broken {
+    if usable {
         errors.extend(match_families(service, plural));
+    }
+    errors
+}
+
+fn wrong(service: &Value, why: &str) -> FieldError {
+    let raw = at(service, &["spec", "clusterIPs"]).to_string();
+    shown::invalid("spec.clusterIPs", &raw, why)
+}
+
+fn malformed(service: &Value, ips: &[Value]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, ip) in ips.iter().enumerate() {
+        match ip.as_str().unwrap_or("") {
+            "None" if index == 0 && ips.len() > 1 => {
+                errors.push(wrong(service, "'None' must be the first and only value"));
+            }
+            "None" if index == 0 => {}
+            ip => errors.extend(check::ip(ip, &format!("spec.clusterIPs[{index}]"))),
+        }
     }
     errors
 }
@@ -56,7 +73,10 @@ fn families(service: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let families = list(service, &["spec", "ipFamilies"]);
     for (index, family) in families.iter().enumerate() {
-        let (name, field) = (family.as_str().unwrap_or(""), format!("spec.ipFamilies[{index}]"));
+        let (name, field) = (
+            family.as_str().unwrap_or(""),
+            format!("spec.ipFamilies[{index}]"),
+        );
         errors.extend(check::one_of(&field, name, &["IPv4", "IPv6"]));
         if families[..index].contains(family) {
             errors.push(FieldError::duplicate(field, name));
@@ -72,21 +92,28 @@ fn families(service: &Value) -> Vec<FieldError> {
 fn match_families(service: &Value, ips: &[Value]) -> Vec<FieldError> {
     let is_v6 = |ip: &Value| ip.as_str().unwrap_or("").contains(':');
     let mut errors = Vec::new();
-    if let [first, second, ..] = ips {
-        if is_v6(first) == is_v6(second) {
-            let raw = at(service, &["spec", "clusterIPs"]).to_string();
-            let why = "may specify no more than one IP for each IP family";
-            errors.push(shown::invalid("spec.clusterIPs", &raw, why));
-        }
+    if matches!(ips, [first, second, ..] if is_v6(first) == is_v6(second)) {
+        errors.push(wrong(
+            service,
+            "may specify no more than one IP for each IP family",
+        ));
     }
     if is_headless(service) {
         return errors;
     }
-    for (index, (ip, family)) in ips.iter().zip(list(service, &["spec", "ipFamilies"])).enumerate() {
+    for (index, (ip, family)) in ips
+        .iter()
+        .zip(list(service, &["spec", "ipFamilies"]))
+        .enumerate()
+    {
         let family = family.as_str().unwrap_or("");
         if (family == "IPv4" && is_v6(ip)) || (family == "IPv6" && !is_v6(ip)) {
             let why = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
-            errors.push(FieldError::invalid(format!("spec.clusterIPs[{index}]"), ip.clone(), why));
+            errors.push(FieldError::invalid(
+                format!("spec.clusterIPs[{index}]"),
+                ip.clone(),
+                why,
+            ));
         }
     }
     errors
@@ -99,7 +126,12 @@ pub(super) fn stay(new: &Value, old: &Value) -> Vec<FieldError> {
     }
     let mut errors = unchanged(new, old, "clusterIPs", "primary clusterIP can not be unset");
     if is_headless(new) == is_headless(old) {
-        errors.extend(unchanged(new, old, "ipFamilies", "primary ipFamily can not be unset"));
+        errors.extend(unchanged(
+            new,
+            old,
+            "ipFamilies",
+            "primary ipFamily can not be unset",
+        ));
     }
     errors
 }
@@ -110,7 +142,9 @@ fn unchanged(new: &Value, old: &Value, key: &str, unset: &str) -> Vec<FieldError
     let wrong = |index: usize, why: &str| shown::invalid(format!("spec.{key}[{index}]"), &raw, why);
     if before.len() == after.len() {
         let changed = (0..before.len()).filter(|index| before[*index] != after[*index]);
-        return changed.map(|index| wrong(index, "may not change once set")).collect();
+        return changed
+            .map(|index| wrong(index, "may not change once set"))
+            .collect();
     }
     match (before.first(), after.first()) {
         (Some(_), None) => vec![wrong(0, unset)],

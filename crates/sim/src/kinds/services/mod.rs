@@ -24,7 +24,10 @@ pub(super) const SERVICE: Behaviour = Behaviour {
     create_on_update: true,
     selectable: |service| {
         let field = |key: &str| text(service, &["spec", key]).to_owned();
-        vec![("spec.clusterIP".into(), field("clusterIP")), ("spec.type".into(), field("type"))]
+        vec![
+            ("spec.clusterIP".into(), field("clusterIP")),
+            ("spec.type".into(), field("type")),
+        ]
     },
     cells,
     warnings: validate::warnings,
@@ -34,7 +37,10 @@ pub(super) const SERVICE: Behaviour = Behaviour {
 
 /// Whether the service has a type that is given node ports.
 fn needs_node_ports(service: &Value) -> bool {
-    matches!(text(service, &["spec", "type"]), "NodePort" | "LoadBalancer")
+    matches!(
+        text(service, &["spec", "type"]),
+        "NodePort" | "LoadBalancer"
+    )
 }
 
 fn needs_cluster_ip(service: &Value) -> bool {
@@ -54,12 +60,24 @@ fn externally_accessible(service: &Value) -> bool {
 }
 
 fn default(service: &mut Value) {
-    let Some(spec) = service.get_mut("spec") else { return };
+    let Some(spec) = service.get_mut("spec") else {
+        return;
+    };
     default_to(spec, "sessionAffinity", "None");
     match text(spec, &["sessionAffinity"]) {
         "None" => set(spec, &["sessionAffinityConfig"], Value::Null),
-        "ClientIP" if at(spec, &["sessionAffinityConfig", "clientIP", "timeoutSeconds"]).is_null() => {
-            set(spec, &["sessionAffinityConfig"], json!({ "clientIP": { "timeoutSeconds": 10800 } }));
+        "ClientIP"
+            if at(
+                spec,
+                &["sessionAffinityConfig", "clientIP", "timeoutSeconds"],
+            )
+            .is_null() =>
+        {
+            set(
+                spec,
+                &["sessionAffinityConfig"],
+                json!({ "clientIP": { "timeoutSeconds": 10800 } }),
+            );
         }
         _ => {}
     }
@@ -105,14 +123,18 @@ fn prepare_update(service: &mut Value, old: &Value, part: Part) {
         }
     }
     if needs_node_ports(old) && !needs_node_ports(service) && keeps_node_ports(service, old) {
-        items_mut(service, &["spec", "ports"]).for_each(|port| set(port, &["nodePort"], Value::Null));
+        items_mut(service, &["spec", "ports"])
+            .for_each(|port| set(port, &["nodePort"], Value::Null));
     }
     if text(service, &["spec", "type"]) == "ExternalName" {
         drop(service, "internalTrafficPolicy");
     }
     let balanced = |service: &Value| text(service, &["spec", "type"]) == "LoadBalancer";
     for (needed, key) in [
-        (needs_health_check as fn(&Value) -> bool, "healthCheckNodePort"),
+        (
+            needs_health_check as fn(&Value) -> bool,
+            "healthCheckNodePort",
+        ),
         (balanced, "allocateLoadBalancerNodePorts"),
         (balanced, "loadBalancerClass"),
         (externally_accessible, "externalTrafficPolicy"),
@@ -134,7 +156,10 @@ fn keeps_node_ports(service: &Value, old: &Value) -> bool {
 
 /// The node ports a service has been given.
 fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
-    list(service, &["spec", "ports"]).iter().filter_map(|port| number(port, &["nodePort"])).filter(|port| *port != 0)
+    list(service, &["spec", "ports"])
+        .iter()
+        .filter_map(|port| number(port, &["nodePort"]))
+        .filter(|port| *port != 0)
 }
 
 /// Puts back what the server once gave and the client left out.
@@ -148,11 +173,18 @@ fn keep_allocated(service: &mut Value, old: &Value) {
         }
     }
     if needs_node_ports(old) && needs_node_ports(service) {
-        let still_used: Vec<i64> = node_ports(old).filter(|port| node_ports(service).any(|p| p == *port)).collect();
+        let still_used: Vec<i64> = node_ports(old)
+            .filter(|port| node_ports(service).any(|p| p == *port))
+            .collect();
         for port in items_mut(service, &["spec", "ports"]) {
-            let before = list(old, &["spec", "ports"]).iter().rfind(|p| text(p, &["name"]) == text(port, &["name"]));
+            let before = list(old, &["spec", "ports"])
+                .iter()
+                .rfind(|p| text(p, &["name"]) == text(port, &["name"]));
             let before = before.and_then(|p| number(p, &["nodePort"])).unwrap_or(0);
-            if number(port, &["nodePort"]).unwrap_or(0) == 0 && before != 0 && !still_used.contains(&before) {
+            if number(port, &["nodePort"]).unwrap_or(0) == 0
+                && before != 0
+                && !still_used.contains(&before)
+            {
                 set(port, &["nodePort"], before.into());
             }
         }
@@ -164,9 +196,15 @@ fn keep_allocated(service: &mut Value, old: &Value) {
 }
 
 fn cells(service: &Value, now: Timestamp) -> Vec<Value> {
-    let cluster_ip = list(service, &["spec", "clusterIPs"]).first().and_then(Value::as_str).unwrap_or("");
+    let cluster_ip = list(service, &["spec", "clusterIPs"])
+        .first()
+        .and_then(Value::as_str)
+        .unwrap_or("");
     let port = |port: &Value| {
-        let (number, node) = (number(port, &["port"]).unwrap_or(0), number(port, &["nodePort"]));
+        let (number, node) = (
+            number(port, &["port"]).unwrap_or(0),
+            number(port, &["nodePort"]),
+        );
         match node.filter(|node| *node > 0) {
             Some(node) => format!("{number}:{node}/{}", text(port, &["protocol"])),
             None => format!("{number}/{}", text(port, &["protocol"])),
@@ -185,7 +223,10 @@ fn cells(service: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn external_ip(service: &Value) -> String {
-    let own: Vec<&str> = list(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str).collect();
+    let own: Vec<&str> = list(service, &["spec", "externalIPs"])
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     match text(service, &["spec", "type"]) {
         "ClusterIP" | "NodePort" => or(&own.join(","), NONE),
         "ExternalName" => text(service, &["spec", "externalName"]).to_owned(),

@@ -12,6 +12,8 @@ use crate::resource::Part;
 
 const ONLY_BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
 
+const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+
 /// A change.
 pub(super) fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
     if part == Part::Status {
@@ -21,11 +23,18 @@ pub(super) fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
     let class = ["spec", "loadBalancerClass"];
     if is(new, "LoadBalancer") && is(old, "LoadBalancer") && at(new, &class) != at(old, &class) {
         let why = "may not change once set";
-        errors.push(shown::invalid("spec.loadBalancerClass", &at(new, &class).to_string(), why));
+        errors.push(shown::invalid(
+            "spec.loadBalancerClass",
+            &at(new, &class).to_string(),
+            why,
+        ));
     }
     let port = ["spec", "healthCheckNodePort"];
     if needs_health_check(new) && needs_health_check(old) && at(new, &port) != at(old, &port) {
-        errors.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
+        errors.push(FieldError::forbidden(
+            "spec.healthCheckNodePort",
+            "field is immutable",
+        ));
     }
     errors.extend(service(new));
     errors
@@ -40,27 +49,48 @@ pub(super) fn service(service: &Value) -> Vec<FieldError> {
     let mut errors = by_type(service);
     let ports = list(service, &["spec", "ports"]);
     for (index, port) in ports.iter().enumerate() {
-        errors.extend(validate_port(port, &ports[..index], ports.len() > 1, &format!("spec.ports[{index}]")));
+        let field = format!("spec.ports[{index}]");
+        errors.extend(validate_port(
+            port,
+            &ports[..index],
+            ports.len() > 1,
+            &field,
+        ));
     }
-    errors.extend(check::labels(service, &["spec", "selector"], "spec.selector"));
+    errors.extend(check::labels(
+        service,
+        &["spec", "selector"],
+        "spec.selector",
+    ));
     errors.extend(affinity(service));
     errors.extend(addresses::cluster_ips(service));
-    for (index, ip) in list(service, &["spec", "externalIPs"]).iter().enumerate() {
-        let (ip, field) = (ip.as_str().unwrap_or(""), format!("spec.externalIPs[{index}]"));
-        let wrong = check::ip(ip, &field);
-        errors.extend(if wrong.is_empty() { check::endpoint_ip(ip, &field) } else { wrong });
-    }
-    let types = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    errors.extend(check::one_of("spec.type", text(service, &["spec", "type"]), types));
+    errors.extend(external_ips(service));
+    let kind = text(service, &["spec", "type"]);
+    errors.extend(check::one_of("spec.type", kind, &TYPES));
     errors.extend(node_ports(service, ports));
     errors.extend(duplicates(ports));
     errors.extend(source_ranges(service));
-    if has(service, &["spec", "allocateLoadBalancerNodePorts"]) && !is(service, "LoadBalancer") {
-        errors.push(FieldError::forbidden("spec.allocateLoadBalancerNodePorts", ONLY_BALANCED));
+    if has(service, &["spec", "allocateLoadBalancerNodePorts"]) && kind != "LoadBalancer" {
+        let field = "spec.allocateLoadBalancerNodePorts";
+        errors.push(FieldError::forbidden(field, ONLY_BALANCED));
     }
     errors.extend(balancer_class(service));
     errors.extend(external_policy(service));
     errors.extend(other_policies(service));
+    errors
+}
+
+fn external_ips(service: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, ip) in list(service, &["spec", "externalIPs"]).iter().enumerate() {
+        let (ip, field) = (
+            ip.as_str().unwrap_or(""),
+            format!("spec.externalIPs[{index}]"),
+        );
+        let wrong = check::ip(ip, &field);
+        let unusable = || check::endpoint_ip(ip, &field);
+        errors.extend(if wrong.is_empty() { unusable() } else { wrong });
+    }
     errors
 }
 
@@ -85,7 +115,11 @@ fn by_type(service: &Value) -> Vec<FieldError> {
             let name = text(service, &["spec", "externalName"]);
             match name.strip_suffix('.').unwrap_or(name) {
                 "" => errors.push(FieldError::required("spec.externalName", "")),
-                name => errors.extend(check::invalid("spec.externalName", name, names::subdomain(name, false))),
+                name => errors.extend(check::invalid(
+                    "spec.externalName",
+                    name,
+                    names::subdomain(name, false),
+                )),
             }
         }
         _ => {}
@@ -93,7 +127,12 @@ fn by_type(service: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn validate_port(port: &Value, earlier: &[Value], require_name: bool, field: &str) -> Vec<FieldError> {
+fn validate_port(
+    port: &Value,
+    earlier: &[Value],
+    require_name: bool,
+    field: &str,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let name = text(port, &["name"]);
     let name_field = format!("{field}.name");
@@ -106,12 +145,25 @@ fn validate_port(port: &Value, earlier: &[Value], require_name: bool, field: &st
         }
     }
     let own = number(port, &["port"]).unwrap_or(0);
-    errors.extend(check::port_number(own).map(|why| FieldError::invalid(format!("{field}.port"), own, why)));
+    errors.extend(
+        check::port_number(own).map(|why| FieldError::invalid(format!("{field}.port"), own, why)),
+    );
     let protocol = text(port, &["protocol"]);
-    errors.extend(check::one_of(&format!("{field}.protocol"), protocol, &["SCTP", "TCP", "UDP"]));
-    errors.extend(check::port_number_or_name(at(port, &["targetPort"]), &format!("{field}.targetPort")));
+    errors.extend(check::one_of(
+        &format!("{field}.protocol"),
+        protocol,
+        &["SCTP", "TCP", "UDP"],
+    ));
+    errors.extend(check::port_number_or_name(
+        at(port, &["targetPort"]),
+        &format!("{field}.targetPort"),
+    ));
     if let Some(app) = at(port, &["appProtocol"]).as_str() {
-        errors.extend(check::invalid(&format!("{field}.appProtocol"), app, names::qualified(app)));
+        errors.extend(check::invalid(
+            &format!("{field}.appProtocol"),
+            app,
+            names::qualified(app),
+        ));
     }
     errors
 }
@@ -119,10 +171,24 @@ fn validate_port(port: &Value, earlier: &[Value], require_name: bool, field: &st
 fn affinity(service: &Value) -> Vec<FieldError> {
     let kind = text(service, &["spec", "sessionAffinity"]);
     let mut errors = check::one_of("spec.sessionAffinity", kind, &["ClientIP", "None"]);
-    let timeout = number(service, &["spec", "sessionAffinityConfig", "clientIP", "timeoutSeconds"]);
-    if let Some(timeout) = timeout.filter(|timeout| kind == "ClientIP" && !(1..=86400).contains(timeout)) {
+    let timeout = number(
+        service,
+        &[
+            "spec",
+            "sessionAffinityConfig",
+            "clientIP",
+            "timeoutSeconds",
+        ],
+    );
+    if let Some(timeout) =
+        timeout.filter(|timeout| kind == "ClientIP" && !(1..=86400).contains(timeout))
+    {
         let field = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
-        errors.push(FieldError::invalid(field, timeout, "must be greater than 0 and less than 86400"));
+        errors.push(FieldError::invalid(
+            field,
+            timeout,
+            "must be greater than 0 and less than 86400",
+        ));
     }
     errors
 }
@@ -131,7 +197,10 @@ fn node_ports(service: &Value, ports: &[Value]) -> Vec<FieldError> {
     if !is(service, "ClusterIP") {
         return Vec::new();
     }
-    let taken = ports.iter().enumerate().filter(|(_, port)| number(port, &["nodePort"]).unwrap_or(0) != 0);
+    let taken = ports
+        .iter()
+        .enumerate()
+        .filter(|(_, port)| number(port, &["nodePort"]).unwrap_or(0) != 0);
     taken
         .map(|(index, _)| {
             let why = "may not be used when `type` is 'ClusterIP'";
@@ -143,8 +212,12 @@ fn node_ports(service: &Value, ports: &[Value]) -> Vec<FieldError> {
 /// No two ports may share a protocol and a number, on the service or on the nodes.
 fn duplicates(ports: &[Value]) -> Vec<FieldError> {
     let repeated = |index: usize, key: &str| {
-        let (value, protocol) = (at(&ports[index], &[key]), text(&ports[index], &["protocol"]));
-        let same = |port: &Value| at(port, &[key]) == value && text(port, &["protocol"]) == protocol;
+        let (value, protocol) = (
+            at(&ports[index], &[key]),
+            text(&ports[index], &["protocol"]),
+        );
+        let same =
+            |port: &Value| at(port, &[key]) == value && text(port, &["protocol"]) == protocol;
         !value.is_null() && *value != 0 && ports[..index].iter().any(same)
     };
     let mut errors = Vec::new();
@@ -186,7 +259,9 @@ fn balancer_class(service: &Value) -> Vec<FieldError> {
     let field = "spec.loadBalancerClass";
     match at(service, &["spec", "loadBalancerClass"]).as_str() {
         None => Vec::new(),
-        Some(class) if is(service, "LoadBalancer") => check::invalid(field, class, names::qualified(class)),
+        Some(class) if is(service, "LoadBalancer") => {
+            check::invalid(field, class, names::qualified(class))
+        }
         Some(_) => vec![FieldError::forbidden(field, ONLY_BALANCED)],
     }
 }
@@ -204,7 +279,8 @@ fn external_policy(service: &Value) -> Vec<FieldError> {
     };
     let port = number(service, &["spec", "healthCheckNodePort"]).unwrap_or(0);
     if port != 0 && !needs_health_check(service) {
-        let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        let why =
+            "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
         errors.push(FieldError::invalid("spec.healthCheckNodePort", port, why));
     }
     errors
@@ -214,7 +290,10 @@ fn other_policies(service: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, allowed) in [
         ("internalTrafficPolicy", ["Cluster", "Local"].as_slice()),
-        ("trafficDistribution", &["PreferClose", "PreferSameZone", "PreferSameNode"]),
+        (
+            "trafficDistribution",
+            &["PreferClose", "PreferSameZone", "PreferSameNode"],
+        ),
     ] {
         if let Some(policy) = at(service, &["spec", key]).as_str() {
             errors.extend(check::one_of(&format!("spec.{key}"), policy, allowed));
@@ -227,33 +306,40 @@ fn load_balancer_status(service: &Value) -> Vec<FieldError> {
     let field = "status.loadBalancer.ingress";
     let ingresses = list(service, &["status", "loadBalancer", "ingress"]);
     if !is(service, "LoadBalancer") && !ingresses.is_empty() {
-        return vec![FieldError::forbidden(field, "may only be used when `spec.type` is 'LoadBalancer'")];
+        let why = "may only be used when `spec.type` is 'LoadBalancer'";
+        return vec![FieldError::forbidden(field, why)];
     }
+    let items = ingresses.iter().enumerate();
+    items
+        .flat_map(|(index, ingress)| ingress_point(ingress, &format!("{field}[{index}]")))
+        .collect()
+}
+
+fn ingress_point(ingress: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (index, ingress) in ingresses.iter().enumerate() {
-        let field = format!("{field}[{index}]");
-        let (ip, host) = (text(ingress, &["ip"]), text(ingress, &["hostname"]));
-        if !ip.is_empty() {
-            errors.extend(check::ip(ip, &format!("{field}.ip")));
+    let (ip, host) = (text(ingress, &["ip"]), text(ingress, &["hostname"]));
+    if !ip.is_empty() {
+        errors.extend(check::ip(ip, &format!("{field}.ip")));
+    }
+    let mode_field = format!("{field}.ipMode");
+    match at(ingress, &["ipMode"]).as_str() {
+        Some(_) if ip.is_empty() => {
+            let why = "may not be specified when `ip` is not set";
+            errors.push(FieldError::forbidden(mode_field, why));
         }
-        match at(ingress, &["ipMode"]).as_str() {
-            Some(_) if ip.is_empty() => {
-                let why = "may not be specified when `ip` is not set";
-                errors.push(FieldError::forbidden(format!("{field}.ipMode"), why));
-            }
-            Some(mode) => errors.extend(check::one_of(&format!("{field}.ipMode"), mode, &["Proxy", "VIP"])),
-            None if !ip.is_empty() => {
-                let why = "must be specified when `ip` is set";
-                errors.push(FieldError::required(format!("{field}.ipMode"), why));
-            }
-            None => {}
+        Some(mode) => errors.extend(check::one_of(&mode_field, mode, &["Proxy", "VIP"])),
+        None if !ip.is_empty() => {
+            let why = "must be specified when `ip` is set";
+            errors.push(FieldError::required(mode_field, why));
         }
-        if !host.is_empty() {
-            let field = format!("{field}.hostname");
-            errors.extend(check::invalid(&field, host, names::subdomain(host, false)));
-            if host.parse::<std::net::IpAddr>().is_ok() {
-                errors.push(FieldError::invalid(field, host, "must be a DNS name, not an IP address"));
-            }
+        None => {}
+    }
+    if !host.is_empty() {
+        let field = format!("{field}.hostname");
+        errors.extend(check::invalid(&field, host, names::subdomain(host, false)));
+        if host.parse::<std::net::IpAddr>().is_ok() {
+            let why = "must be a DNS name, not an IP address";
+            errors.push(FieldError::invalid(field, host, why));
         }
     }
     errors
@@ -266,8 +352,14 @@ pub(super) fn warnings(service: &Value) -> Vec<String> {
     let external_ips = !list(service, &["spec", "externalIPs"]).is_empty();
     let set = |key: &str| !text(service, &["spec", key]).is_empty();
     [
-        (headless && set("loadBalancerIP"), "spec.loadBalancerIP is ignored for headless services"),
-        (headless && external_ips, "spec.externalIPs is ignored for headless services"),
+        (
+            headless && set("loadBalancerIP"),
+            "spec.loadBalancerIP is ignored for headless services",
+        ),
+        (
+            headless && external_ips,
+            "spec.externalIPs is ignored for headless services",
+        ),
         (
             headless && text(service, &["spec", "sessionAffinity"]) != "None",
             "spec.SessionAffinity is ignored for headless services",
@@ -290,6 +382,7 @@ pub(super) fn warnings(service: &Value) -> Vec<String> {
         ),
     ]
     .into_iter()
-    .filter_map(|(applies, warning)| applies.then(|| warning.to_owned()))
+    .filter(|(applies, _)| *applies)
+    .map(|(_, warning)| warning.to_owned())
     .collect()
 }
