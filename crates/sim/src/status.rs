@@ -51,6 +51,8 @@ pub struct ApiError {
     pub retry_after: Option<u32>,
     /// Sent as `text/plain` with only the message, as some of the server's filters do.
     pub plain_text: bool,
+    /// `Warning: 299` texts: what was noticed before the request was refused.
+    pub warnings: Vec<String>,
 }
 
 impl ApiError {
@@ -64,7 +66,15 @@ impl ApiError {
             continue_token: None,
             retry_after: None,
             plain_text: false,
+            warnings: Vec::new(),
         }
+    }
+
+    /// Adds what was noticed before; it comes first.
+    #[must_use]
+    pub fn after_warnings(mut self, noticed: Vec<String>) -> Self {
+        self.warnings.splice(0..0, noticed);
+        self
     }
 
     /// An answer that is not a Status.

@@ -30,48 +30,11 @@ pub(super) fn list(query: &Query, verb: Verb) -> Result<Options, ApiError> {
         send_initial_events: query.flag("sendInitialEvents"),
         ..Options::default()
     };
-    let errors = if verb == Verb::Watch {
-        watch_errors(&options)
-    } else {
-        list_errors(&options)
-    };
-    refuse("ListOptions", &errors)?;
+    // Whether the options of a list go together is looked at after its selectors are parsed.
+    if verb == Verb::Watch {
+        refuse("ListOptions", &watch_errors(&options))?;
+    }
     Ok(options)
-}
-
-fn list_errors(options: &Options) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let rule = |why: &str| FieldError::forbidden("resourceVersionMatch", why);
-    if let Some(given) = &options.resource_version_match {
-        if options.resource_version.is_none() {
-            errors.push(rule(
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            ));
-        }
-        if options.continue_token.is_some() {
-            errors.push(rule(
-                "resourceVersionMatch is forbidden when continue is provided",
-            ));
-        }
-        if given != "Exact" && given != "NotOlderThan" {
-            let valid = ["Exact", "NotOlderThan", ""];
-            errors.push(FieldError::not_supported(
-                "resourceVersionMatch",
-                given.as_str(),
-                &valid,
-            ));
-        }
-        if given == "Exact" && options.resource_version.as_deref() == Some("0") {
-            errors.push(rule(
-                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-            ));
-        }
-    }
-    if options.send_initial_events.is_some() {
-        let why = "sendInitialEvents is forbidden for list";
-        errors.push(FieldError::forbidden("sendInitialEvents", why));
-    }
-    errors
 }
 
 fn watch_errors(options: &Options) -> Vec<FieldError> {

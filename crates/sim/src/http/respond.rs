@@ -122,7 +122,7 @@ impl Reply {
         if let Some(seconds) = error.retry_after {
             reply.headers.insert(RETRY_AFTER, seconds.into());
         }
-        reply
+        reply.warn(&error.warnings)
     }
 
     /// An error written as raw JSON whatever the client accepts.

@@ -41,10 +41,24 @@ pub(super) const SECRET: Behaviour = Behaviour {
 
 /// How service accounts behave.
 pub(super) const SERVICE_ACCOUNT: Behaviour = Behaviour {
+    warnings: |account| mountable_secrets_warning(account, &Value::Null),
+    update_warnings: mountable_secrets_warning,
     prepare_create: only_secret_names,
     prepare_update: |account, _, _| only_secret_names(account),
     ..Behaviour::PLAIN
 };
+
+/// Said only when a write sets the annotation anew.
+fn mountable_secrets_warning(account: &Value, old: &Value) -> Vec<String> {
+    const ANNOTATION: &str = "kubernetes.io/enforce-mountable-secrets";
+    let set = |account: &Value| !account["metadata"]["annotations"][ANNOTATION].is_null();
+    if !set(account) || set(old) {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.annotations[{ANNOTATION}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+    )]
+}
 
 fn config_map_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let count = members(object, &["data"]).count() + members(object, &["binaryData"]).count();

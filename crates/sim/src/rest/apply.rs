@@ -36,7 +36,11 @@ pub(super) fn apply(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
         }
         warnings.extend(create::duplicate_owner_warning(&mut object, true));
         Ok(object)
-    })?;
+    });
+    let updated = match updated {
+        Ok(updated) => updated,
+        Err(error) => return Err(error.after_warnings(warnings)),
+    };
     warnings.extend(updated.warnings);
     let code = if updated.created { 201 } else { 200 };
     Ok(Outcome::Object {

@@ -29,6 +29,7 @@ pub(super) fn put(
     let _alone = server.writing();
     let mut object = object.clone();
     object::set_or_remove(&mut object, "resourceVersion", None);
+    object::set_or_remove(&mut object, "selfLink", None);
     let live = old.map(|old| strategy.from_storage(Value::clone(old)));
     allocate(server, call, live.as_ref(), &mut object)?;
     let stored = strategy.to_storage(object);

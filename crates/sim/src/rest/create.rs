@@ -21,21 +21,36 @@ pub(super) fn create(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErro
         mut warnings,
     } = decode::body(call)?;
     meta::wipe_system_fields(&mut object);
-    set_namespace(call, &mut object)?;
+    if let Err(error) = set_namespace(call, &mut object) {
+        return Err(error.after_warnings(warnings));
+    }
     warnings.extend(duplicate_owner_warning(&mut object, false));
-    let mut object = Managers::of(server, call).update(None, object);
-    admission::create(server, call, &object)?;
-    warnings.extend(duplicate_owner_warning(&mut object, true));
+    let object = Managers::of(server, call).update(None, object);
+    let written = admit(server, call, object, &mut warnings);
     let Written {
         object,
         warnings: more,
-    } = with_generated_name(server, call, &object)?;
+    } = match written {
+        Ok(written) => written,
+        Err(error) => return Err(error.after_warnings(warnings)),
+    };
     warnings.extend(more);
     Ok(Outcome::Object {
         code: 201,
         object,
         warnings,
     })
+}
+
+fn admit(
+    server: &ApiServer,
+    call: &Call,
+    mut object: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Written, ApiError> {
+    admission::create(server, call, &object)?;
+    warnings.extend(duplicate_owner_warning(&mut object, true));
+    with_generated_name(server, call, &object)
 }
 
 /// Sets the namespace of the path, or refuses another one.
@@ -119,21 +134,24 @@ pub(super) fn store_new(
     let key = key_of(&resource.storage, call.namespace.as_deref(), &name);
     if call.options.dry_run {
         return match server.store().get(&key) {
-            Some(there) => Err(exists(call, &object, &there)),
+            Some(there) => Err(exists(call, &object, &there).after_warnings(warnings)),
             None => Ok(Written { object, warnings }),
         };
     }
     let stated = object::resource_version(&object);
     if stated.parse::<u64>().is_ok_and(|version| version != 0) {
         let message = "resourceVersion should not be set on objects to be created";
-        return Err(ApiError::new(500, "", message));
+        return Err(ApiError::new(500, "", message).after_warnings(warnings));
     }
     match commit::put(server, call, &key, None, &object)? {
         Ok(stored) => Ok(Written {
             object: served(resource, &stored),
             warnings,
         }),
-        Err(moved) => Err(exists(call, &object, &moved.0.unwrap_or_default())),
+        Err(moved) => {
+            let error = exists(call, &object, &moved.0.unwrap_or_default());
+            Err(error.after_warnings(warnings))
+        }
     }
 }
 

@@ -18,8 +18,7 @@ use crate::status::ApiError;
 use crate::store::Snapshot;
 
 pub(super) async fn list(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
-    validate(&call.options)?;
-    let selection = Selection::of(call)?;
+    let selection = Selection::of(call, || validate(&call.options))?;
     let token = token(&call.options)?;
     let snapshot = snapshot(server, call, token.as_ref()).await?;
     Ok(page(call, &selection, token.as_ref(), &snapshot))

@@ -211,12 +211,7 @@ fn owner_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
             let detail = format!(
                 "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
             );
-            errors.push(FieldError {
-                kind: ErrorType::Invalid,
-                field: field.into(),
-                value: None,
-                detail: format!("{}: {detail}", in_go_order(references)),
-            });
+            errors.push(shown(field, &show_references(references), &detail));
         } else {
             controller = Some(this);
         }
@@ -224,32 +219,13 @@ fn owner_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
     errors
 }
 
-/// Owner references as Go prints them: members in the order of the type.
-fn in_go_order(references: &[Value]) -> String {
-    let members = [
-        "apiVersion",
-        "kind",
-        "name",
-        "uid",
-        "controller",
-        "blockOwnerDeletion",
-    ];
-    let one = |reference: &Value| {
-        let shown: Vec<String> = members
-            .iter()
-            .filter_map(|member| Some(format!("\"{member}\":{}", reference.get(*member)?)))
-            .collect();
-        format!("{{{}}}", shown.join(","))
-    };
-    let all: Vec<String> = references.iter().map(one).collect();
-    format!("[{}]", all.join(","))
-}
-
 fn owner_reference_errors(reference: &Value) -> Vec<FieldError> {
     let field = "metadata.ownerReferences";
     let mut errors = Vec::new();
     let api_version = object::text(reference, "apiVersion");
-    if api_version.is_empty() || api_version.ends_with('/') {
+    // What has more than one slash is no group and version to the server, and so no version.
+    let slashes = api_version.matches('/').count();
+    if api_version.is_empty() || api_version.ends_with('/') || slashes > 1 {
         let field = format!("{field}.apiVersion");
         errors.push(FieldError::invalid(
             field,
@@ -268,9 +244,35 @@ fn owner_reference_errors(reference: &Value) -> Vec<FieldError> {
     }
     if api_version == "v1" && object::text(reference, "kind") == "Event" {
         let detail = "/v1, Kind=Event is disallowed from being an owner";
-        errors.push(FieldError::invalid(field, reference.clone(), detail));
+        errors.push(shown(field, &show_reference(reference), detail));
     }
     errors
+}
+
+/// `Invalid value` of something already printed.
+fn shown(field: &str, printed: &str, detail: &str) -> FieldError {
+    FieldError {
+        kind: ErrorType::Invalid,
+        field: field.to_owned(),
+        value: None,
+        detail: format!("{printed}: {detail}"),
+    }
+}
+
+fn show_references(references: &[Value]) -> String {
+    let printed: Vec<String> = references.iter().map(show_reference).collect();
+    format!("[{}]", printed.join(","))
+}
+
+/// An owner reference in the order of the server's type.
+fn show_reference(reference: &Value) -> String {
+    let always = ["apiVersion", "kind", "name", "uid"]
+        .map(|member| format!("\"{member}\":{}", Value::from(object::text(reference, member))));
+    let optional = ["controller", "blockOwnerDeletion"]
+        .into_iter()
+        .filter_map(|member| Some(format!("\"{member}\":{}", reference.get(member)?)));
+    let members: Vec<String> = always.into_iter().chain(optional).collect();
+    format!("{{{}}}", members.join(","))
 }
 
 fn finalizer_errors(object: &Value) -> Vec<FieldError> {

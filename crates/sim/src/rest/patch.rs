@@ -38,7 +38,11 @@ pub(super) fn patch(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
         admission::update(server, call)?;
         warnings.extend(create::duplicate_owner_warning(&mut object, true));
         Ok(object)
-    })?;
+    });
+    let updated = match updated {
+        Ok(updated) => updated,
+        Err(error) => return Err(error.after_warnings(warnings)),
+    };
     warnings.extend(updated.warnings);
     Ok(Outcome::Object {
         code: 200,

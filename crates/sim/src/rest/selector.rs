@@ -27,15 +27,20 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// The selection of a list or a watch.
+    /// The selection of a list or a watch. A selector that cannot be parsed is noticed before
+    /// `options` are checked, a field that cannot be selected by after them.
     ///
     /// # Errors
-    /// A selector that cannot be parsed, or a field that cannot be selected by.
-    pub(super) fn of(call: &Call) -> Result<Self, ApiError> {
+    /// Both of these, and what `options` says.
+    pub(super) fn of(
+        call: &Call,
+        options: impl FnOnce() -> Result<(), ApiError>,
+    ) -> Result<Self, ApiError> {
         let label_text = call.options.label_selector.as_deref().unwrap_or_default();
         let labels = LabelSelector::parse(label_text).map_err(ApiError::bad_request)?;
         let field_text = call.options.field_selector.as_deref().unwrap_or_default();
         let mut fields = parse_fields(field_text).map_err(ApiError::bad_request)?;
+        options()?;
         for term in &fields {
             check_field(&call.resource, &term.field)?;
         }

@@ -1,12 +1,18 @@
 //! Continue tokens: where a list goes on, and at which version.
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
 use super::json;
 
 const VERSION: &str = "meta.k8s.io/v1";
+
+/// Bits left over in the last character are ignored, as Go does.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    NO_PAD.with_decode_allow_trailing_bits(true),
+);
 
 /// The place a list goes on from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +47,7 @@ impl Token {
     }
 
     fn read(text: &str) -> Result<Self, String> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| match error {
+        let bytes = LENIENT.decode(text).map_err(|error| match error {
             base64::DecodeError::InvalidByte(at, _) => {
                 format!("illegal base64 data at input byte {at}")
             }

@@ -10,6 +10,7 @@ use crate::breakage::Rule;
 use crate::call::{Call, Outcome};
 use crate::merge::FieldManager;
 use crate::object;
+use crate::resource::Part;
 use crate::server::{ApiServer, key_of};
 use crate::status::{ApiError, GroupResource};
 
@@ -36,8 +37,10 @@ pub(super) fn update(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErro
         mut object,
         mut warnings,
     } = decode::body(call)?;
-    create::set_namespace(call, &mut object)?;
-    check_name(call, &object)?;
+    let placed = create::set_namespace(call, &mut object);
+    if let Err(error) = placed.and_then(|()| check_name(call, &object)) {
+        return Err(error.after_warnings(warnings));
+    }
     warnings.extend(create::duplicate_owner_warning(&mut object, false));
     let uid = Some(object::uid(&object).to_owned()).filter(|uid| !uid.is_empty());
     let terms = Terms {
@@ -52,7 +55,11 @@ pub(super) fn update(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErro
             Some(_) => admission::update(server, call)?,
         }
         Ok(object)
-    })?;
+    });
+    let updated = match updated {
+        Ok(updated) => updated,
+        Err(error) => return Err(error.after_warnings(warnings)),
+    };
     warnings.extend(updated.warnings);
     let code = if updated.created { 201 } else { 200 };
     Ok(Outcome::Object {
@@ -111,8 +118,7 @@ pub(super) fn change(
         prepare(server, call, &mut object, &live);
         FieldManager::ignore_timestamps(&live, &mut object);
         validate(call, &object, &live)?;
-        let mut warnings = resource.strategy.update_warnings(&object, &live);
-        warnings.extend(options::finalizer_warnings(resource, &object, Some(&live)));
+        let warnings = warnings(call, &object, &live);
         let written = store(server, call, &key, &stored, &live, object)?;
         if let Some(object) = written {
             return Ok(Updated {
@@ -122,6 +128,17 @@ pub(super) fn change(
             });
         }
     }
+}
+
+/// What a client is told about a change; a status has no say in what is warned about.
+fn warnings(call: &Call, object: &Value, live: &Value) -> Vec<String> {
+    let resource = &call.resource;
+    if call.part == Part::Status {
+        return Vec::new();
+    }
+    let mut warnings = resource.strategy.update_warnings(object, live);
+    warnings.extend(options::finalizer_warnings(resource, object, Some(live)));
+    warnings
 }
 
 fn made(
@@ -202,7 +219,7 @@ fn prepare(server: &ApiServer, call: &Call, object: &mut Value, live: &Value) {
     call.resource
         .strategy
         .prepare_update(object, live, call.part);
-    if server.broken(Rule::StatusIsolation) && call.part == crate::resource::Part::Main {
+    if server.broken(Rule::StatusIsolation) && call.part == Part::Main {
         if let (Some(status), Some(map)) = (status, object.as_object_mut()) {
             map.insert("status".into(), status);
         }

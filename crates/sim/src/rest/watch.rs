@@ -32,8 +32,7 @@ const DEFAULT_TIMEOUT: u64 = 1800;
 
 pub(super) async fn watch(server: &ApiServer, mut call: Call) -> Result<Outcome, ApiError> {
     default_options(&mut call.options);
-    validate(&call.options)?;
-    let selection = Selection::of(&call)?;
+    let selection = Selection::of(&call, || validate(&call.options))?;
     let wanted =
         version(call.options.resource_version.as_deref()).map_err(|e| ApiError::new(500, "", e))?;
     let initial = call.options.send_initial_events == Some(true);
