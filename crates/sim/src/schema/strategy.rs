@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::cel::Rules;
 use super::columns::Columns;
 use super::jsonpath::JsonPath;
 use super::ratchet::Correlated;
@@ -24,6 +25,7 @@ pub struct CrdStrategy {
     storage_version: String,
     has_status: bool,
     schema: Structural,
+    rules: Rules,
     published: Value,
     columns: Columns,
     selectable: Vec<(String, JsonPath)>,
@@ -40,13 +42,15 @@ impl CrdStrategy {
             .get("name")
             .and_then(Value::as_str)
             .unwrap_or_default();
+        let parsed = Structural::parse(schema);
         Self {
             group: group.to_owned(),
             version: name.to_owned(),
             kind: kind.to_owned(),
             storage_version: storage_version.to_owned(),
             has_status: version.pointer("/subresources/status").is_some(),
-            schema: Structural::parse(schema),
+            rules: Rules::compile(&parsed, true),
+            schema: parsed,
             published: openapi::publish(schema, group, name, kind),
             columns: Columns::parse(version),
             selectable: parse_selectable(version),
@@ -76,15 +80,26 @@ impl CrdStrategy {
     }
 
     /// Rules are left unchecked, with a note, when an object is wrong in a way they may not expect.
-    fn validate_rules(&self, mut errors: Vec<FieldError>) -> Vec<FieldError> {
-        if self.schema.has_rules() && errors.iter().any(is_blocking) {
+    fn validate_rules(
+        &self,
+        mut errors: Vec<FieldError>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Vec<FieldError> {
+        if !self.schema.has_rules() {
+            return errors;
+        }
+        if errors.iter().any(is_blocking) {
             errors.push(FieldError::new(
                 ErrorType::Invalid,
                 "<nil>",
                 Value::Null,
                 NOT_CHECKED,
             ));
+            return errors;
         }
+        let pair = old.map(|old| Correlated::new(object, old, &self.schema));
+        errors.extend(self.rules.validate(&self.schema, object, old, pair));
         errors
     }
 }
@@ -196,7 +211,7 @@ impl Strategy for CrdStrategy {
         }
         errors.extend(embedded::validate(object, &self.schema));
         errors.extend(list_type::validate(object, &self.schema));
-        self.validate_rules(errors)
+        self.validate_rules(errors, object, None)
     }
 
     fn validate_update(&self, object: &Value, old: &Value, part: Part) -> Vec<FieldError> {
@@ -219,7 +234,7 @@ impl Strategy for CrdStrategy {
         if list_type::validate(old, &self.schema).is_empty() {
             errors.extend(list_type::validate(object, &self.schema));
         }
-        self.validate_rules(errors)
+        self.validate_rules(errors, object, Some(old))
     }
 
     fn is_custom(&self) -> bool {

@@ -43,10 +43,7 @@ fn creates_are_answered_like_the_real_server() {
     let cases: Vec<Value> =
         serde_json::from_str(include_str!("testdata/creates.json")).expect("test data is JSON");
     let mut wrong = Vec::new();
-    for case in cases
-        .iter()
-        .filter(|case| !case.to_string().contains("failed rule"))
-    {
+    for case in &cases {
         let answer = create(&resource, &case["body"]);
         if answer != case["answer"] {
             wrong.push(format!(
@@ -69,9 +66,7 @@ fn updates_are_answered_like_the_real_server() {
     let resource = widget();
     let cases: Vec<Value> =
         serde_json::from_str(include_str!("testdata/updates.json")).expect("test data is JSON");
-    for case in cases.iter().filter(|case| {
-        !case.to_string().contains("failed rule") && !case.to_string().contains("immutable")
-    }) {
+    for case in &cases {
         let old = &case["old"];
         let part = if case["part"] == "status" {
             Part::Status

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::field::FieldError;
+use crate::schema::cel::Rules;
 use crate::schema::structural::Structural;
 use crate::schema::{embedded, pruning, validate};
 
@@ -61,7 +62,12 @@ fn check(default: &Value, schema: &Structural, at: &str) -> Vec<FieldError> {
         }
         Ok(_) => errors.extend(prefixed(embedded::validate(default, schema), at)),
     }
-    errors.extend(validate::validate(default, schema, at));
+    let invalid = validate::validate(default, schema, at);
+    if invalid.is_empty() {
+        let broken = Rules::compile(schema, false).validate(schema, default, Some(default), None);
+        errors.extend(prefixed(broken, at));
+    }
+    errors.extend(invalid);
     errors
 }
 

@@ -7,7 +7,7 @@ pub mod lifecycle;
 mod names;
 mod rules;
 mod schema_rules;
-mod selectable;
+pub(super) mod selectable;
 mod spec;
 mod strategy;
 mod structural_rules;

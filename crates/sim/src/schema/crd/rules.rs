@@ -1,9 +1,11 @@
-//! `x-kubernetes-validations` in a definition: their form.
+//! `x-kubernetes-validations` in a definition: their form, and whether they compile.
 
 use serde_json::Value;
 
-use super::{selectable, text};
+use super::spec::printed;
+use super::{dump, selectable, text};
 use crate::field::FieldError;
+use crate::schema::cel::Compiled;
 use crate::schema::structural::Structural;
 
 const REASONS: [&str; 4] = [
@@ -99,4 +101,108 @@ fn validate_field_path(rule: &Value, schema: &Value, at: &str) -> Vec<FieldError
 
 fn has_line_breaks(text: &str) -> bool {
     text.contains(['\n', '\r'])
+}
+
+/// Everything wrong with the expressions of a schema. Nodes at or above a schema error are passed
+/// over: their types are not known.
+pub(super) fn validate_expressions(
+    raw: &Value,
+    schema: &Structural,
+    path: &str,
+    known: &[FieldError],
+) -> Vec<FieldError> {
+    let mut walk = Walk {
+        known,
+        errors: Vec::new(),
+    };
+    walk.node(raw, schema, path, true, None);
+    walk.errors
+}
+
+struct Walk<'a> {
+    known: &'a [FieldError],
+    errors: Vec<FieldError>,
+}
+
+impl Walk<'_> {
+    /// `lost` is the first ancestor whose children have no counterpart in an old object.
+    fn node(
+        &mut self,
+        raw: &Value,
+        schema: &Structural,
+        path: &str,
+        is_resource: bool,
+        lost: Option<&str>,
+    ) {
+        if let Some(additional) = schema.additional_schema() {
+            let at = format!("{path}.additionalProperties");
+            self.node(
+                &raw["additionalProperties"],
+                additional,
+                &at,
+                additional.extensions.embedded_resource,
+                lost,
+            );
+        }
+        for (name, property) in &schema.properties {
+            let at = format!("{path}.properties[{name}]");
+            let is_resource = property.extensions.embedded_resource;
+            self.node(&raw["properties"][name], property, &at, is_resource, lost);
+        }
+        if let Some(items) = schema.items.as_deref() {
+            let is_map = schema.extensions.list_type.as_deref() == Some("map");
+            let lost = lost.or(if is_map { None } else { Some(path) });
+            self.node(
+                &raw["items"],
+                items,
+                &format!("{path}.items"),
+                items.extensions.embedded_resource,
+                lost,
+            );
+        }
+        if self.known.iter().any(|error| error.field.starts_with(path)) {
+            return;
+        }
+        for (index, rule) in schema.rules.iter().enumerate() {
+            let compiled = Compiled::new(rule, schema, is_resource);
+            let at = format!("{path}.x-kubernetes-validations[{index}]");
+            self.rule(
+                &compiled,
+                &raw["x-kubernetes-validations"][index],
+                &at,
+                lost,
+            );
+        }
+    }
+
+    fn rule(&mut self, compiled: &Compiled, raw: &Value, at: &str, lost: Option<&str>) {
+        let shown = dump::rule(raw);
+        if let Err(why) = &compiled.program {
+            self.errors
+                .push(printed(&format!("{at}.rule"), &shown, why));
+        }
+        if let Some(why) = &compiled.message_error {
+            self.errors
+                .push(printed(&format!("{at}.messageExpression"), &shown, why));
+        }
+        let uses_old_self = matches!(&compiled.program, Ok(Some(program)) if program.uses_old_self);
+        if let (true, Some(lost)) = (uses_old_self, lost) {
+            let detail = format!(
+                "oldSelf cannot be used on the uncorrelatable portion of the schema within {lost}"
+            );
+            self.errors.push(FieldError::invalid(
+                format!("{at}.rule"),
+                text(raw, "rule"),
+                detail,
+            ));
+        }
+        if let (false, Some(optional)) = (uses_old_self, raw.get("optionalOldSelf")) {
+            let detail = "may not be set if oldSelf is not used in rule";
+            self.errors.push(FieldError::invalid(
+                format!("{at}.optionalOldSelf"),
+                optional.clone(),
+                detail,
+            ));
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::schema_rules::{self, Above};
-use super::{default_rules, dump, is_true, names, selectable, structural_rules, text};
+use super::{default_rules, dump, is_true, names, rules, selectable, structural_rules, text};
 use crate::field::{ErrorType, FieldError};
 use crate::schema::names::dns_1035_label;
 use crate::schema::structural::Structural;
@@ -247,15 +247,23 @@ fn validate_schema(schema: &Value, path: &str, has_status: bool) -> Vec<FieldErr
     }
     let unsupported = structural_rules::unsupported(schema);
     let structural = Structural::parse(schema);
+    let mut sound = false;
     if unsupported.is_none() && !preserves_nothing(schema) {
         let mut found = structural_rules::validate(schema, path);
         if found.is_empty() {
             found = default_rules::validate_defaults(&structural, path);
         }
+        sound = found.is_empty();
         errors.extend(found);
     }
     let found = schema_rules::validate(schema, path, &Above::root());
+    let broken = if sound {
+        rules::validate_expressions(schema, &structural, path, &found)
+    } else {
+        Vec::new()
+    };
     errors.extend(found);
+    errors.extend(broken);
     if let (true, Some(name)) = (errors.is_empty(), unsupported) {
         errors.push(FieldError::invalid(
             path,

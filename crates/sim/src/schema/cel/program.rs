@@ -1,0 +1,164 @@
+//! One rule, compiled for the schema node it stands at.
+
+use serde_json::Value;
+
+use super::ast::Node;
+use super::types::{self, Type};
+use super::value::Val;
+use super::{check, convert, eval, parser, source};
+use crate::schema::crd::selectable;
+use crate::schema::structural::{Rule, Structural};
+
+const MAX_MESSAGE_BYTES: usize = 5 * 1024;
+
+/// A rule and what it compiled to.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(super) rule: Rule,
+    /// The expression, or why it does not compile. Nothing for an empty rule.
+    pub(crate) program: Result<Option<Program>, String>,
+    /// Why the message expression does not compile.
+    pub(crate) message_error: Option<String>,
+    message: Option<Node>,
+    /// The field a failure is reported at, relative to the node.
+    pub(super) field: String,
+}
+
+/// An expression that compiled.
+#[derive(Debug)]
+pub(crate) struct Program {
+    node: Node,
+    pub(crate) uses_old_self: bool,
+}
+
+impl Compiled {
+    /// Compiles `rule` for values of `schema`.
+    pub(crate) fn new(rule: &Rule, schema: &Structural, is_resource: bool) -> Self {
+        let self_type = types::of_schema(schema, "selfType", is_resource);
+        let old_type = self_type.clone().map(|kind| {
+            if rule.optional_old_self {
+                Type::optional(kind)
+            } else {
+                kind
+            }
+        });
+        let variables: Vec<(&str, Type)> = [("self", self_type), ("oldSelf", old_type)]
+            .into_iter()
+            .filter_map(|(n, t)| Some((n, t?)))
+            .collect();
+        let mut compiled = Self {
+            rule: rule.clone(),
+            program: Ok(None),
+            message_error: None,
+            message: None,
+            field: selectable::resolve(&rule.field_path, schema, true)
+                .map(|(path, _)| path)
+                .unwrap_or_default(),
+        };
+        if rule.rule.trim().is_empty() {
+            return compiled;
+        }
+        let program = compile(
+            &rule.rule,
+            &variables,
+            &Type::Bool,
+            "cel expression must evaluate to a bool",
+        );
+        compiled.program = program.map(|node| {
+            Some(Program {
+                uses_old_self: node.mentions("oldSelf"),
+                node,
+            })
+        });
+        if compiled.program.is_ok() && !rule.message_expression.is_empty() {
+            let wrong = "messageExpression must evaluate to a string";
+            match compile(&rule.message_expression, &variables, &Type::String, wrong) {
+                Ok(node) => compiled.message = Some(node),
+                Err(why) if why == wrong => compiled.message_error = Some(why),
+                Err(why) => compiled.message_error = Some(format!("messageExpression {why}")),
+            }
+        }
+        compiled
+    }
+
+    /// What a failure says: the message expression if it gives a usable text, else the message.
+    pub(super) fn detail(&self, scope: &Scope) -> String {
+        let evaluated =
+            self.message
+                .as_ref()
+                .and_then(|node| match eval::evaluate(node, scope.variables()) {
+                    Ok(Val::String(text)) => Some(text.trim().to_owned()),
+                    _ => None,
+                });
+        let usable = |text: &String| {
+            !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n')
+        };
+        evaluated
+            .filter(usable)
+            .unwrap_or_else(|| match self.rule.message.trim() {
+                "" => format!("failed rule: {}", self.rule.rule.trim()),
+                message => message.to_owned(),
+            })
+    }
+
+    /// How messages about the rule itself name it.
+    pub(super) fn name(&self) -> &str {
+        match self.rule.message.trim() {
+            "" => self.rule.rule.trim(),
+            message => message,
+        }
+    }
+}
+
+impl Program {
+    pub(super) fn run(&self, scope: &Scope) -> eval::Outcome {
+        eval::evaluate(&self.node, scope.variables())
+    }
+}
+
+fn compile(
+    source: &str,
+    variables: &[(&str, Type)],
+    wanted: &Type,
+    wrong: &str,
+) -> Result<Node, String> {
+    let failed = |issues| format!("compilation failed: {}", source::report(source, issues));
+    let node = parser::parse(source).map_err(failed)?;
+    let found = check::check(&node, variables).map_err(failed)?;
+    if found == *wanted {
+        Ok(node)
+    } else {
+        Err(wrong.to_owned())
+    }
+}
+
+/// `self` and `oldSelf` of one evaluation.
+pub(super) struct Scope {
+    pub(super) this: Val,
+    pub(super) old: Option<Val>,
+}
+
+impl Scope {
+    pub(super) fn new(value: &Value, old: Option<&Value>, schema: &Structural) -> Self {
+        let convert = |value: &Value| convert::convert(value, Some(schema));
+        Self {
+            this: convert(value),
+            old: old.map(convert),
+        }
+    }
+
+    /// The same with `oldSelf` an optional.
+    pub(super) fn with_optional_old(&self) -> Self {
+        let old = Val::Optional(self.old.clone().map(Box::new));
+        Self {
+            this: self.this.clone(),
+            old: Some(old),
+        }
+    }
+
+    fn variables(&self) -> Vec<(String, Val)> {
+        let mut variables = vec![("self".to_owned(), self.this.clone())];
+        variables.extend(self.old.clone().map(|old| ("oldSelf".to_owned(), old)));
+        variables
+    }
+}
