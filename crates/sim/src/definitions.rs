@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use crate::call::{Call, Verb};
+use crate::merge::Writer;
 use crate::object;
 use crate::resource::Resource;
 use crate::rest;
@@ -94,8 +95,23 @@ async fn settle(server: &ApiServer, name: &str) {
             return;
         };
         // Somebody else's write in between only means another look.
+        let next = by_the_server(server, &crd, next);
         drop(server.store().commit(&key(name), Some(&crd), Some(next)));
     }
+}
+
+/// The change with the server as the owner of what it writes into the status.
+fn by_the_server(server: &ApiServer, crd: &Value, next: Value) -> Value {
+    let Some(resource) = server.any_version(&key("").resource.group, &key("").resource.resource) else {
+        return next;
+    };
+    let writer = Writer {
+        manager: "kube-apiserver",
+        api_version: &resource.api_version(),
+        subresource: "status",
+        time: &server.clock().now_seconds(),
+    };
+    server.field_manager(&resource).update(Some(crd), next, &writer)
 }
 
 fn peers(server: &ApiServer, name: &str) -> Vec<Arc<Value>> {
@@ -126,7 +142,7 @@ async fn clean_up(server: &ApiServer, name: &str) -> bool {
     let step = |change: &dyn Fn(&Value, &str) -> Value| {
         let crd = server.store().get(&key(name))?;
         let next = change(&crd, &server.clock().now_seconds());
-        let next = Some(next).filter(|next| !object::finalizers(next).is_empty());
+        let next = Some(by_the_server(server, &crd, next)).filter(|next| !object::finalizers(next).is_empty());
         server.store().commit(&key(name), Some(&crd), next).ok()
     };
     step(&lifecycle::deletion_in_progress);

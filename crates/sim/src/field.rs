@@ -211,6 +211,9 @@ pub fn go_quote(text: &str) -> String {
             c if u32::from(c) < 0x20 || c == '\u{7f}' => {
                 quoted.push_str(&format!("\\x{:02x}", u32::from(c)));
             }
+            c if (0x80..0xa0).contains(&u32::from(c)) => {
+                quoted.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
             c => quoted.push(c),
         }
     }

@@ -166,6 +166,7 @@ fn validate(call: &Call, object: &Value) -> Result<(), ApiError> {
     let mut errors = meta::validate_create(&call.resource, object);
     errors.extend(options::finalizer_errors(&call.resource, object));
     errors.extend(call.resource.strategy.validate_create(object));
+    errors.extend(options::unchecked_rules(&call.resource, &errors));
     if errors.is_empty() {
         errors = meta::validate_any(&call.resource, object);
     }

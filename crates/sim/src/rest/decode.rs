@@ -7,7 +7,7 @@ use super::{json, meta};
 use crate::call::{Call, FieldValidation};
 use crate::field::go_quote;
 use crate::object;
-use crate::resource::Resource;
+use crate::resource::{Decoded, Resource};
 use crate::status::ApiError;
 
 const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
@@ -36,7 +36,11 @@ pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
         default_kind(resource, &mut value);
     }
     let kind = object::text(&value, "kind").to_owned();
-    let decoded = resource.strategy.decode(value)?;
+    let decoded = if kind == resource.kind || !resource.strategy.is_custom() {
+        resource.strategy.decode(value)?
+    } else {
+        of_no_schema(value)
+    };
     let duplicates = document
         .duplicates
         .iter()
@@ -55,6 +59,22 @@ pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
     meta::normalize(&mut object);
     resource.strategy.default(&mut object);
     Ok(Body { object, warnings })
+}
+
+/// A custom resource of another kind than the path's has no schema: nothing but its metadata stays,
+/// until its kind is refused.
+fn of_no_schema(mut object: Value) -> Decoded {
+    let mut unknown = Vec::new();
+    if let Some(map) = object.as_object_mut() {
+        map.retain(|member, _| {
+            let known = matches!(member.as_str(), "apiVersion" | "kind" | "metadata");
+            if !known {
+                unknown.push(format!("unknown field {}", go_quote(member)));
+            }
+            known
+        });
+    }
+    Decoded { object, unknown }
 }
 
 fn unrecognized(call: &Call, why: &str) -> ApiError {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::meta;
 use crate::call::{Call, PatchType};
-use crate::field::{FieldError, go_quote};
+use crate::field::{ErrorType, FieldError, go_quote};
 use crate::object;
 use crate::resource::Resource;
 use crate::status::{ApiError, GroupResource};
@@ -128,4 +128,36 @@ pub(super) fn finalizer_errors(resource: &Resource, object: &Value) -> Vec<Field
             FieldError::invalid(format!("metadata.finalizers[{index}]"), *name, detail)
         })
         .collect()
+}
+
+/// Rules of a custom resource are not checked on an object whose metadata is wrong in a way that
+/// may mislead them; the answer says so.
+pub(super) fn unchecked_rules(resource: &Resource, errors: &[FieldError]) -> Option<FieldError> {
+    let blocks = |error: &FieldError| {
+        matches!(
+            error.kind,
+            ErrorType::NotSupported
+                | ErrorType::Required
+                | ErrorType::TooLong
+                | ErrorType::TooMany
+                | ErrorType::TypeInvalid
+        )
+    };
+    let said = errors.iter().any(|error| error.field == "<nil>");
+    if said || !resource.strategy.is_custom() || !errors.iter().any(blocks) {
+        return None;
+    }
+    let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+    has_rules(resource.strategy.openapi())
+        .then(|| FieldError::new(ErrorType::Invalid, "<nil>", Value::Null, detail))
+}
+
+fn has_rules(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => {
+            map.contains_key("x-kubernetes-validations") || map.values().any(has_rules)
+        }
+        Value::Array(items) => items.iter().any(has_rules),
+        _ => false,
+    }
 }

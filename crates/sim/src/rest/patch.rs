@@ -189,7 +189,7 @@ fn json_patch(call: &Call, live: &Value) -> Result<(Value, Vec<String>), ApiErro
             413,
             "RequestEntityTooLarge",
             format!(
-                "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
+                "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
             ),
         ));
     }

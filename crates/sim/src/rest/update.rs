@@ -266,6 +266,7 @@ fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
         errors.extend(options::finalizer_errors(resource, object));
     }
     errors.extend(resource.strategy.validate_update(object, live, call.part));
+    errors.extend(options::unchecked_rules(resource, &errors));
     if errors.is_empty() {
         return Ok(());
     }
