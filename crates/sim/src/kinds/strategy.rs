@@ -65,6 +65,12 @@ impl Strategy for BuiltinStrategy {
             self.entry.api_version().into(),
         );
         set(&mut object, &["kind"], self.entry.kind.as_str().into());
+        // An empty list of owners asks to forget them all, as one empty entry does; only the latter
+        // is kept where empty lists are left out.
+        let owners = at(&body, &["metadata", "managedFields"]).as_array();
+        if owners.is_some_and(Vec::is_empty) {
+            set(&mut object, &["metadata", "managedFields"], json!([{}]));
+        }
         Ok(Decoded {
             object,
             unknown: read.unknown,

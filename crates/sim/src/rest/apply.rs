@@ -18,7 +18,7 @@ pub(super) fn apply(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
     let mut warnings = Vec::new();
     let terms = update::Terms {
         uid: None,
-        may_create: call.part == Part::Main,
+        may_create: call.part == Part::Main || call.resource.strategy.allow_create_on_update(),
     };
     let updated = update::change(server, call, &terms, &mut |live| {
         warnings.clear();
