@@ -162,9 +162,26 @@ fn read(kind: Kind, json: &Bytes) -> Result<Value, ApiError> {
              registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
+    if let Some(spec) = review.get_mut("spec") {
+        drop_empty(spec);
+    }
     review["kind"] = name.into();
     review["apiVersion"] = expected.into();
     Ok(review)
+}
+
+/// Empty members are none: the server's types leave them out.
+fn drop_empty(value: &mut Value) {
+    let Some(members) = value.as_object_mut() else {
+        return;
+    };
+    members.retain(|_, member| match member {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    });
+    members.values_mut().for_each(drop_empty);
 }
 
 fn user_info(user: &User) -> Value {

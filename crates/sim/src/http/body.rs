@@ -9,7 +9,7 @@ use serde_json::Value;
 use tower::BoxError;
 
 use super::negotiate::{self, Input};
-use super::protobuf;
+use super::{protobuf, yaml};
 use crate::rest::json;
 use crate::status::ApiError;
 
@@ -92,7 +92,7 @@ pub(super) fn object(raw: &Bytes, input: Input, kind: &str) -> Result<Bytes, Api
     match input {
         Input::Json => Ok(raw.clone()),
         Input::Protobuf => protobuf_to_json(raw, kind),
-        Input::Yaml => yaml_to_json(raw).map_err(|why| {
+        Input::Yaml => yaml::to_json(raw).map_err(|why| {
             ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind}): {why} ({})",
                 summary(raw)
@@ -123,7 +123,7 @@ pub(super) fn delete_options(raw: &Bytes, input: Input) -> Result<Option<Value>,
     let text = match input {
         Input::Json => raw.clone(),
         Input::Protobuf => return Err(negotiate::unreadable()),
-        Input::Yaml => yaml_to_json(raw).map_err(ApiError::bad_request)?,
+        Input::Yaml => yaml::to_json(raw).map_err(ApiError::bad_request)?,
     };
     let value = type_meta(&text).map_err(ApiError::bad_request)?;
     let text = |member: &str| {
@@ -153,7 +153,7 @@ pub(super) fn apply(raw: &Bytes) -> Result<Bytes, ApiError> {
             "error decoding YAML: error converting YAML to JSON: {why}"
         ))
     };
-    let json = yaml_to_json(raw).map_err(failed)?;
+    let json = yaml::to_json(raw).map_err(failed)?;
     Ok(if json.as_ref() == b"null" {
         Bytes::from_static(b"{}")
     } else {
@@ -191,52 +191,6 @@ fn summary(raw: &[u8]) -> String {
             let hex: String = cut.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("{hex}{dots}")
         }
-    }
-}
-
-fn yaml_to_json(raw: &Bytes) -> Result<Bytes, String> {
-    let text = String::from_utf8_lossy(raw);
-    if text.trim_start().starts_with('{') && json::parse(raw).is_ok() {
-        return Ok(raw.clone());
-    }
-    let first = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default();
-    if first.starts_with('\t') {
-        return Err("yaml: found character that cannot start any token".to_owned());
-    }
-    let options = serde_saphyr::options! {
-        budget: None,
-        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
-        with_snippet: false,
-    };
-    let value: Value =
-        serde_saphyr::from_str_with_options(&text, options).map_err(|error| go_yaml(&error))?;
-    Ok(value.to_string().into())
-}
-
-/// A YAML error in the words of Go's parser, where they are known.
-fn go_yaml(error: &serde_saphyr::Error) -> String {
-    let text = error.to_string();
-    let known = [
-        (
-            "mapping values",
-            "mapping values are not allowed in this context",
-        ),
-        (
-            "cannot start any token",
-            "found character that cannot start any token",
-        ),
-        ("tab", "found character that cannot start any token"),
-    ];
-    let found = known
-        .iter()
-        .find(|(sign, _)| text.to_lowercase().contains(sign));
-    let problem = found.map_or(text.lines().next().unwrap_or_default(), |(_, words)| *words);
-    match error.location().map(|location| location.line()) {
-        Some(line) if line > 1 => format!("yaml: line {line}: {problem}"),
-        _ => format!("yaml: {problem}"),
     }
 }
 

@@ -104,19 +104,19 @@ impl Converter {
             Shape::Object => Ok(json!({
                 "kind": self.resource.list_kind,
                 "apiVersion": self.resource.api_version(),
-                "metadata": list_meta(meta),
+                "metadata": list_meta(meta, true),
                 "items": items.iter().map(|item| item.as_ref().clone()).collect::<Vec<_>>(),
             })),
             Shape::Partial => Err(self.wrong_number("PartialObjectMetadata", true)),
             Shape::PartialList => Ok(json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": self.api_version(),
-                "metadata": list_meta(meta),
+                "metadata": list_meta(meta, false),
                 "items": items.iter().map(|item| self.partial(item)).collect::<Vec<_>>(),
             })),
             Shape::Table => {
                 let items: Vec<Value> = items.iter().map(|item| item.as_ref().clone()).collect();
-                Ok(self.table(&items, list_meta(meta), true, now))
+                Ok(self.table(&items, list_meta(meta, false), true, now))
             }
         }
     }
@@ -241,13 +241,16 @@ fn object_meta(object: &Value) -> Value {
     )
 }
 
-fn list_meta(meta: &ListMeta) -> Value {
+/// Lists of custom resources show an empty token where others leave it out, but only as they are.
+fn list_meta(meta: &ListMeta, bare: bool) -> Value {
     let mut members = Map::new();
     members.insert(
         "resourceVersion".into(),
         meta.resource_version.to_string().into(),
     );
-    if let Some(token) = &meta.continue_token {
+    if let Some(token) = &meta.continue_token
+        && (bare || !token.is_empty())
+    {
         members.insert("continue".into(), token.as_str().into());
     }
     if let Some(remaining) = meta.remaining {

@@ -216,9 +216,6 @@ fn custom(context: &Context<'_>) -> Result<Handler, ApiError> {
     };
     let namespace = in_namespace.then(|| info.namespace.clone());
     let name = (info.parts.len() > 1 && verb != Verb::Create).then(|| info.name.clone());
-    if matches!(verb, Verb::Update | Verb::Patch) && name.is_none() {
-        return Err(ApiError::bad_request("name must be provided"));
-    }
     Ok(Handler::Verb(Target {
         resource,
         part,

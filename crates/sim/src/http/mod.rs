@@ -6,6 +6,7 @@
 mod body;
 mod builtin;
 mod convert;
+mod deprecation;
 mod discovery;
 mod dispatch;
 mod exchange;
@@ -22,6 +23,7 @@ mod respond;
 mod route;
 mod service;
 mod watch;
+mod yaml;
 
 mod boxed;
 mod kubeconfig;

@@ -9,9 +9,9 @@ use super::body::{self, BoxedBody};
 use super::convert::{Converter, ListMeta};
 use super::exchange::Context;
 use super::negotiate::{self, Offer, Output};
-use super::params;
 use super::respond::Reply;
 use super::watch;
+use super::{deprecation, params};
 use crate::auth::{escalation, review};
 use crate::call::{Call, Options, Outcome, PatchType, Verb};
 use crate::resource::{Part, Resource};
@@ -44,10 +44,14 @@ pub(super) async fn answer(
     target: Target,
     body: BoxedBody<'_>,
 ) -> Reply {
-    match perform(context, target, body).await {
+    let deprecated = target
+        .custom
+        .then(|| deprecation::warning(&context.shared.server, &target.resource));
+    let reply = match perform(context, target, body).await {
         Ok(reply) => reply,
         Err(error) => context.error(&error),
-    }
+    };
+    reply.warn(deprecated.flatten().as_slice())
 }
 
 async fn perform(
@@ -94,6 +98,7 @@ async fn read(
             })
         }
         Verb::Create | Verb::Update => {
+            named(target)?;
             let form = negotiate::input(headers)?;
             let raw = body::read(body).await?;
             let created = target.verb == Verb::Create;
@@ -135,6 +140,14 @@ async fn read(
     }
 }
 
+/// Only a creation goes without a name; the router has seen to it for built-in kinds.
+fn named(target: &Target) -> Result<(), ApiError> {
+    if target.name.is_none() && target.verb != Verb::Create {
+        return Err(ApiError::bad_request("name must be provided"));
+    }
+    Ok(())
+}
+
 async fn read_patch(
     context: &Context<'_>,
     target: &Target,
@@ -143,6 +156,7 @@ async fn read_patch(
     let patch_type = negotiate::patch_type(&context.headers)
         .filter(|given| !(target.custom && *given == PatchType::StrategicMerge))
         .ok_or_else(|| negotiate::unsupported(CUSTOM_PATCH_TYPES))?;
+    named(target)?;
     let raw = body::read(body).await?;
     let options = params::patch(&context.query, patch_type)?;
     let body = if patch_type == PatchType::Apply {
