@@ -22,6 +22,8 @@ pub struct Mask {
     too_large: Regex,
     precondition: Regex,
     port: Regex,
+    yaml: Regex,
+    struct_diff: Regex,
 }
 
 impl Default for Mask {
@@ -36,13 +38,24 @@ impl Default for Mask {
             micro_time: regex(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"),
             too_old: regex(r"too old resource version: \d+ \(\d+\)"),
             too_large: regex(r"Too large resource version: \d+, current: \d+"),
-            precondition: regex(r"(ResourceVersion in (?:precondition|object meta): )\d+"),
+            precondition: regex(r"(ResourceVersion in (?:the precondition|record) \()\d+"),
+            yaml: regex(r"yaml: (?:line \d+: )?[^()]*"),
+            struct_diff: regex(r"(?s)\n@@ .*"),
             port: regex(r"127\.0\.0\.1:\d+"),
         }
     }
 }
 
 impl Mask {
+    /// The comparable form of an event: a bookmark is as new as the store.
+    pub fn event(&mut self, kind: &str, object: &Value) -> Value {
+        let mut object = object.clone();
+        if kind == "BOOKMARK" {
+            object["metadata"]["resourceVersion"] = json!("0");
+        }
+        json!({ "type": kind, "object": self.apply(&object) })
+    }
+
     /// Replaces `word` by `by` from here on, everywhere.
     pub fn word(&mut self, word: &str, by: &str) {
         if !word.is_empty() {
@@ -77,10 +90,10 @@ impl Mask {
 
     /// A list is as new as the store, which other cases write to at the same time.
     fn list_metadata(&mut self, meta: &Map<String, Value>) -> Value {
-        let mut masked = self.object(meta);
-        if masked.contains_key("resourceVersion") {
-            masked.insert("resourceVersion".to_owned(), json!("<list>"));
-        }
+        let mut meta = meta.clone();
+        let version = meta.remove("resourceVersion");
+        let mut masked = self.object(&meta);
+        masked.extend(version.map(|_| ("resourceVersion".to_owned(), json!("<list>"))));
         Value::Object(masked)
     }
 
@@ -118,6 +131,9 @@ impl Mask {
                 "Too large resource version: <large>, current: <current>",
             ),
             (&self.precondition, "$1<version>"),
+            // The YAML library's own words, and a diff of the server's internal structures.
+            (&self.yaml, "yaml: <mistake> "),
+            (&self.struct_diff, ""),
             (&self.port, "127.0.0.1:<port>"),
         ];
         for (pattern, by) in replacements {

@@ -85,6 +85,13 @@ impl Trial {
         log.entries.push(json!({ what: value }));
     }
 
+    /// Adds an event to the transcript.
+    pub async fn note_event(&self, kind: &str, object: &Value) {
+        let mut log = self.log.lock().await;
+        let event = log.mask.event(kind, object);
+        log.entries.push(json!({ "event": event }));
+    }
+
     /// Sends a request and records the answer.
     ///
     /// # Errors

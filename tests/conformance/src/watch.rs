@@ -7,7 +7,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use http_body_util::BodyExt;
 use kube::client::Body;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::trial::Trial;
@@ -81,9 +81,7 @@ impl<'t> Watch<'t> {
         let event = self.receive(limit).await?;
         match &event {
             Some(Event { kind, object }) => {
-                self.trial
-                    .note("event", json!({ "type": kind, "object": object }))
-                    .await;
+                self.trial.note_event(kind, object).await;
             }
             None => self.trial.note("watch", "end of stream").await,
         }
