@@ -153,7 +153,7 @@ impl ApiServer {
             bootstrap: true,
             settings: Settings {
                 rbac: false,
-                crd_delay: Duration::from_millis(130),
+                crd_delay: Duration::from_millis(15),
             },
             resources: None,
         }

@@ -22,6 +22,7 @@ pub struct Mask {
     too_large: Regex,
     precondition: Regex,
     port: Regex,
+    quoted: Regex,
     yaml: Regex,
     struct_diff: Regex,
 }
@@ -39,6 +40,7 @@ impl Default for Mask {
             too_old: regex(r"too old resource version: \d+ \(\d+\)"),
             too_large: regex(r"Too large resource version: \d+, current: \d+"),
             precondition: regex(r"(ResourceVersion in (?:the precondition|record) \()\d+"),
+            quoted: regex(r#"(resourceVersion\\*":\\*")\d+"#),
             yaml: regex(r"yaml: (?:line \d+: )?[^()]*"),
             struct_diff: regex(r"(?s)\n@@ .*"),
             port: regex(r"127\.0\.0\.1:\d+"),
@@ -131,6 +133,7 @@ impl Mask {
                 "Too large resource version: <large>, current: <current>",
             ),
             (&self.precondition, "$1<version>"),
+            (&self.quoted, "$1<version>"),
             // The YAML library's own words, and a diff of the server's internal structures.
             (&self.yaml, "yaml: <mistake> "),
             (&self.struct_diff, ""),

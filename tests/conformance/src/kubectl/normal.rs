@@ -15,9 +15,9 @@ impl Default for Normal {
     fn default() -> Self {
         let patterns = [
             (r#"(resourceVersion: )"?\d+"?"#, "$1<version>"),
-            (r#"("resourceVersion": )"\d+""#, "$1\"<version>\""),
+            (r#"("resourceVersion": ?)"\d+""#, "$1\"<version>\""),
             (r"\b10\.0\.0\.\d+\b", "<address>"),
-            (r"(?m)(\s)(\d+[smhd])+$", "$1<age>"),
+            (r"(?m)(\s)(?:\d+[smhd])+(\s|$)", "$1<age>$2"),
             (r"(?m) +$", ""),
             (r"(\S)  +", "$1  "),
         ];
