@@ -18,6 +18,7 @@ use crate::resource::Part;
 pub(super) const POD_DISRUPTION_BUDGET: Behaviour = Behaviour {
     validate: validate_budget,
     validate_update: validate_budget_status,
+    name: names::path_segment,
     unconditional: false,
     generation: &[&["spec"]],
     cells: budget_cells,

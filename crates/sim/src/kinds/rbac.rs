@@ -10,7 +10,6 @@ use super::print::{age, name, name_and_creation};
 use super::shown;
 use super::value::{at, default_to, has, items_mut, list, text};
 use crate::field::{ErrorType, FieldError};
-use crate::resource::Part;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -38,7 +37,12 @@ pub(super) const CLUSTER_ROLE: Behaviour = Behaviour {
 pub(super) const ROLE_BINDING: Behaviour = Behaviour {
     default: default_binding,
     validate: |binding| validate_binding(binding, &["Role", "ClusterRole"], true),
-    validate_update: role_ref_stays,
+    validate_update: |new, old, _| {
+        let mut errors = validate_binding(new, &["Role", "ClusterRole"], true);
+        errors.extend(role_ref_stays(new, old));
+        errors
+    },
+    validates_updates: false,
     cells: binding_cells,
     ..ANY
 };
@@ -47,7 +51,12 @@ pub(super) const ROLE_BINDING: Behaviour = Behaviour {
 pub(super) const CLUSTER_ROLE_BINDING: Behaviour = Behaviour {
     default: default_binding,
     validate: |binding| validate_binding(binding, &["ClusterRole"], false),
-    validate_update: role_ref_stays,
+    validate_update: |new, old, _| {
+        let mut errors = validate_binding(new, &["ClusterRole"], false);
+        errors.extend(role_ref_stays(new, old));
+        errors
+    },
+    validates_updates: false,
     cells: binding_cells,
     ..ANY
 };
@@ -191,7 +200,7 @@ fn validate_subject(subject: &Value, namespaced: bool, field: &str) -> Vec<Field
     errors
 }
 
-fn role_ref_stays(new: &Value, old: &Value, _part: Part) -> Vec<FieldError> {
+fn role_ref_stays(new: &Value, old: &Value) -> Vec<FieldError> {
     if at(new, &["roleRef"]) == at(old, &["roleRef"]) {
         return Vec::new();
     }

@@ -43,7 +43,9 @@ impl BuiltinStrategy {
         if paths.is_empty() {
             return;
         }
-        let moved = paths.iter().any(|path| at(object, path) != at(old, path));
+        let moved = paths
+            .iter()
+            .any(|path| !same(at(object, path), at(old, path)));
         let generation =
             at(old, &["metadata", "generation"]).as_i64().unwrap_or(0) + i64::from(moved);
         if generation > 0 {
@@ -212,6 +214,24 @@ impl Strategy for BuiltinStrategy {
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         (self.behaviour.cells)(object, now)
+    }
+}
+
+/// Equal, where an empty list is as good as none.
+fn same(new: &Value, old: &Value) -> bool {
+    let nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    match (new, old) {
+        (Value::Object(new), Value::Object(old)) => {
+            let member = |map: &'_ serde_json::Map<String, Value>, key: &str| {
+                map.get(key).cloned().unwrap_or_default()
+            };
+            let mut keys = new.keys().chain(old.keys());
+            keys.all(|key| same(&member(new, key), &member(old, key)))
+        }
+        (Value::Array(new), Value::Array(old)) => {
+            new.len() == old.len() && new.iter().zip(old).all(|(new, old)| same(new, old))
+        }
+        (new, old) => new == old || (nothing(new) && nothing(old)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::peculiar::Peculiarity;
 use super::{Managers, Written, admission, commit, decode, meta, options, served};
 use crate::call::{Call, Outcome};
 use crate::field::go_quote;
@@ -135,7 +136,10 @@ pub(super) fn store_new(
     if call.options.dry_run {
         return match server.store().get(&key) {
             Some(there) => Err(exists(call, &object, &there).after_warnings(warnings)),
-            None => Ok(Written { object, warnings }),
+            None => Ok(Written {
+                object: super::as_if_stored(resource, object),
+                warnings,
+            }),
         };
     }
     let stated = object::resource_version(&object);
@@ -163,8 +167,11 @@ fn fill_system_fields(server: &ApiServer, object: &mut Value) {
 
 fn validate(call: &Call, object: &Value) -> Result<(), ApiError> {
     options::check_type_meta(&call.resource, object)?;
-    let mut errors = meta::validate_create(&call.resource, object);
-    errors.extend(options::finalizer_errors(&call.resource, object));
+    let mut errors = Vec::new();
+    if Peculiarity::of(&call.resource).checks_metadata() {
+        errors.extend(meta::validate_create(&call.resource, object));
+        errors.extend(options::finalizer_errors(&call.resource, object));
+    }
     errors.extend(call.resource.strategy.validate_create(object));
     errors.extend(options::unchecked_rules(&call.resource, &errors));
     if errors.is_empty() {

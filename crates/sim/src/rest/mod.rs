@@ -88,6 +88,12 @@ fn served(resource: &Resource, stored: &Value) -> Value {
     resource.strategy.from_storage(stored.clone())
 }
 
+/// An object that is not stored, in the form it would come back in.
+fn as_if_stored(resource: &Resource, object: Value) -> Value {
+    let strategy = &resource.strategy;
+    strategy.from_storage(strategy.to_storage(object))
+}
+
 /// Makes the namespaces every cluster has.
 pub(crate) fn bootstrap(server: &ApiServer) {
     let Some(resource) = server.any_version("", "namespaces") else {

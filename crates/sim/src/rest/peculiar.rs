@@ -65,6 +65,11 @@ const TABLE: [Peculiarity; 14] = [
 ];
 
 impl Peculiarity {
+    /// Whether the kind checks metadata itself, besides what the generic code does.
+    pub(super) fn checks_metadata(&self) -> bool {
+        self.checks.0 > 1
+    }
+
     pub(super) fn of(resource: &Resource) -> Self {
         let found = TABLE
             .iter()

@@ -251,7 +251,10 @@ fn prepare(server: &ApiServer, call: &Call, object: &mut Value, live: &Value) {
 
 fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
     let resource = &call.resource;
-    let (changes, news) = Peculiarity::of(resource).checks;
+    let (changes, mut news) = Peculiarity::of(resource).checks;
+    if call.part == Part::Status && resource.kind != "Node" {
+        news = 1;
+    }
     let mut errors = meta::validate_any(resource, object);
     errors.extend(meta::validate_update(object, live));
     if errors.is_empty() {
@@ -296,7 +299,7 @@ fn store(
 ) -> Result<Option<Value>, ApiError> {
     let finalized = is_finalized(&object, live) && removes_when_finalized(&call.resource, &object);
     if call.options.dry_run {
-        return Ok(Some(object));
+        return Ok(Some(super::as_if_stored(&call.resource, object)));
     }
     if finalized && !server.broken(Rule::FinalizerEvent) {
         return Ok(server

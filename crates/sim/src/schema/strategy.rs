@@ -26,6 +26,8 @@ pub struct CrdStrategy {
     has_status: bool,
     schema: Structural,
     rules: Rules,
+    /// What the stored form is pruned and defaulted by, when it is another version's.
+    stored: Option<Structural>,
     published: Value,
     columns: Columns,
     selectable: Vec<(String, JsonPath)>,
@@ -33,21 +35,28 @@ pub struct CrdStrategy {
 
 impl CrdStrategy {
     /// The strategy of `version`, an entry of `spec.versions` of a CRD for `group` and `kind` that
-    /// stores objects as `storage_version`.
+    /// stores objects as `storage`, another entry or the same.
     #[must_use]
-    pub fn new(group: &str, kind: &str, version: &Value, storage_version: &str) -> Self {
+    pub fn new(group: &str, kind: &str, version: &Value, storage: &Value) -> Self {
         let empty = Value::Object(Map::new());
-        let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&empty);
-        let name = version
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let schema_of = |version: &'_ Value| {
+            let schema = version.pointer("/schema/openAPIV3Schema");
+            schema.unwrap_or(&empty).clone()
+        };
+        let name_of = |version: &'_ Value| {
+            let name = version.get("name").and_then(Value::as_str);
+            name.unwrap_or_default().to_owned()
+        };
+        let (schema, name, storage_version) =
+            (&schema_of(version), &name_of(version), name_of(storage));
+        let stored = (*name != storage_version).then(|| Structural::parse(&schema_of(storage)));
         let parsed = Structural::parse(schema);
         Self {
             group: group.to_owned(),
             version: name.to_owned(),
             kind: kind.to_owned(),
-            storage_version: storage_version.to_owned(),
+            storage_version,
+            stored,
             has_status: version.pointer("/subresources/status").is_some(),
             rules: Rules::compile(&parsed, true),
             schema: parsed,
@@ -283,9 +292,13 @@ impl Strategy for CrdStrategy {
     /// Objects written under an older schema or as another version are read as this one.
     fn from_storage(&self, mut stored: Value) -> Value {
         set_api_version(&mut stored, self.api_version());
-        pruning::prune_resource(&mut stored, &self.schema);
-        pruning::prune_nulls(&mut stored, Some(&self.schema));
-        defaulting::default(&mut stored, &self.schema);
+        let schema = self.stored.as_ref().unwrap_or(&self.schema);
+        pruning::prune_resource(&mut stored, schema);
+        pruning::prune_nulls(&mut stored, Some(schema));
+        defaulting::default(&mut stored, schema);
+        if self.stored.is_some() {
+            pruning::prune_resource(&mut stored, &self.schema);
+        }
         stored
     }
 
@@ -294,6 +307,9 @@ impl Strategy for CrdStrategy {
             &mut object,
             format!("{}/{}", self.group, self.storage_version),
         );
+        if let Some(schema) = &self.stored {
+            pruning::prune_resource(&mut object, schema);
+        }
         object
     }
 

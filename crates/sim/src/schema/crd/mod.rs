@@ -39,9 +39,11 @@ pub fn resources_of(crd: &Value) -> Vec<Resource> {
 /// The version objects are stored as.
 #[must_use]
 pub fn storage_version(crd: &Value) -> &str {
-    versions(crd)
-        .find(|version| is_true(version, "storage"))
-        .map_or("", |version| text(version, "name"))
+    stored(crd).map_or("", |version| text(version, "name"))
+}
+
+fn stored(crd: &Value) -> Option<&Value> {
+    versions(crd).find(|version| is_true(version, "storage"))
 }
 
 fn resource(crd: &Value, version: &Value, names: &Names) -> Resource {
@@ -64,7 +66,7 @@ fn resource(crd: &Value, version: &Value, names: &Names) -> Resource {
             group,
             &names.kind,
             version,
-            storage_version(crd),
+            stored(crd).unwrap_or(version),
         )),
     }
 }
