@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::conflict;
 use super::empty;
 use super::manager::{FieldManager, MergeError, Version};
+use super::types::Convert;
 use crate::kinds;
 use crate::resource::{Part, Resource, Strategy};
 use crate::status::ApiError;
@@ -41,18 +42,28 @@ impl FieldManager {
                 reset_status: resource.strategy.reset_fields(Part::Status),
             })
             .collect();
-        let strategies: BTreeMap<String, Arc<dyn Strategy>> = names
-            .iter()
-            .cloned()
-            .zip(versions.iter().map(|r| Arc::clone(&r.strategy)))
-            .collect();
-        Self::new(kind, &described, kinds::components(), custom).with_conversion(Arc::new(
-            move |object, from, to| match (strategies.get(from), strategies.get(to)) {
-                (Some(from), Some(to)) => to.from_storage(from.to_storage(object.clone())),
-                _ => object.clone(),
-            },
-        ))
+        let manager = Self::new(kind, &described, kinds::components(), custom);
+        // Custom resources have one form in all versions; what is half pruned must not be read as
+        // if it came from storage.
+        if custom || versions.len() == 1 {
+            manager
+        } else {
+            manager.with_conversion(through_storage(versions))
+        }
     }
+}
+
+fn through_storage(versions: &[&Resource]) -> Convert {
+    let strategies: BTreeMap<String, Arc<dyn Strategy>> = versions
+        .iter()
+        .map(|r| (r.api_version(), Arc::clone(&r.strategy)))
+        .collect();
+    Arc::new(
+        move |object, from, to| match (strategies.get(from), strategies.get(to)) {
+            (Some(from), Some(to)) => to.from_storage(from.to_storage(object.clone())),
+            _ => object.clone(),
+        },
+    )
 }
 
 /// A built-in kind's schema is taken with its references: inlined it cannot hold a type that is

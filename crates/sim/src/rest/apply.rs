@@ -24,8 +24,7 @@ pub(super) fn apply(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
         warnings.clear();
         let merged = managers.apply(live, &applied, force)?;
         warnings.extend(findings(call, &duplicates)?);
-        let mut object = call.resource.strategy.decode(merged)?.object;
-        meta::normalize(&mut object);
+        let mut object = typed(call, merged)?;
         call.resource.strategy.default(&mut object);
         check_uid(call, live, &object)?;
         create::set_namespace(call, &mut object)?;
@@ -48,6 +47,17 @@ pub(super) fn apply(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
         object: updated.object,
         warnings,
     })
+}
+
+/// A built-in kind passes through its Go type. A custom resource is stored as it was merged, and
+/// put in order only when it is read back.
+fn typed(call: &Call, merged: Value) -> Result<Value, ApiError> {
+    if call.resource.strategy.is_custom() {
+        return Ok(merged);
+    }
+    let mut object = call.resource.strategy.decode(merged)?.object;
+    meta::normalize(&mut object);
+    Ok(object)
 }
 
 fn read(call: &Call) -> Result<(Value, Vec<String>), ApiError> {

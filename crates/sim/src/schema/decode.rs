@@ -8,6 +8,20 @@ use crate::go;
 use crate::resource::Decoded;
 use crate::status::ApiError;
 
+/// Puts a stored object in order: metadata in its own shape, nothing the schema does not know. What
+/// cannot be put in order is left as it is.
+pub(super) fn settle(stored: &mut Value, schema: &Structural) {
+    pruning::prune_resource(stored, schema);
+    pruning::prune_nulls(stored, Some(schema));
+    let coerced = stored.get("metadata").map(object_meta::coerce);
+    if let (Some(Ok(coerced)), Value::Object(map)) = (coerced, &mut *stored) {
+        map.insert("metadata".into(), Value::Object(coerced.metadata));
+    }
+    if let Err(error) = embedded::coerce(stored, schema) {
+        tracing::debug!(error = error.message(), "Stored object kept an odd embedded resource");
+    }
+}
+
 /// Reads `body` as an object of `schema`, if it says it is of `group` and `kind`.
 ///
 /// # Errors

@@ -289,12 +289,12 @@ impl Strategy for CrdStrategy {
             .collect()
     }
 
-    /// Objects written under an older schema or as another version are read as this one.
+    /// Objects written under an older schema, as another version or by an apply are read as what
+    /// this version makes of them.
     fn from_storage(&self, mut stored: Value) -> Value {
         set_api_version(&mut stored, self.api_version());
         let schema = self.stored.as_ref().unwrap_or(&self.schema);
-        pruning::prune_resource(&mut stored, schema);
-        pruning::prune_nulls(&mut stored, Some(schema));
+        decode::settle(&mut stored, schema);
         defaulting::default(&mut stored, schema);
         if self.stored.is_some() {
             pruning::prune_resource(&mut stored, &self.schema);
@@ -308,7 +308,7 @@ impl Strategy for CrdStrategy {
             format!("{}/{}", self.group, self.storage_version),
         );
         if let Some(schema) = &self.stored {
-            pruning::prune_resource(&mut object, schema);
+            decode::settle(&mut object, schema);
         }
         object
     }
