@@ -154,9 +154,18 @@ pub trait Strategy: Send + Sync + Debug {
         _object: &mut Value,
         _old: Option<&Value>,
         _peers: &[Arc<Value>],
+        _dry_run: bool,
     ) -> Result<(), ApiError> {
         Ok(())
     }
+
+    /// Whether answers (but not watch events) show objects otherwise than they are kept.
+    fn shows_otherwise(&self) -> bool {
+        false
+    }
+
+    /// Makes an object look as answers show it.
+    fn show(&self, _object: &mut Value) {}
 
     /// Whether the items of a list come without `apiVersion` and `kind`, as those of typed kinds do.
     fn bare_list_items(&self) -> bool {
@@ -205,7 +214,10 @@ pub trait Strategy: Send + Sync + Debug {
     }
 
     /// From the stored form to this served version. The stored form is what `to_storage` returns.
-    #[allow(clippy::wrong_self_convention, reason = "the counterpart of to_storage")]
+    #[allow(
+        clippy::wrong_self_convention,
+        reason = "the counterpart of to_storage"
+    )]
     fn from_storage(&self, stored: Value) -> Value {
         stored
     }

@@ -10,7 +10,7 @@ use super::behaviour::Behaviour;
 use super::data::{self, Entry};
 use super::value::{at, restore, set};
 use super::{decode, events, scheme, services};
-use crate::field::FieldError;
+use crate::field::{FieldError, go_quote};
 use crate::resource::{Column, Decoded, Part, Strategy};
 use crate::status::ApiError;
 
@@ -142,11 +142,32 @@ impl Strategy for BuiltinStrategy {
         object: &mut Value,
         old: Option<&Value>,
         peers: &[Arc<Value>],
+        dry_run: bool,
     ) -> Result<(), ApiError> {
         match self.entry.plural.as_str() {
-            "services" => services::allocate::service(object, old, peers),
+            "services" => services::allocate::service(object, old, peers, dry_run),
             _ => Ok(()),
         }
+    }
+
+    fn shows_otherwise(&self) -> bool {
+        self.entry.plural == "services"
+    }
+
+    fn show(&self, object: &mut Value) {
+        if self.shows_otherwise() {
+            services::shown(object);
+        }
+    }
+
+    fn unknown_field_label(&self, field: &str) -> String {
+        if !self.selectable_fields(&Value::Null).is_empty() {
+            return format!("field label not supported: {field}");
+        }
+        let field = go_quote(field);
+        format!(
+            "{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        )
     }
 
     fn bare_list_items(&self) -> bool {

@@ -34,10 +34,6 @@ pub(super) const REPLICA_SET: Behaviour = Behaviour {
     validate_update: replica_set_update,
     validates_updates: false,
     generation: &[&["spec"]],
-    selectable: |set| {
-        let replicas = number(set, &["status", "replicas"]).unwrap_or(0);
-        vec![("status.replicas".to_owned(), replicas.to_string())]
-    },
     cells: replica_set_cells,
     warnings: warnings::workload,
     update_warnings: template_warnings,
@@ -190,7 +186,7 @@ fn validate_strategy(strategy: &Value) -> Vec<FieldError> {
         other => {
             let shown = shown::object(&[
                 ("Type", Value::from(other).to_string()),
-                ("RollingUpdate", rolling.to_string()),
+                ("RollingUpdate", shown_rolling(rolling)),
             ]);
             vec![shown::not_supported(
                 "spec.strategy",
@@ -199,6 +195,20 @@ fn validate_strategy(strategy: &Value) -> Vec<FieldError> {
             )]
         }
     }
+}
+
+fn shown_rolling(rolling: &Value) -> String {
+    if rolling.is_null() {
+        return "null".to_owned();
+    }
+    let part = |key: &str| match at(rolling, &[key]) {
+        Value::Null => "0".to_owned(),
+        value => value.to_string(),
+    };
+    shown::object(&[
+        ("MaxUnavailable", part("maxUnavailable")),
+        ("MaxSurge", part("maxSurge")),
+    ])
 }
 
 fn validate_rolling_update(rolling: &Value, field: &str) -> Vec<FieldError> {

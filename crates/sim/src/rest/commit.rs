@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::peculiar::Peculiarity;
-use crate::call::Call;
+use crate::call::{Call, Verb};
 use crate::object;
 use crate::resource::Part;
 use crate::server::ApiServer;
@@ -47,12 +47,15 @@ pub(super) fn allocate(
     old: Option<&Value>,
     object: &mut Value,
 ) -> Result<(), ApiError> {
-    if !Peculiarity::of(&call.resource).allocates || call.part != Part::Main {
+    let writes = matches!(call.verb, Verb::Create | Verb::Update | Verb::Patch);
+    if !Peculiarity::of(&call.resource).allocates || call.part != Part::Main || !writes {
         return Ok(());
     }
     let snapshot = server.store().snapshot(&call.resource.storage);
     let peers: Vec<Arc<Value>> = snapshot.objects.into_values().collect();
-    call.resource.strategy.allocate(object, old, &peers)
+    call.resource
+        .strategy
+        .allocate(object, old, &peers, call.options.dry_run)
 }
 
 /// Whether the object does not fit into one request to etcd. Only large objects are measured.

@@ -24,6 +24,8 @@ mod token;
 mod update;
 mod watch;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::call::{Call, Outcome, Verb};
@@ -50,13 +52,34 @@ pub async fn handle(server: &ApiServer, call: Call) -> Result<Outcome, ApiError>
     if definitions::concerns(&call) {
         return write_definition(server, &call).await;
     }
-    match call.verb {
+    let outcome = match call.verb {
         Verb::Get => get::get(server, &call).await,
         Verb::List => list::list(server, &call).await,
-        Verb::Watch => watch::watch(server, call).await,
+        Verb::Watch => return watch::watch(server, call).await,
         _ => write(server, &call).await,
-    }
+    };
+    outcome.map(|outcome| shown(&call.resource, outcome))
 }
+
+/// What an answer shows of the objects in it.
+fn shown(resource: &Resource, mut outcome: Outcome) -> Outcome {
+    if !resource.strategy.shows_otherwise() {
+        return outcome;
+    }
+    match &mut outcome {
+        Outcome::Object { object, .. } if object["kind"] == resource.kind.as_str() => {
+            resource.strategy.show(object);
+        }
+        Outcome::List { items, .. } => {
+            for item in items {
+                resource.strategy.show(Arc::make_mut(item));
+            }
+        }
+        _ => {}
+    }
+    outcome
+}
+
 
 async fn write(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
     match call.verb {

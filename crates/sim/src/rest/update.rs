@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::peculiar::{Peculiarity, etcd_key, removes_when_finalized};
-use super::{Managers, Written, admission, commit, create, decode, meta, options, served};
+use super::{
+    Managers, Written, admission, commit, create, decode, meta, options, served,
+};
 use crate::breakage::Rule;
 use crate::call::{Call, Outcome};
 use crate::merge::FieldManager;

@@ -9,24 +9,21 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::super::shown;
-use super::super::value::{at, items_mut, list, number, set, text};
-use super::{
-    addresses, keep_allocated, needs_cluster_ip, needs_health_check, needs_node_ports, node_ports,
-};
+use super::super::value::{at, list, set, text};
+use super::{addresses, keep_allocated, needs_cluster_ip, needs_node_ports, ports};
 use crate::field::FieldError;
 use crate::status::{ApiError, GroupResource};
 
 /// Network, first and last address that services get: 10.0.0.0/24 without its ends.
 const RANGE: (u32, u32) = (0x0a00_0001, 0x0a00_00fe);
-const NODE_PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
-/// The lower ports are left to those who ask for one.
-const FIRST_DYNAMIC_PORT: i64 = 30086;
 
-/// Completes `service`, new or in place of `old`, among its `peers`.
+/// Completes `service`, new or in place of `old`, among its `peers`. A dry run shows numbers that
+/// nothing was asked for.
 pub(crate) fn service(
     service: &mut Value,
     old: Option<&Value>,
     peers: &[Arc<Value>],
+    dry_run: bool,
 ) -> Result<(), ApiError> {
     if let Some(old) = old {
         keep_allocated(service, old);
@@ -38,9 +35,17 @@ pub(crate) fn service(
         .map(Arc::as_ref)
         .filter(|peer| !is_same(peer, service))
         .collect();
-    cluster_ip(service, old, &others)?;
+    // Once a service has an address only a change of its type can cost it that.
+    if needs_cluster_ip(service) && !old.is_some_and(needs_cluster_ip) {
+        cluster_ip(service, &others, dry_run)?;
+    }
     if needs_node_ports(service) {
-        ports(service, old, &others)?;
+        let refused = if dry_run {
+            ports::guess(service, old, &others)
+        } else {
+            ports::take(service, old, &others)
+        };
+        refused.map_err(|error| refuse(service, error))?;
     }
     Ok(())
 }
@@ -186,10 +191,9 @@ fn families(service: &Value) -> Vec<String> {
     families
 }
 
-fn cluster_ip(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Result<(), ApiError> {
+fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(), ApiError> {
     let wanted = text(service, &["spec", "clusterIP"]).to_owned();
-    let had = old.map_or("", |old| text(old, &["spec", "clusterIP"]));
-    if !needs_cluster_ip(service) || wanted == "None" || (!wanted.is_empty() && wanted == had) {
+    if wanted == "None" {
         return Ok(());
     }
     let taken: BTreeSet<&str> = others
@@ -197,17 +201,10 @@ fn cluster_ip(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Re
         .map(|other| text(other, &["spec", "clusterIP"]))
         .collect();
     if wanted.is_empty() {
-        // The lower addresses are left to those who ask for one.
-        let (dynamic, reserved) = (RANGE.0 + 16..=RANGE.1, RANGE.0..=RANGE.0 + 15);
-        let free = dynamic
-            .chain(reserved)
-            .map(|bits| Ipv4Addr::from_bits(bits).to_string())
-            .find(|ip| !taken.contains(ip.as_str()));
-        let Some(ip) = free else {
+        let Some(ip) = free_ip(&taken, dry_run) else {
             let name = text(service, &["metadata", "name"]);
-            return Err(ApiError::internal(&format!(
-                "failed to allocate a serviceIP for Service {name:?}: range is full"
-            )));
+            let why = format!("failed to allocate a serviceIP for Service {name:?}: range is full");
+            return Err(ApiError::internal(&why));
         };
         set(service, &["spec", "clusterIP"], ip.clone().into());
         set(service, &["spec", "clusterIPs"], json!([ip]));
@@ -216,98 +213,32 @@ fn cluster_ip(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Re
     let inside = wanted
         .parse::<Ipv4Addr>()
         .is_ok_and(|ip| (RANGE.0..=RANGE.1).contains(&ip.to_bits()));
-    let why = if !inside {
-        "the provided network does not match the current range"
-    } else if taken.contains(wanted.as_str()) {
-        "provided IP is already allocated"
-    } else {
-        return Ok(());
+    let why = match (inside, dry_run) {
+        (false, true) => format!(
+            "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
+        ),
+        (false, false) => "the provided network does not match the current range".to_owned(),
+        (true, false) if taken.contains(wanted.as_str()) => {
+            "provided IP is already allocated".to_owned()
+        }
+        _ => return Ok(()),
     };
-    Err(taken_ip(service, &wanted, why))
-}
-
-fn taken_ip(service: &Value, wanted: &str, why: &str) -> ApiError {
     let raw = at(service, &["spec", "clusterIPs"]).to_string();
     let why = format!("failed to allocate IP {wanted}: {why}");
-    refuse(service, shown::invalid("spec.clusterIPs", &raw, &why))
+    Err(refuse(
+        service,
+        shown::invalid("spec.clusterIPs", &raw, &why),
+    ))
 }
 
-fn ports(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Result<(), ApiError> {
-    let mut taken: BTreeSet<i64> = others
-        .iter()
-        .flat_map(|other| node_ports(other).chain(number(other, &["spec", "healthCheckNodePort"])))
-        .collect();
-    let had: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
-    if let Some(error) = refused_port(list(service, &["spec", "ports"]), &had, &taken) {
-        return Err(refuse(service, error));
+/// The lower addresses are left to those who ask for one.
+fn free_ip(taken: &BTreeSet<&str>, dry_run: bool) -> Option<String> {
+    if dry_run {
+        return Some("10.0.0.0".to_owned());
     }
-    taken.extend(node_ports(service));
-    let wanted = at(service, &["spec", "allocateLoadBalancerNodePorts"]) != false;
-    if wanted || text(service, &["spec", "type"]) == "NodePort" {
-        assign(service, &mut taken);
-    }
-    let path = ["spec", "healthCheckNodePort"];
-    if needs_health_check(service) && number(service, &path).unwrap_or(0) == 0 {
-        let free = NODE_PORTS
-            .rev()
-            .find(|port| !taken.contains(port))
-            .unwrap_or(0);
-        set(service, &path, free.into());
-    }
-    Ok(())
-}
-
-/// The first node port that was asked for and cannot be had.
-fn refused_port(ports: &[Value], had: &BTreeSet<i64>, taken: &BTreeSet<i64>) -> Option<FieldError> {
-    for (index, port) in ports.iter().enumerate() {
-        let wanted =
-            number(port, &["nodePort"]).filter(|wanted| *wanted != 0 && !had.contains(wanted));
-        let Some(wanted) = wanted else { continue };
-        let repeats = |other: &Value| {
-            number(other, &["nodePort"]) == Some(wanted)
-                && at(other, &["port"]) != at(port, &["port"])
-        };
-        let why = if !NODE_PORTS.contains(&wanted) {
-            "provided port is not in the valid range. The range of valid ports is 30000-32767"
-        } else if taken.contains(&wanted) || ports[..index].iter().any(repeats) {
-            "provided port is already allocated"
-        } else {
-            continue;
-        };
-        return Some(FieldError::invalid(
-            format!("spec.ports[{index}].nodePort"),
-            wanted,
-            why,
-        ));
-    }
-    None
-}
-
-/// Ports of one number (a port for TCP and one for UDP) share a node port.
-fn assign(service: &mut Value, taken: &mut BTreeSet<i64>) {
-    let mut given: Vec<(i64, i64)> = list(service, &["spec", "ports"])
-        .iter()
-        .filter_map(|port| {
-            Some((
-                number(port, &["port"])?,
-                number(port, &["nodePort"]).filter(|n| *n != 0)?,
-            ))
-        })
-        .collect();
-    for port in items_mut(service, &["spec", "ports"]) {
-        let own = number(port, &["port"]).unwrap_or(0);
-        if number(port, &["nodePort"]).unwrap_or(0) != 0 {
-            continue;
-        }
-        let shared = given
-            .iter()
-            .find(|(port, _)| *port == own)
-            .map(|(_, node)| *node);
-        let node = shared
-            .or_else(|| (FIRST_DYNAMIC_PORT..=*NODE_PORTS.end()).find(|port| !taken.contains(port)))
-            .unwrap_or(0);
-        taken.insert(node);
-        given.push((own, node));
-        set(port, &["nodePort"], node.into());
-    }
+    let (dynamic, reserved) = (RANGE.0 + 16..=RANGE.1, RANGE.0..=RANGE.0 + 15);
+    let mut addresses = dynamic
+        .chain(reserved)
+        .map(|bits| Ipv4Addr::from_bits(bits).to_string());
+    addresses.find(|ip| !taken.contains(ip.as_str()))
 }

@@ -2,6 +2,7 @@
 
 mod addresses;
 pub(super) mod allocate;
+mod ports;
 mod validate;
 
 use jiff::Timestamp;
@@ -34,6 +35,13 @@ pub(super) const SERVICE: Behaviour = Behaviour {
     update_warnings: |service, _| validate::warnings(service),
     ..Behaviour::PLAIN
 };
+
+/// A policy inside the cluster means nothing to a service outside of it: it is kept but not shown.
+pub(super) fn shown(service: &mut Value) {
+    if !needs_cluster_ip(service) {
+        set(service, &["spec", "internalTrafficPolicy"], Value::Null);
+    }
+}
 
 /// Whether the service has a type that is given node ports.
 fn needs_node_ports(service: &Value) -> bool {
@@ -125,9 +133,6 @@ fn prepare_update(service: &mut Value, old: &Value, part: Part) {
     if needs_node_ports(old) && !needs_node_ports(service) && keeps_node_ports(service, old) {
         items_mut(service, &["spec", "ports"])
             .for_each(|port| set(port, &["nodePort"], Value::Null));
-    }
-    if text(service, &["spec", "type"]) == "ExternalName" {
-        drop(service, "internalTrafficPolicy");
     }
     let balanced = |service: &Value| text(service, &["spec", "type"]) == "LoadBalancer";
     for (needed, key) in [
