@@ -28,6 +28,7 @@ pub mod schema;
 pub mod server;
 pub mod status;
 pub mod store;
+pub mod subresource;
 pub mod trace;
 #[cfg(feature = "world")]
 pub mod world;

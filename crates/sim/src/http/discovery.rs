@@ -14,6 +14,7 @@ use super::builtin::{is_builtin, rank, version_key};
 use crate::auth::review;
 use crate::resource::Resource;
 use crate::server::ApiServer;
+use crate::subresource::scale;
 
 /// One resource as discovery sees it.
 struct Entry {
@@ -24,7 +25,8 @@ struct Entry {
     verbs: Vec<String>,
     short_names: Vec<String>,
     categories: Vec<String>,
-    has_status: bool,
+    /// Name, verbs, and whether it shows a Scale instead of the kind.
+    subresources: Vec<(&'static str, &'static [&'static str], bool)>,
     stored: bool,
 }
 
@@ -56,7 +58,26 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|&word| word.to_owned()).collect()
 }
 
-fn entry(resource: &Arc<Resource>) -> Entry {
+const VIEW_VERBS: &[&str] = &["get", "patch", "update"];
+
+fn subresources(
+    server: &ApiServer,
+    resource: &Resource,
+) -> Vec<(&'static str, &'static [&'static str], bool)> {
+    let mut found = Vec::new();
+    if resource.group.is_empty() && resource.plural == "namespaces" {
+        found.push(("finalize", &["update"] as &[&str], false));
+    }
+    if resource.has_status {
+        found.push(("status", VIEW_VERBS, false));
+    }
+    if !is_builtin(&resource.group) && scale::Paths::of(server, resource).is_some() {
+        found.push(("scale", VIEW_VERBS, true));
+    }
+    found
+}
+
+fn entry(server: &ApiServer, resource: &Arc<Resource>) -> Entry {
     let verbs = match (resource.verbs.is_empty(), is_builtin(&resource.group)) {
         (false, _) => resource.verbs.clone(),
         (true, true) => words(&ALL_VERBS),
@@ -70,7 +91,7 @@ fn entry(resource: &Arc<Resource>) -> Entry {
         verbs,
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),
-        has_status: resource.has_status,
+        subresources: subresources(server, resource),
         stored: true,
     }
 }
@@ -84,7 +105,7 @@ fn review_entry(kind: review::Kind, name: &str, plural: &str) -> Entry {
         verbs: words(&["create"]),
         short_names: Vec::new(),
         categories: Vec::new(),
-        has_status: false,
+        subresources: Vec::new(),
         stored: false,
     }
 }
@@ -96,7 +117,7 @@ fn groups(server: &ApiServer) -> Groups {
         versions.entry(version.to_owned()).or_default().push(entry);
     };
     for resource in server.resources() {
-        add(&resource.group, &resource.version, entry(&resource));
+        add(&resource.group, &resource.version, entry(server, &resource));
     }
     for (kind, group, name, plural) in review::KINDS {
         add(group, "v1", review_entry(kind, name, plural));
@@ -191,18 +212,22 @@ fn legacy_items(group: &str, version: &str, entry: &Entry) -> Vec<Value> {
     if entry.stored {
         item["storageVersionHash"] = storage_hash(group, version, &entry.kind).into();
     }
-    let status = json!({
-        "name": format!("{}/status", entry.plural),
-        "singularName": "",
-        "namespaced": entry.namespaced,
-        "kind": entry.kind,
-        "verbs": ["get", "patch", "update"],
-    });
-    if entry.has_status {
-        vec![item, status]
-    } else {
-        vec![item]
+    let mut items = vec![item];
+    for (name, verbs, scale) in &entry.subresources {
+        let mut item = json!({
+            "name": format!("{}/{name}", entry.plural),
+            "singularName": "",
+            "namespaced": entry.namespaced,
+            "kind": if *scale { "Scale" } else { &entry.kind },
+            "verbs": verbs,
+        });
+        if *scale {
+            item["group"] = "autoscaling".into();
+            item["version"] = "v1".into();
+        }
+        items.push(item);
     }
+    items
 }
 
 fn with_names(item: &mut Value, entry: &Entry) {
@@ -270,10 +295,17 @@ fn aggregated_resource(group: &str, version: &str, entry: &Entry) -> Value {
         "verbs": entry.verbs,
     });
     with_names(&mut item, entry);
-    if entry.has_status {
-        let verbs = ["get", "patch", "update"];
-        item["subresources"] =
-            json!([{ "subresource": "status", "responseKind": kind, "verbs": verbs }]);
+    let views: Vec<Value> = entry
+        .subresources
+        .iter()
+        .map(|(name, verbs, scale)| {
+            let scale_kind = json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" });
+            let kind = if *scale { scale_kind } else { kind.clone() };
+            json!({ "subresource": name, "responseKind": kind, "verbs": verbs })
+        })
+        .collect();
+    if !views.is_empty() {
+        item["subresources"] = views.into();
     }
     item
 }

@@ -12,11 +12,13 @@ use super::exchange::Context;
 use super::negotiate::{self, produces};
 use super::perform::{self, Target};
 use super::respond::Reply;
+use super::view::{self, View};
 use super::{discovery, nonresource};
 use crate::auth::review;
 use crate::call::Verb;
 use crate::resource::{Part, Resource};
 use crate::status::ApiError;
+use crate::subresource::scale;
 
 const TYPES: [&str; 3] = [
     "application/json",
@@ -42,6 +44,7 @@ pub(super) async fn answer(context: &mut Context<'_>, body: BoxedBody<'_>) -> Re
     match target {
         Ok(Handler::Verb(target)) => perform::answer(context, target, body).await,
         Ok(Handler::Review(kind)) => perform::review(context, kind, body).await,
+        Ok(Handler::View(target, view)) => view::answer(context, target, view, body).await,
         Err(error) => context.error(&error),
     }
 }
@@ -49,6 +52,7 @@ pub(super) async fn answer(context: &mut Context<'_>, body: BoxedBody<'_>) -> Re
 pub(super) enum Handler {
     Verb(Target),
     Review(review::Kind),
+    View(Target, View),
 }
 
 /// 404 of a path nobody serves.
@@ -95,6 +99,9 @@ fn route(context: &Context<'_>) -> Result<Handler, ApiError> {
     let resource = server
         .resource(&info.group, &info.version, &info.resource)
         .ok_or_else(not_found)?;
+    if info.group.is_empty() && info.resource == "namespaces" && info.subresource == "finalize" {
+        return finalize(context, resource);
+    }
     let target = place(context, resource)?;
     let target = Target {
         verb: method_verb(context, &target)?,
@@ -113,6 +120,26 @@ fn route(context: &Context<'_>) -> Result<Handler, ApiError> {
         return Err(router_not_acceptable(&types));
     }
     Ok(Handler::Verb(target))
+}
+
+fn finalize(context: &Context<'_>, resource: Arc<Resource>) -> Result<Handler, ApiError> {
+    if context.info.parts.len() > 3 {
+        return Err(not_found());
+    }
+    if context.method != Method::PUT {
+        return Err(not_allowed());
+    }
+    let name = Some(context.info.name.clone());
+    let (part, verb) = (Part::Main, Verb::Update);
+    let target = Target {
+        resource,
+        part,
+        namespace: None,
+        name,
+        verb,
+        custom: false,
+    };
+    Ok(Handler::View(target, View::Finalize))
 }
 
 fn route_review(context: &Context<'_>, kind: review::Kind) -> Result<review::Kind, ApiError> {
@@ -198,9 +225,13 @@ fn custom(context: &Context<'_>) -> Result<Handler, ApiError> {
         return Err(no_such_path());
     }
     let gr = resource.group_resource();
+    let scale = (info.subresource == "scale")
+        .then(|| scale::Paths::of(server, &resource))
+        .flatten();
     let part = match info.subresource.as_str() {
         "" => Part::Main,
         "status" if resource.has_status => Part::Status,
+        "scale" if scale.is_some() => Part::Status,
         _ => return Err(ApiError::not_found(&gr, &info.name)),
     };
     let verb = match (info.verb.as_str(), part) {
@@ -216,12 +247,16 @@ fn custom(context: &Context<'_>) -> Result<Handler, ApiError> {
     };
     let namespace = in_namespace.then(|| info.namespace.clone());
     let name = (info.parts.len() > 1 && verb != Verb::Create).then(|| info.name.clone());
-    Ok(Handler::Verb(Target {
+    let target = Target {
         resource,
         part,
         namespace,
         name,
         verb,
         custom: true,
-    }))
+    };
+    Ok(match scale {
+        Some(paths) => Handler::View(target, View::Scale(paths)),
+        None => Handler::Verb(target),
+    })
 }

@@ -22,6 +22,7 @@ mod refusal;
 mod respond;
 mod route;
 mod service;
+mod view;
 mod watch;
 mod yaml;
 

@@ -33,7 +33,7 @@ pub(super) struct Target {
 
 /// The parts of a call that come from the query and the body.
 #[derive(Default)]
-struct Input {
+pub(super) struct Input {
     options: Options,
     body: Bytes,
     patch_type: Option<PatchType>,
@@ -78,7 +78,7 @@ async fn perform(
     render(context, outcome, &converter, &output)
 }
 
-async fn read(
+pub(super) async fn read(
     context: &Context<'_>,
     target: &Target,
     body: BoxedBody<'_>,
@@ -196,7 +196,7 @@ fn by_name(mut options: Options, name: Option<&str>) -> Result<Options, ApiError
     Ok(options)
 }
 
-fn call(context: &Context<'_>, target: &Target, input: Input) -> Call {
+pub(super) fn call(context: &Context<'_>, target: &Target, input: Input) -> Call {
     let reads_many = matches!(target.verb, Verb::List | Verb::Watch);
     Call {
         verb: target.verb,

@@ -1,0 +1,43 @@
+//! Requests for a subresource that shows an object in another way: `/scale` and `/finalize`.
+
+use super::body::BoxedBody;
+use super::exchange::Context;
+use super::negotiate::{self, Offer};
+use super::perform::{self, Target};
+use super::respond::Reply;
+use crate::status::ApiError;
+use crate::subresource::{finalize, scale};
+
+/// Which view.
+pub(super) enum View {
+    Scale(scale::Paths),
+    Finalize,
+}
+
+pub(super) async fn answer(
+    context: &mut Context<'_>,
+    target: Target,
+    view: View,
+    body: BoxedBody<'_>,
+) -> Reply {
+    match show(context, &target, &view, body).await {
+        Ok(reply) => reply,
+        Err(error) => context.error(&error),
+    }
+}
+
+async fn show(
+    context: &mut Context<'_>,
+    target: &Target,
+    view: &View,
+    body: BoxedBody<'_>,
+) -> Result<Reply, ApiError> {
+    let output = negotiate::output(&context.headers, &context.query, Offer::Plain)?;
+    let input = perform::read(context, target, body).await?;
+    let call = perform::call(context, target, input);
+    let object = match view {
+        View::Scale(paths) => scale::handle(&context.shared.server, paths, &call)?,
+        View::Finalize => finalize::handle(&context.shared.server, &call)?,
+    };
+    Ok(Reply::object(200, &object, &output))
+}
