@@ -7,7 +7,7 @@ use super::{json, meta};
 use crate::call::{Call, FieldValidation};
 use crate::field::go_quote;
 use crate::object;
-use crate::resource::{Decoded, Resource};
+use crate::resource::Resource;
 use crate::status::ApiError;
 
 const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
@@ -36,11 +36,7 @@ pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
         default_kind(resource, &mut value);
     }
     let kind = object::text(&value, "kind").to_owned();
-    let decoded = if kind == resource.kind || !resource.strategy.is_custom() {
-        resource.strategy.decode(value)?
-    } else {
-        of_no_schema(value)
-    };
+    let decoded = resource.strategy.decode(value)?;
     let duplicates = document
         .duplicates
         .iter()
@@ -59,22 +55,6 @@ pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
     meta::normalize(&mut object);
     resource.strategy.default(&mut object);
     Ok(Body { object, warnings })
-}
-
-/// A custom resource of another kind than the path's has no schema: nothing but its metadata stays,
-/// until its kind is refused.
-fn of_no_schema(mut object: Value) -> Decoded {
-    let mut unknown = Vec::new();
-    if let Some(map) = object.as_object_mut() {
-        map.retain(|member, _| {
-            let known = matches!(member.as_str(), "apiVersion" | "kind" | "metadata");
-            if !known {
-                unknown.push(format!("unknown field {}", go_quote(member)));
-            }
-            known
-        });
-    }
-    Decoded { object, unknown }
 }
 
 fn unrecognized(call: &Call, why: &str) -> ApiError {
@@ -152,19 +132,26 @@ fn check_shape(call: &Call, value: &Value) -> Result<(), ApiError> {
 fn check_custom(call: &Call, value: &Value) -> Result<(), ApiError> {
     if object::text(value, "kind").is_empty() {
         let raw = String::from_utf8_lossy(&call.body);
-        return Err(unrecognized(
-            call,
-            &format!("Object 'Kind' is missing in '{raw}'"),
-        ));
+        let why = format!("Object 'Kind' is missing in '{raw}'");
+        return Err(unrecognized(call, &why));
     }
     let expected = call.resource.api_version();
     let stated = object::text(value, "apiVersion");
     if stated == expected {
         return Ok(());
     }
-    Err(ApiError::bad_request(format!(
+    let refused = ApiError::bad_request(format!(
         "the API version in the data ({stated}) does not match the expected API version ({expected})"
-    )))
+    ));
+    if call.options.field_validation == FieldValidation::Ignore {
+        return Err(refused);
+    }
+    // A version without a schema knows no field.
+    let known = ["apiVersion", "kind", "metadata"];
+    let unknown = value.as_object().into_iter().flat_map(|map| map.keys());
+    let unknown = unknown.filter(|member| !known.contains(&member.as_str()));
+    let warnings = unknown.map(|member| format!("unknown field {}", go_quote(member)));
+    Err(refused.after_warnings(warnings.collect()))
 }
 
 fn default_kind(resource: &Resource, value: &mut Value) {
