@@ -19,6 +19,7 @@ mod openapi;
 pub mod pruning;
 pub mod ratchet;
 pub mod regex;
+mod scale;
 mod strategy;
 mod strict;
 pub mod structural;

@@ -24,19 +24,19 @@ fn pattern(source: &str) -> Regex {
 /// What is wrong with a DNS subdomain.
 #[must_use]
 pub fn dns_1123_subdomain(text: &str) -> Vec<String> {
-    check(text, 253, &SUBDOMAIN, SUBDOMAIN_MESSAGE)
+    check(text, 253, "characters", &SUBDOMAIN, SUBDOMAIN_MESSAGE)
 }
 
 /// What is wrong with a DNS label.
 #[must_use]
 pub fn dns_1123_label(text: &str) -> Vec<String> {
-    check(text, 63, &LABEL, LABEL_MESSAGE)
+    check(text, 63, "characters", &LABEL, LABEL_MESSAGE)
 }
 
 /// What is wrong with a DNS label that may not start with a digit.
 #[must_use]
 pub fn dns_1035_label(text: &str) -> Vec<String> {
-    check(text, 63, &LABEL_1035, LABEL_1035_MESSAGE)
+    check(text, 63, "characters", &LABEL_1035, LABEL_1035_MESSAGE)
 }
 
 /// What is wrong with a label's value.
@@ -45,7 +45,7 @@ pub fn label_value(text: &str) -> Vec<String> {
     if text.is_empty() {
         Vec::new()
     } else {
-        check(text, 63, &QUALIFIED, LABEL_VALUE_MESSAGE)
+        check(text, 63, "bytes", &QUALIFIED, LABEL_VALUE_MESSAGE)
     }
 }
 
@@ -79,7 +79,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
                 problems.push("prefix part must be non-empty".to_owned());
             } else {
                 problems.extend(
-                    dns_1123_subdomain(first)
+                    check(first, 253, "bytes", &SUBDOMAIN, SUBDOMAIN_MESSAGE)
                         .into_iter()
                         .map(|m| format!("prefix part {m}")),
                 );
@@ -98,10 +98,11 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     problems
 }
 
-fn check(text: &str, max: usize, shape: &Regex, message: &str) -> Vec<String> {
+/// The server counts bytes everywhere, and in names calls them characters.
+fn check(text: &str, max: usize, unit: &str, shape: &Regex, message: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if text.len() > max {
-        problems.push(format!("must be no more than {max} bytes"));
+        problems.push(format!("must be no more than {max} {unit}"));
     }
     if !shape.is_match(text) {
         problems.push(message.to_owned());

@@ -7,6 +7,7 @@ use super::cel::Rules;
 use super::columns::Columns;
 use super::jsonpath::JsonPath;
 use super::ratchet::Correlated;
+use super::scale::Scale;
 use super::structural::Structural;
 use super::{decode, defaulting, embedded, list_type, names, openapi, pruning, validate};
 use crate::field::{ErrorType, FieldError};
@@ -31,6 +32,7 @@ pub struct CrdStrategy {
     published: Value,
     columns: Columns,
     selectable: Vec<(String, JsonPath)>,
+    scale: Scale,
 }
 
 impl CrdStrategy {
@@ -63,6 +65,7 @@ impl CrdStrategy {
             published: openapi::publish(schema, group, name, kind),
             columns: Columns::parse(version),
             selectable: parse_selectable(version),
+            scale: Scale::parse(version),
         }
     }
 
@@ -217,6 +220,8 @@ impl Strategy for CrdStrategy {
         let mut errors = self.validate_type_meta(object);
         if errors.is_empty() {
             errors.extend(validate::validate(object, &self.schema, ""));
+            errors.extend(self.scale.validate_spec(object));
+            errors.extend(self.scale.validate_status(object));
         }
         errors.extend(embedded::validate(object, &self.schema));
         errors.extend(list_type::validate(object, &self.schema));
@@ -225,13 +230,13 @@ impl Strategy for CrdStrategy {
 
     fn validate_update(&self, object: &Value, old: &Value, part: Part) -> Vec<FieldError> {
         let mut errors = self.validate_type_meta(object);
-        if errors.is_empty() && part == Part::Main {
+        let right_type = errors.is_empty();
+        if right_type && part == Part::Main {
             let pair = Correlated::new(object, old, &self.schema);
             errors.extend(validate::validate_update(pair, &self.schema, ""));
+            errors.extend(self.scale.validate_spec(object));
         }
-        if part == Part::Main {
-            errors.extend(embedded::validate(object, &self.schema));
-        } else if let (true, Some(status)) = (errors.is_empty(), object.get("status")) {
+        if let (true, Part::Status, Some(status)) = (right_type, part, object.get("status")) {
             let schema = self.schema.properties.get("status");
             let pair = schema
                 .map(|s| Correlated::new(status, old.get("status").unwrap_or(&Value::Null), s));
@@ -239,6 +244,12 @@ impl Strategy for CrdStrategy {
                 pair.zip(schema)
                     .map_or_else(Vec::new, |(p, s)| validate::validate_update(p, s, "status")),
             );
+        }
+        if right_type {
+            errors.extend(self.scale.validate_status(object));
+        }
+        if part == Part::Main {
+            errors.extend(embedded::validate(object, &self.schema));
         }
         if list_type::validate(old, &self.schema).is_empty() {
             errors.extend(list_type::validate(object, &self.schema));
