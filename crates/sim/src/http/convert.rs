@@ -112,7 +112,9 @@ impl Converter {
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": self.api_version(),
                 "metadata": list_meta(meta, false),
-                "items": items.iter().map(|item| self.partial(item)).collect::<Vec<_>>(),
+                // A Go list nothing was put into.
+                "items": (!items.is_empty())
+                    .then(|| items.iter().map(|item| self.partial(item)).collect::<Vec<_>>()),
             })),
             Shape::Table => {
                 let items: Vec<Value> = items.iter().map(|item| item.as_ref().clone()).collect();

@@ -166,7 +166,8 @@ fn unclosed(text: &str, sequence: bool, line: u64) -> String {
     } else {
         end
     };
-    let words = match (content.trim().is_empty(), sequence) {
+    let wanting = content.trim_end().is_empty() || content.trim_end().ends_with([':', ',']);
+    let words = match (wanting, sequence) {
         (true, _) => "did not find expected node content",
         (false, true) => "did not find expected ',' or ']'",
         (false, false) => "did not find expected ',' or '}'",

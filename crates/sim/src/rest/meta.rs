@@ -29,7 +29,6 @@ pub(super) fn normalize(object: &mut Value) {
         }
     }
     meta.retain(|member, value| match value {
-        _ if member == "selfLink" => false,
         Value::Null => false,
         Value::String(text) => !text.is_empty(),
         Value::Array(items) => !items.is_empty(),

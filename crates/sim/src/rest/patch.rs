@@ -86,6 +86,9 @@ fn patched(
     if call.resource.strategy.is_custom() {
         check_type_meta(&result, &text)?;
     }
+    if !call.resource.strategy.is_custom() && object::text(&result, "apiVersion").is_empty() {
+        return unversioned(call, &result, &text, findings, warnings);
+    }
     let decoded = call.resource.strategy.decode(result).map_err(|error| {
         let why = error
             .message
@@ -119,6 +122,32 @@ fn check_type_meta(result: &Value, text: &str) -> Result<(), ApiError> {
         return Err(ApiError::internal(why));
     }
     Ok(())
+}
+
+/// Without a version the server reads the result into its internal type, which knows none of the
+/// fields: nothing is left but the kind, and the missing name is refused soon after.
+fn unversioned(
+    call: &Call,
+    result: &Value,
+    text: &str,
+    mut findings: Vec<String>,
+    warnings: &mut Vec<String>,
+) -> Result<Value, ApiError> {
+    let strict = call.options.field_validation;
+    let members = result.as_object().into_iter().flat_map(serde_json::Map::keys);
+    if strict != FieldValidation::Ignore {
+        let unknown = members.filter(|member| !matches!(member.as_str(), "apiVersion" | "kind"));
+        findings.extend(unknown.map(|member| format!("unknown field {}", go_quote(member))));
+    }
+    if strict == FieldValidation::Strict && !findings.is_empty() {
+        let why = format!("strict decoding error: {}", findings.join(", "));
+        return Err(invalid_patch(text, &why));
+    }
+    warnings.extend(findings);
+    let resource = &call.resource;
+    Ok(serde_json::json!({
+        "apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {},
+    }))
 }
 
 fn invalid_patch(text: &str, why: &str) -> ApiError {

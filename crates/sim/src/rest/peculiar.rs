@@ -17,6 +17,8 @@ pub(super) struct Peculiarity {
     path: &'static str,
     /// How often an update's metadata is checked by the rules for changes, and for new objects.
     pub(super) checks: (usize, usize),
+    /// An update is checked as a new object before it is checked as a change.
+    pub(super) new_first: bool,
     /// Its strategy gives out what must be unique among all of its objects.
     pub(super) allocates: bool,
     /// A deletion answers with the object and not with a Status.
@@ -37,6 +39,14 @@ const fn row(
         checks,
         returns_deleted,
         allocates: false,
+        new_first: false,
+    }
+}
+
+const fn new_first(row: Peculiarity) -> Peculiarity {
+    Peculiarity {
+        new_first: true,
+        ..row
     }
 }
 
@@ -44,11 +54,11 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The server checks metadata in its generic code and again in most kinds; each finding is a cause
 /// of its own, so the number of times is part of the answer.
-const TABLE: [Peculiarity; 14] = [
+const TABLE: [Peculiarity; 15] = [
     row("", "configmaps", "", (2, 2), false),
     row("", "secrets", "", (2, 2), false),
-    row("", "namespaces", "", (2, 2), true),
-    row("", "nodes", "minions", (2, 2), false),
+    new_first(row("", "namespaces", "", (2, 2), true)),
+    new_first(row("", "nodes", "minions", (2, 2), false)),
     row("", "serviceaccounts", "", (2, 2), true),
     Peculiarity {
         allocates: true,
@@ -56,10 +66,11 @@ const TABLE: [Peculiarity; 14] = [
     },
     row("", "pods", "", (2, 2), true),
     row("", "events", "", (1, 1), false),
-    row(RBAC, "roles", "", (2, 2), false),
-    row(RBAC, "clusterroles", "", (2, 2), false),
-    row(RBAC, "rolebindings", "", (2, 2), false),
-    row(RBAC, "clusterrolebindings", "", (2, 2), false),
+    new_first(row(RBAC, "roles", "", (2, 2), false)),
+    new_first(row(RBAC, "clusterroles", "", (2, 2), false)),
+    new_first(row(RBAC, "rolebindings", "", (2, 2), false)),
+    new_first(row(RBAC, "clusterrolebindings", "", (2, 2), false)),
+    new_first(row("discovery.k8s.io", "endpointslices", "", (1, 2), false)),
     row("policy", "poddisruptionbudgets", "", (1, 1), false),
     row("", "", "", (2, 1), false),
 ];
@@ -67,7 +78,7 @@ const TABLE: [Peculiarity; 14] = [
 impl Peculiarity {
     /// Whether the kind checks metadata itself, besides what the generic code does.
     pub(super) fn checks_metadata(&self) -> bool {
-        self.checks.0 > 1
+        self.checks.0 > 1 || self.checks.1 > 1
     }
 
     pub(super) fn of(resource: &Resource) -> Self {

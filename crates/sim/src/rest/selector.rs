@@ -136,7 +136,8 @@ fn require_name(fields: &mut Vec<Term>, name: &str) -> Result<(), ApiError> {
 }
 
 fn check_field(resource: &Resource, field: &str) -> Result<(), ApiError> {
-    if matches!(field, "metadata.name" | "metadata.namespace") {
+    let everywhere = resource.namespaced || !resource.strategy.is_custom();
+    if field == "metadata.name" || (field == "metadata.namespace" && everywhere) {
         return Ok(());
     }
     let offered = resource.strategy.selectable_fields(&Value::Null);

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::breakage::Rule;
 use crate::call::{Call, Outcome};
+use crate::field::FieldError;
 use crate::merge::FieldManager;
 use crate::object;
 use crate::resource::Part;
@@ -107,6 +108,9 @@ pub(super) fn change(
             if !terms.may_create {
                 return Err(ApiError::not_found(&resource.group_resource(), name));
             }
+            if terms.uid.is_some() {
+                check_uid(call, terms, &absent(call))?;
+            }
             match made(server, call, transform) {
                 Err(error) if error.reason == "AlreadyExists" => continue,
                 other => return other,
@@ -118,7 +122,7 @@ pub(super) fn change(
         check_version(server, call, &mut object, &live)?;
         commit::allocate(server, call, Some(&live), &mut object)?;
         prepare(server, call, &mut object, &live);
-        FieldManager::ignore_timestamps(&live, &mut object);
+        ignore_timestamps(call, &live, &mut object);
         validate(call, &object, &live)?;
         let warnings = warnings(call, &object, &live);
         let written = store(server, call, &key, &stored, &live, object)?;
@@ -143,19 +147,37 @@ fn warnings(call: &Call, object: &Value, live: &Value) -> Vec<String> {
     warnings
 }
 
+/// Judged on what would be stored, which does not tell an empty list from none.
+fn ignore_timestamps(call: &Call, live: &Value, object: &mut Value) {
+    let mut stored = super::as_if_stored(&call.resource, object.clone());
+    FieldManager::ignore_timestamps(live, &mut stored);
+    if stored == *live {
+        *object = stored;
+    }
+}
+
 fn made(
     server: &ApiServer,
     call: &Call,
     transform: &mut dyn FnMut(Option<&Value>) -> Result<Value, ApiError>,
 ) -> Result<Updated, ApiError> {
     let mut object = transform(None)?;
-    object::set_or_remove(&mut object, "resourceVersion", None);
+    if !call.options.dry_run {
+        object::set_or_remove(&mut object, "resourceVersion", None);
+    }
     let Written { object, warnings } = create::store_new(server, call, object)?;
     Ok(Updated {
         object,
         created: true,
         warnings,
     })
+}
+
+/// What a missing object is compared with: nothing but its place.
+fn absent(call: &Call) -> Value {
+    let namespace = call.namespace.as_deref().unwrap_or_default();
+    let name = call.name.as_deref().unwrap_or_default();
+    serde_json::json!({"metadata": {"namespace": namespace, "name": name}})
 }
 
 fn check_uid(call: &Call, terms: &Terms<'_>, live: &Value) -> Result<(), ApiError> {
@@ -194,7 +216,7 @@ fn check_version(
     };
     let current = object::resource_version(live).to_owned();
     if stated == 0 && !call.resource.strategy.allow_unconditional_update() {
-        let error = crate::field::FieldError::invalid(
+        let error = FieldError::invalid(
             "metadata.resourceVersion",
             0,
             "must be specified for an update",
@@ -253,24 +275,12 @@ fn prepare(server: &ApiServer, call: &Call, object: &mut Value, live: &Value) {
 
 fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
     let resource = &call.resource;
-    let (changes, mut news) = Peculiarity::of(resource).checks;
-    if call.part == Part::Status && resource.kind != "Node" {
-        news = 1;
-    }
     let mut errors = meta::validate_any(resource, object);
     errors.extend(meta::validate_update(object, live));
     if errors.is_empty() {
         options::check_type_meta(resource, object)?;
     }
-    for _ in 1..changes {
-        errors.extend(meta::validate_update(object, live));
-        errors.extend(options::finalizer_errors(resource, object));
-    }
-    for _ in 1..news {
-        errors.extend(meta::validate_create(resource, object));
-        errors.extend(options::finalizer_errors(resource, object));
-    }
-    errors.extend(resource.strategy.validate_update(object, live, call.part));
+    errors.extend(kind_errors(call, object, live));
     errors.extend(options::unchecked_rules(resource, &errors));
     if errors.is_empty() {
         return Ok(());
@@ -280,6 +290,38 @@ fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
         object::name(object),
         &errors,
     ))
+}
+
+/// What the kind itself finds: in its metadata as a change and as a new object, and in the rest, in
+/// the kind's own order.
+fn kind_errors(call: &Call, object: &Value, live: &Value) -> Vec<FieldError> {
+    let resource = &call.resource;
+    let row = Peculiarity::of(resource);
+    let as_new = row.checks.1 > 1 && (call.part == Part::Main || resource.kind == "Node");
+    let found = resource.strategy.validate_update(object, live, call.part);
+    let mut changed = Vec::new();
+    if row.checks.0 > 1 {
+        changed.extend(meta::validate_update(object, live));
+        changed.extend(options::finalizer_errors(resource, object));
+    }
+    if !as_new {
+        return changed.into_iter().chain(found).collect();
+    }
+    let rest = resource.strategy.validate_create(object);
+    let mut new = meta::validate_create(resource, object);
+    new.extend(options::finalizer_errors(resource, object));
+    if row.new_first {
+        let own = found.strip_prefix(&rest[..]);
+        new.extend(if own.is_some() { rest.clone() } else { found.clone() });
+        changed.extend(own.unwrap_or_default().iter().cloned());
+        new.extend(changed);
+        return new;
+    }
+    let own = found.strip_suffix(&rest[..]);
+    changed.extend(own.unwrap_or_default().iter().cloned());
+    new.extend(if own.is_some() { rest.clone() } else { found.clone() });
+    changed.extend(new);
+    changed
 }
 
 /// Whether the change takes away the last thing that kept a deleted object.
