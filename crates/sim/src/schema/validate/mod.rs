@@ -43,8 +43,7 @@ fn ratcheting(pair: Correlated<'_>, schema: &Structural, path: &str) -> Report {
     report
 }
 
-/// One level of the walk. Children are looked up in the nearest pair above, as the server does,
-/// even when values in between have no counterpart.
+/// One level of the walk. Below a value without a counterpart nothing has one.
 #[derive(Clone, Copy)]
 struct Walk<'a> {
     ratchet: Option<(Correlated<'a>, bool)>,
@@ -58,7 +57,7 @@ impl Walk<'_> {
                 return ratcheting(child, schema, path);
             }
         }
-        self.check(value, schema, path)
+        Walk { ratchet: None }.check(value, schema, path)
     }
 
     fn item(&self, index: usize, value: &Value, schema: &Structural, path: &str) -> Report {
@@ -68,7 +67,7 @@ impl Walk<'_> {
             .and_then(|(pair, _)| pair.index(index))
         {
             Some(child) => ratcheting(child, schema, path),
-            None => self.check(value, schema, path),
+            None => Walk { ratchet: None }.check(value, schema, path),
         }
     }
 
@@ -83,7 +82,12 @@ impl Walk<'_> {
         if !type_names(schema).is_empty() || !format.is_empty() {
             report.merge_counted(check_type(value, schema, format, path));
         }
-        report.merge_counted(composite::check(self, value, schema, path));
+        report.merge_counted(composite::check(
+            &Walk { ratchet: None },
+            value,
+            schema,
+            path,
+        ));
         if let Value::String(text) = value {
             report.merge_counted(check_string(text, schema, path));
             if formats::is_string_format(format) {
@@ -198,4 +202,29 @@ fn check_enum(value: &Value, schema: &Structural, path: &str) -> Report {
         return Report::default();
     }
     Report::failed(Failure::not_in_enum(path, value, allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn new_items_of_a_list_map_are_checked_as_themselves() {
+        let rule = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}});
+        let rules = json!({"type": "array", "items": rule});
+        let port =
+            json!({"type": "object", "properties": {"port": {"type": "integer"}, "rules": rules}});
+        let schema = Structural::parse(&json!({
+            "type": "array", "items": port,
+            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"],
+        }));
+        let old = json!([{"port": 443}]);
+        let new = json!([{"port": 80, "rules": [{"name": "a"}, {"name": "b"}]}, {"port": 443, "rules": []}]);
+        assert_eq!(
+            validate_update(Correlated::new(&new, &old, &schema), &schema, "ports"),
+            []
+        );
+    }
 }
