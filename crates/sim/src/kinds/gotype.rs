@@ -1,4 +1,4 @@
-//! The Go types behind the built-in kinds, as `tools/controlplane/build/gotypes` prints them.
+//! The Go types behind the built-in kinds, as `tools/controlplane/build/kubernetes/gotypes` prints them.
 //!
 //! They say what OpenAPI does not: the order of fields, which zero values an answer shows, and the
 //! type names that decoding errors mention. Reading JSON by them is `decode`'s business.

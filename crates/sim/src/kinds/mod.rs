@@ -146,3 +146,6 @@ fn behaviour_of(entry: &Entry) -> &'static Behaviour {
         _ => &Behaviour::PLAIN,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,7 +45,7 @@ pub(crate) fn service(
         } else {
             ports::take(service, old, &others)
         };
-        refused.map_err(|error| refuse(service, error))?;
+        refused.map_err(|error| refuse(service, &[error]))?;
     }
     Ok(())
 }
@@ -56,12 +56,9 @@ fn is_same(a: &Value, b: &Value) -> bool {
         .all(|key| at(a, &["metadata", key]) == at(b, &["metadata", key]))
 }
 
-fn refuse(service: &Value, error: FieldError) -> ApiError {
-    ApiError::invalid(
-        &GroupResource::new("", "Service"),
-        text(service, &["metadata", "name"]),
-        &[error],
-    )
+fn refuse(service: &Value, errors: &[FieldError]) -> ApiError {
+    let name = text(service, &["metadata", "name"]);
+    ApiError::invalid(&GroupResource::new("", "Service"), name, errors)
 }
 
 /// `clusterIP` is the old form of `clusterIPs`; clients may set only the former.
@@ -110,17 +107,13 @@ fn ip_families(service: &mut Value, old: Option<&Value>) -> Result<(), ApiError>
     default_policy(service, old, free);
     let errors = addresses::cluster_ips(service);
     if !errors.is_empty() {
-        let name = text(service, &["metadata", "name"]);
-        return Err(ApiError::invalid(
-            &GroupResource::new("", "Service"),
-            name,
-            &errors,
-        ));
+        return Err(refuse(service, &errors));
     }
     let policy = text(service, &["spec", "ipFamilyPolicy"]).to_owned();
     let mut families = families(service);
-    if let Some(error) = unserved(&policy, &families, free) {
-        return Err(refuse(service, error));
+    let errors = unserved(&policy, &families, free);
+    if !errors.is_empty() {
+        return Err(refuse(service, &errors));
     }
     if families.is_empty() {
         families.push("IPv4".to_owned());
@@ -151,26 +144,25 @@ fn default_policy(service: &mut Value, old: Option<&Value>, free: bool) {
 }
 
 /// What a cluster of one family cannot give.
-fn unserved(policy: &str, families: &[String], free: bool) -> Option<FieldError> {
-    let wrong = |why: &str| Some(FieldError::invalid("spec.ipFamilyPolicy", policy, why));
+fn unserved(policy: &str, families: &[String], free: bool) -> Vec<FieldError> {
+    let wrong = |why: &str| FieldError::invalid("spec.ipFamilyPolicy", policy, why);
     if policy == "SingleStack" && families.len() == 2 {
-        return wrong(
-            "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified",
-        );
+        let why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified";
+        return vec![wrong(why)];
     }
     if free {
-        return None;
+        return Vec::new();
     }
-    if policy == "RequireDualStack" {
-        return wrong("this cluster is not configured for dual-stack services");
-    }
-    let index = families.iter().position(|family| family == "IPv6")?;
-    let field = format!("spec.ipFamilies[{index}]");
-    Some(FieldError::invalid(
-        field,
-        "IPv6",
-        "not configured on this cluster",
-    ))
+    let dual = (policy == "RequireDualStack")
+        .then(|| wrong("this cluster is not configured for dual-stack services"));
+    let other = families
+        .iter()
+        .position(|family| family == "IPv6")
+        .map(|index| {
+            let why = "not configured on this cluster";
+            FieldError::invalid(format!("spec.ipFamilies[{index}]"), "IPv6", why)
+        });
+    dual.into_iter().chain(other).collect()
 }
 
 /// The families a service asks for, by name or by its addresses.
@@ -227,7 +219,7 @@ fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(
     let why = format!("failed to allocate IP {wanted}: {why}");
     Err(refuse(
         service,
-        shown::invalid("spec.clusterIPs", &raw, &why),
+        &[shown::invalid("spec.clusterIPs", &raw, &why)],
     ))
 }
 
