@@ -102,7 +102,8 @@ async fn settle(server: &ApiServer, name: &str) {
 
 /// The change with the server as the owner of what it writes into the status.
 fn by_the_server(server: &ApiServer, crd: &Value, next: Value) -> Value {
-    let Some(resource) = server.any_version(&key("").resource.group, &key("").resource.resource) else {
+    let Some(resource) = server.any_version(&key("").resource.group, &key("").resource.resource)
+    else {
         return next;
     };
     let writer = Writer {
@@ -111,7 +112,9 @@ fn by_the_server(server: &ApiServer, crd: &Value, next: Value) -> Value {
         subresource: "status",
         time: &server.clock().now_seconds(),
     };
-    server.field_manager(&resource).update(Some(crd), next, &writer)
+    server
+        .field_manager(&resource)
+        .update(Some(crd), next, &writer)
 }
 
 fn peers(server: &ApiServer, name: &str) -> Vec<Arc<Value>> {
@@ -142,7 +145,8 @@ async fn clean_up(server: &ApiServer, name: &str) -> bool {
     let step = |change: &dyn Fn(&Value, &str) -> Value| {
         let crd = server.store().get(&key(name))?;
         let next = change(&crd, &server.clock().now_seconds());
-        let next = Some(by_the_server(server, &crd, next)).filter(|next| !object::finalizers(next).is_empty());
+        let next = Some(by_the_server(server, &crd, next))
+            .filter(|next| !object::finalizers(next).is_empty());
         server.store().commit(&key(name), Some(&crd), next).ok()
     };
     step(&lifecycle::deletion_in_progress);
@@ -248,3 +252,6 @@ fn set_condition(object: &mut Value, condition: Value) {
         None => list.push(condition),
     }
 }
+
+#[cfg(test)]
+mod tests;

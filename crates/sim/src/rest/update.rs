@@ -5,9 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::peculiar::{Peculiarity, etcd_key, removes_when_finalized};
-use super::{
-    Managers, Written, admission, commit, create, decode, meta, options, served,
-};
+use super::{Managers, Written, admission, commit, create, decode, meta, options, served};
 use crate::breakage::Rule;
 use crate::call::{Call, Outcome};
 use crate::field::FieldError;
@@ -232,6 +230,18 @@ fn check_version(
     Ok(())
 }
 
+/// What the rules that can be broken on purpose leave undone.
+fn break_rules(server: &ApiServer, call: &Call, object: &mut Value, status: Option<Value>) {
+    let isolated = !server.broken(Rule::StatusIsolation) || call.part == Part::Status;
+    if let Some(map) = object.as_object_mut().filter(|_| !isolated) {
+        map.extend(status.map(|status| ("status".to_owned(), status)));
+    }
+    let generation = object::generation(object);
+    if server.broken(Rule::Generation) && generation > 0 {
+        object::set_or_remove(object, "generation", Some((generation + 1).into()));
+    }
+}
+
 fn prepare(server: &ApiServer, call: &Call, object: &mut Value, live: &Value) {
     let of_live = |member: &str| {
         object::metadata(live)
@@ -243,18 +253,7 @@ fn prepare(server: &ApiServer, call: &Call, object: &mut Value, live: &Value) {
     call.resource
         .strategy
         .prepare_update(object, live, call.part);
-    if server.broken(Rule::StatusIsolation) && call.part == Part::Main {
-        if let (Some(status), Some(map)) = (status, object.as_object_mut()) {
-            map.insert("status".into(), status);
-        }
-    }
-    if server.broken(Rule::Generation) && object::generation(live) > 0 {
-        object::set_or_remove(
-            object,
-            "generation",
-            Some((object::generation(live) + 1).into()),
-        );
-    }
+    break_rules(server, call, object, status);
     if object::uid(object).is_empty() {
         object::set_or_remove(object, "uid", of_live("uid"));
     }
@@ -312,14 +311,22 @@ fn kind_errors(call: &Call, object: &Value, live: &Value) -> Vec<FieldError> {
     new.extend(options::finalizer_errors(resource, object));
     if row.new_first {
         let own = found.strip_prefix(&rest[..]);
-        new.extend(if own.is_some() { rest.clone() } else { found.clone() });
+        new.extend(if own.is_some() {
+            rest.clone()
+        } else {
+            found.clone()
+        });
         changed.extend(own.unwrap_or_default().iter().cloned());
         new.extend(changed);
         return new;
     }
     let own = found.strip_suffix(&rest[..]);
     changed.extend(own.unwrap_or_default().iter().cloned());
-    new.extend(if own.is_some() { rest.clone() } else { found.clone() });
+    new.extend(if own.is_some() {
+        rest.clone()
+    } else {
+        found.clone()
+    });
     changed.extend(new);
     changed
 }
