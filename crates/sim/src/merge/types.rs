@@ -113,6 +113,8 @@ impl Types {
                     "request to convert CR to an invalid group/version: {to}"
                 )));
             }
+            // Both groups of events are stored as one, but their owners do not know each other.
+            Ok(_) if group(to) != group(&object.version) => return Err(ConvertError::Missing),
             found => found?,
         };
         let mut value = match &self.convert {
@@ -199,6 +201,10 @@ impl Types {
         let (schema, root) = self.get(version).ok()?;
         typed::reconcile(schema, root, set)
     }
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// A set of plain field paths, as strategies name the fields they reset.

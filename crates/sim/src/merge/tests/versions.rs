@@ -107,6 +107,24 @@ fn owners_in_a_version_that_is_gone() {
 }
 
 #[test]
+fn owners_in_another_group_are_forgotten() -> Outcome {
+    let schema = openapi();
+    let versions = [version(V1, &schema), version("v1", &schema)];
+    let manager = FieldManager::new("Widget", &versions, &Components::new(), false);
+    let mut live = manager.apply(None, &widget(&json!({"text": "x"})), &writer("a"), false)?;
+    live["apiVersion"] = json!("v1");
+    let mut other = widget(&json!({"text": "y"}));
+    other["apiVersion"] = json!("v1");
+    let core = Writer {
+        api_version: "v1",
+        ..writer("b")
+    };
+    let live = manager.apply(Some(&live), &other, &core, false)?;
+    assert_eq!(entries(&live).map(Vec::len), Some(1));
+    Ok(())
+}
+
+#[test]
 fn owners_of_parts_own_the_whole_once_it_is_atomic() -> Outcome {
     let mut story = Story::new();
     story.apply(
