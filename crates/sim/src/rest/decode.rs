@@ -10,7 +10,7 @@ use crate::object;
 use crate::resource::Resource;
 use crate::status::ApiError;
 
-const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+pub(super) const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
 /// An object of the kind and what the client is told about it.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ fn check_custom(call: &Call, value: &Value) -> Result<(), ApiError> {
     let refused = ApiError::bad_request(format!(
         "the API version in the data ({stated}) does not match the expected API version ({expected})"
     ));
-    if call.options.field_validation == FieldValidation::Ignore {
+    if stated.is_empty() || call.options.field_validation == FieldValidation::Ignore {
         return Err(refused);
     }
     // A version without a schema knows no field.

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use crate::call::{Call, Outcome, Verb};
 use crate::definitions;
 use crate::object;
-use crate::resource::Resource;
+use crate::resource::{Part, Resource};
 use crate::server::{ApiServer, key_of};
 use crate::status::{ApiError, GroupResource};
 
@@ -58,15 +58,19 @@ pub async fn handle(server: &ApiServer, call: Call) -> Result<Outcome, ApiError>
         Verb::Watch => return watch::watch(server, call).await,
         _ => write(server, &call).await,
     };
-    outcome.map(|outcome| shown(&call.resource, outcome))
+    outcome.map(|outcome| shown(&call, outcome))
 }
 
 /// What an answer shows of the objects in it.
-fn shown(resource: &Resource, mut outcome: Outcome) -> Outcome {
-    if !resource.strategy.shows_otherwise() {
+fn shown(call: &Call, mut outcome: Outcome) -> Outcome {
+    let resource = &call.resource;
+    if !resource.strategy.shows_otherwise() || call.part == Part::Status {
         return outcome;
     }
     match &mut outcome {
+        // What a deletion leaves behind is shown as it is stored.
+        Outcome::Object { object, .. }
+            if call.verb == Verb::Delete && !object::finalizers(object).is_empty() => {}
         Outcome::Object { object, .. } if object["kind"] == resource.kind.as_str() => {
             resource.strategy.show(object);
         }

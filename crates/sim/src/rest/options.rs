@@ -115,7 +115,11 @@ pub(super) fn finalizer_warnings(
 
 /// Most built-in kinds refuse them.
 pub(super) fn finalizer_errors(resource: &Resource, object: &Value) -> Vec<FieldError> {
-    let lenient = ["apiextensions.k8s.io", "admissionregistration.k8s.io"];
+    let lenient = [
+        "apiextensions.k8s.io",
+        "admissionregistration.k8s.io",
+        "coordination.k8s.io",
+    ];
     if resource.strategy.is_custom() || lenient.contains(&resource.group.as_str()) {
         return Vec::new();
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::decode::go_name;
+use super::decode::{TYPE_META, go_name};
 use super::jsonpatch::{self, JsonPatch};
 use super::{Managers, admission, apply, create, json, meta, options, update};
 use crate::call::{Call, FieldValidation, Outcome, PatchType};
@@ -83,6 +83,13 @@ fn patched(
         findings.clear();
     }
     let text = result.to_string();
+    if !result.is_object() {
+        let what = go_name(&result);
+        let why = format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go value of type {TYPE_META}"
+        );
+        return Err(invalid_patch(&text, &why));
+    }
     if call.resource.strategy.is_custom() {
         check_type_meta(&result, &text)?;
     }
@@ -116,6 +123,10 @@ fn check_type_meta(result: &Value, text: &str) -> Result<(), ApiError> {
     if object::text(result, "kind").is_empty() {
         let why = format!("Object 'Kind' is missing in '{text}'");
         return Err(invalid_patch(text, &why));
+    }
+    if result.get("apiVersion").is_some_and(Value::is_null) {
+        let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
+        return Err(invalid_patch(text, why));
     }
     if object::text(result, "apiVersion").is_empty() {
         let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";

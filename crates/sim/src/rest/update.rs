@@ -160,6 +160,7 @@ fn made(
     transform: &mut dyn FnMut(Option<&Value>) -> Result<Value, ApiError>,
 ) -> Result<Updated, ApiError> {
     let mut object = transform(None)?;
+    stated_version(&object)?;
     if !call.options.dry_run {
         object::set_or_remove(&mut object, "resourceVersion", None);
     }
@@ -194,6 +195,18 @@ fn check_uid(call: &Call, terms: &Terms<'_>, live: &Value) -> Result<(), ApiErro
     ))
 }
 
+/// The version an object says it has; 0 when it says none.
+fn stated_version(object: &Value) -> Result<u64, ApiError> {
+    match object::resource_version(object) {
+        "" => Ok(0),
+        text => text.parse::<u64>().map_err(|_| {
+            let text = crate::field::go_quote(text);
+            let why = format!("strconv.ParseUint: parsing {text}: invalid syntax");
+            ApiError::new(500, "", why)
+        }),
+    }
+}
+
 fn check_version(
     server: &ApiServer,
     call: &Call,
@@ -201,17 +214,7 @@ fn check_version(
     live: &Value,
 ) -> Result<(), ApiError> {
     let resource = call.resource.group_resource();
-    let stated = match object::resource_version(object) {
-        "" => 0,
-        text => text.parse::<u64>().map_err(|_| {
-            let text = crate::field::go_quote(text);
-            ApiError::new(
-                500,
-                "",
-                format!("strconv.ParseUint: parsing {text}: invalid syntax"),
-            )
-        })?,
-    };
+    let stated = stated_version(object)?;
     let current = object::resource_version(live).to_owned();
     if stated == 0 && !call.resource.strategy.allow_unconditional_update() {
         let error = FieldError::invalid(

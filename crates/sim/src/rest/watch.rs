@@ -252,10 +252,14 @@ impl Watcher {
             (Some(_), None) if change.new.is_some() && self.server.broken(Rule::SelectorLeave) => {
                 None
             }
-            (Some(old), None) => Some(WatchEvent::Deleted(Arc::new(object::at_version(
-                &old,
-                change.revision,
-            )))),
+            (Some(old), None) => {
+                let mut old = object::at_version(&old, change.revision);
+                if change.new.is_some() && self.resource.strategy.shows_otherwise() {
+                    // What leaves the view is not the form all watches share.
+                    self.resource.strategy.show(&mut old);
+                }
+                Some(WatchEvent::Deleted(Arc::new(old)))
+            }
         }
     }
 }

@@ -43,7 +43,10 @@ impl Mask {
     /// An answer with everything masked. `storage` is the kind asked for, `key` the object.
     pub fn answer(&mut self, storage: &str, key: Option<&Key>, answer: &Answer) -> Value {
         let mut body = answer.body.clone();
-        if body["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) {
+        if body["kind"]
+            .as_str()
+            .is_some_and(|kind| kind.ends_with("List"))
+        {
             self.list(storage, &mut body);
         } else if body["kind"] == "Status" {
             self.status(key, &mut body);

@@ -146,12 +146,12 @@ impl Generator<'_> {
     /// Identity in the body of an apply, right and wrong.
     fn spoil_apply(&mut self, op: &mut Op, body: &mut Value) {
         match self.dice.below(100) {
-            0..=2 => body["metadata"]["resourceVersion"] = json!("$version"),
-            3..=4 => body["metadata"]["resourceVersion"] = json!("$older"),
-            5..=6 => body["metadata"]["uid"] = json!("$uid"),
-            7 => body["metadata"]["uid"] = json!("00000000-0000-4000-8000-0000000000cc"),
-            8 => body["metadata"]["name"] = json!("another"),
-            9 => body["metadata"]["managedFields"] = json!([]),
+            0..=2 => state(body, json!({"resourceVersion": "$version"})),
+            3..=4 => state(body, json!({"resourceVersion": "$older"})),
+            5..=6 => state(body, json!({"uid": "$uid"})),
+            7 => state(body, json!({"uid": "00000000-0000-4000-8000-0000000000cc"})),
+            8 => state(body, json!({"name": "another"})),
+            9 => state(body, json!({"managedFields": []})),
             10 => drop(body.as_object_mut().map(|body| body.remove("apiVersion"))),
             11 => drop(body.as_object_mut().map(|body| body.remove("kind"))),
             12 => drop(body.as_object_mut().map(|body| body.remove("metadata"))),
@@ -159,4 +159,8 @@ impl Generator<'_> {
             _ => {}
         }
     }
+}
+
+fn state(body: &mut Value, metadata: Value) {
+    overlay(body, &json!({ "metadata": metadata }), false);
 }

@@ -26,7 +26,11 @@ impl Generator<'_> {
                     metadata.retain(|field, _| field != "name" && field != "generateName");
                 }
             }
-            5 => object["metadata"]["resourceVersion"] = json!("1"),
+            5 => overlay(
+                &mut object,
+                &json!({"metadata": {"resourceVersion": "1"}}),
+                false,
+            ),
             6..=7 => drop(
                 object["metadata"]
                     .as_object_mut()
