@@ -241,24 +241,18 @@ fn access_status(kind: Kind, review: &Value, request: &Request<'_>) -> Result<Va
 }
 
 fn spec_errors(kind: Kind, spec: &Value, request: &Request<'_>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
     let member = |name: &str| spec.get(name).filter(|value| value.is_object());
     let (resource, path) = (
         member("resourceAttributes"),
         member("nonResourceAttributes"),
     );
-    // The server shows this value as its own type prints it, without the names of JSON.
-    let shown = |value: &Value| {
-        let text = |name: &str| value.get(name).cloned().unwrap_or_else(|| "".into());
-        json!({ "Path": text("path"), "Verb": text("verb") })
-    };
+    if let (Kind::LocalSubjectAccess, Some(path)) = (kind, path) {
+        return vec![path_error(path, "disallowed on this kind of request")];
+    }
+    let mut errors = Vec::new();
     if let (Some(_), Some(path)) = (resource, path) {
         let why = "cannot be specified in combination with resourceAttributes";
-        errors.push(FieldError::invalid(
-            "spec.nonResourceAttributes",
-            shown(path),
-            why,
-        ));
+        errors.push(path_error(path, why));
     }
     if resource.is_none() && path.is_none() {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
@@ -268,42 +262,33 @@ fn spec_errors(kind: Kind, spec: &Value, request: &Request<'_>) -> Vec<FieldErro
             why,
         ));
     }
-    let nobody = spec
-        .get("user")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .is_empty()
-        && spec
-            .get("groups")
-            .and_then(Value::as_array)
-            .is_none_or(Vec::is_empty);
-    if kind != Kind::SelfSubjectAccess && nobody {
+    if kind != Kind::SelfSubjectAccess && spec.get("user").is_none() && spec.get("groups").is_none()
+    {
         let why = "at least one of user or group must be specified";
         errors.push(FieldError::invalid("spec.user", "", why));
     }
-    if kind == Kind::LocalSubjectAccess {
-        if let Some(path) = path {
-            let why = "disallowed on this kind of request";
-            errors = vec![FieldError::invalid(
-                "spec.nonResourceAttributes",
-                shown(path),
-                why,
-            )];
-        }
+    if let (Kind::LocalSubjectAccess, Some(resource)) = (kind, resource) {
         let namespace = resource
-            .and_then(|r| r.get("namespace"))
-            .and_then(Value::as_str);
-        if resource.is_some() && namespace.unwrap_or_default() != request.namespace {
-            let value = namespace.unwrap_or_default();
+            .get("namespace")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if namespace != request.namespace {
             let field = "spec.resourceAttributes.namespace";
             errors.push(FieldError::invalid(
                 field,
-                value,
+                namespace,
                 "must match metadata.namespace",
             ));
         }
     }
     errors
+}
+
+/// The server shows this value as its own type prints it, without the names of JSON.
+fn path_error(path: &Value, why: &str) -> FieldError {
+    let text = |name: &str| path.get(name).cloned().unwrap_or_else(|| "".into());
+    let shown = json!({ "Path": text("path"), "Verb": text("verb") });
+    FieldError::invalid("spec.nonResourceAttributes", shown, why)
 }
 
 /// Access reviews have no names or labels; the refusal shows what they had.

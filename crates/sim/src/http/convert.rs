@@ -84,9 +84,12 @@ impl Converter {
             Shape::Object => Ok(object.clone()),
             Shape::Partial => Ok(self.partial(object)),
             Shape::PartialList => Err(self.wrong_number("PartialObjectMetadataList", false)),
-            Shape::Table => {
-                Ok(self.table(std::slice::from_ref(object), object_meta(object), true, now))
-            }
+            Shape::Table => Ok(self.table(
+                std::slice::from_ref(object),
+                &object_meta(object),
+                true,
+                now,
+            )),
         }
     }
 
@@ -118,7 +121,7 @@ impl Converter {
             })),
             Shape::Table => {
                 let items: Vec<Value> = items.iter().map(|item| item.as_ref().clone()).collect();
-                Ok(self.table(&items, list_meta(meta, false), true, now))
+                Ok(self.table(&items, &list_meta(meta, false), true, now))
             }
         }
     }
@@ -133,7 +136,7 @@ impl Converter {
             Shape::PartialList => None,
             Shape::Table => Some(self.table(
                 std::slice::from_ref(object),
-                object_meta(object),
+                &object_meta(object),
                 first,
                 now,
             )),
@@ -153,7 +156,7 @@ impl Converter {
         })
     }
 
-    fn table(&self, objects: &[Value], metadata: Value, columns: bool, now: Timestamp) -> Value {
+    fn table(&self, objects: &[Value], metadata: &Value, columns: bool, now: Timestamp) -> Value {
         let columns = columns.then(|| {
             self.resource
                 .strategy

@@ -113,7 +113,7 @@ fn choose(headers: &HeaderMap, query: &Query, offer: Offer) -> Option<Output> {
         });
     }
     let clauses = parse_accept(accept);
-    let found = clauses.iter().find_map(|clause| {
+    clauses.iter().find_map(|clause| {
         ["json", "yaml"].iter().find_map(|subtype| {
             let (shape, shape_version) = if clause.matches(subtype) {
                 convert(clause, offer)?
@@ -127,8 +127,7 @@ fn choose(headers: &HeaderMap, query: &Query, offer: Offer) -> Option<Output> {
                 shape_version,
             })
         })
-    });
-    found
+    })
 }
 
 /// The conversion a clause asks for, if the endpoint offers it.

@@ -83,61 +83,48 @@ pub(super) async fn read(
     target: &Target,
     body: BoxedBody<'_>,
 ) -> Result<Input, ApiError> {
-    let (query, headers) = (&context.query, &context.headers);
-    let kind = &target.resource.kind;
-    match target.verb {
-        Verb::Get => Ok(Input {
-            options: params::get(query),
-            ..Input::default()
-        }),
+    let query = &context.query;
+    let options = match target.verb {
+        Verb::Create => return read_object(context, target, body, "CreateOptions").await,
+        Verb::Update => return read_object(context, target, body, "UpdateOptions").await,
+        Verb::Patch => return read_patch(context, target, body).await,
+        Verb::Get => params::get(query),
         Verb::List | Verb::Watch => {
-            let options = by_name(params::list(query, target.verb)?, target.name.as_deref())?;
-            Ok(Input {
-                options,
-                ..Input::default()
-            })
+            by_name(params::list(query, target.verb)?, target.name.as_deref())?
         }
-        Verb::Create | Verb::Update => {
-            named(target)?;
-            let form = negotiate::input(headers)?;
-            let raw = body::read(body).await?;
-            let created = target.verb == Verb::Create;
-            let options = params::write(
-                query,
-                if created {
-                    "CreateOptions"
-                } else {
-                    "UpdateOptions"
-                },
-            )?;
-            Ok(Input {
-                options,
-                body: body::object(&raw, form, kind)?,
-                patch_type: None,
-            })
-        }
-        Verb::Patch => read_patch(context, target, body).await,
-        Verb::Delete => {
-            let options = read_delete(context, body).await?;
-            Ok(Input {
-                options,
-                ..Input::default()
-            })
-        }
+        Verb::Delete => read_delete(context, body).await?,
         Verb::DeleteCollection => {
             let list = params::list(query, Verb::List)?;
             let given = read_delete(context, body).await?;
-            let options = Options {
+            Options {
                 delete: given.delete,
                 dry_run: given.dry_run,
                 ..list
-            };
-            Ok(Input {
-                options,
-                ..Input::default()
-            })
+            }
         }
-    }
+    };
+    Ok(Input {
+        options,
+        ..Input::default()
+    })
+}
+
+async fn read_object(
+    context: &Context<'_>,
+    target: &Target,
+    body: BoxedBody<'_>,
+    options: &str,
+) -> Result<Input, ApiError> {
+    named(target)?;
+    let form = negotiate::input(&context.headers)?;
+    let raw = body::read(body).await?;
+    let options = params::write(&context.query, options)?;
+    let body = body::object(&raw, form, &target.resource.kind)?;
+    Ok(Input {
+        options,
+        body,
+        patch_type: None,
+    })
 }
 
 /// Only a creation goes without a name; the router has seen to it for built-in kinds.

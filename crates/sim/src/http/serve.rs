@@ -166,9 +166,8 @@ async fn refuse_plain(mut stream: TcpStream) {
         let mut rest = stream.take(MAX_REFUSED);
         tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
     };
-    match tokio::time::timeout(REFUSAL_TIMEOUT, said).await {
-        Ok(Err(error)) => tracing::debug!(%error, "Peer left before its answer"),
-        Ok(Ok(_)) | Err(_) => {}
+    if let Ok(Err(error)) = tokio::time::timeout(REFUSAL_TIMEOUT, said).await {
+        tracing::debug!(%error, "Peer left before its answer");
     }
 }
 

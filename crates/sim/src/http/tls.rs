@@ -7,6 +7,16 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 
+/// Names every box answers to, besides the address it listens on.
+const NAMES: [&str; 6] = [
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "127.0.0.1",
+    "::1",
+];
+
 /// What a TLS listener needs, and the authority its clients trust.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -40,39 +50,32 @@ impl Identity {
         ];
         ca.distinguished_name
             .push(DnType::CommonName, "aplomb-box-ca");
-        let ca_certificate = ca.self_signed(&ca_key)?;
-        let issuer = Issuer::new(ca, ca_key);
-
-        let key = KeyPair::generate()?;
-        let names = [
-            "localhost",
-            "kubernetes",
-            "kubernetes.default",
-            "kubernetes.default.svc",
-        ];
-        let mut names: Vec<String> = names.map(str::to_owned).to_vec();
-        names.extend([
-            "127.0.0.1".to_owned(),
-            "::1".to_owned(),
-            address.to_string(),
-        ]);
-        names.sort();
-        names.dedup();
-        let mut leaf = CertificateParams::new(names)?;
-        leaf.distinguished_name
-            .push(DnType::CommonName, "aplomb-box");
-        let leaf = leaf.signed_by(&key, &issuer)?;
-
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let private = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(vec![leaf.der().clone()], private)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let ca_pem = ca.self_signed(&ca_key)?.pem();
+        let config = serving(&Issuer::new(ca, ca_key), address)?;
         Ok(Self {
-            ca_pem: ca_certificate.pem(),
+            ca_pem,
             config: Arc::new(config),
         })
     }
+}
+
+/// The side that serves: a certificate for every name clients may use, and both protocols.
+fn serving(issuer: &Issuer<'_, KeyPair>, address: IpAddr) -> Result<ServerConfig, Error> {
+    let key = KeyPair::generate()?;
+    let mut names: Vec<String> = NAMES.map(str::to_owned).to_vec();
+    names.push(address.to_string());
+    names.sort();
+    names.dedup();
+    let mut leaf = CertificateParams::new(names)?;
+    leaf.distinguished_name
+        .push(DnType::CommonName, "aplomb-box");
+    let leaf = leaf.signed_by(&key, issuer)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let private = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], private)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
 }
