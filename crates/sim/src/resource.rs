@@ -112,6 +112,14 @@ pub trait Strategy: Send + Sync + Debug {
     /// The server's answer to a body that is not an object of this kind.
     fn decode(&self, body: Value) -> Result<Decoded, ApiError>;
 
+    /// Reads what an apply merged, which is refused in other words than a body is.
+    ///
+    /// # Errors
+    /// The server's answer to a merged object that is not an object of this kind.
+    fn convert(&self, merged: Value) -> Result<Value, ApiError> {
+        self.decode(merged).map(|decoded| decoded.object)
+    }
+
     /// Fills in defaults.
     fn default(&self, object: &mut Value);
 

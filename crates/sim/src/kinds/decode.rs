@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::encode::{emit, inlined, zero};
 use super::gotype::{Field, GoType, Named, Shape, named, print};
 use super::quantity::Quantity;
 use super::{gobase64, gotime};
@@ -38,14 +39,17 @@ pub(super) fn read(body: &Value, type_name: &str) -> Result<Read, String> {
     }
 }
 
-/// An unset `field` of the struct `type_name`.
-pub(super) fn zero_field(type_name: &str, field: &str) -> Value {
-    match &named(type_name).shape {
-        Shape::Struct(fields) => fields
-            .iter()
-            .find(|f| f.name == field)
-            .map_or(Value::Null, |f| zero(&f.kind)),
-        _ => Value::Null,
+/// Turns `object` into the Go type `type_name` as the converter for untyped objects does: it trusts
+/// that the schema was checked, and names no fields.
+pub(super) fn convert(object: &Value, type_name: &str) -> Result<Value, String> {
+    let mut decoder = Decoder {
+        converts: true,
+        ..Decoder::default()
+    };
+    let converted = decoder.value(object, &GoType::Named(type_name.to_owned()));
+    match (converted, decoder.saved) {
+        (Err(wrong), _) | (Ok(_), Some(wrong)) => Err(wrong.to_string()),
+        (Ok(object), None) => Ok(object),
     }
 }
 
@@ -101,6 +105,8 @@ struct Decoder {
     /// The same with list indexes and map keys, for unknown fields.
     path: String,
     strict: bool,
+    /// From an untyped object and not from text.
+    converts: bool,
     unknown: Vec<String>,
     /// The first wrong type; reading goes on after it.
     saved: Option<Wrong>,
@@ -221,11 +227,20 @@ impl Decoder {
                     .decode(text.replace(['\r', '\n'], ""))
                     .map_or(Value::Null, |bytes| STANDARD.encode(bytes).into()),
                 Err(why) => {
-                    self.save(Wrong::Plain(why));
+                    let prefix = if self.converts {
+                        "error decoding from json: "
+                    } else {
+                        ""
+                    };
+                    self.save(Wrong::Plain(format!("{prefix}{why}")));
                     Value::Null
                 }
             },
             (GoType::Float64, Value::Number(_)) => input.clone(),
+            (GoType::Int32, Value::Number(number)) if self.converts => {
+                // Go's conversion of integers drops the bits that do not fit.
+                number.as_i64().map_or(0, |n| n as i32).into()
+            }
             (GoType::Int32 | GoType::Int64, Value::Number(number)) => {
                 let fits = number
                     .as_i64()
@@ -354,6 +369,14 @@ impl Decoder {
     }
 
     fn type_error(&self, value: String, go: &str) -> Wrong {
+        if self.converts {
+            return Wrong::Type {
+                value,
+                kind: go.to_owned(),
+                container: String::new(),
+                field: Vec::new(),
+            };
+        }
         Wrong::Type {
             value,
             kind: go.to_owned(),
@@ -379,37 +402,6 @@ fn find(fields: &'static [Field], key: &str) -> Option<(Vec<&'static str>, &'sta
     })
 }
 
-fn inlined(fields: &'static [Field]) -> impl Iterator<Item = (&'static Named, &'static [Field])> {
-    fields
-        .iter()
-        .filter(|field| field.name.is_empty())
-        .filter_map(|field| match &field.kind {
-            GoType::Named(key) => match &named(key).shape {
-                Shape::Struct(inner) => Some((named(key), inner.as_slice())),
-                _ => None,
-            },
-            _ => None,
-        })
-}
-
-/// Moves what was read into `out`, adding the zero values a Go encoder shows and leaving out those
-/// it omits.
-fn emit(fields: &'static [Field], found: &mut Map<String, Value>, out: &mut Map<String, Value>) {
-    for field in fields.iter().filter(|field| !field.name.is_empty()) {
-        let value = found
-            .remove(&field.name)
-            .unwrap_or_else(|| zero(&field.kind));
-        let omitted = (field.omit_empty && is_empty(&field.kind, &value))
-            || (field.omit_zero && value.is_null());
-        if !omitted {
-            out.insert(field.name.clone(), value);
-        }
-    }
-    for (_, inner) in inlined(fields) {
-        emit(inner, found, out);
-    }
-}
-
 fn quantity(input: &Value) -> Result<Value, Wrong> {
     let text = match input {
         Value::Null => return Ok(json!("0")),
@@ -431,50 +423,4 @@ pub(super) fn describe(value: &Value) -> String {
         Value::Object(_) => "object",
     }
     .to_owned()
-}
-
-/// What an unset value of a type looks like in JSON.
-fn zero(kind: &GoType) -> Value {
-    match kind {
-        GoType::Bool => json!(false),
-        GoType::String => json!(""),
-        GoType::Int32 | GoType::Int64 | GoType::Float64 => json!(0),
-        GoType::Bytes | GoType::Pointer(_) | GoType::Slice(_) | GoType::Map(_) => Value::Null,
-        GoType::Named(key) => match &named(key).shape {
-            Shape::Alias(of) => zero(of),
-            Shape::Custom => zero_custom(key),
-            Shape::Struct(fields) => {
-                let mut out = Map::new();
-                emit(fields, &mut Map::new(), &mut out);
-                Value::Object(out)
-            }
-        },
-    }
-}
-
-fn zero_custom(key: &str) -> Value {
-    match key.rsplit('.').next() {
-        Some("Quantity") => json!("0"),
-        Some("IntOrString") => json!(0),
-        _ => Value::Null,
-    }
-}
-
-/// Whether `omitempty` leaves a value out. It never does for structs.
-fn is_empty(kind: &GoType, value: &Value) -> bool {
-    match kind {
-        GoType::Pointer(_) => value.is_null(),
-        GoType::Named(key) => match &named(key).shape {
-            Shape::Alias(of) => is_empty(of, value),
-            Shape::Struct(_) | Shape::Custom => false,
-        },
-        _ => match value {
-            Value::Null => true,
-            Value::Bool(set) => !set,
-            Value::Number(number) => number.as_f64() == Some(0.0),
-            Value::String(text) => text.is_empty(),
-            Value::Array(items) => items.is_empty(),
-            Value::Object(members) => members.is_empty(),
-        },
-    }
 }

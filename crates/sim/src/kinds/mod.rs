@@ -13,6 +13,7 @@ mod cluster;
 mod config;
 mod data;
 mod decode;
+mod encode;
 mod endpoints;
 mod events;
 mod gobase64;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::behaviour::Behaviour;
 use super::data::{self, Entry};
 use super::value::{at, restore, set};
-use super::{decode, events, scheme, services};
+use super::{decode, encode, events, scheme, services};
 use crate::field::{FieldError, go_quote};
 use crate::resource::{Column, Decoded, Part, Strategy};
 use crate::status::ApiError;
@@ -79,6 +79,18 @@ impl Strategy for BuiltinStrategy {
         })
     }
 
+    fn convert(&self, merged: Value) -> Result<Value, ApiError> {
+        let mut object = decode::convert(&merged, &self.go_type)
+            .map_err(|why| scheme::unconverted(self.entry, &merged, &why))?;
+        set(
+            &mut object,
+            &["apiVersion"],
+            self.entry.api_version().into(),
+        );
+        set(&mut object, &["kind"], self.entry.kind.as_str().into());
+        Ok(object)
+    }
+
     fn default(&self, object: &mut Value) {
         (self.behaviour.default)(object);
     }
@@ -88,7 +100,7 @@ impl Strategy for BuiltinStrategy {
             set(
                 object,
                 &["status"],
-                decode::zero_field(&self.go_type, "status"),
+                encode::zero_field(&self.go_type, "status"),
             );
         }
         if !self.behaviour.generation.is_empty() {

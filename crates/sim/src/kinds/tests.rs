@@ -211,3 +211,37 @@ fn every_table_has_a_cell_per_column() {
         assert_eq!(columns.len(), cells.len(), "{}", resource.plural);
     }
 }
+
+#[test]
+fn what_an_apply_merged_is_refused_in_other_words() {
+    let resources = super::builtin();
+    let convert = |plural: &str, body: Value| {
+        let resource = resources
+            .iter()
+            .find(|r| r.plural == plural)
+            .expect("a served kind");
+        resource.strategy.convert(body)
+    };
+    let meta = json!({ "name": "a", "namespace": "b" });
+    let error = convert(
+        "leases",
+        json!({ "metadata": meta, "spec": { "renewTime": 5 } }),
+    )
+    .unwrap_err();
+    assert_eq!(error.code, 500);
+    assert_eq!(
+        error.message,
+        "failed to convert new object (b/a; coordination.k8s.io/v1, Kind=Lease) to proper version: unable to convert unstructured object to coordination.k8s.io/v1, Kind=Lease: json: cannot unmarshal number into Go value of type string"
+    );
+    let secret = convert(
+        "secrets",
+        json!({ "metadata": meta, "data": { "a": "%%%" } }),
+    )
+    .unwrap_err();
+    let why = "error decoding from json: illegal base64 data at input byte 0";
+    assert!(secret.message.ends_with(why), "{}", secret.message);
+    let wrapped =
+        json!({ "metadata": meta, "spec": { "leaseDurationSeconds": 99_999_999_999_i64 } });
+    let lease = convert("leases", wrapped).expect("too large a number is cut");
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 1_215_752_191);
+}

@@ -55,58 +55,9 @@ fn typed(call: &Call, merged: Value) -> Result<Value, ApiError> {
     if call.resource.strategy.is_custom() {
         return Ok(merged);
     }
-    let decoded = call.resource.strategy.decode(merged);
-    let mut object = decoded
-        .map_err(|error| inconvertible(call, &error.message))?
-        .object;
+    let mut object = call.resource.strategy.convert(merged)?;
     meta::normalize(&mut object);
     Ok(object)
-}
-
-/// The answer to a merged object that is not of its Go type. It comes from another decoder than
-/// other bodies go through, with words of its own.
-fn inconvertible(call: &Call, message: &str) -> ApiError {
-    let resource = &call.resource;
-    let why = message
-        .split_once(&format!("cannot be handled as a {}: ", resource.kind))
-        .map_or(message, |(_, why)| why);
-    let place = format!(
-        "{}/{}",
-        call.namespace.as_deref().unwrap_or_default(),
-        call.name.as_deref().unwrap_or_default()
-    );
-    let version = format!("{}/{}", resource.group, resource.version);
-    let kind = format!("{version}, Kind={}", resource.kind);
-    let why = in_conversion(why);
-    let text = format!(
-        "failed to convert new object ({place}; {kind}) to proper version: unable to convert unstructured object to {kind}: {why}"
-    );
-    ApiError::new(500, "", text)
-}
-
-/// A decoder's complaint as the converter words it.
-fn in_conversion(why: &str) -> String {
-    if why.starts_with("illegal base64") {
-        return format!("error decoding from json: {why}");
-    }
-    let Some((what, of)) = why.split_once(" into Go struct field ") else {
-        return why.to_owned();
-    };
-    let (field, wanted) = of.split_once(" of type ").unwrap_or((of, ""));
-    let fraction = what.starts_with("json: cannot unmarshal number ");
-    // Types that read JSON themselves keep the decoder's words.
-    let own = [
-        "Time",
-        "minAvailable",
-        "maxUnavailable",
-        "maxSurge",
-        "port",
-        "Port",
-    ];
-    if fraction && !own.iter().any(|name| field.ends_with(name)) {
-        return format!("cannot convert float64 to {wanted}");
-    }
-    format!("{what} into Go value of type {wanted}")
 }
 
 fn read(call: &Call) -> Result<(Value, Vec<String>), ApiError> {

@@ -84,7 +84,6 @@ fn shown(call: &Call, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-
 async fn write(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
     match call.verb {
         Verb::Create => create::create(server, call),
