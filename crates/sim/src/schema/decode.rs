@@ -18,7 +18,10 @@ pub(super) fn settle(stored: &mut Value, schema: &Structural) {
         map.insert("metadata".into(), Value::Object(coerced.metadata));
     }
     if let Err(error) = embedded::coerce(stored, schema) {
-        tracing::debug!(error = error.message(), "Stored object kept an odd embedded resource");
+        tracing::debug!(
+            error = error.message(),
+            "Stored object kept an odd embedded resource"
+        );
     }
 }
 

@@ -111,7 +111,7 @@ impl CrdStrategy {
             return errors;
         }
         let pair = old.map(|old| Correlated::new(object, old, &self.schema));
-        errors.extend(self.rules.validate(&self.schema, object, old, pair));
+        errors.extend(self.rules.validate(&self.schema, object, old, pair).errors);
         errors
     }
 }
@@ -298,6 +298,14 @@ impl Strategy for CrdStrategy {
             .iter()
             .map(|(name, path)| (name.clone(), value(path)))
             .collect()
+    }
+
+    fn update_warnings(&self, object: &Value, old: &Value) -> Vec<String> {
+        let pair = Correlated::new(object, old, &self.schema);
+        let found = self
+            .rules
+            .validate(&self.schema, object, Some(old), Some(pair));
+        found.kept.iter().map(FieldError::message).collect()
     }
 
     /// Objects written under an older schema, as another version or by an apply are read as what

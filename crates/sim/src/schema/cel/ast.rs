@@ -83,26 +83,38 @@ impl Node {
 
     /// Whether the variable `name` occurs anywhere.
     pub(super) fn mentions(&self, name: &str) -> bool {
+        self.find_map(&|node| {
+            matches!(&node.expr, Expr::Ident(ident) if ident == name).then_some(())
+        })
+        .is_some()
+    }
+
+    /// The first answer `look` gives, asked of this node and then of those in it.
+    pub(super) fn find_map<T>(&self, look: &dyn Fn(&Node) -> Option<T>) -> Option<T> {
+        look(self).or_else(|| {
+            self.children()
+                .into_iter()
+                .find_map(|child| child.find_map(look))
+        })
+    }
+
+    fn children(&self) -> Vec<&Node> {
         match &self.expr {
-            Expr::Literal(_) | Expr::Struct { .. } => false,
-            Expr::Ident(ident) => ident == name,
-            Expr::Select { operand, .. } | Expr::Has { operand, .. } => operand.mentions(name),
+            Expr::Literal(_) | Expr::Struct { .. } | Expr::Ident(_) => Vec::new(),
+            Expr::Select { operand, .. } | Expr::Has { operand, .. } => vec![operand],
             Expr::Call { target, args, .. } => {
-                target.iter().any(|target| target.mentions(name))
-                    || args.iter().any(|arg| arg.mentions(name))
+                target.iter().map(AsRef::as_ref).chain(args).collect()
             }
-            Expr::List(items) => items.iter().any(|(item, _)| item.mentions(name)),
+            Expr::List(items) => items.iter().map(|(item, _)| item).collect(),
             Expr::Map(entries) => entries
                 .iter()
-                .any(|(key, value, _)| key.mentions(name) || value.mentions(name)),
-            Expr::Macro(inner) => {
-                inner.range.mentions(name)
-                    || inner
-                        .condition
-                        .iter()
-                        .any(|condition| condition.mentions(name))
-                    || inner.body.mentions(name)
-            }
+                .flat_map(|(key, value, _)| [key, value])
+                .collect(),
+            Expr::Macro(inner) => [&inner.range]
+                .into_iter()
+                .chain(&inner.condition)
+                .chain([&inner.body])
+                .collect(),
         }
     }
 }

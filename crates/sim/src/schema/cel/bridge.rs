@@ -1,7 +1,7 @@
 //! Functions of the Kubernetes libraries (addresses, quantities, URLs, versions, formats), which
 //! the `kube-cel` crate has.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use kube_cel::KubeCelExt as _;
@@ -83,11 +83,12 @@ fn to_library(value: &Val) -> CelValue {
         Val::Bytes(bytes) => CelValue::Bytes(Arc::new(bytes.clone())),
         Val::List(items, _) => CelValue::List(Arc::new(items.iter().map(to_library).collect())),
         Val::Map(entries) => {
-            let map: HashMap<CelKey, CelValue> = entries
+            let pairs = entries
                 .iter()
-                .map(|(key, value)| (key_to_library(key), to_library(value)))
-                .collect();
-            CelValue::Map(CelMap { map: Arc::new(map) })
+                .map(|(key, value)| (key_to_library(key), to_library(value)));
+            CelValue::Map(CelMap {
+                map: Arc::new(pairs.collect()),
+            })
         }
         Val::Opaque(opaque) => opaque.value.clone(),
         other => CelValue::String(Arc::new(print(other))),

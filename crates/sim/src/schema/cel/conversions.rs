@@ -53,7 +53,8 @@ pub(super) fn call(function: &str, values: &[Val]) -> Option<Outcome> {
     Some(Ok(converted))
 }
 
-fn from_text(function: &str, text: &str) -> Option<Outcome> {
+/// Converts a text that is written out.
+pub(super) fn from_text(function: &str, text: &str) -> Option<Outcome> {
     let parsed = match function {
         "int" => text.parse().ok().map(Val::Int),
         "uint" => text.parse().ok().map(Val::Uint),
@@ -109,7 +110,7 @@ pub(super) fn print(value: &Val) -> String {
         Val::Timestamp(time) => print_timestamp(*time),
         Val::Duration(value) => print_duration(*value),
         Val::Type(name) => name.clone(),
-        Val::List(..) | Val::Map(_) | Val::Optional(_) | Val::Opaque(_) => {
+        Val::List(..) | Val::Map(_) | Val::Optional(_) | Val::Opaque(_) | Val::Invalid(_) => {
             value.type_name().to_owned()
         }
     }

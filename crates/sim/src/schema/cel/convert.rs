@@ -13,6 +13,9 @@ use crate::schema::structural::Structural;
 
 /// The value of `json` under `schema`; without one, as it stands.
 pub(super) fn convert(json: &Value, schema: Option<&Structural>) -> Val {
+    if let Some(why) = schema.and_then(|schema| mismatch(json, schema)) {
+        return Val::Invalid(why.into());
+    }
     match json {
         Value::Null => Val::Null,
         Value::Bool(value) => Val::Bool(*value),
@@ -24,6 +27,51 @@ pub(super) fn convert(json: &Value, schema: Option<&Structural>) -> Val {
         Value::String(text) => convert_text(text, schema),
         Value::Array(items) => convert_list(items, schema),
         Value::Object(map) => convert_map(map, schema),
+    }
+}
+
+/// Why `json` is not a value of `schema`. Only what an update left alone can be wrong here.
+fn mismatch(json: &Value, schema: &Structural) -> Option<String> {
+    if json.is_null() {
+        let why = "invalid data, got null for schema with nullable=false";
+        return (!schema.nullable).then(|| why.to_owned());
+    }
+    if schema.extensions.int_or_string {
+        let why = "invalid data, expected XIntOrString value to be either a string or integer";
+        return (!json.is_string() && !json.is_i64()).then(|| why.to_owned());
+    }
+    let (fits, wanted) = match schema.type_name.as_str() {
+        "object" => (
+            json.is_object(),
+            "a map for the provided schema with type=object",
+        ),
+        "array" => (
+            json.is_array(),
+            "an array for the provided schema with type=array",
+        ),
+        "string" => (json.is_string(), "string"),
+        "number" => (json.is_number(), "float"),
+        "integer" => (json.is_i64(), "int"),
+        "boolean" => (json.is_boolean(), "bool"),
+        _ => (true, ""),
+    };
+    let got = if wanted.contains(' ') {
+        String::new()
+    } else {
+        format!(", got {}", go_type(json))
+    };
+    (!fits).then(|| format!("invalid data, expected {wanted}{got}"))
+}
+
+fn go_type(json: &Value) -> &'static str {
+    match json {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
     }
 }
 

@@ -14,17 +14,45 @@ pub(super) type Outcome = Result<Val, String>;
 /// What stands where no function takes the values given.
 pub(super) const NO_OVERLOAD: &str = "no such overload";
 
+/// What stops an expression that takes too long.
+pub(super) const COST_EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
+
+/// Steps one expression may take.
+const COST_LIMIT: u32 = 1_000_000;
+
 /// Evaluates an expression under `variables`.
 pub(super) fn evaluate(node: &Node, variables: Vec<(String, Val)>) -> Outcome {
-    Evaluation { scope: variables }.node(node)
+    let mut evaluation = Evaluation {
+        scope: variables,
+        cost: 0,
+    };
+    let outcome = evaluation.node(node);
+    if evaluation.cost > COST_LIMIT {
+        Err(COST_EXCEEDED.to_owned())
+    } else {
+        outcome
+    }
 }
 
 struct Evaluation {
     scope: Vec<(String, Val)>,
+    cost: u32,
 }
 
 impl Evaluation {
     fn node(&mut self, node: &Node) -> Outcome {
+        self.cost += 1;
+        if self.cost > COST_LIMIT {
+            self.cost = COST_LIMIT + 1;
+            return Err(COST_EXCEEDED.to_owned());
+        }
+        match self.evaluate(node)? {
+            Val::Invalid(why) => Err(why.to_string()),
+            value => Ok(value),
+        }
+    }
+
+    fn evaluate(&mut self, node: &Node) -> Outcome {
         match &node.expr {
             Expr::Literal(value) => Ok(value.clone()),
             Expr::Ident(name) => Ok(self.variable(name)),

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::ast::Node;
+use super::ast::{Expr, Node};
+use super::conversions::from_text;
 use super::types::{self, Type};
 use super::value::Val;
 use super::{check, convert, eval, parser, source};
@@ -125,10 +126,32 @@ fn compile(
     let failed = |issues| format!("compilation failed: {}", source::report(source, issues));
     let node = parser::parse(source).map_err(failed)?;
     let found = check::check(&node, variables).map_err(failed)?;
-    if found == *wanted {
-        Ok(node)
-    } else {
-        Err(wrong.to_owned())
+    if found != *wanted {
+        return Err(wrong.to_owned());
+    }
+    match node.find_map(&bad_literal) {
+        Some(why) => Err(format!("program instantiation failed: {why}")),
+        None => Ok(node),
+    }
+}
+
+/// A conversion of a text that is written out and cannot be converted.
+fn bad_literal(node: &Node) -> Option<String> {
+    match &node.expr {
+        Expr::Call {
+            function,
+            target: None,
+            args,
+        } => match args.as_slice() {
+            [
+                Node {
+                    expr: Expr::Literal(Val::String(text)),
+                    ..
+                },
+            ] => from_text(function, text)?.err(),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::eval::NO_OVERLOAD;
+use super::eval::{COST_EXCEEDED, NO_OVERLOAD};
 use super::program::{Compiled, Scope};
 use super::value::Val;
 use crate::field::{ErrorType, FieldError};
@@ -77,8 +77,8 @@ impl Rules {
         value: &Value,
         old: Option<&Value>,
         pair: Option<Correlated<'_>>,
-    ) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    ) -> Found {
+        let mut found = Found::default();
         let ratchet = Ratchet {
             current: pair,
             above: None,
@@ -91,33 +91,27 @@ impl Rules {
             },
             value,
             old,
-            &mut errors,
+            &mut found,
         );
-        errors
+        found
     }
 
-    fn walk(
-        &self,
-        place: &Place<'_>,
-        value: &Value,
-        old: Option<&Value>,
-        errors: &mut Vec<FieldError>,
-    ) {
-        if value.is_null() {
+    fn walk(&self, place: &Place<'_>, value: &Value, old: Option<&Value>, found: &mut Found) {
+        if value.is_null() || found.stopped {
             return;
         }
         let old = old.filter(|old| !old.is_null());
-        self.evaluate(place, value, old, errors);
+        self.evaluate(place, value, old, found);
         for part in &self.all_of {
             let ratchet = Ratchet {
                 current: None,
                 above: place.ratchet.above,
             };
-            part.walk(&Place { ratchet, ..*place }, value, old, errors);
+            part.walk(&Place { ratchet, ..*place }, value, old, found);
         }
         match value {
-            Value::Array(items) => self.walk_items(place, items, old, errors),
-            Value::Object(map) => self.walk_members(place, map, old, errors),
+            Value::Array(items) => self.walk_items(place, items, old, found),
+            Value::Object(map) => self.walk_members(place, map, old, found),
             _ => {}
         }
     }
@@ -127,7 +121,7 @@ impl Rules {
         place: &Place<'_>,
         items: &[Value],
         old: Option<&Value>,
-        errors: &mut Vec<FieldError>,
+        found: &mut Found,
     ) {
         let (Some(rules), Some(schema)) = (&self.items, place.schema.items.as_deref()) else {
             return;
@@ -141,7 +135,7 @@ impl Rules {
                 path: &path,
                 ratchet: place.ratchet.index(index),
             };
-            rules.walk(&below, item, old_item, errors);
+            rules.walk(&below, item, old_item, found);
         }
     }
 
@@ -150,7 +144,7 @@ impl Rules {
         place: &Place<'_>,
         map: &Map<String, Value>,
         old: Option<&Value>,
-        errors: &mut Vec<FieldError>,
+        found: &mut Found,
     ) {
         for (name, member) in map {
             let old_member = old.and_then(|old| old.get(name));
@@ -167,7 +161,7 @@ impl Rules {
                     },
                     member,
                     old_member,
-                    errors,
+                    found,
                 );
             }
             if let (Some(rules), Some(schema)) =
@@ -182,19 +176,13 @@ impl Rules {
                     },
                     member,
                     old_member,
-                    errors,
+                    found,
                 );
             }
         }
     }
 
-    fn evaluate(
-        &self,
-        place: &Place<'_>,
-        value: &Value,
-        old: Option<&Value>,
-        errors: &mut Vec<FieldError>,
-    ) {
+    fn evaluate(&self, place: &Place<'_>, value: &Value, old: Option<&Value>, found: &mut Found) {
         if self.own.is_empty() {
             return;
         }
@@ -206,14 +194,27 @@ impl Rules {
         };
         let optional = scope.with_optional_old();
         for compiled in &self.own {
+            if found.stopped {
+                return;
+            }
             let scope = if compiled.rule.optional_old_self {
                 &optional
             } else {
                 &scope
             };
-            errors.extend(evaluate_one(compiled, scope, place, value));
+            evaluate_one(compiled, scope, place, value, found);
         }
     }
+}
+
+/// What rules found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) errors: Vec<FieldError>,
+    /// Failures an update may keep because it does not touch them; clients are warned.
+    pub(crate) kept: Vec<FieldError>,
+    /// A rule took too long, so no other is tried.
+    stopped: bool,
 }
 
 /// Where in an object and its schema a walk is.
@@ -269,7 +270,8 @@ fn evaluate_one(
     scope: &Scope,
     place: &Place<'_>,
     value: &Value,
-) -> Option<FieldError> {
+    found: &mut Found,
+) {
     let at = if place.path.is_empty() {
         "<nil>"
     } else {
@@ -277,35 +279,44 @@ fn evaluate_one(
     };
     let type_name = place.schema.type_name.as_str();
     let program = match &compiled.program {
-        Ok(program) => program.as_ref()?,
+        Ok(Some(program)) => program,
+        Ok(None) => return,
         Err(why) => {
-            return Some(FieldError::invalid(
-                at,
-                type_name,
-                format!("rule compile error: {why}"),
-            ));
+            let detail = format!("rule compile error: {why}");
+            return found
+                .errors
+                .push(FieldError::invalid(at, type_name, detail));
         }
     };
     if program.uses_old_self && scope.old.is_none() {
-        return None;
+        return;
     }
-    match program.run(scope) {
-        Ok(Val::Bool(true)) => None,
-        Ok(_) if !program.uses_old_self && place.ratchet.unchanged() => None,
-        Ok(_) => Some(failure(compiled, scope, place, value)),
-        Err(why) if why.starts_with(NO_OVERLOAD) => {
-            let name = compiled.name();
-            let detail = format!(
-                "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {name}"
-            );
-            Some(FieldError::invalid(at, type_name, detail))
+    let name = compiled.name();
+    let detail = match program.run(scope) {
+        Ok(Val::Bool(true)) => return,
+        Ok(_) => {
+            let error = failure(compiled, scope, place, value);
+            let kept = !program.uses_old_self && place.ratchet.unchanged();
+            return if kept {
+                found.kept.push(error)
+            } else {
+                found.errors.push(error)
+            };
         }
-        Err(why) => Some(FieldError::invalid(
-            at,
-            type_name,
-            format!("{why} evaluating rule: {}", compiled.name()),
-        )),
-    }
+        Err(why) if why.starts_with(NO_OVERLOAD) => format!(
+            "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {name}"
+        ),
+        Err(why) if why == COST_EXCEEDED => {
+            found.stopped = true;
+            format!(
+                "'{why}': no further validation rules will be run due to call cost exceeds limit for rule: {name}"
+            )
+        }
+        Err(why) => format!("{why} evaluating rule: {name}"),
+    };
+    found
+        .errors
+        .push(FieldError::invalid(at, type_name, detail));
 }
 
 fn failure(compiled: &Compiled, scope: &Scope, place: &Place<'_>, value: &Value) -> FieldError {

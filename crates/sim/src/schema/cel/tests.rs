@@ -43,7 +43,9 @@ fn rules_evaluate_as_on_the_real_server() {
             "type": "object", "properties": data["properties"],
             "x-kubernetes-validations": [{ "rule": case["rule"], "message": "m" }]
         }}}));
-        let errors = Rules::compile(&schema, true).validate(&schema, &data["object"], None, None);
+        let errors = Rules::compile(&schema, true)
+            .validate(&schema, &data["object"], None, None)
+            .errors;
         let causes: Vec<Value> = errors.iter().map(crate::field::FieldError::cause).collect();
         if Value::from(causes.clone()) != case["causes"] {
             wrong.push(format!(
@@ -60,4 +62,23 @@ fn rules_evaluate_as_on_the_real_server() {
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+#[test]
+fn a_rule_that_takes_too_long_is_stopped() {
+    let rule = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))";
+    let schema = Structural::parse(&json!({
+        "type": "array", "items": { "type": "integer" }, "x-kubernetes-validations": [{ "rule": rule }, { "rule": "false" }]
+    }));
+    let list: Vec<i64> = (0..100).collect();
+    let found = Rules::compile(&schema, false).validate(&schema, &json!(list), None, None);
+    let messages: Vec<String> = found
+        .errors
+        .iter()
+        .map(crate::field::FieldError::body)
+        .collect();
+    let expected = format!(
+        "Invalid value: \"array\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: {rule}"
+    );
+    assert_eq!(messages, [expected]);
 }

@@ -26,6 +26,8 @@ pub(super) enum Val {
     Type(String),
     /// A value of one of the Kubernetes libraries.
     Opaque(Opaque),
+    /// Data that is not what its schema says; reading it is an error.
+    Invalid(Arc<str>),
 }
 
 /// How items of a list correspond, by `x-kubernetes-list-type`.
@@ -102,6 +104,7 @@ impl Val {
             Self::Optional(_) => "optional_type",
             Self::Type(_) => "type",
             Self::Opaque(opaque) => opaque.type_name,
+            Self::Invalid(_) => "error",
         }
     }
 
@@ -162,7 +165,7 @@ impl Val {
             Self::List(items, _) => items.is_empty(),
             Self::Map(entries) => entries.is_empty(),
             Self::Optional(value) => value.is_none(),
-            Self::Timestamp(_) | Self::Type(_) | Self::Opaque(_) => false,
+            Self::Timestamp(_) | Self::Type(_) | Self::Opaque(_) | Self::Invalid(_) => false,
         }
     }
 }

@@ -64,7 +64,9 @@ fn check(default: &Value, schema: &Structural, at: &str) -> Vec<FieldError> {
     }
     let invalid = validate::validate(default, schema, at);
     if invalid.is_empty() {
-        let broken = Rules::compile(schema, false).validate(schema, default, Some(default), None);
+        let broken = Rules::compile(schema, false)
+            .validate(schema, default, Some(default), None)
+            .errors;
         errors.extend(prefixed(broken, at));
     }
     errors.extend(invalid);

@@ -11,6 +11,7 @@ pub(super) mod selectable;
 mod spec;
 mod strategy;
 mod structural_rules;
+mod version_parts;
 
 use std::sync::Arc;
 

@@ -107,6 +107,14 @@ impl Strategy for DefinitionStrategy {
             .collect()
     }
 
+    fn update_warnings(&self, object: &Value, old: &Value) -> Vec<String> {
+        let known = self.warnings(old);
+        self.warnings(object)
+            .into_iter()
+            .filter(|warning| !known.contains(warning))
+            .collect()
+    }
+
     fn columns(&self) -> Vec<Column> {
         columns::of_definitions()
     }
