@@ -115,6 +115,22 @@ pub fn set_resource_version(object: &mut Value, revision: u64) {
     metadata_mut(object).insert("resourceVersion".into(), revision.to_string().into());
 }
 
+/// Turns whole floats into integers: Go prints them without a fraction, so that is what is stored
+/// and read back.
+pub fn settle_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let printed = crate::go::json(&Value::Number(number.clone()));
+            if let Ok(integer) = printed.parse::<i64>() {
+                *value = integer.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
+        Value::Object(map) => map.values_mut().for_each(settle_numbers),
+        _ => {}
+    }
+}
+
 /// A copy at another version: what a DELETED event carries.
 #[must_use]
 pub fn at_version(object: &Value, revision: u64) -> Value {

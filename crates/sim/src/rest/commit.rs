@@ -32,6 +32,7 @@ pub(super) fn put(
     object::set_or_remove(&mut object, "selfLink", None);
     let live = old.map(|old| strategy.from_storage(Value::clone(old)));
     allocate(server, call, live.as_ref(), &mut object)?;
+    object::settle_numbers(&mut object);
     let stored = strategy.to_storage(object);
     if too_large(&stored) {
         return Err(ApiError::new(500, "", "etcdserver: request is too large"));

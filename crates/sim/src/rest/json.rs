@@ -257,17 +257,16 @@ impl Parser<'_> {
     }
 }
 
-/// The server keeps integers apart from floats and prints a whole float without its fraction.
+/// The server keeps integers apart from floats by how they are written: `2.0` is a float until it
+/// is stored.
 fn to_number(text: &str) -> Option<Value> {
     if let Ok(integer) = text.parse::<i64>() {
         return Some(integer.into());
     }
-    let float: f64 = text.parse().ok().filter(|float: &f64| float.is_finite())?;
-    // Below 2^53 every whole float is an integer exactly.
-    if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 {
-        #[allow(clippy::cast_possible_truncation)]
-        return Some((float as i64).into());
-    }
+    let float: f64 = text
+        .parse()
+        .ok()
+        .filter(|float: &f64| float.is_finite())?;
     Number::from_f64(float).map(Value::Number)
 }
 
@@ -383,11 +382,11 @@ mod tests {
     }
 
     #[test]
-    fn whole_floats_are_integers() {
-        let document = parse(b"[1.0, 1e3, 1.5, 9223372036854775808]").expect("well formed");
+    fn numbers_are_what_they_are_written_as() {
+        let document = parse(b"[1, 1.0, 1e3, 1.5, 9223372036854775808]").expect("well formed");
         assert_eq!(
             document.value,
-            json!([1, 1000, 1.5, 9_223_372_036_854_775_808.0])
+            json!([1, 1.0, 1000.0, 1.5, 9_223_372_036_854_775_808.0])
         );
     }
 

@@ -115,8 +115,9 @@ fn served(resource: &Resource, stored: &Value) -> Value {
 }
 
 /// An object that is not stored, in the form it would come back in.
-fn as_if_stored(resource: &Resource, object: Value) -> Value {
+fn as_if_stored(resource: &Resource, mut object: Value) -> Value {
     let strategy = &resource.strategy;
+    object::settle_numbers(&mut object);
     strategy.from_storage(strategy.to_storage(object))
 }
 

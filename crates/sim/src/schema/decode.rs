@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::structural::Structural;
 use super::{embedded, object_meta, pruning};
-use crate::go;
 use crate::resource::Decoded;
 use crate::status::ApiError;
 
@@ -87,14 +86,9 @@ fn is_of(body: &Value, group: &str, kind: &str) -> bool {
     claimed == group && body.get("kind").and_then(Value::as_str) == Some(kind)
 }
 
-/// Go prints a float without a fraction as an integer and reads it back as one.
+/// What does not fit an integer is a float.
 fn normalize_numbers(value: &mut Value) {
     match value {
-        Value::Number(number) if number.is_f64() => {
-            if let Ok(integer) = go::json(&Value::Number(number.clone())).parse::<i64>() {
-                *value = integer.into();
-            }
-        }
         Value::Number(number) if !number.is_i64() => {
             if let Some(float) = number.as_f64() {
                 *value = float.into();
