@@ -89,15 +89,33 @@ fn too_large() -> ApiError {
 /// # Errors
 /// 400 in the server's words for YAML it cannot read; `kind` is the kind that was expected.
 pub(super) fn object(raw: &Bytes, input: Input, kind: &str) -> Result<Bytes, ApiError> {
-    match input {
+    let unrecognized = |why: String| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+            summary(raw)
+        ))
+    };
+    let json = match input {
         Input::Json => Ok(raw.clone()),
         Input::Protobuf => protobuf_to_json(raw, kind),
-        Input::Yaml => yaml::to_json(raw).map_err(|why| {
-            ApiError::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): {why} ({})",
-                summary(raw)
-            ))
-        }),
+        Input::Yaml => yaml::to_json(raw).map_err(unrecognized),
+    }?;
+    check_group_version(&json).map_err(unrecognized)?;
+    Ok(json)
+}
+
+/// An apiVersion has at most one slash; anything else about it is `rest`'s to judge.
+fn check_group_version(json: &[u8]) -> Result<(), String> {
+    #[derive(serde::Deserialize)]
+    struct TypeMeta {
+        #[serde(rename = "apiVersion")]
+        api_version: String,
+    }
+    match serde_json::from_slice::<TypeMeta>(json) {
+        Ok(TypeMeta { api_version }) if api_version.matches('/').count() > 1 => {
+            Err(format!("unexpected GroupVersion string: {api_version}"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -206,6 +224,19 @@ mod tests {
             Err(
                 "the object provided is unrecognized (must be of type ConfigMap): yaml: mapping \
                  values are not allowed in this context (613a20623a2063)"
+                    .to_owned()
+            )
+        );
+    }
+
+    #[test]
+    fn an_api_version_with_two_slashes_is_not_one() {
+        let raw = Bytes::from_static(br#"{"apiVersion":"a/b/c","kind":"ConfigMap"}"#);
+        assert_eq!(
+            object(&raw, Input::Json, "ConfigMap").map_err(|error| error.message),
+            Err(
+                "the object provided is unrecognized (must be of type ConfigMap): unexpected \
+                 GroupVersion string: a/b/c ({\"apiVersion\":\"a/b/c\",\"kind\":\" ...)"
                     .to_owned()
             )
         );

@@ -77,12 +77,33 @@ fn watch_errors(options: &Options) -> Vec<FieldError> {
 }
 
 /// Options of a GET of one object.
-#[must_use]
-pub(super) fn get(query: &Query) -> Options {
-    Options {
+///
+/// # Errors
+/// 500, as the server has it, for a version no store can reach.
+pub(super) fn get(query: &Query) -> Result<Options, ApiError> {
+    let options = Options {
         resource_version: text(query, "resourceVersion"),
         ..Options::default()
+    };
+    check_range(&options, Verb::Get)?;
+    Ok(options)
+}
+
+/// Refuses versions that are numbers, but larger than any version can be.
+fn check_range(options: &Options, verb: Verb) -> Result<(), ApiError> {
+    let given = options.resource_version.as_deref().unwrap_or_default();
+    let digits = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits || given.parse::<u64>().is_ok() {
+        return Ok(());
     }
+    let quoted = go_quote(given);
+    let why = format!(
+        "resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: value out of range"
+    );
+    Err(match verb {
+        Verb::Get | Verb::Watch => ApiError::new(500, "", why),
+        _ => ApiError::bad_request(format!("invalid resource version: {why}")),
+    })
 }
 
 /// Options of a POST (`CreateOptions`) or a PUT (`UpdateOptions`).

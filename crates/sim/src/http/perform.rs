@@ -88,7 +88,7 @@ pub(super) async fn read(
         Verb::Create => return read_object(context, target, body, "CreateOptions").await,
         Verb::Update => return read_object(context, target, body, "UpdateOptions").await,
         Verb::Patch => return read_patch(context, target, body).await,
-        Verb::Get => params::get(query),
+        Verb::Get => params::get(query)?,
         Verb::List | Verb::Watch => {
             by_name(params::list(query, target.verb)?, target.name.as_deref())?
         }
