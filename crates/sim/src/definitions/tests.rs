@@ -197,3 +197,35 @@ async fn an_instance_with_a_finalizer_holds_its_definition() {
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(stored(&server).is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deeply_nested_object_is_carried_through_every_verb() {
+    let server = server();
+    let mut free = definition("string");
+    free["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    on_definitions(&server, Verb::Create, &free)
+        .await
+        .expect("valid");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let nested = (0..500).fold(json!(1), |inner, _| json!({ "a": inner }));
+    let body = json!({
+        "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": nested,
+    });
+    server
+        .call(on_things(&server, Verb::Create).body(&body))
+        .await
+        .expect("valid");
+    for patch_type in [PatchType::Merge, PatchType::Apply] {
+        let mut call = on_things(&server, Verb::Patch)
+            .name("a")
+            .patch(patch_type)
+            .body(&body);
+        call.options.field_manager = Some("nested".into());
+        server.call(call).await.expect("valid");
+    }
+    server
+        .call(on_things(&server, Verb::List))
+        .await
+        .expect("a list");
+}

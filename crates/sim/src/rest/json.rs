@@ -5,10 +5,18 @@
 
 use serde_json::{Map, Number, Value};
 
-/// Nesting beyond this is refused, as the server does.
-const MAX_DEPTH: usize = 10_000;
-/// Values are dropped recursively; deeper documents than this are refused before they can be built.
-const SAFE_DEPTH: usize = 512;
+/// The deepest nesting that is read. The real server takes 10000 levels; here every level costs the
+/// stack of the thread that walks a value, and no document may end the process.
+pub(super) const DEEPEST: usize = 512;
+
+/// How deeply a value is nested: 0 for a scalar.
+pub(super) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
 
 /// A document and the duplicate fields in it.
 #[derive(Debug)]
@@ -89,7 +97,7 @@ impl Parser<'_> {
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<Value, String>) -> Result<Value, String> {
         self.depth += 1;
-        if self.depth > SAFE_DEPTH.min(MAX_DEPTH) {
+        if self.depth > DEEPEST {
             return Err("exceeded max depth".to_owned());
         }
         let value = read(self)?;

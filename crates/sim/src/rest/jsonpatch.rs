@@ -6,6 +6,8 @@
 
 use serde_json::{Map, Value};
 
+use super::json;
+
 /// All copies of one patch together may not add more than this many bytes.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
@@ -71,16 +73,20 @@ impl<'a> JsonPatch<'a> {
         let text = |member: &str| operation.get(member).and_then(Value::as_str);
         let value = || operation.get("value").cloned().unwrap_or(Value::Null);
         match text("op")? {
-            "add" => self.container(text("path")?)?.add(value()),
+            "add" => self.put(text("path")?, value()),
             "remove" => self.container(text("path")?)?.remove().map(drop),
             "replace" if text("path")?.is_empty() => {
                 self.document = Some(value()).filter(|it| it.is_object() || it.is_array())?;
                 Some(())
             }
-            "replace" => self.container(text("path")?)?.replace(value()),
+            "replace" => {
+                let (path, value) = (text("path")?, value());
+                fits(path, &value)?;
+                self.container(path)?.replace(value)
+            }
             "move" => {
                 let moved = self.container(text("from")?)?.remove()?;
-                self.container(text("path")?)?.add(moved)
+                self.put(text("path")?, moved)
             }
             "copy" => {
                 let copy = self.container(text("from")?)?.get()?;
@@ -88,11 +94,16 @@ impl<'a> JsonPatch<'a> {
                 if self.copied > MAX_COPIED {
                     return None;
                 }
-                self.container(text("path")?)?.add(copy)
+                self.put(text("path")?, copy)
             }
             "test" => self.test(text("path")?, &value()),
             _ => None,
         }
+    }
+
+    fn put(&mut self, path: &str, value: Value) -> Option<()> {
+        fits(path, &value)?;
+        self.container(path)?.add(value)
     }
 
     fn test(&mut self, path: &str, value: &Value) -> Option<()> {
@@ -130,6 +141,11 @@ impl<'a> JsonPatch<'a> {
             };
         }
     }
+}
+
+/// Operations may not nest a document deeper than one could be sent.
+fn fits(path: &str, value: &Value) -> Option<()> {
+    (path.matches('/').count() + json::depth(value) <= json::DEEPEST).then_some(())
 }
 
 struct Place<'a> {
@@ -253,5 +269,12 @@ mod tests {
             merge(document, patch);
         }
         assert_eq!(document, json!({"a": {}, "l": [{}], "n": {}}));
+    }
+
+    #[test]
+    fn no_number_of_copies_nests_a_document_too_deeply() {
+        let copy = json!({"op": "copy", "from": "/a", "path": "/a/b"});
+        let patch = JsonPatch::new(json!({"a": {"b": 1}}), b"");
+        assert!(patch.apply(&vec![copy; 1000]).is_none());
     }
 }
