@@ -237,9 +237,16 @@ impl Decoder {
                 }
             },
             (GoType::Float64, Value::Number(_)) => input.clone(),
-            (GoType::Int32, Value::Number(number)) if self.converts => {
-                // Go's conversion of integers drops the bits that do not fit.
-                number.as_i64().map_or(0, |n| n as i32).into()
+            (GoType::Int32 | GoType::Int64, Value::Number(number)) if self.converts => {
+                match whole(number) {
+                    // Go's conversion of integers drops the bits that do not fit.
+                    Some(n) if *kind == GoType::Int32 => (n as i32).into(),
+                    Some(n) => n.into(),
+                    None => {
+                        self.save(Wrong::Plain(format!("cannot convert float64 to {go}")));
+                        zero(kind)
+                    }
+                }
             }
             (GoType::Int32 | GoType::Int64, Value::Number(number)) => {
                 let fits = number
@@ -400,6 +407,20 @@ fn find(fields: &'static [Field], key: &str) -> Option<(Vec<&'static str>, &'sta
         names.insert(0, of.short());
         Some((names, field))
     })
+}
+
+/// A number as Go makes an integer of it; a whole float that is too large becomes the least one.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
+    let float = || number.as_f64().filter(|float| float.fract() == 0.0);
+    let cut = |float: f64| {
+        if float.abs() < TOO_LARGE {
+            float as i64
+        } else {
+            i64::MIN
+        }
+    };
+    number.as_i64().or_else(|| float().map(cut))
 }
 
 fn quantity(input: &Value) -> Result<Value, Wrong> {

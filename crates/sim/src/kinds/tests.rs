@@ -243,5 +243,11 @@ fn what_an_apply_merged_is_refused_in_other_words() {
     let wrapped =
         json!({ "metadata": meta, "spec": { "leaseDurationSeconds": 99_999_999_999_i64 } });
     let lease = convert("leases", wrapped).expect("too large a number is cut");
+    let half = json!({ "metadata": meta, "spec": { "leaseDurationSeconds": 1.5 } });
+    let refused = convert("leases", half).unwrap_err().message;
+    assert!(
+        refused.ends_with("Kind=Lease: cannot convert float64 to int32"),
+        "{refused}"
+    );
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 1_215_752_191);
 }
