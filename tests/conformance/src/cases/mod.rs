@@ -13,6 +13,7 @@ mod kinds;
 mod lease;
 mod list;
 mod malformed;
+mod managers;
 mod rbac;
 mod samples;
 mod schema;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Case> {
         create::CASES,
         status::CASES,
         apply::CASES,
+        managers::CASES,
         apply_types::CASES,
         apply_refused::CASES,
         deletion::CASES,
