@@ -21,6 +21,8 @@ pub struct Case {
     pub long: bool,
     /// Its transcript depends on timing; each server is held to the assertions alone.
     pub uncompared: bool,
+    /// Does something to the whole server; runs after all others, by itself.
+    pub alone: bool,
 }
 
 impl Case {
@@ -33,6 +35,7 @@ impl Case {
             controllers: false,
             long: false,
             uncompared: false,
+            alone: false,
         }
     }
 
@@ -54,6 +57,13 @@ impl Case {
     #[must_use]
     pub const fn uncompared(mut self) -> Self {
         self.uncompared = true;
+        self
+    }
+
+    /// Runs when nothing else does.
+    #[must_use]
+    pub const fn alone(mut self) -> Self {
+        self.alone = true;
         self
     }
 

@@ -90,12 +90,20 @@ impl Mask {
                 let masked = match (key.as_str(), value) {
                     ("resourceVersion", Value::String(version)) => json!(self.version(version)),
                     ("continue", Value::String(token)) if !token.is_empty() => json!("<continue>"),
+                    ("managedFields", Value::Array(entries)) => self.managers(entries),
                     ("metadata", Value::Object(meta)) if is_list => self.list_metadata(meta),
                     _ => self.apply(value),
                 };
                 (self.text(key), masked)
             })
             .collect()
+    }
+
+    /// Entries are ordered by time, in whole seconds that two servers do not share.
+    fn managers(&mut self, entries: &[Value]) -> Value {
+        let mut masked: Vec<_> = entries.iter().map(|entry| self.apply(entry)).collect();
+        masked.sort_by_key(ToString::to_string);
+        masked.into()
     }
 
     /// A list is as new as the store, which other cases write to at the same time.

@@ -57,7 +57,22 @@ async fn run_side(cases: &[Case], side: Option<&Side>) -> Result<Option<Vec<Tran
             .await
             .context("installing the shared resources")?;
     }
-    let trials = cases.iter().enumerate().map(|(at, case)| {
+    let (alone, together): (Vec<_>, Vec<_>) =
+        cases.iter().enumerate().partition(|(_, case)| case.alone);
+    let mut done = run_cases(together, side, AT_ONCE).await;
+    done.extend(run_cases(alone, side, 1).await);
+    done.sort_by_key(|(at, _)| *at);
+    Ok(Some(done.into_iter().map(|(_, outcome)| outcome).collect()))
+}
+
+/// Runs cases with their places in the suite, so many at once, whichever is ready first: a case
+/// that waits must not hold up those behind it.
+async fn run_cases(
+    cases: Vec<(usize, &Case)>,
+    side: &Side,
+    at_once: usize,
+) -> Vec<(usize, Transcript)> {
+    let trials = cases.into_iter().map(|(at, case)| {
         let server = if case.controllers {
             &side.collected
         } else {
@@ -65,13 +80,10 @@ async fn run_side(cases: &[Case], side: Option<&Side>) -> Result<Option<Vec<Tran
         };
         try_case(case, server.clone()).map(move |outcome| (at, outcome))
     });
-    // Whichever is ready first: a case that waits must not hold up those behind it.
-    let mut done: Vec<_> = futures::stream::iter(trials)
-        .buffer_unordered(AT_ONCE)
+    futures::stream::iter(trials)
+        .buffer_unordered(at_once)
         .collect()
-        .await;
-    done.sort_by_key(|(at, _)| *at);
-    Ok(Some(done.into_iter().map(|(_, outcome)| outcome).collect()))
+        .await
 }
 
 async fn try_case(case: &Case, server: Arc<dyn Server>) -> Transcript {

@@ -31,7 +31,8 @@ pub(super) const CASES: &[Case] = &[
     }),
     Case::new("list/an-expired-token-offers-another", |t| {
         Box::pin(expired_token(t))
-    }),
+    })
+    .alone(),
     Case::new("list/at-an-exact-version", |t| Box::pin(exact(t))),
     Case::new("list/not-older-than-a-version", |t| Box::pin(not_older(t))),
     Case::new("list/version-zero-is-any-version", |t| Box::pin(zero(t))),
