@@ -27,7 +27,8 @@ struct Entry {
     categories: Vec<String>,
     /// Name, verbs, and whether it shows a Scale instead of the kind.
     subresources: Vec<(&'static str, &'static [&'static str], bool)>,
-    stored: bool,
+    /// The version objects are kept in; none for what is not kept.
+    stored_as: Option<String>,
 }
 
 /// Served resources by group and version, groups in their order.
@@ -92,8 +93,22 @@ fn entry(server: &ApiServer, resource: &Arc<Resource>) -> Entry {
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),
         subresources: subresources(server, resource),
-        stored: true,
+        stored_as: Some(stored_as(resource)),
     }
+}
+
+/// Versions of a custom resource are kept as one of them.
+fn stored_as(resource: &Resource) -> String {
+    if !resource.strategy.is_custom() {
+        return resource.version.clone();
+    }
+    let stored = resource.strategy.to_storage(json!({}));
+    let api_version = stored["apiVersion"].as_str().unwrap_or_default();
+    api_version
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn review_entry(kind: review::Kind, name: &str, plural: &str) -> Entry {
@@ -106,7 +121,7 @@ fn review_entry(kind: review::Kind, name: &str, plural: &str) -> Entry {
         short_names: Vec::new(),
         categories: Vec::new(),
         subresources: Vec::new(),
-        stored: false,
+        stored_as: None,
     }
 }
 
@@ -184,7 +199,7 @@ pub(super) fn resource_list(server: &ApiServer, group: &str, version: &str) -> O
     let (_, entries) = versions.into_iter().find(|(name, _)| name == version)?;
     let resources: Vec<Value> = entries
         .iter()
-        .flat_map(|entry| legacy_items(group, version, entry))
+        .flat_map(|entry| legacy_items(group, entry))
         .collect();
     let group_version = if group.is_empty() {
         version.to_owned()
@@ -200,7 +215,7 @@ pub(super) fn resource_list(server: &ApiServer, group: &str, version: &str) -> O
     Some(list)
 }
 
-fn legacy_items(group: &str, version: &str, entry: &Entry) -> Vec<Value> {
+fn legacy_items(group: &str, entry: &Entry) -> Vec<Value> {
     let mut item = json!({
         "name": entry.plural,
         "singularName": entry.singular,
@@ -209,7 +224,7 @@ fn legacy_items(group: &str, version: &str, entry: &Entry) -> Vec<Value> {
         "verbs": entry.verbs,
     });
     with_names(&mut item, entry);
-    if entry.stored {
+    if let Some(version) = &entry.stored_as {
         item["storageVersionHash"] = storage_hash(group, version, &entry.kind).into();
     }
     let mut items = vec![item];

@@ -3,12 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use super::super::quantity::Quantity;
-use super::super::value::{at, default_to, has, items_mut, list, number, object_mut, text};
+use super::super::value::{at, default_to, has, items_mut, list, number, object_mut, set, text};
 
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Defaults of a pod, which are more than those of its spec.
 pub(crate) fn pod(object: &mut Value) {
+    both_addresses(object);
     let Some(spec) = object.get_mut("spec") else {
         return;
     };
@@ -27,6 +28,20 @@ pub(crate) fn pod(object: &mut Value) {
         }
     }
     pod_spec(spec);
+}
+
+/// `podIP` is the old form of `podIPs`: the server keeps its first alike, and trusts the old one.
+fn both_addresses(object: &mut Value) {
+    let old = text(object, &["status", "podIP"]).to_owned();
+    let first = list(object, &["status", "podIPs"])
+        .first()
+        .map(|address| text(address, &["ip"]).to_owned());
+    match first {
+        Some(first) if old.is_empty() => set(object, &["status", "podIP"], json!(first)),
+        Some(first) if first == old => {}
+        None if old.is_empty() => {}
+        _ => set(object, &["status", "podIPs"], json!([{ "ip": old }])),
+    }
 }
 
 /// Defaults of a pod spec, in a pod or in a template.
