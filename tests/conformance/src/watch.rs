@@ -107,12 +107,19 @@ impl<'t> Watch<'t> {
         Ok(Some(Event { kind, object }))
     }
 
-    /// The next event, which has to be of a kind and about a name.
+    /// The next event, which has to be of a kind and about a name. Bookmarks come when they like
+    /// and are passed over.
     ///
     /// # Errors
     /// When it is not.
     pub async fn expect(&mut self, kind: &str, name: &str) -> Result<Event> {
-        let event = self.next().await?.context("the watch ended")?;
+        let event = loop {
+            let event = self.receive(PATIENCE).await?.context("the watch ended")?;
+            if event.kind != "BOOKMARK" {
+                break event;
+            }
+        };
+        self.trial.note_event(&event.kind, &event.object).await;
         ensure!(
             event.kind == kind && event.name() == name,
             "expected {kind} {name}, got {} {}",
