@@ -143,7 +143,8 @@ fn check_custom(call: &Call, value: &Value) -> Result<(), ApiError> {
     let refused = ApiError::bad_request(format!(
         "the API version in the data ({stated}) does not match the expected API version ({expected})"
     ));
-    if stated.is_empty() || call.options.field_validation == FieldValidation::Ignore {
+    let other_group = stated.split('/').next() != expected.split('/').next();
+    if other_group || call.options.field_validation == FieldValidation::Ignore {
         return Err(refused);
     }
     // A version without a schema knows no field.

@@ -21,6 +21,30 @@ pub struct Answer {
     pub body: Value,
 }
 
+impl Answer {
+    /// What a handler that panics leaves: a connection closed in the middle.
+    fn none() -> Self {
+        Self {
+            code: 0,
+            content_type: String::new(),
+            warnings: Vec::new(),
+            body: Value::Null,
+        }
+    }
+}
+
+/// Whether a connection that was open is gone without an answer.
+fn dropped(error: &kube::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.to_string().contains("connection closed before message completed") {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
 /// A server.
 #[derive(Clone)]
 pub struct Peer {
@@ -67,11 +91,14 @@ impl Peer {
             request = request.header(*name, value);
         }
         let request = request.body(Body::from(wire.body.clone().into_bytes()))?;
-        let response = self
-            .client
-            .send(request)
-            .await
-            .with_context(|| format!("{}: {} {}", self.name, wire.method, wire.target))?;
+        let response = match self.client.send(request).await {
+            Ok(response) => response,
+            Err(error) if dropped(&error) => return Ok(Answer::none()),
+            Err(error) => {
+                let what = format!("{}: {} {}", self.name, wire.method, wire.target);
+                return Err(error).context(what);
+            }
+        };
         let code = response.status().as_u16();
         let header = |name: &str| {
             let values = response.headers().get_all(name);

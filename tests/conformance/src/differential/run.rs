@@ -92,6 +92,9 @@ impl Run<'_> {
         if counted {
             self.report.count(verb, &kind.label(), real.answer.code);
         }
+        if real.answer.code == 0 && other.answer.code != 0 {
+            return self.heal(op).await;
+        }
         let part = if op.status { "/status" } else { "" };
         let subject = format!("{verb} {}{part}", kind.label());
         if self.compare(number, &subject, &real.wire, &real.masked, &other.masked) {
