@@ -24,7 +24,14 @@ pub(super) const POLICY: Behaviour = Behaviour {
     validate: validate_policy,
     unconditional: false,
     generation: &[&["spec"]],
-    fixed_by_status: &[&["spec"], &["metadata"]],
+    fixed_by_status: &[
+        &["spec"],
+        &["metadata", "labels"],
+        &["metadata", "annotations"],
+        &["metadata", "finalizers"],
+        &["metadata", "ownerReferences"],
+    ],
+    unowned_by_status: &[&["spec"], &["metadata"]],
     cells: policy_cells,
     ..Behaviour::PLAIN
 };

@@ -36,6 +36,8 @@ pub(super) struct Behaviour {
     pub(super) keeps_status: bool,
     /// What `/status` may not change.
     pub(super) fixed_by_status: &'static [&'static [&'static str]],
+    /// What no manager owns through `/status`, where that is more than `fixed_by_status`.
+    pub(super) unowned_by_status: &'static [&'static [&'static str]],
     /// Field selectors.
     pub(super) selectable: fn(&Value) -> Vec<(String, String)>,
     /// Table cells.
@@ -61,6 +63,7 @@ impl Behaviour {
         generation: &[],
         keeps_status: false,
         fixed_by_status: &[&["spec"]],
+        unowned_by_status: &[],
         selectable: |_| Vec::new(),
         cells: print::name_and_age,
         warnings: |_| Vec::new(),

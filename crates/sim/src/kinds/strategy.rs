@@ -199,6 +199,9 @@ impl Strategy for BuiltinStrategy {
         let paths: &[&[&str]] = match part {
             Part::Main if self.has_status => &[&["status"]],
             Part::Main => &[],
+            Part::Status if !self.behaviour.unowned_by_status.is_empty() => {
+                self.behaviour.unowned_by_status
+            }
             Part::Status => self.behaviour.fixed_by_status,
         };
         paths

@@ -30,10 +30,11 @@ use serde_json::{Value, json};
 
 use crate::call::{Call, Outcome, Verb};
 use crate::definitions;
+use crate::kinds;
 use crate::object;
 use crate::resource::{Part, Resource};
 use crate::server::{ApiServer, key_of};
-use crate::status::{ApiError, GroupResource};
+use crate::status::ApiError;
 
 use managers::Managers;
 
@@ -43,6 +44,9 @@ struct Written {
     object: Value,
     warnings: Vec<String>,
 }
+
+/// Where the server says it listens; nothing in the box connects to it.
+const ADVERTISED: (&str, u16) = ("192.0.2.1", 6443);
 
 /// Carries out one authenticated and authorised call.
 ///
@@ -121,18 +125,23 @@ fn as_if_stored(resource: &Resource, mut object: Value) -> Value {
     strategy.from_storage(strategy.to_storage(object))
 }
 
-/// Makes the namespaces every cluster has.
+/// Makes what every cluster has: its namespaces and the service of the server itself.
 pub(crate) fn bootstrap(server: &ApiServer) {
-    let Some(resource) = server.any_version("", "namespaces") else {
-        return;
-    };
-    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let call = Call::new(Verb::Create, resource.clone()).body(&body);
-        let key = key_of(&GroupResource::new("", "namespaces"), None, name);
-        if server.store().get(&key).is_none() {
-            create::create(server, &call).expect("a Namespace of a constant name is valid");
+    for body in kinds::bootstrap(ADVERTISED.0, ADVERTISED.1) {
+        let (version, kind) = (body["apiVersion"].as_str(), body["kind"].as_str());
+        let Some(resource) =
+            server.resource_of_kind(version.unwrap_or_default(), kind.unwrap_or_default())
+        else {
+            continue;
+        };
+        let namespace = resource.namespaced.then(|| object::namespace(&body).to_owned());
+        let key = key_of(&resource.storage, namespace.as_deref(), object::name(&body));
+        if server.store().get(&key).is_some() {
+            continue;
         }
+        let mut call = Call::new(Verb::Create, resource).body(&body);
+        call.namespace = namespace;
+        create::create(server, &call).expect("what every cluster has is valid");
     }
 }
 

@@ -48,8 +48,9 @@ fn prepare_create(pod: &mut Value) {
         json!({ "phase": "Pending", "qosClass": class }),
     );
     if !list(pod, &["spec", "schedulingGates"]).is_empty() {
+        let now = at(pod, &["metadata", "creationTimestamp"]);
         let gated = json!([{ "type": "PodScheduled", "status": "False", "lastProbeTime": null,
-            "lastTransitionTime": null, "reason": "SchedulingGated",
+            "lastTransitionTime": now, "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates" }]);
         set(pod, &["status", "conditions"], gated);
     }
