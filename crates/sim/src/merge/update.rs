@@ -53,7 +53,7 @@ fn other<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> UpdateError 
     move |why| UpdateError::Other(format!("{what}: {why}"))
 }
 
-fn failed(what: &'static str) -> impl Fn(ConvertError) -> UpdateError {
+fn failed(what: impl std::fmt::Display) -> impl Fn(ConvertError) -> UpdateError {
     move |why| match why {
         ConvertError::Missing => UpdateError::Other(format!("{what}: no such version")),
         ConvertError::Other(why) => UpdateError::Other(format!("{what}: {why}")),
@@ -267,9 +267,7 @@ impl Updater<'_> {
         let pruned = self.add_back_owned(&converted, &stated, pruned, managers)?;
         let pruned = match self.types.convert(&pruned, &last.api_version) {
             Err(ConvertError::Missing) => return Ok(merged),
-            converted => converted.map_err(failed(
-                "failed to prune fields: failed add back dangling items",
-            ))?,
+            converted => converted.map_err(failed("failed to prune fields: failed add back dangling items: failed to convert pruned object to last applied version"))?,
         };
         // What the applier did not own last time is not its to remove either.
         let gone = stated.difference(&self.stated(&pruned)).intersection(&mine);
@@ -303,14 +301,19 @@ impl Updater<'_> {
         }
         let mut merged = Cow::Borrowed(merged);
         for (version, set) in owned {
-            let what = "failed to prune fields: failed add back owned items";
+            let what = |which: &str| {
+                let step = "failed to prune fields: failed add back owned items";
+                failed(format!(
+                    "{step}: failed to convert {which} object at version {version}"
+                ))
+            };
             merged = match self.types.convert(&merged, version) {
                 Err(ConvertError::Missing) => continue,
-                converted => Cow::Owned(converted.map_err(failed(what))?),
+                converted => Cow::Owned(converted.map_err(what("merged"))?),
             };
             pruned = match self.types.convert(&pruned, version) {
                 Err(ConvertError::Missing) => continue,
-                converted => converted.map_err(failed(what))?,
+                converted => converted.map_err(what("pruned"))?,
             };
             pruned = self.add_back(&merged, &self.stated(&merged), &pruned, &set);
         }
