@@ -183,6 +183,28 @@ async fn delete_instances(server: &ApiServer, storage: &GroupResource) {
     }
 }
 
+/// What the annotation says: the status, reason and message of the condition.
+fn approval(crd: &Value) -> (&'static str, &'static str, String) {
+    let stated = crd["metadata"]["annotations"][APPROVAL].as_str();
+    match stated.unwrap_or_default() {
+        "" => {
+            let message = format!(
+                "protected groups must have approval annotation \"{APPROVAL}\", see https://github.com/kubernetes/enhancements/pull/1111"
+            );
+            ("False", "MissingAnnotation", message)
+        }
+        stated if stated.starts_with("unapproved") => {
+            let message = format!("not approved: {}", crate::field::go_quote(stated));
+            ("False", "UnapprovedAnnotation", message)
+        }
+        stated => (
+            "True",
+            "ApprovedAnnotation",
+            format!("approved in {stated}"),
+        ),
+    }
+}
+
 /// Says whether a group of the Kubernetes project may be used.
 fn approve(crd: &Value, now: &str) -> Option<Value> {
     const KIND: &str = "KubernetesAPIApprovalPolicyConformant";
@@ -193,27 +215,7 @@ fn approve(crd: &Value, now: &str) -> Option<Value> {
     if !protected {
         return None;
     }
-    let stated = crd["metadata"]["annotations"][APPROVAL]
-        .as_str()
-        .unwrap_or_default();
-    let (status, reason, message) = if stated.is_empty() {
-        let message = format!(
-            "protected groups must have approval annotation \"{APPROVAL}\", see https://github.com/kubernetes/enhancements/pull/1111"
-        );
-        ("False", "MissingAnnotation", message)
-    } else if stated.starts_with("unapproved") {
-        (
-            "False",
-            "UnapprovedAnnotation",
-            format!("not approved: {}", crate::field::go_quote(stated)),
-        )
-    } else {
-        (
-            "True",
-            "ApprovedAnnotation",
-            format!("approved in {stated}"),
-        )
-    };
+    let (status, reason, message) = approval(crd);
     let conditions = crd["status"]["conditions"].as_array();
     let settled = conditions.into_iter().flatten().any(|condition| {
         condition["type"] == KIND

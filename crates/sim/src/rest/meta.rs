@@ -84,39 +84,13 @@ pub(super) fn validate_any(resource: &Resource, object: &Value) -> Vec<FieldErro
 }
 
 fn validate(resource: &Resource, object: &Value, name_rule: NameRule<'_>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let generate_name = object::meta_str(object, "generateName");
-    if !generate_name.is_empty() {
-        let wrong = name_rule(generate_name, true);
-        errors.extend(
-            wrong
-                .iter()
-                .map(|e| FieldError::invalid("metadata.generateName", generate_name, e)),
-        );
-    }
-    let name = object::name(object);
-    if name.is_empty() {
-        errors.push(FieldError::required(
-            "metadata.name",
-            "name or generateName is required",
-        ));
-    } else {
-        let wrong = name_rule(name, false);
-        errors.extend(
-            wrong
-                .iter()
-                .map(|e| FieldError::invalid("metadata.name", name, e)),
-        );
-    }
+    let mut errors = name_errors(object, name_rule);
     errors.extend(namespace_errors(resource, object::namespace(object)));
     let generation = object::generation(object);
     if generation < 0 {
         let detail = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(
-            "metadata.generation",
-            generation,
-            detail,
-        ));
+        let field = "metadata.generation";
+        errors.push(FieldError::invalid(field, generation, detail));
     }
     let Some(meta) = object::metadata(object) else {
         return errors;
@@ -126,6 +100,30 @@ fn validate(resource: &Resource, object: &Value, name_rule: NameRule<'_>) -> Vec
     errors.extend(owner_errors(meta));
     errors.extend(finalizer_errors(object));
     errors.extend(managed_fields_errors(meta));
+    errors
+}
+
+fn name_errors(object: &Value, name_rule: NameRule<'_>) -> Vec<FieldError> {
+    let judge = |member: &str, name: &str, prefix: bool| -> Vec<FieldError> {
+        let field = format!("metadata.{member}");
+        let wrong = name_rule(name, prefix);
+        wrong
+            .iter()
+            .map(|e| FieldError::invalid(&field, name, e))
+            .collect()
+    };
+    let mut errors = Vec::new();
+    let generate_name = object::meta_str(object, "generateName");
+    if !generate_name.is_empty() {
+        errors.extend(judge("generateName", generate_name, true));
+    }
+    match object::name(object) {
+        "" => {
+            let detail = "name or generateName is required";
+            errors.push(FieldError::required("metadata.name", detail));
+        }
+        name => errors.extend(judge("name", name, false)),
+    }
     errors
 }
 
@@ -265,8 +263,12 @@ fn show_references(references: &[Value]) -> String {
 
 /// An owner reference in the order of the server's type.
 fn show_reference(reference: &Value) -> String {
-    let always = ["apiVersion", "kind", "name", "uid"]
-        .map(|member| format!("\"{member}\":{}", Value::from(object::text(reference, member))));
+    let always = ["apiVersion", "kind", "name", "uid"].map(|member| {
+        format!(
+            "\"{member}\":{}",
+            Value::from(object::text(reference, member))
+        )
+    });
     let optional = ["controller", "blockOwnerDeletion"]
         .into_iter()
         .filter_map(|member| Some(format!("\"{member}\":{}", reference.get(member)?)));
@@ -342,6 +344,16 @@ pub(super) fn manager_errors(manager: &str, field: &str) -> Vec<FieldError> {
     errors
 }
 
+/// Members that may not change, and how a message shows one that is gone.
+const IMMUTABLE: [(&str, Option<&str>); 6] = [
+    ("name", Some("")),
+    ("namespace", Some("")),
+    ("uid", Some("")),
+    ("creationTimestamp", None),
+    ("deletionTimestamp", None),
+    ("deletionGracePeriodSeconds", None),
+];
+
 /// What may not change, and what is wrong with the rest.
 pub(super) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -354,42 +366,24 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     }
     let generation = object::generation(object);
     if generation < object::generation(old) {
-        let detail = "must not be decremented";
+        let field = "metadata.generation";
         errors.push(FieldError::invalid(
-            "metadata.generation",
+            field,
             generation,
-            detail,
+            "must not be decremented",
         ));
     }
-    for member in [
-        "name",
-        "namespace",
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-    ] {
-        let value = |object: &Value| {
-            object::metadata(object)
-                .and_then(|meta| meta.get(member))
-                .cloned()
-        };
+    errors.extend(IMMUTABLE.iter().filter_map(|(member, absent)| {
+        let value = |object: &Value| object::metadata(object)?.get(*member).cloned();
         let (new, old) = (value(object), value(old));
-        if new != old {
-            let shown = new.unwrap_or(if member.ends_with("p") || member.ends_with("s") {
-                Value::Null
-            } else {
-                "".into()
-            });
-            let field = format!("metadata.{member}");
-            errors.push(FieldError::new(
-                ErrorType::Invalid,
-                field,
-                shown,
-                "field is immutable",
-            ));
-        }
-    }
+        let shown = || {
+            new.clone()
+                .unwrap_or_else(|| absent.map_or(Value::Null, Value::from))
+        };
+        let field = format!("metadata.{member}");
+        (new != old)
+            .then(|| FieldError::new(ErrorType::Invalid, field, shown(), "field is immutable"))
+    }));
     let Some(meta) = object::metadata(object) else {
         return errors;
     };

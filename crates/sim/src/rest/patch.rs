@@ -83,16 +83,7 @@ fn patched(
         findings.clear();
     }
     let text = result.to_string();
-    if !result.is_object() {
-        let what = go_name(&result);
-        let why = format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go value of type {TYPE_META}"
-        );
-        return Err(invalid_patch(&text, &why));
-    }
-    if call.resource.strategy.is_custom() {
-        check_type_meta(&result, &text)?;
-    }
+    check_type_meta(&call.resource, &result, &text)?;
     if !call.resource.strategy.is_custom() && object::text(&result, "apiVersion").is_empty() {
         return unversioned(call, &result, &text, findings, warnings);
     }
@@ -106,10 +97,8 @@ fn patched(
         findings.extend(decoded.unknown);
     }
     if strict == FieldValidation::Strict && !findings.is_empty() {
-        return Err(invalid_patch(
-            &text,
-            &format!("strict decoding error: {}", findings.join(", ")),
-        ));
+        let why = format!("strict decoding error: {}", findings.join(", "));
+        return Err(invalid_patch(&text, &why));
     }
     warnings.extend(findings);
     let mut object = decoded.object;
@@ -118,8 +107,18 @@ fn patched(
     Ok(object)
 }
 
-/// A custom resource that has lost its kind or version is no object any more.
-fn check_type_meta(result: &Value, text: &str) -> Result<(), ApiError> {
+/// What is no object has no kind; a custom resource must not have lost its kind or version.
+fn check_type_meta(resource: &Resource, result: &Value, text: &str) -> Result<(), ApiError> {
+    if !result.is_object() {
+        let what = go_name(result);
+        let why = format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go value of type {TYPE_META}"
+        );
+        return Err(invalid_patch(text, &why));
+    }
+    if !resource.strategy.is_custom() {
+        return Ok(());
+    }
     if object::text(result, "kind").is_empty() {
         let why = format!("Object 'Kind' is missing in '{text}'");
         return Err(invalid_patch(text, &why));
@@ -145,7 +144,10 @@ fn unversioned(
     warnings: &mut Vec<String>,
 ) -> Result<Value, ApiError> {
     let strict = call.options.field_validation;
-    let members = result.as_object().into_iter().flat_map(serde_json::Map::keys);
+    let members = result
+        .as_object()
+        .into_iter()
+        .flat_map(serde_json::Map::keys);
     if strict != FieldValidation::Ignore {
         let unknown = members.filter(|member| !matches!(member.as_str(), "apiVersion" | "kind"));
         findings.extend(unknown.map(|member| format!("unknown field {}", go_quote(member))));

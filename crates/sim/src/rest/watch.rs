@@ -39,30 +39,12 @@ pub(super) async fn watch(server: &ApiServer, mut call: Call) -> Result<Outcome,
     if initial && wait_until_fresh(server, wanted).await.is_err() {
         return Ok(ended(too_large(wanted, server.store().revision())));
     }
-    let storage = &call.resource.storage;
-    let mut queue = VecDeque::new();
-    let cursor = if initial {
-        let (snapshot, cursor) = server.store().snapshot_and_follow(storage);
-        let resource = &call.resource;
-        for (key, stored) in &snapshot.objects {
-            let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
-            if selection.covers(namespace) {
-                let object = served(resource, stored);
-                if selection.matches(resource, &object) {
-                    queue.push_back(WatchEvent::Added(Arc::new(object)));
-                }
-            }
-        }
-        if call.options.allow_watch_bookmarks {
-            queue.push_back(bookmark(resource, snapshot.revision, true));
-        }
-        cursor
+    let (cursor, queue) = if initial {
+        begin(server, &call, &selection)
     } else {
-        match server
-            .store()
-            .follow(storage, Some(wanted).filter(|wanted| *wanted > 0))
-        {
-            Ok(cursor) => cursor,
+        let from = Some(wanted).filter(|wanted| *wanted > 0);
+        match server.store().follow(&call.resource.storage, from) {
+            Ok(cursor) => (cursor, VecDeque::new()),
             Err(gone) => {
                 let message = format!("too old resource version: {wanted} ({})", gone.oldest);
                 return Ok(ended(ApiError::expired(message)));
@@ -73,6 +55,32 @@ pub(super) async fn watch(server: &ApiServer, mut call: Call) -> Result<Outcome,
     Ok(Outcome::Watch(
         stream::unfold(watcher, Watcher::next).boxed(),
     ))
+}
+
+/// What is there as events, and the place from which to go on.
+fn begin(server: &ApiServer, call: &Call, selection: &Selection) -> (Cursor, VecDeque<WatchEvent>) {
+    let (resource, storage) = (&call.resource, &call.resource.storage);
+    let (mut snapshot, cursor) = server.store().snapshot_and_follow(storage);
+    if let Some(Ok(past)) = server
+        .as_of()
+        .map(|at| server.store().snapshot_at(storage, at))
+    {
+        snapshot = past;
+    }
+    let mut queue = VecDeque::new();
+    for (key, stored) in &snapshot.objects {
+        let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+        if selection.covers(namespace) {
+            let object = served(resource, stored);
+            if selection.matches(resource, &object) {
+                queue.push_back(WatchEvent::Added(Arc::new(object)));
+            }
+        }
+    }
+    if call.options.allow_watch_bookmarks {
+        queue.push_back(bookmark(resource, snapshot.revision, true));
+    }
+    (cursor, queue)
 }
 
 fn ended(error: ApiError) -> Outcome {
