@@ -50,11 +50,12 @@ const fn new_first(row: Peculiarity) -> Peculiarity {
     }
 }
 
+const ADMISSION: &str = "admissionregistration.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The server checks metadata in its generic code and again in most kinds; each finding is a cause
 /// of its own, so the number of times is part of the answer.
-const TABLE: [Peculiarity; 15] = [
+const TABLE: [Peculiarity; 17] = [
     row("", "configmaps", "", (2, 2), false),
     row("", "secrets", "", (2, 2), false),
     new_first(row("", "namespaces", "", (2, 2), true)),
@@ -71,6 +72,8 @@ const TABLE: [Peculiarity; 15] = [
     new_first(row(RBAC, "rolebindings", "", (2, 2), false)),
     new_first(row(RBAC, "clusterrolebindings", "", (2, 2), false)),
     new_first(row("discovery.k8s.io", "endpointslices", "", (1, 2), false)),
+    new_first(row(ADMISSION, "validatingadmissionpolicies", "", (1, 2), false)),
+    new_first(row(ADMISSION, "validatingadmissionpolicybindings", "", (1, 2), false)),
     row("policy", "poddisruptionbudgets", "", (1, 1), false),
     row("", "", "", (2, 1), false),
 ];
