@@ -25,7 +25,9 @@ pub(super) fn call(function: &str, values: &[Val]) -> Option<Outcome> {
                     .map_err(|_| unsigned_overflow()),
             );
         }
-        ("uint", Val::Double(value)) => return Some(truncate(*value).and_then(unsigned)),
+        ("uint", Val::Double(value)) => {
+            return Some(truncate(*value).and_then(|value| unsigned(&value)));
+        }
         ("double", Val::Int(value)) => Val::Double(*value as f64),
         ("double", Val::Uint(value)) => Val::Double(*value as f64),
         ("bytes", Val::String(text)) => Val::Bytes(text.as_bytes().to_vec()),
@@ -88,9 +90,9 @@ fn truncate(value: f64) -> Outcome {
     }
 }
 
-fn unsigned(value: Val) -> Outcome {
+fn unsigned(value: &Val) -> Outcome {
     match value {
-        Val::Int(value) => u64::try_from(value)
+        Val::Int(value) => u64::try_from(*value)
             .map(Val::Uint)
             .map_err(|_| unsigned_overflow()),
         _ => Err(unsigned_overflow()),

@@ -125,10 +125,9 @@ impl Lexer {
 
     /// The length of what comes before a string's opening quote, if a string starts here.
     fn string_prefix(&self) -> Option<usize> {
-        (0..=2).find_map(|length| {
-            let prefix = (0..length).map(|i| self.peek(i).to_ascii_lowercase());
-            let valid = prefix.clone().all(|c| matches!(c, 'r' | 'b'));
-            (valid && matches!(self.peek(length), '\'' | '"')).then_some(length)
+        (0..=2).find(|length| {
+            let mut prefix = (0..*length).map(|i| self.peek(i).to_ascii_lowercase());
+            prefix.all(|c| matches!(c, 'r' | 'b')) && matches!(self.peek(*length), '\'' | '"')
         })
     }
 

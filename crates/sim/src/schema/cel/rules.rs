@@ -225,6 +225,18 @@ struct Place<'a> {
     ratchet: Ratchet<'a>,
 }
 
+impl Place<'_> {
+    /// An error about a rule rather than the value, which is shown by its type only.
+    fn trouble(&self, detail: String) -> FieldError {
+        let at = if self.path.is_empty() {
+            "<nil>"
+        } else {
+            self.path
+        };
+        FieldError::invalid(at, self.schema.type_name.as_str(), detail)
+    }
+}
+
 /// What the value was before, or what the nearest value above that can be told was.
 #[derive(Clone, Copy)]
 struct Ratchet<'a> {
@@ -272,51 +284,43 @@ fn evaluate_one(
     value: &Value,
     found: &mut Found,
 ) {
-    let at = if place.path.is_empty() {
-        "<nil>"
-    } else {
-        place.path
-    };
-    let type_name = place.schema.type_name.as_str();
-    let program = match &compiled.program {
-        Ok(Some(program)) => program,
+    let outcome = match &compiled.program {
         Ok(None) => return,
+        Ok(Some(program)) if program.uses_old_self && scope.old.is_none() => return,
+        Ok(Some(program)) => program
+            .run(scope)
+            .map(|value| (value, program.uses_old_self)),
         Err(why) => {
-            let detail = format!("rule compile error: {why}");
             return found
                 .errors
-                .push(FieldError::invalid(at, type_name, detail));
+                .push(place.trouble(format!("rule compile error: {why}")));
         }
     };
-    if program.uses_old_self && scope.old.is_none() {
-        return;
+    match outcome {
+        Ok((Val::Bool(true), _)) => {}
+        Ok((_, false)) if place.ratchet.unchanged() => {
+            found.kept.push(failure(compiled, scope, place, value));
+        }
+        Ok(_) => found.errors.push(failure(compiled, scope, place, value)),
+        Err(why) => {
+            found.stopped = why == COST_EXCEEDED;
+            found
+                .errors
+                .push(place.trouble(explain(&why, compiled.name())));
+        }
     }
-    let name = compiled.name();
-    let detail = match program.run(scope) {
-        Ok(Val::Bool(true)) => return,
-        Ok(_) => {
-            let error = failure(compiled, scope, place, value);
-            let kept = !program.uses_old_self && place.ratchet.unchanged();
-            return if kept {
-                found.kept.push(error)
-            } else {
-                found.errors.push(error)
-            };
+}
+
+/// A runtime error as the server words it.
+fn explain(why: &str, name: &str) -> String {
+    let reason = match why {
+        COST_EXCEEDED => "no further validation rules will be run due to call cost exceeds limit",
+        why if why.starts_with(NO_OVERLOAD) => {
+            "call arguments did not match a supported operator, function or macro signature"
         }
-        Err(why) if why.starts_with(NO_OVERLOAD) => format!(
-            "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {name}"
-        ),
-        Err(why) if why == COST_EXCEEDED => {
-            found.stopped = true;
-            format!(
-                "'{why}': no further validation rules will be run due to call cost exceeds limit for rule: {name}"
-            )
-        }
-        Err(why) => format!("{why} evaluating rule: {name}"),
+        why => return format!("{why} evaluating rule: {name}"),
     };
-    found
-        .errors
-        .push(FieldError::invalid(at, type_name, detail));
+    format!("'{why}': {reason} for rule: {name}")
 }
 
 fn failure(compiled: &Compiled, scope: &Scope, place: &Place<'_>, value: &Value) -> FieldError {

@@ -242,7 +242,7 @@ fn list_map(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let keys_at = format!("{path}.x-kubernetes-list-map-keys");
     if keys.is_empty() {
         errors.push(FieldError::required(
-            keys_at.clone(),
+            keys_at,
             "must not be empty if x-kubernetes-list-type is map",
         ));
     }
@@ -262,12 +262,18 @@ fn list_map(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
         ));
         return;
     }
+    map_keys(items, &keys, path, errors);
+}
+
+/// Keys must be names of scalar properties of the items, each once.
+fn map_keys(items: &Value, keys: &[String], path: &str, errors: &mut Vec<FieldError>) {
+    let keys_at = format!("{path}.x-kubernetes-list-map-keys");
     let mut seen = BTreeSet::new();
-    for key in &keys {
+    for key in keys {
         match items.get("properties").and_then(|p| p.get(key)) {
             None => {
                 let detail = "entries must all be names of item properties";
-                errors.push(FieldError::invalid(keys_at.clone(), keys.clone(), detail));
+                errors.push(FieldError::invalid(keys_at.clone(), keys.to_vec(), detail));
             }
             Some(property) if ["array", "object"].contains(&text(property, "type")) => {
                 let detail =
@@ -280,7 +286,7 @@ fn list_map(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
         if !seen.insert(key) {
             errors.push(FieldError::invalid(
                 keys_at.clone(),
-                keys.clone(),
+                keys.to_vec(),
                 "must not contain duplicate entries",
             ));
         }

@@ -77,62 +77,50 @@ pub(super) fn validate_selectable(
     }
 }
 
+const CLIENT_AT: &str = "spec.conversion.webhookClientConfig";
+const REVIEWS_AT: &str = "spec.conversion.conversionReviewVersions";
+
 pub(super) fn validate_conversion(spec: &Value) -> Vec<FieldError> {
     let conversion = &spec["conversion"];
     if conversion.is_null() {
         return Vec::new();
     }
     let strategy = text(conversion, "strategy");
+    let known = ["None", "Webhook"];
     let mut errors: Vec<FieldError> = Vec::new();
-    errors.extend(one_of(
-        "spec.conversion.strategy",
-        strategy,
-        &["None", "Webhook"],
-    ));
-    let webhook = conversion
-        .get("webhook")
-        .filter(|webhook| !webhook.is_null());
-    let client = webhook.and_then(|webhook| webhook.get("clientConfig"));
-    let reviews = webhook
-        .and_then(|w| w.get("conversionReviewVersions"))
-        .and_then(Value::as_array);
-    let (client_at, reviews_at) = (
-        "spec.conversion.webhookClientConfig",
-        "spec.conversion.conversionReviewVersions",
-    );
+    errors.extend(one_of("spec.conversion.strategy", strategy, &known));
+    let webhook = &conversion["webhook"];
+    let client = webhook.get("clientConfig");
+    let reviews = webhook["conversionReviewVersions"].as_array();
+    let reviews = reviews.filter(|reviews| !reviews.is_empty());
     if strategy == "Webhook" {
-        match client {
-            None => errors.push(FieldError::required(
-                client_at,
-                "required when strategy is set to Webhook",
-            )),
-            Some(client) if client.get("url").is_some() == client.get("service").is_some() => {
-                errors.push(FieldError::required(
-                    client_at,
-                    "exactly one of url or service is required",
-                ));
-            }
-            Some(_) => {}
-        }
-        match reviews {
-            Some(reviews) if !reviews.is_empty() => {
-                if !reviews.iter().any(|v| v == "v1" || v == "v1beta1") {
-                    let detail = "must include at least one of v1, v1beta1";
-                    errors.push(FieldError::invalid(reviews_at, reviews.clone(), detail));
-                }
-            }
-            _ => errors.push(FieldError::required(reviews_at, "")),
-        }
+        errors.extend(validate_client(client));
+        errors.extend(validate_reviews(reviews));
         return errors;
     }
     let detail = "should not be set when strategy is not set to Webhook";
-    errors.extend(client.map(|_| FieldError::forbidden(client_at, detail)));
-    errors.extend(
-        reviews
-            .filter(|r| !r.is_empty())
-            .map(|_| FieldError::forbidden(reviews_at, detail)),
-    );
+    errors.extend(client.map(|_| FieldError::forbidden(CLIENT_AT, detail)));
+    errors.extend(reviews.map(|_| FieldError::forbidden(REVIEWS_AT, detail)));
     errors
+}
+
+fn validate_client(client: Option<&Value>) -> Option<FieldError> {
+    let has = |key: &str| client.is_some_and(|client| client.get(key).is_some());
+    let detail = match client {
+        None => "required when strategy is set to Webhook",
+        Some(_) if has("url") == has("service") => "exactly one of url or service is required",
+        Some(_) => return None,
+    };
+    Some(FieldError::required(CLIENT_AT, detail))
+}
+
+fn validate_reviews(reviews: Option<&Vec<Value>>) -> Option<FieldError> {
+    let Some(reviews) = reviews else {
+        return Some(FieldError::required(REVIEWS_AT, ""));
+    };
+    let understood = reviews.iter().any(|v| v == "v1" || v == "v1beta1");
+    let detail = "must include at least one of v1, v1beta1";
+    (!understood).then(|| FieldError::invalid(REVIEWS_AT, reviews.clone(), detail))
 }
 
 pub(super) fn validate_deprecation(version: &Value, path: &str) -> Option<FieldError> {

@@ -245,5 +245,5 @@ fn is_credit_card(text: &str) -> bool {
         .enumerate()
         .map(doubled)
         .sum();
-    PATTERNS.credit_card.is_match(&digits) && sum % 10 == 0
+    PATTERNS.credit_card.is_match(&digits) && sum.is_multiple_of(10)
 }

@@ -136,7 +136,8 @@ impl Checker<'_> {
         } else {
             order.is_gt()
         };
-        if !wrong_side && !(exclusive && order.is_eq()) {
+        let on_excluded_bound = exclusive && order.is_eq();
+        if !(wrong_side || on_excluded_bound) {
             return;
         }
         let words = match (is_minimum, exclusive) {
