@@ -125,7 +125,11 @@ impl Updater<'_> {
                 applied: true,
             },
         );
-        let merged = match last.filter(|last| Self::drops_something(last, &managers[manager])) {
+        let needed = |last: &VersionedSet| {
+            let converted = managers.values().any(|other| other.api_version != config.version);
+            !last.set.is_empty() && (converted || Self::drops_something(last, &managers[manager]))
+        };
+        let merged = match last.filter(needed) {
             Some(last) => self.prune(merged, &managers, &config.version, &last)?,
             None => merged,
         };
@@ -134,8 +138,9 @@ impl Updater<'_> {
         Ok((changed.then(|| merged.value.into_owned()), managers))
     }
 
-    /// Whether an applier states less than last time. If not, pruning would leave all as it is:
-    /// what it owned it still owns, and what it did not own is not its to remove.
+    /// Whether an applier states less than last time. If not, and nothing has to be converted,
+    /// pruning would leave all as it is: what it owned it still owns, and what it did not own is
+    /// not its to remove.
     fn drops_something(last: &VersionedSet, now: &VersionedSet) -> bool {
         last.api_version != now.api_version || !last.set.difference(&now.set).is_empty()
     }

@@ -41,7 +41,7 @@ pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
         .duplicates
         .iter()
         .map(|path| format!("duplicate field {}", go_quote(path)));
-    let findings: Vec<String> = duplicates.chain(decoded.unknown).collect();
+    let findings = in_order(duplicates.collect(), decoded.unknown);
     let strict = call.options.field_validation == FieldValidation::Strict;
     if strict && !findings.is_empty() {
         let why = format!("strict decoding error: {}", findings.join(", "));
@@ -55,6 +55,17 @@ pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
     meta::normalize(&mut object);
     resource.strategy.default(&mut object);
     Ok(Body { object, warnings })
+}
+
+/// Findings in the order of the fields they are about, which is how bodies are mostly written.
+fn in_order(duplicates: Vec<String>, mut findings: Vec<String>) -> Vec<String> {
+    let field = |finding: &str| finding.split('"').nth(1).unwrap_or_default().to_owned();
+    for duplicate in duplicates {
+        let later = |other: &String| field(other) > field(&duplicate);
+        let at = findings.iter().position(later).unwrap_or(findings.len());
+        findings.insert(at, duplicate);
+    }
+    findings
 }
 
 fn unrecognized(call: &Call, why: &str) -> ApiError {
@@ -134,6 +145,11 @@ fn check_custom(call: &Call, value: &Value) -> Result<(), ApiError> {
         let raw = String::from_utf8_lossy(&call.body);
         let why = format!("Object 'Kind' is missing in '{raw}'");
         return Err(unrecognized(call, &why));
+    }
+    if value.get("apiVersion").is_some_and(Value::is_null) {
+        let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
+        let kind = object::text(value, "kind");
+        return Err(cannot_handle(&call.resource, kind, "", why));
     }
     let expected = call.resource.api_version();
     let stated = object::text(value, "apiVersion");

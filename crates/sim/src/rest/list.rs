@@ -167,7 +167,9 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
         items.push(Arc::new(listed(resource, object)));
         if Some(items.len()) == limit {
             let left = rest.count();
-            if left > 0 && selection.single_name().is_none() {
+            // One name in one place is looked up, not listed.
+            let one_place = !resource.namespaced || selection.namespace().is_some();
+            if left > 0 && !(one_place && selection.single_name().is_some()) {
                 let revision = i64::try_from(snapshot.revision).unwrap_or(i64::MAX);
                 continue_token = Some(Token::after(&key[prefix.len()..], revision).encode());
                 remaining = selection

@@ -72,9 +72,10 @@ fn shown(call: &Call, mut outcome: Outcome) -> Outcome {
         return outcome;
     }
     match &mut outcome {
-        // What a deletion leaves behind is shown as it is stored.
+        // What a deletion leaves behind, and what the last finalizer goes with, is shown as it is.
         Outcome::Object { object, .. }
-            if call.verb == Verb::Delete && !object::finalizers(object).is_empty() => {}
+            if object::is_terminating(object)
+                && (call.verb == Verb::Delete) != object::finalizers(object).is_empty() => {}
         Outcome::Object { object, .. } if object["kind"] == resource.kind.as_str() => {
             resource.strategy.show(object);
         }

@@ -56,6 +56,9 @@ pub struct Kind {
     /// Never deleted: what deletion starts is finished by a controller that is not running.
     #[serde(default)]
     pub keep: bool,
+    /// Never sent with explicit nulls in a create or an apply: its values are byte strings.
+    #[serde(default)]
+    pub bytes: bool,
     /// What a plain object has beside its identity.
     pub base: Value,
     /// Fragments that are mostly accepted.
@@ -203,11 +206,23 @@ pub fn overlay(target: &mut Value, fragment: &Value, nulls: bool) {
         return;
     };
     for (name, value) in fields {
+        if !nulls && !object.contains_key(name) && says_nothing(value) {
+            continue;
+        }
         if value.is_null() && !nulls {
             object.remove(name);
         } else {
             overlay(object.entry(name).or_insert(Value::Null), value, nulls);
         }
+    }
+}
+
+/// Nothing but nulls.
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => !fields.is_empty() && fields.values().all(says_nothing),
+        _ => false,
     }
 }
 

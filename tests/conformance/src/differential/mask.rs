@@ -217,7 +217,7 @@ impl Mask {
         };
         let text = UUID.replace_all(text, uid);
         let text = NOW.replace_all(&text, "<time>");
-        let text = sorted_patch(&text);
+        let text = typed_errors(&sorted_patch(&text));
         let text = VERSION_FIELD.replace_all(&text, "$1<version>");
         let text = GENERATED.replace_all(&text, "$1<random>");
         let address = |found: &Captures<'_>| match found[1].parse::<u32>() {
@@ -245,6 +245,40 @@ fn sorted_patch(text: &str) -> String {
     match serde_json::from_str::<Value>(&inner) {
         Ok(object) => format!("{}{object}{}", &text[..start], &text[end..]),
         Err(_) => text.to_owned(),
+    }
+}
+
+/// The real server walks the fields of an applied object in the order of a Go map and leaves a map
+/// at the first field it does not know: what it said or did not say of the fields beside that one
+/// is left out, the rest is put in order.
+fn typed_errors(text: &str) -> String {
+    const UNKNOWN: &str = ": field not declared in schema";
+    let Some((start, list)) = text.split_once("): errors:\n  ") else {
+        return text.to_owned();
+    };
+    let mut lines: Vec<&str> = list.split("\n  ").collect();
+    lines.sort_unstable();
+    let holder = |line: &str| {
+        let path = line.split_once(": ").map_or(line, |(path, _)| path);
+        path.rsplit_once('.')
+            .map_or("", |(holder, _)| holder)
+            .to_owned()
+    };
+    let left: Vec<String> = lines
+        .iter()
+        .filter(|line| line.ends_with(UNKNOWN))
+        .map(|line| holder(line))
+        .collect();
+    lines.retain(|line| {
+        let inside = |from: &String| {
+            let own = line.ends_with(UNKNOWN) && holder(line) == *from;
+            !own && line.starts_with(&format!("{from}."))
+        };
+        !left.iter().any(inside)
+    });
+    match lines.as_slice() {
+        [line] => format!("{start}): {line}"),
+        lines => format!("{start}): errors:\n  {}", lines.join("\n  ")),
     }
 }
 

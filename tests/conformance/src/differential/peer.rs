@@ -37,7 +37,10 @@ impl Answer {
 fn dropped(error: &kube::Error) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
-        if error.to_string().contains("connection closed before message completed") {
+        if error
+            .to_string()
+            .contains("connection closed before message completed")
+        {
             return true;
         }
         cause = error.source();

@@ -198,6 +198,9 @@ fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(
             let why = format!("failed to allocate a serviceIP for Service {name:?}: range is full");
             return Err(ApiError::internal(&why));
         };
+        if text(service, &["metadata", "name"]).is_empty() && !dry_run {
+            return Err(nobodys(service, &ip));
+        }
         set(service, &["spec", "clusterIP"], ip.clone().into());
         set(service, &["spec", "clusterIPs"], json!([ip]));
         return Ok(());
@@ -221,6 +224,17 @@ fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(
         service,
         &[shown::invalid("spec.clusterIPs", &raw, &why)],
     ))
+}
+
+/// An address is an object that names its service, and this service has no name.
+fn nobodys(service: &Value, ip: &str) -> ApiError {
+    let why = format!(
+        "failed to allocate IP: IPAddress.networking.k8s.io \"{ip}\" is invalid: spec.parentRef.name: Required value"
+    );
+    refuse(
+        service,
+        &[shown::invalid("spec.clusterIPs", "[\"\"]", &why)],
+    )
 }
 
 /// The lower addresses are left to those who ask for one.

@@ -122,7 +122,7 @@ impl Generator<'_> {
         if !op.status && self.dice.chance(60) {
             overlay(&mut body, &kind.base, false);
         }
-        let nulls = self.dice.chance(10);
+        let nulls = self.dice.chance(10) && !kind.bytes;
         for fragment in self.fragments(&kind, op.status, 12) {
             overlay(&mut body, &fragment, nulls);
         }

@@ -11,7 +11,7 @@ impl Generator<'_> {
         let kind = self.catalog.kinds[place.kind].clone();
         let mut object = kind.identity(place.namespace.as_deref(), &place.name);
         overlay(&mut object, &kind.base, false);
-        let nulls = self.dice.chance(30);
+        let nulls = self.dice.chance(30) && !kind.bytes;
         for fragment in self.fragments(&kind, false, 22) {
             overlay(&mut object, &fragment, nulls);
         }
