@@ -15,7 +15,7 @@ use crate::report::{Entry, Outcome, Report};
 use crate::server::{Server, Side, install_fixtures};
 use crate::trial::Trial;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(150);
 const LONG_LIMIT: Duration = Duration::from_secs(300);
 /// Cases in flight per server: most of them wait, two cores do the rest.
 const AT_ONCE: usize = 24;

@@ -53,7 +53,7 @@ pub const RULES: &[(&str, &[&str])] = &[
         "ssa-prune",
         &[
             "apply/the-last-owner-takes-the-field-along",
-            "apply-types/set-values-are-owned-one-by-one",
+            "apply/a-dropped-field-is-defaulted-again",
         ],
     ),
     (

@@ -11,6 +11,18 @@ use tokio::time::Instant;
 /// Five times the promise: other tests may be compiling on the same two cores.
 const READY_LIMIT: Duration = Duration::from_secs(75);
 
+fn config_map() -> ConfigMap {
+    let name = Some("here".to_owned());
+    let metadata = ObjectMeta {
+        name,
+        ..ObjectMeta::default()
+    };
+    ConfigMap {
+        metadata,
+        ..ConfigMap::default()
+    }
+}
+
 #[tokio::test]
 async fn starts_serves_and_leaves_nothing_behind() {
     if !Binaries::available().expect("the control plane can be had") {
@@ -31,14 +43,7 @@ async fn starts_serves_and_leaves_nothing_behind() {
     );
     let client = plane.client().await.expect("a client");
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    let map = ConfigMap {
-        metadata: ObjectMeta {
-            name: Some("here".to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..ConfigMap::default()
-    };
-    maps.create(&PostParams::default(), &map)
+    maps.create(&PostParams::default(), &config_map())
         .await
         .expect("the admin may create");
     let restricted = plane

@@ -46,6 +46,7 @@ const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const GADGETS: &str = "/apis/conformance.example.com/v1/gadgets";
 
 /// A definition of a group of its own; `properties` are those of `spec`.
+#[allow(clippy::needless_pass_by_value, reason = "cases write them in place")]
 pub(super) fn definition(t: &Trial, kind: &str, properties: Value) -> Value {
     let group = format!("{}.example.com", t.namespace);
     let plural = format!("{kind}s");

@@ -90,46 +90,47 @@ async fn resources(t: &Trial) -> Result<()> {
 }
 
 /// The kinds the box serves; the real server has more, which are not compared.
+const BUILT_IN: &[(&str, &str)] = &[
+    (
+        "/api/v1",
+        "bindings configmaps endpoints events namespaces namespaces/finalize namespaces/status nodes nodes/status pods pods/status secrets serviceaccounts services services/status",
+    ),
+    (
+        "/apis/apps/v1",
+        "deployments deployments/status replicasets replicasets/status",
+    ),
+    ("/apis/coordination.k8s.io/v1", "leases"),
+    ("/apis/discovery.k8s.io/v1", "endpointslices"),
+    ("/apis/events.k8s.io/v1", "events"),
+    (
+        "/apis/policy/v1",
+        "poddisruptionbudgets poddisruptionbudgets/status",
+    ),
+    ("/apis/networking.k8s.io/v1", "networkpolicies"),
+    (
+        "/apis/rbac.authorization.k8s.io/v1",
+        "clusterrolebindings clusterroles rolebindings roles",
+    ),
+    (
+        "/apis/apiextensions.k8s.io/v1",
+        "customresourcedefinitions customresourcedefinitions/status",
+    ),
+    (
+        "/apis/admissionregistration.k8s.io/v1",
+        "validatingadmissionpolicies validatingadmissionpolicies/status validatingadmissionpolicybindings",
+    ),
+    (
+        "/apis/authentication.k8s.io/v1",
+        "tokenreviews selfsubjectreviews",
+    ),
+    (
+        "/apis/authorization.k8s.io/v1",
+        "subjectaccessreviews selfsubjectaccessreviews localsubjectaccessreviews",
+    ),
+];
+
 async fn built_in(t: &Trial) -> Result<()> {
-    let wanted = [
-        (
-            "/api/v1",
-            "bindings configmaps endpoints events namespaces namespaces/finalize namespaces/status nodes nodes/status pods pods/status secrets serviceaccounts services services/status",
-        ),
-        (
-            "/apis/apps/v1",
-            "deployments deployments/status replicasets replicasets/status",
-        ),
-        ("/apis/coordination.k8s.io/v1", "leases"),
-        ("/apis/discovery.k8s.io/v1", "endpointslices"),
-        ("/apis/events.k8s.io/v1", "events"),
-        (
-            "/apis/policy/v1",
-            "poddisruptionbudgets poddisruptionbudgets/status",
-        ),
-        ("/apis/networking.k8s.io/v1", "networkpolicies"),
-        (
-            "/apis/rbac.authorization.k8s.io/v1",
-            "clusterrolebindings clusterroles rolebindings roles",
-        ),
-        (
-            "/apis/apiextensions.k8s.io/v1",
-            "customresourcedefinitions customresourcedefinitions/status",
-        ),
-        (
-            "/apis/admissionregistration.k8s.io/v1",
-            "validatingadmissionpolicies validatingadmissionpolicies/status validatingadmissionpolicybindings",
-        ),
-        (
-            "/apis/authentication.k8s.io/v1",
-            "tokenreviews selfsubjectreviews",
-        ),
-        (
-            "/apis/authorization.k8s.io/v1",
-            "subjectaccessreviews selfsubjectaccessreviews localsubjectaccessreviews",
-        ),
-    ];
-    for (path, names) in wanted {
+    for (path, names) in BUILT_IN {
         let list = t.quiet("GET", path, &[], "").await?.code(200)?;
         let all = list.at("/resources");
         for name in names.split(' ') {

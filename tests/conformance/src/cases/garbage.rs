@@ -68,9 +68,9 @@ async fn made(t: &Trial, name: &str, metadata: Value) -> Result<Answer> {
     t.create(&t.core("configmaps"), &body).await?.code(201)
 }
 
-/// Waits until `path` answers 404.
+/// Waits until `path` answers 404. The real collector looks for new kinds every 30 seconds.
 async fn gone(t: &Trial, path: &str) -> Result<()> {
-    for _ in 0..600 {
+    for _ in 0..1800 {
         if t.quiet("GET", path, &[], "").await?.code == 404 {
             return Ok(());
         }
@@ -146,7 +146,7 @@ async fn one_of_two(t: &Trial) -> Result<()> {
     )
     .await?;
     t.delete(&t.core("configmaps/one")).await?.code(200)?;
-    for _ in 0..600 {
+    for _ in 0..1800 {
         let child = t
             .quiet("GET", &t.core("configmaps/child"), &[], "")
             .await?
@@ -182,7 +182,7 @@ async fn foreground(t: &Trial) -> Result<()> {
     t.delete_with(&t.core("configmaps/owner"), &options)
         .await?
         .code(200)?;
-    for _ in 0..600 {
+    for _ in 0..1800 {
         let child = t
             .quiet("GET", &t.core("configmaps/child"), &[], "")
             .await?
@@ -267,7 +267,7 @@ async fn held_namespace(t: &Trial) -> Result<()> {
         .code(201)?;
     t.quiet("DELETE", &path, &[], "").await?.code(200)?;
     let one = format!("{path}/configmaps/a");
-    for _ in 0..600 {
+    for _ in 0..1800 {
         let held = t.quiet("GET", &one, &[], "").await?.code(200)?;
         if !held.at("/metadata/deletionTimestamp").is_null() {
             break;

@@ -37,89 +37,106 @@ pub(super) fn unconditional(t: &Trial) -> Vec<(String, Value)> {
     ]
 }
 
+/// An object of a kind, with everything but its metadata.
+#[allow(clippy::needless_pass_by_value, reason = "samples write it in place")]
+fn of(api_version: &str, kind: &str, name: &str, rest: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": api_version, "kind": kind, "metadata": { "name": name },
+    });
+    json_patch::merge(&mut object, &rest);
+    object
+}
+
 /// One object of every kind the box serves, each valid by itself.
 pub(super) fn all(t: &Trial) -> Vec<(String, Value)> {
-    let name = &t.namespace;
-    let api_group = "rbac.authorization.k8s.io";
-    let rbac = "rbac.authorization.k8s.io/v1";
-    let rules = json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }]);
-    let subjects = json!([{ "apiGroup": api_group, "kind": "User", "name": "somebody" }]);
-    let reference = |kind: &str| json!({ "apiGroup": api_group, "kind": kind, "name": "sample" });
-    let ports = json!([{ "name": "http", "port": 80 }]);
-    let kind = |api_version: &str, kind: &str, name: &str, rest: Value| {
-        let mut object = json!({
-            "apiVersion": api_version, "kind": kind, "metadata": { "name": name },
-        });
-        json_patch::merge(&mut object, &rest);
-        object
-    };
-    let workload = json!({ "spec": { "selector": selector(), "template": template() } });
-    let slice = json!({
-        "addressType": "IPv4", "ports": ports, "endpoints": [{ "addresses": ["192.0.2.1"] }],
-    });
-    let budget = json!({ "spec": { "selector": selector(), "minAvailable": 1 } });
-    let policy = json!({ "spec": { "podSelector": selector(), "policyTypes": ["Ingress"] } });
-    let service =
-        json!({ "spec": { "clusterIP": "None", "selector": { "app": "a" }, "ports": ports } });
-    let binding = |role: &str| json!({ "roleRef": reference(role), "subjects": subjects });
+    [core(t), workloads(t), networking(t), access(t)].concat()
+}
+
+fn core(t: &Trial) -> Vec<(String, Value)> {
+    let lease = json!({ "spec": { "holderIdentity": "me" } });
+    let group = "coordination.k8s.io/v1";
+    let data = |value: &str| json!({ "data": { "k": value } });
     vec![
         (
             "/api/v1/nodes".to_owned(),
-            kind("v1", "Node", name, json!({})),
+            of("v1", "Node", &t.namespace, json!({})),
         ),
         (
             t.core("configmaps"),
-            kind("v1", "ConfigMap", "sample", json!({ "data": { "k": "v" } })),
+            of("v1", "ConfigMap", "sample", data("v")),
         ),
         (
             t.core("secrets"),
-            kind("v1", "Secret", "sample", json!({ "data": { "k": "dg==" } })),
+            of("v1", "Secret", "sample", data("dg==")),
         ),
         (
             t.core("serviceaccounts"),
-            kind("v1", "ServiceAccount", "sample", json!({})),
+            of("v1", "ServiceAccount", "sample", json!({})),
         ),
-        (t.core("services"), kind("v1", "Service", "sample", service)),
+        (t.api(group, "leases"), of(group, "Lease", "sample", lease)),
+    ]
+}
+
+fn workloads(t: &Trial) -> Vec<(String, Value)> {
+    let pod = json!({ "spec": pod_spec() });
+    let workload = json!({ "spec": { "selector": selector(), "template": template() } });
+    let budget = json!({ "spec": { "selector": selector(), "minAvailable": 1 } });
+    let (apps, policy) = ("apps/v1", "policy/v1");
+    vec![
+        (t.core("pods"), of("v1", "Pod", "sample", pod)),
         (
-            t.core("pods"),
-            kind("v1", "Pod", "sample", json!({ "spec": pod_spec() })),
-        ),
-        (
-            t.api("apps/v1", "deployments"),
-            kind("apps/v1", "Deployment", "sample", workload.clone()),
-        ),
-        (
-            t.api("apps/v1", "replicasets"),
-            kind("apps/v1", "ReplicaSet", "sample", workload),
-        ),
-        (
-            t.api("coordination.k8s.io/v1", "leases"),
-            kind(
-                "coordination.k8s.io/v1",
-                "Lease",
-                "sample",
-                json!({ "spec": { "holderIdentity": "me" } }),
-            ),
+            t.api(apps, "deployments"),
+            of(apps, "Deployment", "sample", workload.clone()),
         ),
         (
-            t.api("discovery.k8s.io/v1", "endpointslices"),
-            kind("discovery.k8s.io/v1", "EndpointSlice", "sample", slice),
+            t.api(apps, "replicasets"),
+            of(apps, "ReplicaSet", "sample", workload),
         ),
         (
-            t.api("policy/v1", "poddisruptionbudgets"),
-            kind("policy/v1", "PodDisruptionBudget", "sample", budget),
+            t.api(policy, "poddisruptionbudgets"),
+            of(policy, "PodDisruptionBudget", "sample", budget),
+        ),
+    ]
+}
+
+fn networking(t: &Trial) -> Vec<(String, Value)> {
+    let ports = json!([{ "name": "http", "port": 80 }]);
+    let service = json!({
+        "spec": { "clusterIP": "None", "selector": { "app": "a" }, "ports": ports },
+    });
+    let slice = json!({
+        "addressType": "IPv4", "ports": ports, "endpoints": [{ "addresses": ["192.0.2.1"] }],
+    });
+    let policy = json!({ "spec": { "podSelector": selector(), "policyTypes": ["Ingress"] } });
+    let (discovery, networking) = ("discovery.k8s.io/v1", "networking.k8s.io/v1");
+    vec![
+        (t.core("services"), of("v1", "Service", "sample", service)),
+        (
+            t.api(discovery, "endpointslices"),
+            of(discovery, "EndpointSlice", "sample", slice),
         ),
         (
-            t.api("networking.k8s.io/v1", "networkpolicies"),
-            kind("networking.k8s.io/v1", "NetworkPolicy", "sample", policy),
+            t.api(networking, "networkpolicies"),
+            of(networking, "NetworkPolicy", "sample", policy),
+        ),
+    ]
+}
+
+fn access(t: &Trial) -> Vec<(String, Value)> {
+    let (group, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
+    let rules = json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }]);
+    let binding = json!({
+        "roleRef": { "apiGroup": group, "kind": "Role", "name": "sample" },
+        "subjects": [{ "apiGroup": group, "kind": "User", "name": "somebody" }],
+    });
+    vec![
+        (
+            t.api(version, "roles"),
+            of(version, "Role", "sample", json!({ "rules": rules })),
         ),
         (
-            t.api(rbac, "roles"),
-            kind(rbac, "Role", "sample", json!({ "rules": rules })),
-        ),
-        (
-            t.api(rbac, "rolebindings"),
-            kind(rbac, "RoleBinding", "sample", binding("Role")),
+            t.api(version, "rolebindings"),
+            of(version, "RoleBinding", "sample", binding),
         ),
     ]
 }

@@ -187,8 +187,8 @@ async fn null_other(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn causes(t: &Trial) -> Result<()> {
-    let mistakes = [
+fn mistakes() -> Vec<(Value, &'static str, &'static str)> {
+    vec![
         (
             json!({ "replicas": "many" }),
             "FieldValueTypeInvalid",
@@ -244,8 +244,11 @@ async fn causes(t: &Trial) -> Result<()> {
             "FieldValueTypeInvalid",
             "spec.order[0]",
         ),
-    ];
-    for (spec, reason, field) in mistakes {
+    ]
+}
+
+async fn causes(t: &Trial) -> Result<()> {
+    for (spec, reason, field) in mistakes() {
         let refused = invalid(t, spec).await?;
         let found = refused
             .causes()
