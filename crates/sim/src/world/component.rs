@@ -146,7 +146,7 @@ impl Component {
 
     /// Crashes it now.
     pub fn crash(&self) {
-        self.life.borrow().crash("on demand");
+        self.life.borrow().end("crash on demand");
     }
 
     /// Stops polling it, as a paused process or a stalled machine: its timers pass, nothing runs.
@@ -174,7 +174,7 @@ impl Component {
 impl Drop for Component {
     fn drop(&mut self) {
         self.supervisor.abort();
-        self.life.borrow().crash("stopped");
+        self.life.borrow().end("stopped");
     }
 }
 
@@ -208,7 +208,7 @@ async fn supervise<M, F>(
                     running.spawn(Freezable::new(&freezer, task));
                 }
                 Some(ended) = running.join_next() => if ended.is_err() {
-                    life.crash("panic");
+                    life.end("crash panic");
                 },
                 else => life.crashed().await,
             }

@@ -112,11 +112,10 @@ impl Life {
         }
     }
 
-    pub(super) fn crash(&self, why: &str) {
+    /// Ends this life, once; `how` is what the trace says of it.
+    pub(super) fn end(&self, how: &str) {
         if !self.crashed.send_replace(true) {
-            self.gate
-                .trace
-                .record(&self.gate.name, format_args!("crash {why}"));
+            self.gate.trace.record(&self.gate.name, format_args!("{how}"));
         }
     }
 
@@ -129,7 +128,7 @@ impl Life {
     async fn crash_if(&self, here: Crash) {
         let placed = self.gate.with(|state| state.crashes.contains(&here));
         if placed {
-            self.crash(&format!("{:?} effect {}", here.point, here.effect));
+            self.end(&format!("crash {:?} effect {}", here.point, here.effect));
             pending::<()>().await;
         }
     }
