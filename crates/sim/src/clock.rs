@@ -8,6 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
+/// Makes a value that outlives a run, such as a static, on a thread of its own: making it there
+/// draws no hash keys from the thread of the run that happens to be the first to need it, which
+/// would then differ from all later ones.
+pub(crate) fn aside<T: Send>(make: impl FnOnce() -> T + Send) -> T {
+    let made = std::thread::scope(|scope| scope.spawn(make).join());
+    made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Time and randomness of one box. Cheap to clone; clones share the generator.
 #[derive(Clone, Debug)]
 pub struct Clock {

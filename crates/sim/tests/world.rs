@@ -4,15 +4,14 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aplomb_sim::faults::{Fault, Rule};
 use aplomb_sim::trace::Difference;
 use aplomb_sim::world::{Cluster, Counts, Crash, CrashPoint, Process, StillBusy, World};
-use common::operator::{Operator, Site, SiteSpec};
-use common::scenario::{self, Plant, install_crd};
+use common::scenario::{self, Plant};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::sleep;
@@ -44,55 +43,6 @@ fn a_planted_dependence_on_hash_order_is_caught() {
         lines.into_iter().any(|line| line.contains("/sites/site-")),
         "{difference}"
     );
-}
-
-#[test]
-fn an_hour_of_a_hundred_objects_takes_a_second() {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "what is measured is how long it really takes"
-    )]
-    let begin = Instant::now();
-    let run = world(1).run(|cluster| async move {
-        install_crd(&cluster.client("admin")).await;
-        let sites: Api<Site> = Api::namespaced(cluster.client("admin"), "default");
-        for number in 0..100 {
-            let metadata = ObjectMeta {
-                name: Some(format!("site-{number}")),
-                ..ObjectMeta::default()
-            };
-            let spec = SiteSpec {
-                host: "www.example.com".to_owned(),
-                replicas: 1,
-            };
-            let site = Site {
-                metadata,
-                spec,
-                status: None,
-            };
-            sites
-                .create(&PostParams::default(), &site)
-                .await
-                .expect("created");
-        }
-        let _operator = cluster.start("operator", |process| async move {
-            let operator = Operator {
-                client: process.client(),
-                resync: Duration::from_secs(300),
-            };
-            let (controller, _) = operator.controller();
-            operator.run(controller).await;
-        });
-        sleep(Duration::from_secs(3600)).await;
-        cluster.trace().count(|line| line.contains(" request "))
-    });
-    let wall = begin.elapsed();
-    println!(
-        "one virtual hour, 100 objects, {} requests: {wall:?}",
-        run.value
-    );
-    assert!(run.value > 100 * 3600 / 300, "the controller was at work");
-    assert!(wall < Duration::from_secs(5), "{wall:?}");
 }
 
 /// Makes three ConfigMaps, one after the other, whatever is there already.

@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::clock::aside;
+
 use crate::field::FieldError;
 
 const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
@@ -24,7 +26,8 @@ impl Rule {
         examples: &'static [&'static str],
         max: usize,
     ) -> Self {
-        let regex = Regex::new(&format!("^(?:{pattern})$")).expect("name patterns are valid");
+        let regex = aside(|| Regex::new(&format!("^(?:{pattern})$")));
+        let regex = regex.expect("name patterns are valid");
         Self {
             pattern,
             regex,

@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::clock::aside;
+
 const DNS_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS_SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const LABEL_KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
@@ -17,7 +19,8 @@ static LABEL_KEY_RE: LazyLock<Regex> = LazyLock::new(|| anchored(LABEL_KEY));
 static LABEL_VALUE_RE: LazyLock<Regex> = LazyLock::new(|| anchored(LABEL_VALUE));
 
 fn anchored(pattern: &str) -> Regex {
-    Regex::new(&format!(r"\A{pattern}\z")).expect("the pattern is a constant of this file")
+    let regex = aside(|| Regex::new(&format!(r"\A{pattern}\z")));
+    regex.expect("the pattern is a constant of this file")
 }
 
 /// The server's way to explain a pattern.

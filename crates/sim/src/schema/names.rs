@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::clock::aside;
+
 static SUBDOMAIN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"));
 static LABEL: LazyLock<Regex> = LazyLock::new(|| pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
@@ -18,7 +20,7 @@ const QUALIFIED_MESSAGE: &str = "name part must consist of alphanumeric characte
 const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 fn pattern(source: &str) -> Regex {
-    Regex::new(source).expect("the patterns of this file compile")
+    aside(|| Regex::new(source)).expect("the patterns of this file compile")
 }
 
 /// What is wrong with a DNS subdomain.

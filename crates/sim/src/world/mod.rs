@@ -34,7 +34,7 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -56,6 +56,10 @@ const EPOCH_SECONDS: u64 = 1_767_225_600;
 
 /// How many lines of the trace a failed run shows.
 const SHOWN_ON_FAILURE: usize = 25;
+
+/// Worlds of one process take turns: what they share (statics that are made on first use, pools in
+/// libraries) would otherwise depend on which of them comes first to what.
+static TURN: Mutex<()> = Mutex::new(());
 
 type Elapsed = Box<dyn Fn() -> Duration>;
 type Install = Box<dyn FnOnce(u64, Duration, Elapsed) -> Box<dyn Any> + Send>;
@@ -124,7 +128,8 @@ impl World {
         self
     }
 
-    /// Runs it on a thread of its own and returns when `scenario` does.
+    /// Runs it on a thread of its own, after any other world of this process, and returns when
+    /// `scenario` does.
     ///
     /// # Panics
     /// When the scenario does; the seed and the end of the trace are printed first.
@@ -134,6 +139,7 @@ impl World {
         F: Future<Output = T>,
         T: Send + 'static,
     {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let seed = self.seed;
         let kept = Arc::new(OnceLock::new());
         let trace = kept.clone();

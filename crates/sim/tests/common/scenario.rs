@@ -1,4 +1,4 @@
-//! Ten minutes in the life of an operator: users who create, edit and delete, an API server that
+//! Nine and a half minutes in the life of an operator: users who create, edit and delete, an API server that
 //! has a bad day, a crash; then the faults stop and everything has to come right.
 
 use std::time::Duration;
@@ -17,8 +17,9 @@ use tokio::time::sleep;
 use super::operator::{Operator, Site, SiteSpec};
 
 pub const SITES: u64 = 10;
-const BAD_DAY: Duration = Duration::from_secs(360);
-const RECOVERY: Duration = Duration::from_secs(240);
+const BAD_DAY: Duration = Duration::from_secs(240);
+/// Longer than a watcher needs to notice that its watch is dead.
+const RECOVERY: Duration = Duration::from_secs(330);
 
 /// A dependence on something that is not the seed, put in on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ async fn scenario(cluster: Cluster, plant: Option<Plant>) -> Outcome {
     let operator = cluster.start("operator", move |process| async move {
         let operator = Operator {
             client: process.client(),
-            resync: Duration::from_secs(20),
+            resync: Duration::from_secs(30),
         };
         let (controller, store) = operator.controller();
         process.spawn(audit(operator.client.clone(), store, plant));
@@ -71,7 +72,7 @@ async fn scenario(cluster: Cluster, plant: Option<Plant>) -> Outcome {
     });
     let restart = cluster
         .trace()
-        .instant(Duration::from_secs(rng.u64(60..300)));
+        .instant(Duration::from_secs(rng.u64(60..220)));
     cluster
         .outages()
         .restart_at(restart, Duration::from_secs(2), Duration::from_secs(1));

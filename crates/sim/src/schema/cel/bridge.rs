@@ -11,9 +11,10 @@ use kube_cel::cel::{Context, ExecutionError, Program, Value as CelValue};
 use super::conversions::print;
 use super::eval::{NO_OVERLOAD, Outcome};
 use super::value::{Key, Opaque, Val};
+use crate::clock::aside;
 use crate::field::go_quote;
 
-static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
+static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| aside(|| Context::default().with_all()));
 
 /// Names of the library's types, found in what its values print as.
 const TYPES: [(&str, &str); 6] = [

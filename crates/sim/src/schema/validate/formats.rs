@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::clock::aside;
+
 use super::super::structural::Structural;
 
 /// The format a schema's values are held to; empty when it names none the server knows.
@@ -91,7 +93,9 @@ struct Patterns {
     long_name: Regex,
 }
 
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| aside(patterns));
+
+fn patterns() -> Patterns {
     let new = |source: &str| Regex::new(source).expect("the patterns of this table compile");
     Patterns {
         object_id: new("(?i)^[0-9a-f]{24}$"),
@@ -129,7 +133,7 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
         short_name: new("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
         long_name: new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
     }
-});
+}
 
 fn is_hostname(text: &str) -> bool {
     PATTERNS.hostname.is_match(text)
