@@ -22,6 +22,7 @@ pub mod http;
 pub mod kinds;
 pub mod merge;
 pub mod object;
+mod pattern;
 pub mod resource;
 pub mod rest;
 pub mod schema;

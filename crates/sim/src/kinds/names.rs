@@ -2,9 +2,7 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
-
-use crate::clock::aside;
+use crate::pattern::Pattern;
 
 use crate::field::FieldError;
 
@@ -13,7 +11,7 @@ const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of 
 
 struct Rule {
     pattern: &'static str,
-    regex: Regex,
+    regex: Pattern,
     message: &'static str,
     examples: &'static [&'static str],
     max: usize,
@@ -26,7 +24,7 @@ impl Rule {
         examples: &'static [&'static str],
         max: usize,
     ) -> Self {
-        let regex = aside(|| Regex::new(&format!("^(?:{pattern})$")));
+        let regex = Pattern::new(&format!("^(?:{pattern})$"));
         let regex = regex.expect("name patterns are valid");
         Self {
             pattern,

@@ -2,9 +2,7 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
-
-use crate::clock::aside;
+use crate::pattern::Pattern;
 
 const DNS_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS_SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -13,13 +11,13 @@ const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 
 const LABEL_KEY_WORDS: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
-static DNS_LABEL_RE: LazyLock<Regex> = LazyLock::new(|| anchored(DNS_LABEL));
-static DNS_SUBDOMAIN_RE: LazyLock<Regex> = LazyLock::new(|| anchored(DNS_SUBDOMAIN));
-static LABEL_KEY_RE: LazyLock<Regex> = LazyLock::new(|| anchored(LABEL_KEY));
-static LABEL_VALUE_RE: LazyLock<Regex> = LazyLock::new(|| anchored(LABEL_VALUE));
+static DNS_LABEL_RE: LazyLock<Pattern> = LazyLock::new(|| anchored(DNS_LABEL));
+static DNS_SUBDOMAIN_RE: LazyLock<Pattern> = LazyLock::new(|| anchored(DNS_SUBDOMAIN));
+static LABEL_KEY_RE: LazyLock<Pattern> = LazyLock::new(|| anchored(LABEL_KEY));
+static LABEL_VALUE_RE: LazyLock<Pattern> = LazyLock::new(|| anchored(LABEL_VALUE));
 
-fn anchored(pattern: &str) -> Regex {
-    let regex = aside(|| Regex::new(&format!(r"\A{pattern}\z")));
+fn anchored(pattern: &str) -> Pattern {
+    let regex = Pattern::new(&format!(r"\A{pattern}\z"));
     regex.expect("the pattern is a constant of this file")
 }
 

@@ -2,15 +2,13 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use crate::pattern::Pattern;
 
-use crate::clock::aside;
-
-static SUBDOMAIN: LazyLock<Regex> =
+static SUBDOMAIN: LazyLock<Pattern> =
     LazyLock::new(|| pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"));
-static LABEL: LazyLock<Regex> = LazyLock::new(|| pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
-static LABEL_1035: LazyLock<Regex> = LazyLock::new(|| pattern("^[a-z]([-a-z0-9]*[a-z0-9])?$"));
-static QUALIFIED: LazyLock<Regex> =
+static LABEL: LazyLock<Pattern> = LazyLock::new(|| pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
+static LABEL_1035: LazyLock<Pattern> = LazyLock::new(|| pattern("^[a-z]([-a-z0-9]*[a-z0-9])?$"));
+static QUALIFIED: LazyLock<Pattern> =
     LazyLock::new(|| pattern("^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"));
 
 const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -19,8 +17,8 @@ const LABEL_1035_MESSAGE: &str = "a DNS-1035 label must consist of lower case al
 const QUALIFIED_MESSAGE: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-fn pattern(source: &str) -> Regex {
-    aside(|| Regex::new(source)).expect("the patterns of this file compile")
+fn pattern(source: &str) -> Pattern {
+    Pattern::new(source).expect("the patterns of this file compile")
 }
 
 /// What is wrong with a DNS subdomain.
@@ -101,7 +99,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
 }
 
 /// The server counts bytes everywhere, and in names calls them characters.
-fn check(text: &str, max: usize, unit: &str, shape: &Regex, message: &str) -> Vec<String> {
+fn check(text: &str, max: usize, unit: &str, shape: &Pattern, message: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if text.len() > max {
         problems.push(format!("must be no more than {max} {unit}"));

@@ -3,9 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use regex::Regex;
-
-use crate::clock::aside;
+use crate::pattern::Pattern;
 
 use super::super::structural::Structural;
 
@@ -73,30 +71,30 @@ fn checker(format: &str) -> Option<Check> {
 }
 
 struct Patterns {
-    object_id: Regex,
-    email: Regex,
-    hostname: Regex,
-    mac: Regex,
-    uuid: Regex,
-    uuid3: Regex,
-    uuid4: Regex,
-    uuid5: Regex,
-    ssn: Regex,
-    hex_color: Regex,
-    rgb_color: Regex,
-    base64: Regex,
-    credit_card: Regex,
-    duration: Regex,
-    go_duration: Regex,
-    time: Regex,
-    short_name: Regex,
-    long_name: Regex,
+    object_id: Pattern,
+    email: Pattern,
+    hostname: Pattern,
+    mac: Pattern,
+    uuid: Pattern,
+    uuid3: Pattern,
+    uuid4: Pattern,
+    uuid5: Pattern,
+    ssn: Pattern,
+    hex_color: Pattern,
+    rgb_color: Pattern,
+    base64: Pattern,
+    credit_card: Pattern,
+    duration: Pattern,
+    go_duration: Pattern,
+    time: Pattern,
+    short_name: Pattern,
+    long_name: Pattern,
 }
 
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| aside(patterns));
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(patterns);
 
 fn patterns() -> Patterns {
-    let new = |source: &str| Regex::new(source).expect("the patterns of this table compile");
+    let new = |source: &str| Pattern::new(source).expect("the patterns of this table compile");
     Patterns {
         object_id: new("(?i)^[0-9a-f]{24}$"),
         email: new(
