@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_sim::faults::Sampler;
-use aplomb_sim::world::{Cluster, Crash, CrashPoint, Run, World};
+use aplomb_sim::world::{Cluster, Component, Crash, CrashPoint, Run, World};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -56,7 +56,7 @@ async fn scenario(cluster: Cluster, plant: Option<Plant>) -> Outcome {
     let operator = cluster.start("operator", move |process| async move {
         let operator = Operator {
             client: process.client(),
-            resync: Duration::from_secs(30),
+            resync: Duration::from_secs(20),
         };
         let (controller, store) = operator.controller();
         process.spawn(audit(operator.client.clone(), store, plant));
@@ -76,9 +76,16 @@ async fn scenario(cluster: Cluster, plant: Option<Plant>) -> Outcome {
     cluster
         .outages()
         .restart_at(restart, Duration::from_secs(2), Duration::from_secs(1));
-    tokio::join!(users(&admin, &mut rng), sleep(BAD_DAY));
-    cluster.faults("operator").clear();
-    sleep(RECOVERY).await;
+    let story = async {
+        tokio::join!(users(&admin, &mut rng), sleep(BAD_DAY));
+        cluster.faults("operator").clear();
+        sleep(RECOVERY).await;
+    };
+    tokio::select! {
+        biased;
+        () = story => {}
+        () = liveness_probe(&cluster, &operator) => {}
+    }
     Outcome {
         requests: cluster.trace().count(|line| line.contains(" request ")),
         faults: cluster.trace().count(|line| line.contains(" fault ")),
@@ -133,6 +140,21 @@ async fn users(client: &Client, rng: &mut fastrand::Rng) {
             drop(sites.delete(&name, &DeleteParams::default()).await);
         }
         sleep(Duration::from_millis(rng.u64(0..9000))).await;
+    }
+}
+
+/// Restarts an operator that has fallen silent, as a kubelet would. It can: the `Controller` of
+/// kube 5 stops for good when the watch of an owned kind fails in the very moment in which the list
+/// of its own kind arrives.
+async fn liveness_probe(cluster: &Cluster, operator: &Component) {
+    let mut before = 0;
+    loop {
+        sleep(Duration::from_secs(45)).await;
+        let now = cluster.trace().count(|line| line.contains(" operator request "));
+        if now == before {
+            operator.crash();
+        }
+        before = now;
     }
 }
 
