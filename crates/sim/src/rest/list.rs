@@ -20,7 +20,7 @@ use crate::store::Snapshot;
 pub(super) async fn list(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
     let selection = Selection::of(call, || validate(&call.options))?;
     let token = token(&call.options)?;
-    let snapshot = snapshot(server, call, token.as_ref()).await?;
+    let snapshot = snapshot(server, call, &selection, token.as_ref()).await?;
     Ok(page(call, &selection, token.as_ref(), &snapshot))
 }
 
@@ -86,6 +86,7 @@ fn token(options: &Options) -> Result<Option<Token>, ApiError> {
 async fn snapshot(
     server: &ApiServer,
     call: &Call,
+    selection: &Selection,
     token: Option<&Token>,
 ) -> Result<Snapshot, ApiError> {
     let options = &call.options;
@@ -107,7 +108,7 @@ async fn snapshot(
         .resource_version_match
         .as_deref()
         .unwrap_or_default();
-    let paged = options.limit.is_some_and(|limit| limit > 0);
+    let paged = options.limit.is_some_and(|limit| limit > 0) && !is_lookup(call, selection);
     // Before there was a choice, a page of a named version meant exactly that version.
     let exact = rule == "Exact" || (rule.is_empty() && paged && wanted > 0);
     if !exact {
@@ -117,6 +118,12 @@ async fn snapshot(
         .store()
         .snapshot_at(resource, wanted)
         .map_err(|_| ApiError::expired("The resourceVersion for the provided list is too old."))
+}
+
+/// One name in one place is looked up, not listed.
+fn is_lookup(call: &Call, selection: &Selection) -> bool {
+    let one_place = !call.resource.namespaced || selection.namespace().is_some();
+    one_place && selection.single_name().is_some()
 }
 
 fn newest(server: &ApiServer, call: &Call) -> Snapshot {
@@ -167,9 +174,7 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
         items.push(Arc::new(listed(resource, object)));
         if Some(items.len()) == limit {
             let left = rest.count();
-            // One name in one place is looked up, not listed.
-            let one_place = !resource.namespaced || selection.namespace().is_some();
-            if left > 0 && !(one_place && selection.single_name().is_some()) {
+            if left > 0 && !is_lookup(call, selection) {
                 let revision = i64::try_from(snapshot.revision).unwrap_or(i64::MAX);
                 continue_token = Some(Token::after(&key[prefix.len()..], revision).encode());
                 remaining = selection

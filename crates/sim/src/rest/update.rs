@@ -147,6 +147,9 @@ fn warnings(call: &Call, object: &Value, live: &Value) -> Vec<String> {
 
 /// Judged on what would be stored, which does not tell an empty list from none.
 fn ignore_timestamps(call: &Call, live: &Value, object: &mut Value) {
+    if call.resource.strategy.is_custom() {
+        return FieldManager::ignore_timestamps(live, object);
+    }
     let mut stored = super::as_if_stored(&call.resource, object.clone());
     FieldManager::ignore_timestamps(live, &mut stored);
     if stored == *live {

@@ -243,7 +243,12 @@ fn sorted_patch(text: &str) -> String {
     };
     let end = start + quoted.byte_offset();
     match serde_json::from_str::<Value>(&inner) {
-        Ok(object) => format!("{}{object}{}", &text[..start], &text[end..]),
+        Ok(mut object) => {
+            if let Some(Value::Array(owners)) = object.pointer_mut("/metadata/managedFields") {
+                owners.sort_by_key(ToString::to_string);
+            }
+            format!("{}{object}{}", &text[..start], &text[end..])
+        }
         Err(_) => text.to_owned(),
     }
 }

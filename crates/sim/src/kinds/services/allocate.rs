@@ -199,7 +199,7 @@ fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(
             return Err(ApiError::internal(&why));
         };
         if text(service, &["metadata", "name"]).is_empty() && !dry_run {
-            return Err(nobodys(service, &ip));
+            return Err(nobodys(service, "[\"\"]", "", &ip));
         }
         set(service, &["spec", "clusterIP"], ip.clone().into());
         set(service, &["spec", "clusterIPs"], json!([ip]));
@@ -208,6 +208,10 @@ fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(
     let inside = wanted
         .parse::<Ipv4Addr>()
         .is_ok_and(|ip| (RANGE.0..=RANGE.1).contains(&ip.to_bits()));
+    if text(service, &["metadata", "name"]).is_empty() && inside && !dry_run {
+        let given = at(service, &["spec", "clusterIPs"]).to_string();
+        return Err(nobodys(service, &given, &format!(" {wanted}"), &wanted));
+    }
     let why = match (inside, dry_run) {
         (false, true) => format!(
             "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
@@ -227,13 +231,13 @@ fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(
 }
 
 /// An address is an object that names its service, and this service has no name.
-fn nobodys(service: &Value, ip: &str) -> ApiError {
+fn nobodys(service: &Value, given: &str, wanted: &str, ip: &str) -> ApiError {
     let why = format!(
-        "failed to allocate IP: IPAddress.networking.k8s.io \"{ip}\" is invalid: spec.parentRef.name: Required value"
+        "failed to allocate IP{wanted}: IPAddress.networking.k8s.io \"{ip}\" is invalid: spec.parentRef.name: Required value"
     );
     refuse(
         service,
-        &[shown::invalid("spec.clusterIPs", "[\"\"]", &why)],
+        &[shown::invalid("spec.clusterIPs", given, &why)],
     )
 }
 
