@@ -314,14 +314,18 @@ async fn minute(t: &Trial) -> Result<()> {
         t.widgets()
     );
     let mut watch = t.watch(&path).await?;
+    // One may come with the beginning, and none comes while nothing is written: the minute is about
+    // the first one after a write.
+    t.new_widget("a", json!({})).await?;
+    watch.expect("ADDED", "a").await?;
     let started = Instant::now();
-    let first = watch
+    let event = watch
         .next_within(Duration::from_secs(90))
         .await?
         .context("ended")?;
-    ensure!(first.kind == "BOOKMARK", "{}", first.kind);
+    ensure!(event.kind == "BOOKMARK", "{}", event.kind);
     let waited = started.elapsed();
-    ensure!(waited > Duration::from_secs(40), "after {waited:?}");
+    ensure!(waited > Duration::from_secs(20), "after {waited:?}");
     Ok(())
 }
 
