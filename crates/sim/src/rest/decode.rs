@@ -31,17 +31,13 @@ pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
     let mut value = document.value;
     check_shape(call, &value)?;
     if resource.strategy.is_custom() {
-        check_custom(call, &value)?;
+        check_custom(call, &value, &document.duplicates)?;
     } else {
         default_kind(resource, &mut value);
     }
     let kind = object::text(&value, "kind").to_owned();
     let decoded = resource.strategy.decode(value)?;
-    let duplicates = document
-        .duplicates
-        .iter()
-        .map(|path| format!("duplicate field {}", go_quote(path)));
-    let findings = in_order(duplicates.collect(), decoded.unknown);
+    let findings = in_order(duplicate_fields(&document.duplicates), decoded.unknown);
     let strict = call.options.field_validation == FieldValidation::Strict;
     if strict && !findings.is_empty() {
         let why = format!("strict decoding error: {}", findings.join(", "));
@@ -55,6 +51,11 @@ pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
     meta::normalize(&mut object);
     resource.strategy.default(&mut object);
     Ok(Body { object, warnings })
+}
+
+fn duplicate_fields(paths: &[String]) -> Vec<String> {
+    let duplicate = |path: &String| format!("duplicate field {}", go_quote(path));
+    paths.iter().map(duplicate).collect()
 }
 
 /// Findings in the order of the fields they are about, which is how bodies are mostly written.
@@ -140,10 +141,14 @@ fn check_shape(call: &Call, value: &Value) -> Result<(), ApiError> {
     }
 }
 
-fn check_custom(call: &Call, value: &Value) -> Result<(), ApiError> {
+fn check_custom(call: &Call, value: &Value, duplicates: &[String]) -> Result<(), ApiError> {
     if object::text(value, "kind").is_empty() {
         let raw = String::from_utf8_lossy(&call.body);
         let why = format!("Object 'Kind' is missing in '{raw}'");
+        if call.options.field_validation == FieldValidation::Ignore {
+            let (kind, version) = (&call.resource.kind, &call.resource.version);
+            return Err(cannot_handle(&call.resource, kind, version, &why));
+        }
         return Err(unrecognized(call, &why));
     }
     if value.get("apiVersion").is_some_and(Value::is_null) {
@@ -159,6 +164,10 @@ fn check_custom(call: &Call, value: &Value) -> Result<(), ApiError> {
     let refused = ApiError::bad_request(format!(
         "the API version in the data ({stated}) does not match the expected API version ({expected})"
     ));
+    let refused = match call.options.field_validation {
+        FieldValidation::Warn => refused.after_warnings(duplicate_fields(duplicates)),
+        _ => refused,
+    };
     let other_group = stated.split('/').next() != expected.split('/').next();
     if other_group || call.options.field_validation == FieldValidation::Ignore {
         return Err(refused);

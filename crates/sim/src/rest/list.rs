@@ -174,7 +174,7 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
         items.push(Arc::new(listed(resource, object)));
         if Some(items.len()) == limit {
             let left = rest.count();
-            if left > 0 && !is_lookup(call, selection) {
+            if left > 0 && (token.is_some() || !is_lookup(call, selection)) {
                 let revision = i64::try_from(snapshot.revision).unwrap_or(i64::MAX);
                 continue_token = Some(Token::after(&key[prefix.len()..], revision).encode());
                 remaining = selection

@@ -33,7 +33,7 @@ pub(crate) fn service(
     let others: Vec<&Value> = peers
         .iter()
         .map(Arc::as_ref)
-        .filter(|peer| !is_same(peer, service))
+        .filter(|peer| old.is_none() || !is_same(peer, service))
         .collect();
     // Once a service has an address only a change of its type can cost it that.
     if needs_cluster_ip(service) && !old.is_some_and(needs_cluster_ip) {
