@@ -54,7 +54,7 @@ differential: controlplane ## OPS=10000 random operations on both servers (SEED=
 
 .PHONY: seeds
 seeds: ## N=1000 seeds, each run twice, traces compared byte by byte
-	$(CARGO) run --locked -q -p aplomb-sim --example seeds -- --n $(N)
+	$(CARGO) run --release --locked -q -p aplomb-sim --example seeds -- --n $(N)
 
 .PHONY: bench
 bench: ## Figures of this machine, as ratios against a peer in the same run
