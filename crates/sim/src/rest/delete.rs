@@ -279,8 +279,11 @@ fn stays(call: &Call, object: Value) -> Outcome {
     }
 }
 
-fn gone(call: &Call, object: Value) -> Outcome {
+fn gone(call: &Call, mut object: Value) -> Outcome {
     if Peculiarity::of(&call.resource).returns_deleted {
+        if call.resource.strategy.shows_otherwise() {
+            call.resource.strategy.show(&mut object);
+        }
         return Outcome::Object {
             code: 200,
             object,

@@ -11,7 +11,7 @@ mod writes;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::catalog::{Catalog, Kind, NAMESPACES};
 use super::op::{Op, Verb};
@@ -127,6 +127,14 @@ impl<'a> Generator<'a> {
                 (false, false) => &kind.good,
             };
             fragments.push(self.dice.pick(menu));
+        }
+        // What must not come through, and what moves an object in and out of a selection.
+        if !status && kind.status && self.dice.chance(8) {
+            fragments.push(self.dice.pick(&kind.status_good));
+        }
+        if self.dice.chance(8) {
+            let watched = self.dice.pick(&["yes", "yes", "no"]);
+            fragments.push(json!({"metadata": {"labels": {"watched": watched}}}));
         }
         if self.dice.chance(bad_percent) {
             let metadata = self.dice.chance(30);
