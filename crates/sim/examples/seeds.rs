@@ -59,7 +59,10 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let plant = args.plant.map(|Planted::HashOrder| Plant::HashOrder);
     if args.show {
-        scenario::run(args.first, plant).trace.iter().for_each(|line| println!("{line}"));
+        scenario::run(args.first, plant)
+            .trace
+            .iter()
+            .for_each(|line| println!("{line}"));
         return ExitCode::SUCCESS;
     }
     if let Some(step) = args.step {
@@ -69,7 +72,10 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    #[allow(clippy::disallowed_methods, reason = "what is measured is how long it really takes")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "what is measured is how long it really takes"
+    )]
     let begin = Instant::now();
     match share_out(&args) {
         Ok(reports) => summarize(&reports, args.n, begin.elapsed().as_secs_f64()),
@@ -94,7 +100,13 @@ fn check(seed: u64, plant: Option<Plant>) -> Report {
         None
     };
     let (requests, faults) = (outcome.requests, outcome.faults);
-    Report { seed, fingerprint: fingerprint(&first.trace), requests, faults, failure }
+    Report {
+        seed,
+        fingerprint: fingerprint(&first.trace),
+        requests,
+        faults,
+        failure,
+    }
 }
 
 /// Checks the seeds in as many processes as there are cores.
@@ -104,7 +116,10 @@ fn share_out(args: &Args) -> io::Result<Vec<Report>> {
     let workers = workers.collect::<io::Result<Vec<Child>>>()?;
     let mut reports = Vec::new();
     for mut worker in workers {
-        let output = worker.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        let output = worker
+            .stdout
+            .take()
+            .ok_or_else(|| io::Error::other("no output"))?;
         for line in BufReader::new(output).lines() {
             reports.push(serde_json::from_str::<Report>(&line?)?);
         }
@@ -117,7 +132,12 @@ fn share_out(args: &Args) -> io::Result<Vec<Report>> {
 fn start(args: &Args, worker: u64, cores: u64) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--first", &(args.first + worker).to_string()]);
-    command.args(["--n", &(args.n - worker).to_string(), "--step", &cores.to_string()]);
+    command.args([
+        "--n",
+        &(args.n - worker).to_string(),
+        "--step",
+        &cores.to_string(),
+    ]);
     if args.plant.is_some() {
         command.args(["--plant", "hash-order"]);
     }
@@ -125,13 +145,24 @@ fn start(args: &Args, worker: u64, cores: u64) -> io::Result<Child> {
 }
 
 fn summarize(reports: &[Report], asked: u64, seconds: f64) -> ExitCode {
-    let failures: Vec<&Report> = reports.iter().filter(|report| report.failure.is_some()).collect();
+    let failures: Vec<&Report> = reports
+        .iter()
+        .filter(|report| report.failure.is_some())
+        .collect();
     for report in failures.iter().take(5) {
         let why = report.failure.as_deref().unwrap_or_default();
         println!("seed {}: {why}", report.seed);
     }
-    let distinct = reports.iter().map(|report| &report.fingerprint).collect::<BTreeSet<_>>().len();
-    let least = reports.iter().map(|report| report.requests).min().unwrap_or_default();
+    let distinct = reports
+        .iter()
+        .map(|report| &report.fingerprint)
+        .collect::<BTreeSet<_>>()
+        .len();
+    let least = reports
+        .iter()
+        .map(|report| report.requests)
+        .min()
+        .unwrap_or_default();
     let requests: usize = reports.iter().map(|report| report.requests).sum();
     let faults: usize = reports.iter().map(|report| report.faults).sum();
     println!(
@@ -141,7 +172,11 @@ fn summarize(reports: &[Report], asked: u64, seconds: f64) -> ExitCode {
         failures.len(),
     );
     let complete = reports.len() as u64 == asked && distinct == reports.len();
-    if failures.is_empty() && complete { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failures.is_empty() && complete {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// FNV-1a over the lines: enough to tell the traces of two seeds apart.

@@ -27,7 +27,10 @@ pub struct Clock {
 impl Clock {
     /// Follows the system: starts at the present and draws its seed from the system.
     #[must_use]
-    #[allow(clippy::disallowed_methods, reason = "the one place where a box may ask the system")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place where a box may ask the system"
+    )]
     pub fn system() -> Self {
         Self::new(Timestamp::now(), fastrand::u64(..))
     }
@@ -36,13 +39,18 @@ impl Clock {
     #[must_use]
     pub fn new(epoch: Timestamp, seed: u64) -> Self {
         let rng = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
-        Self { epoch, started: Instant::now(), rng }
+        Self {
+            epoch,
+            started: Instant::now(),
+            rng,
+        }
     }
 
     /// The present moment.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        let elapsed = SignedDuration::try_from(self.started.elapsed()).unwrap_or(SignedDuration::MAX);
+        let elapsed =
+            SignedDuration::try_from(self.started.elapsed()).unwrap_or(SignedDuration::MAX);
         self.epoch.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 
@@ -58,7 +66,14 @@ impl Clock {
         let raw = self.rng().u128(..);
         let versioned = (raw & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
         let hex = format!("{versioned:032x}");
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        format!(
+            "{}-{}-{}-{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..]
+        )
     }
 
     /// The five characters `generateName` appends: the server's alphabet has no vowels and no
@@ -67,13 +82,19 @@ impl Clock {
     pub fn name_suffix(&self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut rng = self.rng();
-        (0..5).map(|_| char::from(ALPHABET[rng.usize(..ALPHABET.len())])).collect()
+        (0..5)
+            .map(|_| char::from(ALPHABET[rng.usize(..ALPHABET.len())]))
+            .collect()
     }
 
     /// A number below `bound` (0 when the bound is 0).
     #[must_use]
     pub fn below(&self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.rng().u64(..bound) }
+        if bound == 0 {
+            0
+        } else {
+            self.rng().u64(..bound)
+        }
     }
 
     fn rng(&self) -> MutexGuard<'_, fastrand::Rng> {

@@ -28,7 +28,10 @@ impl Pattern {
     pub(crate) fn new(source: &str) -> Result<Self, Error> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let regex = aside(|| Regex::new(source))?;
-        Ok(Self { id: NEXT.fetch_add(1, Ordering::Relaxed), regex })
+        Ok(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            regex,
+        })
     }
 
     /// Whether the pattern is found in `text`.

@@ -20,7 +20,10 @@ pub struct GroupResource {
 impl GroupResource {
     /// Names a resource of a group.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
-        Self { group: group.into(), resource: resource.into() }
+        Self {
+            group: group.into(),
+            resource: resource.into(),
+        }
     }
 }
 
@@ -79,7 +82,10 @@ impl ApiError {
 
     /// An answer that is not a Status.
     pub fn plain(code: u16, message: impl Into<String>) -> Self {
-        Self { plain_text: true, ..Self::new(code, "", message) }
+        Self {
+            plain_text: true,
+            ..Self::new(code, "", message)
+        }
     }
 
     fn about(mut self, gr: &GroupResource, name: &str) -> Self {
@@ -110,20 +116,32 @@ impl ApiError {
     /// 404 NotFound.
     #[must_use]
     pub fn not_found(gr: &GroupResource, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{gr} {} not found", go_quote(name))).about(gr, name)
+        Self::new(
+            404,
+            "NotFound",
+            format!("{gr} {} not found", go_quote(name)),
+        )
+        .about(gr, name)
     }
 
     /// 409 AlreadyExists.
     #[must_use]
     pub fn already_exists(gr: &GroupResource, name: &str) -> Self {
-        Self::new(409, "AlreadyExists", format!("{gr} {} already exists", go_quote(name)))
-            .about(gr, name)
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{gr} {} already exists", go_quote(name)),
+        )
+        .about(gr, name)
     }
 
     /// 409 Conflict with the server's prefix.
     #[must_use]
     pub fn conflict(gr: &GroupResource, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {gr} {}: {why}", go_quote(name));
+        let message = format!(
+            "Operation cannot be fulfilled on {gr} {}: {why}",
+            go_quote(name)
+        );
         Self::new(409, "Conflict", message).about(gr, name)
     }
 
@@ -181,15 +199,22 @@ impl ApiError {
     /// 405 MethodNotAllowed.
     #[must_use]
     pub fn method_not_supported(gr: &GroupResource, action: &str) -> Self {
-        let message = format!("{action} is not supported on resources of kind {}", go_quote(&gr.to_string()));
+        let message = format!(
+            "{action} is not supported on resources of kind {}",
+            go_quote(&gr.to_string())
+        );
         Self::new(405, "MethodNotAllowed", message).about(gr, "")
     }
 
     /// 500 InternalError.
     #[must_use]
     pub fn internal(why: &str) -> Self {
-        Self::new(500, "InternalError", format!("Internal error occurred: {why}"))
-            .with_detail("causes", json!([{ "message": why }]))
+        Self::new(
+            500,
+            "InternalError",
+            format!("Internal error occurred: {why}"),
+        )
+        .with_detail("causes", json!([{ "message": why }]))
     }
 
     /// 410 Expired.

@@ -9,9 +9,17 @@ use serde_json::Value;
 const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("aplomb-sim", &[], &["aplomb-vtime"]),
     ("aplomb-vtime", &[], &[]),
-    ("aplomb-cli", &["aplomb-sim"], &["aplomb-vtime", "aplomb-controlplane"]),
+    (
+        "aplomb-cli",
+        &["aplomb-sim"],
+        &["aplomb-vtime", "aplomb-controlplane"],
+    ),
     ("aplomb-controlplane", &[], &[]),
-    ("aplomb-conformance", &["aplomb-sim", "aplomb-controlplane"], &["aplomb-vtime"]),
+    (
+        "aplomb-conformance",
+        &["aplomb-sim", "aplomb-controlplane"],
+        &["aplomb-vtime"],
+    ),
     ("aplomb-house", &[], &[]),
 ];
 
@@ -42,7 +50,10 @@ fn crates_depend_only_downwards() {
             .find(|(n, _, _)| *n == name)
             .unwrap_or_else(|| panic!("{name} has no row in the table of edges"));
         for edge in ours(package, false) {
-            assert!(normal.contains(&edge.as_str()), "{name} may not depend on {edge}");
+            assert!(
+                normal.contains(&edge.as_str()),
+                "{name} may not depend on {edge}"
+            );
         }
         for edge in ours(package, true).into_iter().filter(|edge| edge != name) {
             let allowed = normal.contains(&edge.as_str()) || dev.contains(&edge.as_str());

@@ -126,7 +126,9 @@ impl Updater<'_> {
             },
         );
         let needed = |last: &VersionedSet| {
-            let converted = managers.values().any(|other| other.api_version != config.version);
+            let converted = managers
+                .values()
+                .any(|other| other.api_version != config.version);
             !last.set.is_empty() && (converted || Self::drops_something(last, &managers[manager]))
         };
         let merged = match last.filter(needed) {

@@ -271,10 +271,7 @@ fn to_number(text: &str) -> Option<Value> {
     if let Ok(integer) = text.parse::<i64>() {
         return Some(integer.into());
     }
-    let float: f64 = text
-        .parse()
-        .ok()
-        .filter(|float: &f64| float.is_finite())?;
+    let float: f64 = text.parse().ok().filter(|float: &f64| float.is_finite())?;
     Number::from_f64(float).map(Value::Number)
 }
 

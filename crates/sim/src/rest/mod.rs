@@ -135,7 +135,9 @@ pub(crate) fn bootstrap(server: &ApiServer) {
         else {
             continue;
         };
-        let namespace = resource.namespaced.then(|| object::namespace(&body).to_owned());
+        let namespace = resource
+            .namespaced
+            .then(|| object::namespace(&body).to_owned());
         let key = key_of(&resource.storage, namespace.as_deref(), object::name(&body));
         if server.store().get(&key).is_some() {
             continue;

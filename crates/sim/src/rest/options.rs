@@ -125,7 +125,10 @@ pub(super) fn finalizer_errors(resource: &Resource, object: &Value) -> Vec<Field
     }
     let finalizers = object::finalizers(object);
     let unqualified = |name: &str| !name.contains('/') && !is_standard_finalizer(name);
-    let wrong = finalizers.iter().enumerate().filter(|(_, name)| unqualified(name));
+    let wrong = finalizers
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| unqualified(name));
     let detail = "name is neither a standard finalizer name nor is it fully qualified";
     wrong
         .map(|(index, name)| {

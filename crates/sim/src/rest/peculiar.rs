@@ -72,8 +72,20 @@ const TABLE: [Peculiarity; 17] = [
     new_first(row(RBAC, "rolebindings", "", (2, 2), false)),
     new_first(row(RBAC, "clusterrolebindings", "", (2, 2), false)),
     new_first(row("discovery.k8s.io", "endpointslices", "", (1, 2), false)),
-    new_first(row(ADMISSION, "validatingadmissionpolicies", "", (1, 2), false)),
-    new_first(row(ADMISSION, "validatingadmissionpolicybindings", "", (1, 2), false)),
+    new_first(row(
+        ADMISSION,
+        "validatingadmissionpolicies",
+        "",
+        (1, 2),
+        false,
+    )),
+    new_first(row(
+        ADMISSION,
+        "validatingadmissionpolicybindings",
+        "",
+        (1, 2),
+        false,
+    )),
     row("policy", "poddisruptionbudgets", "", (1, 1), false),
     row("", "", "", (2, 1), false),
 ];

@@ -115,7 +115,9 @@ impl Life {
     /// Ends this life, once; `how` is what the trace says of it.
     pub(super) fn end(&self, how: &str) {
         if !self.crashed.send_replace(true) {
-            self.gate.trace.record(&self.gate.name, format_args!("{how}"));
+            self.gate
+                .trace
+                .record(&self.gate.name, format_args!("{how}"));
         }
     }
 

@@ -150,7 +150,9 @@ async fn liveness_probe(cluster: &Cluster, operator: &Component) {
     let mut before = 0;
     loop {
         sleep(Duration::from_secs(45)).await;
-        let now = cluster.trace().count(|line| line.contains(" operator request "));
+        let now = cluster
+            .trace()
+            .count(|line| line.contains(" operator request "));
         if now == before {
             operator.crash();
         }

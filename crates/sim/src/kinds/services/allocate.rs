@@ -235,10 +235,7 @@ fn nobodys(service: &Value, given: &str, wanted: &str, ip: &str) -> ApiError {
     let why = format!(
         "failed to allocate IP{wanted}: IPAddress.networking.k8s.io \"{ip}\" is invalid: spec.parentRef.name: Required value"
     );
-    refuse(
-        service,
-        &[shown::invalid("spec.clusterIPs", given, &why)],
-    )
+    refuse(service, &[shown::invalid("spec.clusterIPs", given, &why)])
 }
 
 /// The lower addresses are left to those who ask for one.

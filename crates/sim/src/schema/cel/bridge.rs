@@ -14,7 +14,8 @@ use super::value::{Key, Opaque, Val};
 use crate::clock::aside;
 use crate::field::go_quote;
 
-static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| aside(|| Context::default().with_all()));
+static LIBRARY: LazyLock<Context<'static>> =
+    LazyLock::new(|| aside(|| Context::default().with_all()));
 
 /// Names of the library's types, found in what its values print as.
 const TYPES: [(&str, &str); 6] = [
