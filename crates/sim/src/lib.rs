@@ -5,6 +5,25 @@
 //! be put between a client and a server, and the virtual-time world that makes a run a function of
 //! its seed.
 //!
+//! A Rust test starts a box in three lines:
+//!
+//! ```
+//! # use k8s_openapi::api::core::v1::Namespace;
+//! # use kube::Api;
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let server = aplomb_sim::ApiServer::builder().build();
+//! let client = aplomb_sim::http::client(&server);
+//! let namespaces: Api<Namespace> = Api::all(client);
+//! # let namespace = namespaces.get("default").await?;
+//! # assert_eq!(namespace.metadata.name.as_deref(), Some("default"));
+//! # Ok::<(), kube::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! As with kube itself, the crate that uses this one chooses a version feature of `k8s-openapi`.
+//!
 //! This crate depends on no other crate of the workspace and must stay usable alone.
 #![forbid(unsafe_code)]
 
