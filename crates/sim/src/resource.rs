@@ -56,6 +56,19 @@ impl Resource {
         GroupResource::new(&self.storage.group, &self.kind)
     }
 
+    /// Group and kind as a refusal of `object` names them: a custom resource is what it says it is.
+    #[must_use]
+    pub fn group_kind_of(&self, object: &Value) -> GroupResource {
+        if !self.strategy.is_custom() {
+            return self.group_kind();
+        }
+        let said = |key: &str| object[key].as_str().unwrap_or_default();
+        let group = said("apiVersion")
+            .split_once('/')
+            .map_or("", |(group, _)| group);
+        GroupResource::new(group, said("kind"))
+    }
+
     /// `v1` or `group/version`.
     #[must_use]
     pub fn api_version(&self) -> String {

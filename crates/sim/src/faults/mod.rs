@@ -25,5 +25,6 @@ pub use layer::{FaultService, Faults};
 pub use outage::Outages;
 pub use rule::{Rule, When};
 pub use sampler::Sampler;
+#[cfg(feature = "world")]
 pub(crate) use stream::body_lines;
 pub use target::{Match, Target};

@@ -32,6 +32,7 @@ pub(super) fn pieces(body: Body) -> Pieces {
 }
 
 /// The lines of a body, each as one piece with its end.
+#[cfg(feature = "world")]
 pub(crate) fn body_lines(body: Body) -> Pieces {
     lines(pieces(body))
 }

@@ -291,7 +291,7 @@ fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::invalid(
-        &resource.group_kind(),
+        &resource.group_kind_of(object),
         object::name(object),
         &errors,
     ))

@@ -1,7 +1,7 @@
 //! The walks over a value together with its type.
 //!
-//! Each walk decides the same way which form of a type applies ([`Forms`]) and how list items are
-//! told apart ([`item_element`]).
+//! Each walk decides the same way which form of a type applies (`Forms`) and how list items are
+//! told apart (`item_element`).
 
 mod compare;
 mod field_set;
