@@ -31,5 +31,6 @@ pub mod server;
 pub mod sim;
 pub mod tls;
 pub mod trial;
+pub mod trouble;
 pub mod verbs;
 pub mod watch;

@@ -6,9 +6,12 @@ use anyhow::{Context, Result};
 use aplomb_controlplane::{ControlPlane, Options};
 use futures::future::BoxFuture;
 use kube::Client;
+use tokio::sync::OnceCell;
 
+use crate::answer::Answer;
 use crate::server::{Connection, Server, Side};
 use crate::tls;
+use crate::trouble::{self, Trouble};
 
 /// A running control plane with its clients.
 pub struct Real {
@@ -16,6 +19,8 @@ pub struct Real {
     admin: Client,
     restricted: Client,
     stranger: Client,
+    /// Started by the first case that needs it, and no part of what the others see.
+    troubled: OnceCell<ControlPlane>,
 }
 
 impl Real {
@@ -50,6 +55,7 @@ impl Real {
             admin,
             restricted,
             stranger,
+            troubled: OnceCell::new(),
         })
     }
 }
@@ -77,6 +83,13 @@ impl Server for Real {
 
     fn compact(&self, revision: u64) -> BoxFuture<'_, Result<()>> {
         Box::pin(self.plane.compact(revision))
+    }
+
+    fn in_trouble(&self, trouble: Trouble) -> BoxFuture<'_, Result<Answer>> {
+        Box::pin(async move {
+            let plane = self.troubled.get_or_try_init(trouble::plane).await?;
+            trouble.on(plane).await
+        })
     }
 
     fn connect(&self) -> BoxFuture<'_, Result<Connection>> {

@@ -9,7 +9,9 @@ use futures::future::BoxFuture;
 use kube::Client;
 use serde_json::Value;
 
+use crate::answer::Answer;
 use crate::trial::ask;
+use crate::trouble::Trouble;
 
 /// What a case may ask of a server beyond requests.
 pub trait Server: Send + Sync {
@@ -30,6 +32,9 @@ pub trait Server: Send + Sync {
 
     /// Forgets all history older than `revision`.
     fn compact(&self, revision: u64) -> BoxFuture<'_, Result<()>>;
+
+    /// What a client is answered while a server of this kind is in a trouble.
+    fn in_trouble(&self, trouble: Trouble) -> BoxFuture<'_, Result<Answer>>;
 
     /// A new connection to the port it serves on, for bytes no client would send.
     fn connect(&self) -> BoxFuture<'_, Result<Connection>>;
@@ -57,12 +62,19 @@ pub struct Side {
 /// # Errors
 /// When the server refuses them.
 pub async fn install_fixtures(server: &dyn Server) -> Result<()> {
-    let client = server.client();
+    install_fixtures_of(&server.client()).await
+}
+
+/// Does the same for any server a client talks to.
+///
+/// # Errors
+/// When the server refuses them.
+pub async fn install_fixtures_of(client: &Client) -> Result<()> {
     for text in [
         include_str!("fixtures/widgets.yaml"),
         include_str!("fixtures/gadgets.yaml"),
     ] {
-        install_crd(&client, text).await?;
+        install_crd(client, text).await?;
     }
     Ok(())
 }

@@ -13,8 +13,10 @@ use kube::Client;
 use tower::ServiceBuilder;
 use tower::util::MapRequestLayer;
 
+use crate::answer::Answer;
 use crate::server::{Connection, Server, Side};
 use crate::tls;
+use crate::trouble::Trouble;
 
 /// The administrator's token, as on the real server.
 const TOKEN: &str = "admin-token";
@@ -104,6 +106,11 @@ impl Server for InBox {
     fn compact(&self, revision: u64) -> BoxFuture<'_, Result<()>> {
         self.service.server().store().compact(revision);
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn in_trouble(&self, trouble: Trouble) -> BoxFuture<'_, Result<Answer>> {
+        let client = self.client();
+        Box::pin(async move { trouble.in_front_of(&client).await })
     }
 
     fn connect(&self) -> BoxFuture<'_, Result<Connection>> {

@@ -14,6 +14,8 @@ use crate::status::{ApiError, GroupResource};
 /// The body of every response that has passed the layer.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+
 /// A body that is there in full.
 pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into())
@@ -42,11 +44,7 @@ pub(super) fn json_response(code: u16, value: &Value) -> Response<Body> {
 }
 
 fn text_response(error: &ApiError) -> Response<Body> {
-    with_type(
-        error.code,
-        "text/plain; charset=utf-8",
-        format!("{}\n", error.message),
-    )
+    with_type(error.code, PLAIN_TEXT, format!("{}\n", error.message))
 }
 
 fn with_type(code: u16, kind: &'static str, body: String) -> Response<Body> {
@@ -93,13 +91,18 @@ pub(super) fn unavailable() -> ApiError {
     ApiError::new(503, "ServiceUnavailable", "apiserver is shutting down")
 }
 
-/// 504 of the time-out filter, which does not stop the handler.
-pub(super) fn timeout() -> ApiError {
-    let message = "Timeout: request did not complete within the allotted timeout";
-    ApiError {
-        details: Some(json!({})),
-        ..ApiError::new(504, "Timeout", message)
-    }
+/// 504 of the time-out filter, which does not stop the handler. It writes the Status itself, with
+/// no kind and no version, and leaves it to the connection to guess the content type.
+pub(super) fn timeout() -> Response<Body> {
+    let status = json!({
+        "metadata": {},
+        "status": "Failure",
+        "message": "Timeout: request did not complete within the allotted timeout",
+        "reason": "Timeout",
+        "details": {},
+        "code": 504,
+    });
+    with_type(504, PLAIN_TEXT, format!("{status}\n"))
 }
 
 /// 504 for a version the server has not seen yet.

@@ -277,7 +277,7 @@ impl Faults {
             Some(Fault::Gone) => refuse(answer::gone()),
             Some(Fault::Timeout { committed }) => {
                 swallow(committed, upstream, request).await;
-                refuse(answer::timeout())
+                Ok(answer::timeout())
             }
             Some(Fault::Reset { committed }) => {
                 swallow(committed, upstream, request).await;

@@ -33,6 +33,10 @@ pub(super) const CASES: &[Case] = &[
         Box::pin(expired_token(t))
     })
     .alone(),
+    Case::new("list/at-an-exact-version-that-is-compacted", |t| {
+        Box::pin(compacted(t))
+    })
+    .alone(),
     Case::new("list/at-an-exact-version", |t| Box::pin(exact(t))),
     Case::new("list/not-older-than-a-version", |t| Box::pin(not_older(t))),
     Case::new("list/version-zero-is-any-version", |t| Box::pin(zero(t))),
@@ -227,6 +231,31 @@ async fn exact(t: &Trial) -> Result<()> {
         "{}",
         list.body
     );
+    Ok(())
+}
+
+async fn compacted(t: &Trial) -> Result<()> {
+    some(t, 2).await?;
+    let now = t.get(&t.widgets()).await?.version()?;
+    t.server.compact(now).await?;
+    // Older than the cache of this resource, which outlives a compaction.
+    for limit in ["", "&limit=1"] {
+        let query = format!("resourceVersionMatch=Exact&resourceVersion=2{limit}");
+        page(t, &query)
+            .await?
+            .refused(410, "Expired")?
+            .has(
+                "/message",
+                "The resourceVersion for the provided list is too old.",
+            )?
+            .lacks("/metadata/continue")?;
+    }
+    let path = format!(
+        "{}?resourceVersionMatch=Exact&resourceVersion={now}",
+        t.widgets()
+    );
+    let list = t.quiet("GET", &path, &[], "").await?.code(200)?;
+    ensure!(list.names() == ["w0", "w1"], "{}", list.body);
     Ok(())
 }
 

@@ -18,6 +18,7 @@ mod rbac;
 mod samples;
 mod schema;
 mod status;
+mod trouble;
 mod versions;
 mod watch;
 
@@ -46,6 +47,7 @@ pub fn all() -> Vec<Case> {
         lease::CASES,
         kinds::CASES,
         rbac::CASES,
+        trouble::CASES,
     ]
     .concat()
 }
