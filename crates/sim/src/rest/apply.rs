@@ -36,17 +36,7 @@ pub(super) fn apply(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
         warnings.extend(create::duplicate_owner_warning(&mut object, true));
         Ok(object)
     });
-    let updated = match updated {
-        Ok(updated) => updated,
-        Err(error) => return Err(error.after_warnings(warnings)),
-    };
-    warnings.extend(updated.warnings);
-    let code = if updated.created { 201 } else { 200 };
-    Ok(Outcome::Object {
-        code,
-        object: updated.object,
-        warnings,
-    })
+    update::answer(updated, warnings)
 }
 
 /// A built-in kind passes through its Go type. A custom resource is stored as it was merged, and

@@ -23,6 +23,23 @@ pub(super) struct Updated {
     pub(super) warnings: Vec<String>,
 }
 
+/// What a write that may create is answered with; `warnings` are those found before it.
+pub(super) fn answer(
+    updated: Result<Updated, ApiError>,
+    mut warnings: Vec<String>,
+) -> Result<Outcome, ApiError> {
+    let updated = match updated {
+        Ok(updated) => updated,
+        Err(error) => return Err(error.after_warnings(warnings)),
+    };
+    warnings.extend(updated.warnings);
+    Ok(Outcome::Object {
+        code: if updated.created { 201 } else { 200 },
+        object: updated.object,
+        warnings,
+    })
+}
+
 /// What a change is allowed to do besides changing.
 #[derive(Debug, Default)]
 pub(super) struct Terms<'a> {
@@ -57,17 +74,7 @@ pub(super) fn update(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErro
         }
         Ok(object)
     });
-    let updated = match updated {
-        Ok(updated) => updated,
-        Err(error) => return Err(error.after_warnings(warnings)),
-    };
-    warnings.extend(updated.warnings);
-    let code = if updated.created { 201 } else { 200 };
-    Ok(Outcome::Object {
-        code,
-        object: updated.object,
-        warnings,
-    })
+    answer(updated, warnings)
 }
 
 /// The name in the object must be the one of the path.
