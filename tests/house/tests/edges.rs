@@ -7,6 +7,11 @@ use serde_json::Value;
 
 /// (crate, what it may depend on, what its tests may depend on besides).
 const EDGES: &[(&str, &[&str], &[&str])] = &[
+    (
+        "aplomb",
+        &[],
+        &["aplomb-sim", "aplomb-vtime", "aplomb-controlplane"],
+    ),
     ("aplomb-sim", &[], &["aplomb-vtime"]),
     ("aplomb-vtime", &[], &[]),
     (

@@ -1,0 +1,223 @@
+//! What went wrong, by the kind of pushback it is, because each kind is answered differently.
+//!
+//! kube's own `Status::is_conflict` and friends trust the reason alone; a proxy's 409 or 404 has
+//! none, so the class is taken from reason and code together.
+
+use std::fmt;
+
+use kube::core::Status;
+use tokio::time::Instant;
+
+use crate::key::ObjectId;
+use crate::version::Version;
+
+/// The result of anything that may meet pushback.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The kinds of pushback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Another writer was first: wait for the version that won, then run at once.
+    Conflict,
+    /// The name is taken: read, then adopt or fail.
+    Exists,
+    /// A budget is empty: wait until it says so.
+    Throttled,
+    /// The other side is down, slow or refuses us for now: back off.
+    Unavailable,
+    /// Something that is read is not there.
+    Missing,
+    /// The other side will never take this: hold until the spec changes.
+    Invalid,
+    /// A defect of the reconcile itself, a panic or a missed deadline included.
+    Fault,
+}
+
+impl Class {
+    /// Every class, for tables and metrics.
+    pub const ALL: [Self; 7] = [
+        Self::Conflict,
+        Self::Exists,
+        Self::Throttled,
+        Self::Unavailable,
+        Self::Missing,
+        Self::Invalid,
+        Self::Fault,
+    ];
+
+    /// The CamelCase word that conditions, metrics and logs use.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Conflict => "Conflict",
+            Self::Exists => "AlreadyExists",
+            Self::Throttled => "Throttled",
+            Self::Unavailable => "Unavailable",
+            Self::Missing => "Missing",
+            Self::Invalid => "Invalid",
+            Self::Fault => "Fault",
+        }
+    }
+}
+
+/// An error with its class. The text is for people and holds no secret.
+#[derive(Debug)]
+pub struct Error {
+    class: Class,
+    what: String,
+    until: Option<Instant>,
+    object: Option<(ObjectId, Option<Version>)>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `class` that says `what`.
+    #[must_use]
+    pub fn new(class: Class, what: impl Into<String>) -> Self {
+        Self {
+            class,
+            what: what.into(),
+            until: None,
+            object: None,
+            source: None,
+        }
+    }
+
+    /// A defect, with its cause.
+    #[must_use]
+    pub fn fault(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        let cause = cause.into();
+        let mut error = Self::new(Class::Fault, cause.to_string());
+        error.source = Some(cause);
+        error
+    }
+
+    /// No call to the target may be made before `until`.
+    #[must_use]
+    pub fn throttled(what: impl Into<String>, until: Instant) -> Self {
+        let mut error = Self::new(Class::Throttled, what);
+        error.until = Some(until);
+        error
+    }
+
+    /// Says on which object the pushback was met, and which version of it had been read.
+    #[must_use]
+    pub fn on(mut self, object: ObjectId, read: Option<Version>) -> Self {
+        self.object = Some((object, read));
+        self
+    }
+
+    /// Says what was being done, in front of the cause.
+    #[must_use]
+    pub fn while_doing(mut self, what: &str) -> Self {
+        self.what = format!("{what}: {}", self.what);
+        self
+    }
+
+    /// The kind of pushback.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// When the target may be asked again, where it said so.
+    #[must_use]
+    pub fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// The object the pushback was met on, and the version of it that had been read.
+    #[must_use]
+    pub fn object(&self) -> Option<&(ObjectId, Option<Version>)> {
+        self.object.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // kube's errors print their sources themselves: passing them on would repeat the text.
+        let source = self.source.as_deref()?;
+        source.source()
+    }
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        // An error of ours that crossed kube's client keeps its class and its time.
+        if let kube::Error::Service(inner) = error {
+            return match inner.downcast::<Self>() {
+                Ok(ours) => *ours,
+                Err(other) => Self::caused(Class::Unavailable, other),
+            };
+        }
+        let class = class_of(&error);
+        Self::caused(class, Box::new(error))
+    }
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Self::fault(error)
+    }
+}
+
+impl Error {
+    fn caused(class: Class, cause: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        let mut error = Self::new(class, cause.to_string());
+        error.source = Some(cause);
+        error
+    }
+}
+
+fn class_of(error: &kube::Error) -> Class {
+    match error {
+        kube::Error::Api(status) => class_of_status(status),
+        kube::Error::SerdeError(_) | kube::Error::BuildRequest(_) => Class::Fault,
+        _ => Class::Unavailable,
+    }
+}
+
+/// The class of an answer of an API server.
+#[must_use]
+pub fn class_of_status(status: &Status) -> Class {
+    match (status.code, status.reason.as_str()) {
+        (409, "AlreadyExists") => Class::Exists,
+        (409, _) => Class::Conflict,
+        (429, _) => Class::Throttled,
+        (404 | 410, _) => Class::Missing,
+        // Rights and tokens are granted later without the spec changing.
+        (401 | 403, _) => Class::Unavailable,
+        (400..=499, _) => Class::Invalid,
+        _ => Class::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: u16, reason: &str) -> Status {
+        serde_json::from_value(serde_json::json!({"code": code, "reason": reason}))
+            .expect("a Status")
+    }
+
+    #[test]
+    fn a_conflict_without_a_reason_is_still_a_conflict() {
+        assert_eq!(class_of_status(&status(409, "")), Class::Conflict);
+        assert_eq!(class_of_status(&status(404, "")), Class::Missing);
+    }
+
+    #[test]
+    fn a_taken_name_is_no_conflict() {
+        assert_eq!(
+            class_of_status(&status(409, "AlreadyExists")),
+            Class::Exists
+        );
+    }
+}

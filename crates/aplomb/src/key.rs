@@ -1,0 +1,50 @@
+//! Names of objects: a [`Key`] inside one kind, an [`ObjectId`] across kinds.
+//!
+//! Names only: identity over time is the UID, which the cache and the writer compare.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Namespace and name of an object of a known kind. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The namespace; `None` for cluster-scoped kinds.
+    pub namespace: Option<Arc<str>>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// The key of `name` in `namespace`.
+    #[must_use]
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        Self {
+            namespace: namespace.map(Arc::from),
+            name: Arc::from(name),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// A key together with its kind, as a conflict or a journal line names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// The kind, such as `ConfigMap`.
+    pub kind: Arc<str>,
+    /// Which object of that kind.
+    pub key: Key,
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.key)
+    }
+}

@@ -1,0 +1,26 @@
+//! A reconcile runtime on kube-rs that tells one kind of pushback from another.
+//!
+//! A conflict waits for the version that won and runs at once; a throttle closes a shared budget;
+//! noise is dropped by a lens before it becomes a run; silence is shown as what it is.
+//!
+//! This crate depends on no other crate of the workspace and must stay usable alone.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod budget;
+pub mod clock;
+pub mod error;
+pub mod fence;
+pub mod journal;
+pub mod key;
+pub mod queue;
+pub mod scope;
+pub mod telemetry;
+pub mod verdict;
+pub mod version;
+pub mod view;
+
+pub use error::{Class, Error, Result};
+pub use key::{Key, ObjectId};
+pub use verdict::Verdict;
+pub use view::{Meta, MetaRef, View};

@@ -1,0 +1,73 @@
+//! One struct per occurrence, which writes the log line and moves the metric together.
+//!
+//! Every metric name stands in a file of this module. Nothing else may touch a metric.
+
+mod budget;
+mod lease;
+mod queue;
+mod runs;
+mod watch;
+mod writes;
+
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+
+pub use self::budget::BudgetFamilies;
+pub use self::lease::LeaseFamilies;
+pub use self::queue::QueueFamilies;
+pub use self::runs::RunFamilies;
+pub use self::watch::WatchFamilies;
+pub use self::writes::WriteFamilies;
+
+/// Every metric of the runtime. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Telemetry(Arc<Families>);
+
+/// The metrics by area.
+#[derive(Debug, Default)]
+pub struct Families {
+    /// Budgets and the calls that spend from them.
+    pub budget: BudgetFamilies,
+    /// Leader election.
+    pub lease: LeaseFamilies,
+    /// The queue.
+    pub queue: QueueFamilies,
+    /// Reconciles.
+    pub runs: RunFamilies,
+    /// Watches and caches.
+    pub watch: WatchFamilies,
+    /// Writes and conflicts.
+    pub writes: WriteFamilies,
+}
+
+impl std::ops::Deref for Telemetry {
+    type Target = Families;
+
+    fn deref(&self) -> &Families {
+        &self.0
+    }
+}
+
+impl Telemetry {
+    /// Counts and logs what occurred.
+    pub fn emit(&self, occurrence: impl Occurrence) {
+        occurrence.emit(self);
+    }
+
+    /// Registers every metric under its public name.
+    pub fn register(&self, registry: &mut Registry) {
+        self.budget.register(registry);
+        self.lease.register(registry);
+        self.queue.register(registry);
+        self.runs.register(registry);
+        self.watch.register(registry);
+        self.writes.register(registry);
+    }
+}
+
+/// Something worth a metric, a log line or both.
+pub trait Occurrence {
+    /// Moves the metrics and writes the log line.
+    fn emit(self, families: &Families);
+}

@@ -1,0 +1,164 @@
+//! What a cache holds of an object: all of it, or the few fields a controller reads.
+//!
+//! A view is an ordinary struct that derives `Deserialize` and names those fields. What it does not
+//! name is skipped while the bytes are read, so it costs neither memory nor much time, and a
+//! controller cannot come to depend on a field its lens does not see.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::key::Key;
+use crate::version::Version;
+
+/// A type that a watch can decode and a cache can hold.
+///
+/// Every `kube::Resource` is one. A smaller view implements it by hand:
+///
+/// ```
+/// use aplomb::{Meta, MetaRef, View};
+/// use k8s_openapi::api::core::v1::Node;
+///
+/// #[derive(Clone, PartialEq, serde::Deserialize)]
+/// struct NodeView {
+///     metadata: Meta,
+///     #[serde(default)]
+///     spec: Cordon,
+/// }
+///
+/// #[derive(Clone, Default, PartialEq, serde::Deserialize)]
+/// struct Cordon {
+///     #[serde(default)]
+///     unschedulable: bool,
+/// }
+///
+/// impl View for NodeView {
+///     type Kind = Node;
+///     fn meta(&self) -> MetaRef<'_> {
+///         self.metadata.as_ref()
+///     }
+/// }
+/// ```
+pub trait View: DeserializeOwned + Send + Sync + 'static {
+    /// The kind that is watched.
+    type Kind: Resource<DynamicType = ()>;
+
+    /// The part of the metadata that the runtime itself needs.
+    fn meta(&self) -> MetaRef<'_>;
+}
+
+impl<K> View for K
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+{
+    type Kind = K;
+
+    fn meta(&self) -> MetaRef<'_> {
+        let meta = Resource::meta(self);
+        MetaRef {
+            namespace: meta.namespace.as_deref(),
+            name: meta.name.as_deref().unwrap_or_default(),
+            uid: meta.uid.as_deref().unwrap_or_default(),
+            version: meta.resource_version.as_deref().unwrap_or_default(),
+            generation: meta.generation,
+            deleting: meta.deletion_timestamp.is_some(),
+            finalizers: meta.finalizers.as_deref().unwrap_or_default(),
+            owners: meta.owner_references.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+/// The metadata the runtime reads of every object, borrowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MetaRef<'a> {
+    /// The namespace; `None` for cluster-scoped kinds.
+    pub namespace: Option<&'a str>,
+    /// The name.
+    pub name: &'a str,
+    /// Which of the objects that ever had this name it is.
+    pub uid: &'a str,
+    /// The resource version.
+    pub version: &'a str,
+    /// The generation, for kinds that have one.
+    pub generation: Option<i64>,
+    /// Whether a deletion has been asked for.
+    pub deleting: bool,
+    /// Who still has to let go before it is deleted.
+    pub finalizers: &'a [String],
+    /// Its owners.
+    pub owners: &'a [OwnerReference],
+}
+
+impl MetaRef<'_> {
+    /// Namespace and name.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key::new(self.namespace, self.name)
+    }
+
+    /// The resource version, parsed.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        Version::parse(self.version)
+    }
+
+    /// The owner that controls this object.
+    #[must_use]
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owners
+            .iter()
+            .find(|owner| owner.controller == Some(true))
+    }
+}
+
+/// The metadata of a view: what the runtime needs, and the labels if `L` reads them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Meta<L = Unread> {
+    name: Box<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespace: Option<Box<str>>,
+    #[serde(default)]
+    uid: Box<str>,
+    #[serde(default)]
+    resource_version: Box<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    generation: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deletion_timestamp: Option<Box<str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    finalizers: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    owner_references: Vec<OwnerReference>,
+    /// The labels, as far as `L` names them.
+    #[serde(default)]
+    pub labels: L,
+}
+
+/// Stands for fields that are skipped, whatever they hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unread;
+
+impl<'de> Deserialize<'de> for Unread {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+impl<L> Meta<L> {
+    /// What the runtime reads.
+    #[must_use]
+    pub fn as_ref(&self) -> MetaRef<'_> {
+        MetaRef {
+            namespace: self.namespace.as_deref(),
+            name: &self.name,
+            uid: &self.uid,
+            version: &self.resource_version,
+            generation: self.generation,
+            deleting: self.deletion_timestamp.is_some(),
+            finalizers: &self.finalizers,
+            owners: &self.owner_references,
+        }
+    }
+}

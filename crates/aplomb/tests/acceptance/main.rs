@@ -1,0 +1,2 @@
+//! What the runtime promises, each promise a test: on the box in virtual time, and where it is named
+//! `real_`, on a real kube-apiserver (ignored by default; `make test` runs those).
