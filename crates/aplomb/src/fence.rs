@@ -1,6 +1,8 @@
 //! The right to act: checked before every effect, lost the moment a lease can no longer be proven.
 //!
-//! Judged on the monotonic clock of this process alone; nothing here reads wall time.
+//! Judged on the monotonic clock of this process alone; nothing here reads wall time. A check says
+//! whether an effect may be started; only a [`Guard`] asked after it can say whether the right was
+//! held all the way, because a process may stop for minutes between a check and its effect.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,49 +15,82 @@ use crate::error::{Class, Error, Result};
 pub struct Fence(Arc<Mutex<State>>);
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+struct State {
+    /// How often the right was gained anew. Within one term it was held without a gap.
+    term: u64,
+    right: Right,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Right {
     Open,
     Until(Instant),
     Shut,
+}
+
+impl Right {
+    fn holds(self, now: Instant) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Until(deadline) => now < deadline,
+            Self::Shut => false,
+        }
+    }
 }
 
 impl Fence {
     /// A fence for a process that shares its work with nobody.
     #[must_use]
     pub fn open() -> Self {
-        Self(Arc::new(Mutex::new(State::Open)))
+        Self::with(Right::Open)
     }
 
     /// A fence that lets nothing through until a lease is held.
     #[must_use]
     pub fn shut() -> Self {
-        Self(Arc::new(Mutex::new(State::Shut)))
+        Self::with(Right::Shut)
     }
 
-    /// The lease is ours until `deadline`, counted from before the renewal was sent.
+    fn with(right: Right) -> Self {
+        Self(Arc::new(Mutex::new(State { term: 0, right })))
+    }
+
+    /// The lease is ours until `deadline`, counted from before the renewal was sent. After a gap,
+    /// however short, a new term begins.
     pub fn hold_until(&self, deadline: Instant) {
-        self.set(State::Until(deadline));
+        let now = Instant::now();
+        self.update(|state| {
+            if !state.right.holds(now) {
+                state.term += 1;
+            }
+            state.right = Right::Until(deadline);
+        });
     }
 
     /// The lease is lost or given up.
     pub fn close(&self) {
-        self.set(State::Shut);
+        self.update(|state| state.right = Right::Shut);
     }
 
     /// Whether an effect may be started now.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            State::Open => true,
-            State::Until(deadline) => Instant::now() < deadline,
-            State::Shut => false,
-        }
+        self.state().right.holds(Instant::now())
     }
 
     /// Refuses an effect that may no longer be started.
     pub fn check(&self) -> Result<()> {
-        if self.is_open() {
-            return Ok(());
+        self.guard().map(|_| ())
+    }
+
+    /// Taken before an effect, asked after it.
+    pub fn guard(&self) -> Result<Guard> {
+        let state = self.state();
+        if state.right.holds(Instant::now()) {
+            return Ok(Guard {
+                fence: self.clone(),
+                term: state.term,
+            });
         }
         Err(Error::new(
             Class::Unavailable,
@@ -63,7 +98,97 @@ impl Fence {
         ))
     }
 
-    fn set(&self, state: State) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    fn state(&self) -> State {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// The right to act as it was before an effect.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    fence: Fence,
+    term: u64,
+}
+
+impl Guard {
+    /// Whether the right has been held without a gap since this guard was taken. If not, the
+    /// effect is stale: another replica may have acted in between, and may have been overwritten.
+    #[must_use]
+    pub fn still_holds(&self) -> bool {
+        let state = self.fence.state();
+        state.term == self.term && state.right.holds(Instant::now())
+    }
+
+    /// When the right ends unless it is renewed, so that a call need not wait for longer.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.fence.state().right {
+            Right::Until(deadline) => Some(deadline),
+            Right::Open | Right::Shut => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn held_for(time: Duration) -> Fence {
+        let fence = Fence::shut();
+        fence.hold_until(Instant::now() + time);
+        fence
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_right_ends_at_its_deadline_without_anybody_closing_it() {
+        let fence = held_for(seconds(10));
+        assert!(fence.check().is_ok());
+        advance(seconds(10)).await;
+        assert!(fence.check().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guard_outlives_renewals() {
+        let fence = held_for(seconds(10));
+        let guard = fence.guard().expect("it is held");
+        advance(seconds(9)).await;
+        fence.hold_until(Instant::now() + seconds(10));
+        advance(seconds(9)).await;
+        assert!(guard.still_holds());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guard_remembers_a_gap_after_the_right_came_back() {
+        let fence = held_for(seconds(10));
+        let guard = fence.guard().expect("it is held");
+        advance(seconds(11)).await;
+        assert!(!guard.still_holds(), "past the deadline");
+        fence.hold_until(Instant::now() + seconds(10));
+        assert!(fence.is_open());
+        assert!(!guard.still_holds(), "another term");
+        let closed = fence.guard().expect("it is held");
+        fence.close();
+        fence.hold_until(Instant::now() + seconds(10));
+        assert!(!closed.still_holds(), "closed in between");
+    }
+
+    #[test]
+    fn an_open_fence_never_ends() {
+        let guard = Fence::open().guard().expect("it is open");
+        assert!(guard.still_holds());
+        assert_eq!(guard.deadline(), None);
+        assert!(Fence::shut().guard().is_err());
     }
 }
