@@ -1,11 +1,180 @@
-//! Metrics of leader election.
+//! Leader election: who leads, how often that changed, how often a renewal needed a second look.
 
+use std::sync::Arc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tracing::{debug, info, warn};
 
-/// Metrics of leader election.
+use super::{Families, Occurrence};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Named {
+    name: Arc<str>,
+}
+
+fn named(name: &str) -> Named {
+    Named { name: name.into() }
+}
+
+/// Metrics of leader election, under client-go's names where it has them.
 #[derive(Debug, Default)]
-pub struct LeaseFamilies {}
+pub struct LeaseFamilies {
+    master: Family<Named, Gauge>,
+    slowpath: Family<Named, Counter>,
+    transitions: Family<Named, Counter>,
+}
 
 impl LeaseFamilies {
-    pub(super) fn register(&self, _registry: &mut Registry) {}
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "leader_election_master_status",
+            "Whether this replica leads",
+            self.master.clone(),
+        );
+        registry.register(
+            "leader_election_slowpath",
+            "Renewals that had to read the lease first",
+            self.slowpath.clone(),
+        );
+        registry.register(
+            "aplomb_lease_transitions",
+            "How often this replica gained or lost the lead",
+            self.transitions.clone(),
+        );
+    }
+
+    fn set(&self, name: &str, leads: bool) {
+        let name = named(name);
+        self.master.get_or_create(&name).set(leads.into());
+        self.transitions.get_or_create(&name).inc();
+    }
+}
+
+/// This replica contends for a lease.
+#[derive(Clone, Copy, Debug)]
+pub struct Contending<'a> {
+    /// Which lease.
+    pub lease: &'a str,
+    /// As whom.
+    pub identity: &'a str,
+}
+
+impl Occurrence for Contending<'_> {
+    fn emit(self, families: &Families) {
+        let name = named(self.lease);
+        families.lease.master.get_or_create(&name).set(0);
+        families.lease.slowpath.get_or_create(&name).inc_by(0);
+        info!(
+            lease = self.lease,
+            identity = self.identity,
+            "Contending for the lease"
+        );
+    }
+}
+
+/// This replica leads from now on.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseGained<'a> {
+    /// Which lease.
+    pub lease: &'a str,
+    /// As whom.
+    pub identity: &'a str,
+    /// How often the lease has changed hands.
+    pub transitions: i32,
+}
+
+impl Occurrence for LeaseGained<'_> {
+    fn emit(self, families: &Families) {
+        families.lease.set(self.lease, true);
+        info!(
+            lease = self.lease,
+            identity = self.identity,
+            transitions = self.transitions,
+            "Became leader"
+        );
+    }
+}
+
+/// This replica leads no more, though nobody asked it to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseLost<'a> {
+    /// Which lease.
+    pub lease: &'a str,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl Occurrence for LeaseLost<'_> {
+    fn emit(self, families: &Families) {
+        families.lease.set(self.lease, false);
+        warn!(lease = self.lease, reason = self.reason, "Lost the lease");
+    }
+}
+
+/// This replica gave the lease up, so that another need not wait for it to expire.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseReleased<'a> {
+    /// Which lease.
+    pub lease: &'a str,
+}
+
+impl Occurrence for LeaseReleased<'_> {
+    fn emit(self, families: &Families) {
+        families.lease.set(self.lease, false);
+        info!(lease = self.lease, "Released the lease");
+    }
+}
+
+/// A holder had to read the lease before it could renew it.
+#[derive(Clone, Copy, Debug)]
+pub struct SlowPath<'a> {
+    /// Which lease.
+    pub lease: &'a str,
+}
+
+impl Occurrence for SlowPath<'_> {
+    fn emit(self, families: &Families) {
+        families
+            .lease
+            .slowpath
+            .get_or_create(&named(self.lease))
+            .inc();
+    }
+}
+
+/// A call for the lease failed; it is tried again while there is time.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseCallFailed<'a> {
+    /// Which lease.
+    pub lease: &'a str,
+    /// `read`, `create`, `update` or `watch`.
+    pub verb: &'static str,
+    /// What the server said.
+    pub err: &'a str,
+    /// Whether this replica leads and will lose the lease if this goes on.
+    pub leading: bool,
+}
+
+impl Occurrence for LeaseCallFailed<'_> {
+    fn emit(self, _families: &Families) {
+        if self.leading {
+            warn!(
+                lease = self.lease,
+                verb = self.verb,
+                err = self.err,
+                "Failed to renew the lease"
+            );
+        } else {
+            debug!(
+                lease = self.lease,
+                verb = self.verb,
+                err = self.err,
+                "Failed to reach the lease"
+            );
+        }
+    }
 }

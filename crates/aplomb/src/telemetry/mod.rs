@@ -14,9 +14,14 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 
 pub use self::budget::BudgetFamilies;
-pub use self::lease::LeaseFamilies;
+pub use self::lease::{
+    Contending, LeaseCallFailed, LeaseFamilies, LeaseGained, LeaseLost, LeaseReleased, SlowPath,
+};
 pub use self::queue::QueueFamilies;
-pub use self::runs::RunFamilies;
+pub use self::runs::{
+    DeadlinePassed, FirstWrite, Outcome, Panicked, QuarantineEnded, Quarantined, RunEnded,
+    RunFamilies, RunStarted, WorkersSet,
+};
 pub use self::watch::WatchFamilies;
 pub use self::writes::WriteFamilies;
 
@@ -64,6 +69,22 @@ impl Telemetry {
         self.watch.register(registry);
         self.writes.register(registry);
     }
+
+    /// Every metric as OpenMetrics text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut registry = Registry::default();
+        self.register(&mut registry);
+        encoded(&registry)
+    }
+}
+
+/// The metrics of a registry as OpenMetrics text.
+pub(crate) fn encoded(registry: &Registry) -> String {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, registry)
+        .expect("writing to a string does not fail");
+    text
 }
 
 /// Something worth a metric, a log line or both.

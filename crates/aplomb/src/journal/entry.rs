@@ -1,0 +1,125 @@
+//! One line of the journal, and its JSON.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+
+use crate::error::Class;
+use crate::key::ObjectId;
+use crate::queue::{Lane, Reason};
+use crate::version::Version;
+
+/// Longer texts are cut: a server may quote a whole object in its message.
+pub(super) const TEXT_LIMIT: usize = 1024;
+
+/// One thing that happened to an object.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "what", content = "detail", rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Entry {
+    /// It was put in the queue.
+    Triggered {
+        /// Why.
+        #[serde(serialize_with = "as_text")]
+        reason: Reason,
+        /// In which lane.
+        #[serde(serialize_with = "lane_word")]
+        lane: Lane,
+    },
+    /// A run began.
+    Started,
+    /// A run ended without an error; the word of its verdict.
+    Ended(&'static str),
+    /// A run or a call met pushback.
+    Pushback {
+        /// Of which kind.
+        #[serde(serialize_with = "class_word")]
+        class: Class,
+        /// What it said.
+        message: String,
+    },
+    /// Something was written, or left alone because it was so already.
+    Wrote {
+        /// `apply`, `status`, `delete` and so on.
+        verb: &'static str,
+        /// What it was written to.
+        #[serde(serialize_with = "as_text")]
+        object: ObjectId,
+        /// The version it got; `None` when nothing had to be written.
+        #[serde(serialize_with = "version_text")]
+        version: Option<Version>,
+    },
+    /// An effect was carried out, but the lease was no longer held when it returned.
+    Stale {
+        /// `apply`, `status`, `delete` and so on.
+        verb: &'static str,
+        /// What it was done to.
+        #[serde(serialize_with = "as_text")]
+        object: ObjectId,
+    },
+    /// A condition changed.
+    Condition {
+        /// Its type.
+        condition: String,
+        /// `True`, `False` or `Unknown`.
+        status: &'static str,
+        /// Its reason.
+        reason: String,
+    },
+    /// A note of the reconcile itself.
+    Note(String),
+}
+
+impl Entry {
+    pub(super) fn cut(mut self) -> Self {
+        if let Self::Pushback { message: text, .. } | Self::Note(text) = &mut self
+            && text.len() > TEXT_LIMIT
+        {
+            text.truncate(text.floor_char_boundary(TEXT_LIMIT));
+            text.push_str("...");
+        }
+        self
+    }
+}
+
+/// An entry with its time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// The wall time at which it happened, for people.
+    pub at: Timestamp,
+    /// The time since the journal began, on the monotonic clock: what differences are taken of.
+    #[serde(rename = "offsetSeconds", serialize_with = "in_seconds")]
+    pub offset: Duration,
+    /// What happened.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+fn as_text<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+fn lane_word<S: Serializer>(lane: &Lane, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(lane.word())
+}
+
+fn class_word<S: Serializer>(class: &Class, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(class.word())
+}
+
+fn version_text<S: Serializer>(
+    version: &Option<Version>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match version {
+        Some(version) => serializer.collect_str(version),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn in_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}

@@ -1,0 +1,206 @@
+//! What happened to each object, newest last: triggers, runs, verdicts, writes, pushback.
+//!
+//! A bounded memory of this process, for `trace` and the web page. Never a source of decisions,
+//! and never a place for secrets: what is written here is shown to whoever may see the object.
+
+mod entry;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::key::ObjectId;
+
+pub use self::entry::{Entry, Line};
+
+/// How much a journal remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Lines of one object; the oldest goes first.
+    pub lines: usize,
+    /// Objects; the one that was quiet for longest goes first.
+    pub objects: usize,
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self {
+            lines: 64,
+            objects: 4096,
+        }
+    }
+}
+
+/// The journal of a process. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Journal(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    capacity: Capacity,
+    clock: Clock,
+    begun: Instant,
+    pages: Mutex<Pages>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    by_object: BTreeMap<ObjectId, Page>,
+    /// Objects by when they were last written to, quietest first.
+    by_turn: BTreeMap<u64, ObjectId>,
+    turn: u64,
+}
+
+#[derive(Debug, Default)]
+struct Page {
+    turn: u64,
+    lines: VecDeque<Line>,
+}
+
+impl Journal {
+    /// An empty journal.
+    #[must_use]
+    pub fn new(capacity: Capacity, clock: Clock) -> Self {
+        Self(Arc::new(Inner {
+            capacity,
+            clock,
+            begun: Instant::now(),
+            pages: Mutex::default(),
+        }))
+    }
+
+    /// Notes that `entry` happened to `object`, now.
+    pub fn record(&self, object: &ObjectId, entry: Entry) {
+        let line = Line {
+            at: self.0.clock.now(),
+            offset: self.0.begun.elapsed(),
+            entry: entry.cut(),
+        };
+        self.pages(|pages| pages.write(object, line, self.0.capacity));
+    }
+
+    /// What is remembered of `object`, oldest first.
+    #[must_use]
+    pub fn read(&self, object: &ObjectId) -> Vec<Line> {
+        self.pages(|pages| {
+            let page = pages.by_object.get(object);
+            page.map(|page| page.lines.iter().cloned().collect())
+                .unwrap_or_default()
+        })
+    }
+
+    /// The objects of which anything is remembered, in order of their names.
+    #[must_use]
+    pub fn objects(&self) -> Vec<ObjectId> {
+        self.pages(|pages| pages.by_object.keys().cloned().collect())
+    }
+
+    fn pages<T>(&self, act: impl FnOnce(&mut Pages) -> T) -> T {
+        act(&mut self.0.pages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Pages {
+    fn write(&mut self, object: &ObjectId, line: Line, capacity: Capacity) {
+        self.turn += 1;
+        let page = self.by_object.entry(object.clone()).or_default();
+        self.by_turn.remove(&page.turn);
+        self.by_turn.insert(self.turn, object.clone());
+        page.turn = self.turn;
+        page.lines.push_back(line);
+        if page.lines.len() > capacity.lines {
+            page.lines.pop_front();
+        }
+        if self.by_object.len() > capacity.objects
+            && let Some((_, quietest)) = self.by_turn.pop_first()
+        {
+            self.by_object.remove(&quietest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::entry::TEXT_LIMIT;
+    use super::*;
+    use crate::key::Key;
+    use crate::version::Version;
+
+    fn object(name: &str) -> ObjectId {
+        ObjectId {
+            kind: "ConfigMap".into(),
+            key: Key::new(Some("default"), name),
+        }
+    }
+
+    fn journal(lines: usize, objects: usize) -> Journal {
+        Journal::new(
+            Capacity { lines, objects },
+            Clock::new(|| Timestamp::UNIX_EPOCH),
+        )
+    }
+
+    fn note(text: &str) -> Entry {
+        Entry::Note(text.to_owned())
+    }
+
+    #[test]
+    fn the_oldest_line_of_an_object_goes_first() {
+        let journal = journal(2, 2);
+        for text in ["one", "two", "three"] {
+            journal.record(&object("a"), note(text));
+        }
+        let lines = journal.read(&object("a"));
+        let entries: Vec<_> = lines.into_iter().map(|line| line.entry).collect();
+        assert_eq!(entries, [note("two"), note("three")]);
+    }
+
+    #[test]
+    fn the_object_that_was_quiet_for_longest_goes_first() {
+        let journal = journal(8, 2);
+        for name in ["a", "b", "a", "c"] {
+            journal.record(&object(name), Entry::Started);
+        }
+        assert_eq!(journal.objects(), [object("a"), object("c")]);
+        assert_eq!(journal.read(&object("b")), []);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_a_character() {
+        let journal = journal(1, 1);
+        journal.record(&object("a"), note(&"ä".repeat(TEXT_LIMIT)));
+        let Entry::Note(text) = &journal.read(&object("a"))[0].entry else {
+            panic!("a note");
+        };
+        assert!(text.len() <= TEXT_LIMIT + 3 && text.ends_with("ä..."));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lines_are_json_with_both_times() {
+        let journal = journal(8, 8);
+        tokio::time::advance(Duration::from_millis(1500)).await;
+        let wrote = Entry::Wrote {
+            verb: "apply",
+            object: object("b"),
+            version: Some(Version::Number(7)),
+        };
+        journal.record(&object("a"), wrote);
+        journal.record(&object("a"), Entry::Ended("settled"));
+        let lines = serde_json::to_value(journal.read(&object("a"))).expect("JSON");
+        assert_eq!(
+            lines[0],
+            json!({
+                "at": "1970-01-01T00:00:00Z", "offsetSeconds": 1.5, "what": "wrote",
+                "detail": { "verb": "apply", "object": "ConfigMap default/b", "version": "7" },
+            })
+        );
+        assert_eq!(lines[1]["detail"], "settled");
+    }
+}

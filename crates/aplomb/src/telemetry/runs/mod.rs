@@ -1,0 +1,151 @@
+//! Reconciles: what is logged and counted of each, under controller-runtime's names where it has
+//! them, so that its dashboards and alerts work.
+//!
+//! This file has the metrics; what moves them is in `run` and `faults`.
+
+mod faults;
+mod run;
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+pub use self::faults::{DeadlinePassed, Panicked, QuarantineEnded, Quarantined};
+pub use self::run::{FirstWrite, Outcome, RunEnded, RunStarted, WorkersSet};
+
+/// controller-runtime's, so that quantiles of both can be put side by side.
+const BUCKETS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    controller: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WithResult {
+    controller: Arc<str>,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WithClass {
+    controller: Arc<str>,
+    class: &'static str,
+}
+
+type Histograms = Family<Of, Histogram, fn() -> Histogram>;
+
+/// Metrics of reconciles.
+#[derive(Debug)]
+pub struct RunFamilies {
+    total: Family<WithResult, Counter>,
+    errors: Family<Of, Counter>,
+    terminal_errors: Family<Of, Counter>,
+    panics: Family<Of, Counter>,
+    timeouts: Family<Of, Counter>,
+    time: Histograms,
+    max_concurrent: Family<Of, Gauge>,
+    active: Family<Of, Gauge>,
+    outcomes: Family<WithClass, Counter>,
+    quarantined: Family<Of, Gauge>,
+    event_to_write: Histograms,
+}
+
+impl Default for RunFamilies {
+    fn default() -> Self {
+        let buckets: fn() -> Histogram = || Histogram::new(BUCKETS);
+        Self {
+            total: Family::default(),
+            errors: Family::default(),
+            terminal_errors: Family::default(),
+            panics: Family::default(),
+            timeouts: Family::default(),
+            time: Family::new_with_constructor(buckets),
+            max_concurrent: Family::default(),
+            active: Family::default(),
+            outcomes: Family::default(),
+            quarantined: Family::default(),
+            event_to_write: Family::new_with_constructor(buckets),
+        }
+    }
+}
+
+impl RunFamilies {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let theirs = registry.sub_registry_with_prefix("controller_runtime");
+        theirs.register(
+            "reconcile",
+            "Reconciles per controller and result",
+            self.total.clone(),
+        );
+        theirs.register(
+            "reconcile_errors",
+            "Reconciles that failed",
+            self.errors.clone(),
+        );
+        theirs.register(
+            "terminal_reconcile_errors",
+            "Reconciles that failed and are not tried again until the spec changes",
+            self.terminal_errors.clone(),
+        );
+        theirs.register(
+            "reconcile_panics",
+            "Reconciles that panicked",
+            self.panics.clone(),
+        );
+        theirs.register(
+            "reconcile_timeouts",
+            "Reconciles that passed their deadline",
+            self.timeouts.clone(),
+        );
+        theirs.register(
+            "reconcile_time_seconds",
+            "How long a reconcile took",
+            self.time.clone(),
+        );
+        theirs.register(
+            "max_concurrent_reconciles",
+            "How many reconciles may run at once",
+            self.max_concurrent.clone(),
+        );
+        theirs.register(
+            "active_workers",
+            "How many reconciles run now",
+            self.active.clone(),
+        );
+        self.register_ours(registry.sub_registry_with_prefix("aplomb"));
+    }
+
+    fn register_ours(&self, ours: &mut Registry) {
+        ours.register(
+            "reconcile_outcomes",
+            "Reconciles per controller and verdict or class of error",
+            self.outcomes.clone(),
+        );
+        ours.register(
+            "quarantined",
+            "Objects that are not run because their reconcile keeps panicking",
+            self.quarantined.clone(),
+        );
+        ours.register(
+            "event_to_write_seconds",
+            "From the event that triggered a run to the first write of that run",
+            self.event_to_write.clone(),
+        );
+    }
+}
+
+fn of(controller: &str) -> Of {
+    Of {
+        controller: controller.into(),
+    }
+}

@@ -1,0 +1,322 @@
+//! Runs from beginning to end.
+//!
+//! A conflict is no error here: it waits for the version that won and runs again at once, and it is
+//! logged at debug until the tenth in a row.
+
+use std::time::Duration;
+
+use tracing::{debug, info, warn};
+
+use super::{RunFamilies, WithClass, WithResult, of};
+use crate::error::{Class, Error};
+use crate::key::Key;
+use crate::queue::{Lane, Reason};
+use crate::telemetry::{Families, Occurrence};
+use crate::verdict::Verdict;
+
+/// From this many conflicts in a row somebody is writing against us, and a person should know.
+const CONFLICTS_WORTH_A_WARNING: u32 = 10;
+
+/// A controller is ready to run so many objects at once.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkersSet<'a> {
+    /// Which controller.
+    pub controller: &'a str,
+    /// How many runs at once.
+    pub concurrency: usize,
+}
+
+impl Occurrence for WorkersSet<'_> {
+    fn emit(self, families: &Families) {
+        let limit = i64::try_from(self.concurrency).unwrap_or(i64::MAX);
+        let runs = &families.runs;
+        runs.max_concurrent
+            .get_or_create(&of(self.controller))
+            .set(limit);
+        // Present from the beginning, so that a rate over it has a first value.
+        runs.errors.get_or_create(&of(self.controller)).inc_by(0);
+        info!(
+            controller = self.controller,
+            workers = self.concurrency,
+            "Starting workers"
+        );
+    }
+}
+
+/// A run began.
+#[derive(Clone, Copy, Debug)]
+pub struct RunStarted<'a> {
+    /// Of which controller.
+    pub controller: &'a str,
+    /// Of which object.
+    pub key: &'a Key,
+    /// What triggered it.
+    pub reasons: &'a [Reason],
+    /// In which lane it waited.
+    pub lane: Lane,
+    /// For how long.
+    pub waited: Duration,
+}
+
+impl Occurrence for RunStarted<'_> {
+    fn emit(self, families: &Families) {
+        families
+            .runs
+            .active
+            .get_or_create(&of(self.controller))
+            .inc();
+        debug!(
+            controller = self.controller,
+            namespace = self.key.namespace.as_deref(),
+            name = &*self.key.name,
+            reason = joined(self.reasons),
+            lane = self.lane.word(),
+            waited = ?self.waited,
+            "Reconciling"
+        );
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug)]
+pub enum Outcome<'a> {
+    /// With a verdict.
+    Verdict(&'a Verdict),
+    /// With an error.
+    Error(&'a Error),
+}
+
+impl Outcome<'_> {
+    /// The word that metrics and logs use.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Verdict(Verdict::Settled) => "Settled",
+            Self::Verdict(Verdict::Recheck(_)) => "Recheck",
+            Self::Verdict(Verdict::Blocked { .. }) => "Blocked",
+            Self::Verdict(Verdict::Rejected { .. }) => "Rejected",
+            Self::Error(error) => error.class().word(),
+        }
+    }
+
+    /// What controller-runtime would call it.
+    fn result(self) -> &'static str {
+        match self {
+            Self::Verdict(Verdict::Settled | Verdict::Blocked { .. }) => "success",
+            Self::Verdict(Verdict::Recheck(_)) => "requeue_after",
+            Self::Verdict(Verdict::Rejected { .. }) => "error",
+            Self::Error(error) => match error.class() {
+                Class::Conflict => "requeue",
+                Class::Throttled => "requeue_after",
+                _ => "error",
+            },
+        }
+    }
+
+    fn is_terminal(self) -> bool {
+        match self {
+            Self::Verdict(verdict) => matches!(verdict, Verdict::Rejected { .. }),
+            Self::Error(error) => error.class() == Class::Invalid,
+        }
+    }
+}
+
+/// A run ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RunEnded<'a> {
+    /// Of which controller.
+    pub controller: &'a str,
+    /// Of which object.
+    pub key: &'a Key,
+    /// What had triggered it.
+    pub reasons: &'a [Reason],
+    /// In which lane it had waited.
+    pub lane: Lane,
+    /// How it ended.
+    pub outcome: Outcome<'a>,
+    /// How often in a row it has now ended with an error of this class.
+    pub in_a_row: u32,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Occurrence for RunEnded<'_> {
+    fn emit(self, families: &Families) {
+        self.count(&families.runs);
+        match self.outcome {
+            Outcome::Verdict(Verdict::Rejected { message, .. }) => self.log_failure(message),
+            Outcome::Verdict(_) => self.log_success(),
+            Outcome::Error(error) if self.is_quiet(error) => {
+                debug!(
+                    controller = self.controller,
+                    namespace = self.key.namespace.as_deref(),
+                    name = &*self.key.name,
+                    reason = self.outcome.word(),
+                    duration = ?self.took,
+                    err = %error,
+                    "Reconcile met a conflict"
+                );
+            }
+            Outcome::Error(error) => self.log_failure(&error.to_string()),
+        }
+    }
+}
+
+impl RunEnded<'_> {
+    fn count(&self, runs: &RunFamilies) {
+        let of = of(self.controller);
+        runs.active.get_or_create(&of).dec();
+        runs.time
+            .get_or_create(&of)
+            .observe(self.took.as_secs_f64());
+        let result = self.outcome.result();
+        if result == "error" {
+            runs.errors.get_or_create(&of).inc();
+        }
+        if self.outcome.is_terminal() {
+            runs.terminal_errors.get_or_create(&of).inc();
+        }
+        let controller = of.controller;
+        let class = self.outcome.word();
+        let by_class = WithClass {
+            controller: controller.clone(),
+            class,
+        };
+        runs.outcomes.get_or_create(&by_class).inc();
+        runs.total
+            .get_or_create(&WithResult { controller, result })
+            .inc();
+    }
+
+    fn is_quiet(&self, error: &Error) -> bool {
+        error.class() == Class::Conflict && self.in_a_row < CONFLICTS_WORTH_A_WARNING
+    }
+
+    fn log_success(&self) {
+        debug!(
+            controller = self.controller,
+            namespace = self.key.namespace.as_deref(),
+            name = &*self.key.name,
+            reason = joined(self.reasons),
+            verdict = self.outcome.word(),
+            lane = self.lane.word(),
+            duration = ?self.took,
+            "Reconciled"
+        );
+    }
+
+    fn log_failure(&self, err: &str) {
+        warn!(
+            controller = self.controller,
+            namespace = self.key.namespace.as_deref(),
+            name = &*self.key.name,
+            reason = self.outcome.word(),
+            failures = self.in_a_row,
+            duration = ?self.took,
+            err,
+            "Failed to reconcile"
+        );
+    }
+}
+
+/// The first write of a run was answered, so long after the event that triggered the run.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstWrite<'a> {
+    /// Of which controller.
+    pub controller: &'a str,
+    /// How long after the event.
+    pub after: Duration,
+}
+
+impl Occurrence for FirstWrite<'_> {
+    fn emit(self, families: &Families) {
+        families
+            .runs
+            .event_to_write
+            .get_or_create(&of(self.controller))
+            .observe(self.after.as_secs_f64());
+    }
+}
+
+fn joined(reasons: &[Reason]) -> String {
+    let words: Vec<String> = reasons.iter().map(Reason::to_string).collect();
+    words.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Telemetry;
+
+    fn ended(outcome: Outcome<'_>) -> String {
+        let telemetry = Telemetry::default();
+        let key = Key::new(Some("default"), "a");
+        let (reasons, lane) = ([Reason::Changed], Lane::Edit);
+        telemetry.emit(RunStarted {
+            controller: "demo",
+            key: &key,
+            reasons: &reasons,
+            lane,
+            waited: Duration::ZERO,
+        });
+        telemetry.emit(RunEnded {
+            controller: "demo",
+            key: &key,
+            reasons: &reasons,
+            lane,
+            outcome,
+            in_a_row: 1,
+            took: Duration::from_millis(30),
+        });
+        telemetry.text()
+    }
+
+    fn has(text: &str, line: &str) {
+        assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+    }
+
+    #[test]
+    fn a_settled_run_is_a_success_under_controller_runtimes_names() {
+        let text = ended(Outcome::Verdict(&Verdict::Settled));
+        has(
+            &text,
+            r#"controller_runtime_reconcile_total{controller="demo",result="success"} 1"#,
+        );
+        has(
+            &text,
+            r#"controller_runtime_active_workers{controller="demo"} 0"#,
+        );
+        has(
+            &text,
+            r#"controller_runtime_reconcile_time_seconds_bucket{le="0.05",controller="demo"} 1"#,
+        );
+        has(
+            &text,
+            r#"aplomb_reconcile_outcomes_total{controller="demo",class="Settled"} 1"#,
+        );
+    }
+
+    #[test]
+    fn a_conflict_is_a_requeue_and_no_error() {
+        let text = ended(Outcome::Error(&Error::new(Class::Conflict, "lost")));
+        has(
+            &text,
+            r#"controller_runtime_reconcile_total{controller="demo",result="requeue"} 1"#,
+        );
+        assert!(!text.contains("controller_runtime_reconcile_errors_total{"));
+    }
+
+    #[test]
+    fn a_refused_spec_is_a_terminal_error() {
+        let verdict = Verdict::rejected("BadPort", "spec.port must be below 65536");
+        let text = ended(Outcome::Verdict(&verdict));
+        has(
+            &text,
+            r#"controller_runtime_terminal_reconcile_errors_total{controller="demo"} 1"#,
+        );
+        has(
+            &text,
+            r#"controller_runtime_reconcile_errors_total{controller="demo"} 1"#,
+        );
+    }
+}
