@@ -15,6 +15,7 @@ pub mod journal;
 pub mod key;
 pub mod queue;
 pub mod scope;
+pub mod tasks;
 pub mod telemetry;
 pub mod verdict;
 pub mod version;

@@ -99,15 +99,19 @@ impl Faults {
     /// real one. It retries what kube's clients retry, the injected refusals too.
     #[must_use]
     pub fn client(&self, client: &kube::Client) -> kube::Client {
-        let inner = client.clone();
-        let server = service_fn(move |request| {
-            let inner = inner.clone();
-            async move { inner.send(request).await }
-        });
         let stack = ServiceBuilder::new()
             .layer(RetryLayer::new(RetryPolicy::server_retry()))
             .layer(self.clone())
-            .service(server);
+            .service(service_fn(sender(client)));
+        kube::Client::new(stack, client.default_namespace())
+    }
+
+    /// The same without the retries that kube adds.
+    #[must_use]
+    pub fn plain_client(&self, client: &kube::Client) -> kube::Client {
+        let stack = ServiceBuilder::new()
+            .layer(self.clone())
+            .service(service_fn(sender(client)));
         kube::Client::new(stack, client.default_namespace())
     }
 
@@ -364,4 +368,20 @@ async fn truncated(response: Response<Body>, keep: usize) -> Result<Response<Bod
     let bytes = body.collect().await?.to_bytes();
     let kept = bytes.slice(..keep.min(bytes.len()));
     Ok(Response::from_parts(parts, answer::full(kept)))
+}
+
+/// Sends requests on through `client`.
+fn sender(
+    client: &kube::Client,
+) -> impl Fn(
+    Request<kube::client::Body>,
+) -> BoxFuture<'static, kube::Result<Response<kube::client::Body>>>
++ Clone
++ Send
++ 'static {
+    let inner = client.clone();
+    move |request| {
+        let inner = inner.clone();
+        Box::pin(async move { inner.send(request).await })
+    }
 }

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::HeaderValue;
-use http::Request;
 use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response};
+use kube::client::Body;
 use kube::client::retry::RetryPolicy;
 use serde_json::Value;
 use tokio::time::sleep;
 use tower::retry::RetryLayer;
-use tower::util::MapRequestLayer;
-use tower::{ServiceBuilder, ServiceExt};
+use tower::util::{BoxCloneService, MapRequestLayer};
+use tower::{BoxError, ServiceBuilder};
 
 use super::component::{Component, Process};
 use super::gate::Life;
@@ -130,24 +130,24 @@ impl Cluster {
     /// retries that clients have in production.
     #[must_use]
     pub fn client(&self, identity: &str) -> kube::Client {
-        let groups = vec!["system:masters".to_owned()];
-        self.client_as(
-            identity,
-            &User {
-                name: identity.to_owned(),
-                uid: String::new(),
-                groups,
-            },
-        )
+        self.client_as(identity, &master(identity))
     }
 
     /// The same for a user with the rights that the stored roles give.
     #[must_use]
     pub fn client_as(&self, identity: &str, user: &User) -> kube::Client {
-        self.connect(identity, user, None)
+        let service = self.connect(identity, user, None);
+        with_retries(service)
     }
 
-    pub(super) fn connect(&self, identity: &str, user: &User, life: Option<Life>) -> kube::Client {
+    /// A client that may do anything and retries nothing by itself, for a program that brings its
+    /// own idea of when to try again.
+    #[must_use]
+    pub fn plain_client(&self, identity: &str) -> kube::Client {
+        kube::Client::new(self.connect(identity, &master(identity), None), "default")
+    }
+
+    pub(super) fn connect(&self, identity: &str, user: &User, life: Option<Life>) -> Connection {
         let agent = HeaderValue::from_str(identity).unwrap_or(HeaderValue::from_static("client"));
         let named = MapRequestLayer::new(move |mut request: Request<kube::client::Body>| {
             request
@@ -164,12 +164,11 @@ impl Cluster {
             life,
         };
         let service = ServiceBuilder::new()
-            .layer(RetryLayer::new(RetryPolicy::server_retry()))
             .layer(named)
             .layer(recorder)
             .layer(self.faults(identity))
             .service(self.inner.service.authenticated(user));
-        kube::Client::new(service.boxed(), "default")
+        BoxCloneService::new(service)
     }
 
     /// Requests of one identity are numbered over all its clients.
@@ -215,5 +214,25 @@ impl Cluster {
             }
         }
         Err(StillBusy(limit))
+    }
+}
+
+/// What stands between a client and the server: its name, the trace and its faults.
+pub(super) type Connection =
+    BoxCloneService<Request<Body>, Response<crate::faults::Body>, BoxError>;
+
+/// A client on top of `connection`, with the retries that clients have in production.
+pub(super) fn with_retries(connection: Connection) -> kube::Client {
+    let retries = RetryLayer::new(RetryPolicy::server_retry());
+    let service = ServiceBuilder::new().layer(retries).service(connection);
+    kube::Client::new(service, "default")
+}
+
+/// Somebody who may do anything.
+pub(super) fn master(name: &str) -> User {
+    User {
+        name: name.to_owned(),
+        uid: String::new(),
+        groups: vec!["system:masters".to_owned()],
     }
 }

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Connection, master, with_retries};
 use super::freeze::{Freezable, Freezer};
 use super::gate::{Crash, Gate, Life};
 use crate::call::User;
@@ -70,18 +70,22 @@ impl Process {
     /// A client of the API server that dies with this life. Every write is an effect.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        let groups = vec!["system:masters".to_owned()];
-        let user = User {
-            name: self.name.to_string(),
-            uid: String::new(),
-            groups,
-        };
-        self.client_as(&user)
+        self.client_as(&master(&self.name))
+    }
+
+    /// The same without the retries that kube adds.
+    #[must_use]
+    pub fn plain_client(&self) -> kube::Client {
+        kube::Client::new(self.connection(&master(&self.name)), "default")
     }
 
     /// The same with the rights of a user.
     #[must_use]
     pub fn client_as(&self, user: &User) -> kube::Client {
+        with_retries(self.connection(user))
+    }
+
+    fn connection(&self, user: &User) -> Connection {
         self.cluster
             .connect(&self.name, user, Some(self.life.clone()))
     }

@@ -1,0 +1,136 @@
+//! The tasks of an engine: each has a name and an owner, ends with it, and is missed when it dies.
+//!
+//! Where tasks run is a parameter: on the runtime in production, under a simulated process in a test
+//! that freezes or crashes it. Nothing in this crate may spawn in any other way.
+
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt;
+use futures::future::{AbortHandle, BoxFuture, abortable};
+use tokio::sync::oneshot;
+
+type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
+
+/// Starts tasks and remembers which of them ended although nobody asked them to. Clones share both.
+#[derive(Clone)]
+pub struct Tasks {
+    spawn: Arc<Spawn>,
+    dead: Arc<Mutex<Vec<String>>>,
+}
+
+impl Tasks {
+    /// Tasks on the current tokio runtime.
+    #[must_use]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place that spawns; the handle that is returned owns the task"
+    )]
+    pub fn on_runtime() -> Self {
+        Self::with(|task| drop(tokio::spawn(task)))
+    }
+
+    /// Tasks wherever `spawn` puts them.
+    #[must_use]
+    pub fn with(spawn: impl Fn(BoxFuture<'static, ()>) + Send + Sync + 'static) -> Self {
+        Self {
+            spawn: Arc::new(spawn),
+            dead: Arc::default(),
+        }
+    }
+
+    /// Starts `work`; dropping the handle ends it.
+    pub fn start<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Task<T> {
+        let (send, done) = oneshot::channel();
+        let (work, abort) = abortable(AssertUnwindSafe(work).catch_unwind());
+        (self.spawn)(Box::pin(async move {
+            if let Ok(Ok(value)) = work.await {
+                // Nobody may be waiting for it any more.
+                drop(send.send(value));
+            }
+        }));
+        Task { abort, done }
+    }
+
+    /// Starts `work`, which is meant to go on for ever: that it ended is a failed health check.
+    pub fn keep(&self, name: &str, work: impl Future<Output = ()> + Send + 'static) -> Task<()> {
+        let (name, dead) = (name.to_owned(), self.dead.clone());
+        self.start(async move {
+            let how = match AssertUnwindSafe(work).catch_unwind().await {
+                Ok(()) => "ended",
+                Err(_) => "panicked",
+            };
+            tracing::error!(task = name, "Task {how}");
+            let line = format!("{name} {how}");
+            dead.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(line);
+        })
+    }
+
+    /// The tasks that ended although they were meant to go on.
+    #[must_use]
+    pub fn dead(&self) -> Vec<String> {
+        let dead = self.dead.lock();
+        dead.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tasks")
+            .field("dead", &self.dead())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A running task. Ends when dropped.
+#[derive(Debug)]
+pub struct Task<T> {
+    abort: AbortHandle,
+    done: oneshot::Receiver<T>,
+}
+
+impl<T> Task<T> {
+    /// Waits for it to end; `None` if it panicked or was ended.
+    pub async fn join(mut self) -> Option<T> {
+        (&mut self.done).await.ok()
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.abort.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_ends_with_its_handle() {
+        let alive = Arc::new(());
+        let held = alive.clone();
+        let task = Tasks::on_runtime().start(async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+        });
+        drop(task);
+        while Arc::strong_count(&alive) > 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_missed() {
+        let tasks = Tasks::on_runtime();
+        let task = tasks.keep("watch of Pod", async { panic!("a defect") });
+        task.join().await;
+        assert_eq!(tasks.dead(), ["watch of Pod panicked"]);
+    }
+}
