@@ -1,0 +1,84 @@
+//! The parameters of the queue, and why they are what they are.
+
+use std::time::Duration;
+
+use super::{Lane, Pace};
+
+/// The parameters of one lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneConfig {
+    /// Its part of the dispatches when every lane has work. A lane of weight zero is served by its
+    /// bound alone, or when no lane with a weight has work.
+    pub weight: u32,
+    /// For how long the lane may go unserved while it has work. `None`: for ever.
+    pub bound: Option<Duration>,
+    /// How fast it may go at most.
+    pub pace: Option<Pace>,
+}
+
+/// The parameters of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Lane [`Lane::Edit`]: a person waits for it.
+    pub edit: LaneConfig,
+    /// Lane [`Lane::Input`].
+    pub input: LaneConfig,
+    /// Lane [`Lane::Retry`].
+    pub retry: LaneConfig,
+    /// Lane [`Lane::Resync`]: nobody waits for it, so it is paced.
+    pub resync: LaneConfig,
+}
+
+impl Config {
+    /// Strict priority: an urgent lane with work keeps every other waiting, for ever if need be. It
+    /// is what most queues do, and here to compare with.
+    #[must_use]
+    pub const fn strict() -> Self {
+        let last = LaneConfig {
+            weight: 0,
+            bound: None,
+            pace: None,
+        };
+        Self {
+            edit: last,
+            input: last,
+            retry: last,
+            resync: last,
+        }
+    }
+
+    /// The parameters of `lane`.
+    #[must_use]
+    pub const fn lane(&self, lane: Lane) -> &LaneConfig {
+        match lane {
+            Lane::Edit => &self.edit,
+            Lane::Input => &self.input,
+            Lane::Retry => &self.retry,
+            Lane::Resync => &self.resync,
+        }
+    }
+}
+
+/// A hundred resyncs per second after a burst of ten: a restart with 10,000 converged objects spends
+/// 100 s on looking at them, one every ten milliseconds, while everything else is served at once. A
+/// reconcile that changes nothing costs the API server nothing, so this is about our own CPU and
+/// about external reads.
+impl Default for Config {
+    fn default() -> Self {
+        let lane = |weight, seconds, pace| LaneConfig {
+            weight,
+            bound: Some(Duration::from_secs(seconds)),
+            pace,
+        };
+        let slow = Pace {
+            per_second: 100,
+            burst: 10,
+        };
+        Self {
+            edit: lane(8, 1, None),
+            input: lane(4, 5, None),
+            retry: lane(2, 15, None),
+            resync: lane(1, 60, Some(slow)),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The keys that are in line: a first-in first-out list per lane, its pace, and whose turn it is.
+//!
+//! A key that gets a more urgent event joins the end of the more urgent lane and keeps its place in
+//! the one it was in: an edit can only make a key run sooner, even when edits are what floods us.
+
+use std::time::Duration;
+
+use super::fifo::Fifo;
+use super::pace::Meter;
+use super::turns::Turns;
+use super::{Config, Lane};
+
+#[derive(Debug)]
+struct Line {
+    fifo: Fifo,
+    meter: Option<Meter>,
+    /// Keys for which this is the most urgent of the lanes they are in.
+    depth: usize,
+}
+
+impl Line {
+    /// Since when, or from when on, the head can be served: a paced head is not late before its pace
+    /// lets it go.
+    fn ready(&self) -> Option<Duration> {
+        let (_, entered) = self.fifo.front()?;
+        let pace = self.meter.as_ref().map_or(Duration::ZERO, Meter::ready);
+        Some(entered.max(pace))
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Lanes {
+    lines: [Line; Lane::ALL.len()],
+    turns: Turns,
+}
+
+impl Lanes {
+    pub(super) fn new(config: &Config) -> Self {
+        let line = |lane: Lane| Line {
+            fifo: Fifo::new(),
+            meter: config.lane(lane).pace.map(Meter::new),
+            depth: 0,
+        };
+        Self {
+            lines: Lane::ALL.map(line),
+            turns: Turns::new(config),
+        }
+    }
+
+    pub(super) fn join(&mut self, slot: u32, lane: Lane, now: Duration) {
+        let line = &mut self.lines[lane.index()];
+        line.fifo.push_back(slot, now);
+        line.depth += 1;
+    }
+
+    /// Also joins the more urgent lane `to`.
+    pub(super) fn promote(&mut self, slot: u32, from: Lane, to: Lane, now: Duration) {
+        self.lines[from.index()].depth -= 1;
+        self.join(slot, to, now);
+    }
+
+    /// Leaves every lane. `lane` is the most urgent it was in.
+    pub(super) fn leave(&mut self, slot: u32, lane: Lane) {
+        self.lines[lane.index()].depth -= 1;
+        for line in &mut self.lines {
+            line.fifo.remove(slot);
+        }
+    }
+
+    /// The slot to serve now. It stays in line until it leaves.
+    pub(super) fn pick(&mut self, now: Duration) -> Option<u32> {
+        let ready = |line: &Line| line.ready().filter(|ready| *ready <= now);
+        let ready = self.lines.each_ref().map(ready);
+        let lane = self.turns.take(&ready, now)?;
+        let line = &mut self.lines[lane.index()];
+        if let Some(meter) = &mut line.meter {
+            meter.take(now);
+        }
+        line.fifo.front().map(|(slot, _)| slot)
+    }
+
+    /// From when on `pick` gives something.
+    pub(super) fn next_ready(&self) -> Option<Duration> {
+        self.lines.iter().filter_map(Line::ready).min()
+    }
+
+    pub(super) fn depth(&self, lane: Lane) -> usize {
+        self.lines[lane.index()].depth
+    }
+
+    /// Since when the head of `lane` has been in it.
+    pub(super) fn head(&self, lane: Lane) -> Option<Duration> {
+        self.lines[lane.index()].fifo.front().map(|head| head.1)
+    }
+
+    /// Those for which `lane` may be the most urgent, first in first.
+    pub(super) fn iter(&self, lane: Lane) -> impl Iterator<Item = (u32, Duration)> + '_ {
+        self.lines[lane.index()].fifo.iter()
+    }
+}

@@ -1,0 +1,100 @@
+//! How a key moves between its states. The states themselves are in `slots`.
+
+use std::hash::Hash;
+use std::time::Duration;
+
+use super::slots::State;
+use super::{Cause, Lane, Queue, Reason};
+use crate::error::Class;
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    pub(super) fn slot_of(&mut self, key: &K) -> u32 {
+        match self.slots.find(key) {
+            Some(slot) => slot,
+            None => self.slots.insert(key),
+        }
+    }
+
+    /// Queues what has become due, in the order it did, before anything that came after it.
+    pub(super) fn advance(&mut self, now: Duration) {
+        while let Some(slot) = self.timers.pop(now) {
+            let due = self.slots.get(slot).and_then(|entry| entry.obligation);
+            let due = due.expect("a timer belongs to an obligation");
+            self.event(slot, due.lane, due.reason, Cause::Due, due.due);
+            if let Some(entry) = self.slots.get_mut(slot) {
+                entry.obligation = None;
+            }
+        }
+    }
+
+    pub(super) fn event(
+        &mut self,
+        slot: u32,
+        lane: Lane,
+        reason: Reason,
+        by: Cause,
+        now: Duration,
+    ) -> bool {
+        let entry = self.slots.get_mut(slot).expect("the caller found it");
+        let before = entry.unserved.as_ref().map(|unserved| unserved.lane);
+        let lane_now = entry.note(lane, reason, by, now);
+        match (entry.state, before) {
+            (State::Queued, Some(from)) if lane_now < from => {
+                self.lanes.promote(slot, from, lane_now, now);
+            }
+            (State::Waiting, _) if by == Cause::Due || entry.admits_event() => {
+                if let Some(obligation) = &entry.obligation {
+                    self.waits.sub(obligation.reason);
+                }
+                entry.state = State::Queued;
+                self.lanes.join(slot, lane_now, now);
+            }
+            _ => {}
+        }
+        before.is_none()
+    }
+
+    /// Where a key goes whose run is over: in line, to wait, or to rest.
+    pub(super) fn settle(&mut self, slot: u32, now: Duration) {
+        let entry = self.slots.get_mut(slot).expect("the caller found it");
+        let unserved = entry.unserved.as_ref().map(|it| (it.lane, it.by));
+        if unserved.is_some_and(|(_, by)| by == Cause::Due) {
+            entry.obligation = None;
+        }
+        match unserved {
+            Some((lane, _)) if entry.admits_event() => {
+                entry.state = State::Queued;
+                self.lanes.join(slot, lane, now);
+            }
+            _ => entry.state = State::Waiting,
+        }
+        match &entry.obligation {
+            Some(obligation) => {
+                self.timers.set(slot, obligation.due);
+                if entry.state == State::Waiting {
+                    self.waits.add(obligation.reason);
+                }
+            }
+            None if entry.state == State::Waiting => self.slots.remove(slot),
+            None => {}
+        }
+    }
+}
+
+/// How many keys wait, by the class of the failure they wait after.
+#[derive(Debug, Default)]
+pub(super) struct Waits(pub(super) [usize; Class::ALL.len() + 1]);
+
+impl Waits {
+    pub(super) fn index(class: Option<Class>) -> usize {
+        class.map_or(Class::ALL.len(), |class| class as usize)
+    }
+
+    pub(super) fn add(&mut self, reason: Reason) {
+        self.0[Self::index(reason.class())] += 1;
+    }
+
+    pub(super) fn sub(&mut self, reason: Reason) {
+        self.0[Self::index(reason.class())] -= 1;
+    }
+}

@@ -1,0 +1,98 @@
+//! The reasons a key is to run: each once, in the order they came, and never more than a few.
+
+use std::fmt;
+
+use super::Reason;
+
+/// How many reasons are kept for one run. More are counted, not kept: the reconcile looks at the
+/// whole object anyway.
+const KEPT: usize = 8;
+
+/// Why a key is to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reasons {
+    // Most runs have one reason: it costs no allocation.
+    first: Option<Reason>,
+    rest: Vec<Reason>,
+    left_out: u32,
+}
+
+impl Reasons {
+    /// The reasons, in the order they came.
+    pub fn iter(&self) -> impl Iterator<Item = Reason> + '_ {
+        self.first.iter().chain(&self.rest).copied()
+    }
+
+    /// Whether `reason` is among them.
+    #[must_use]
+    pub fn contains(&self, reason: Reason) -> bool {
+        self.iter().any(|known| known == reason)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// How many notes were left out because the set was full.
+    #[must_use]
+    pub fn left_out(&self) -> u32 {
+        self.left_out
+    }
+
+    pub(super) fn note(&mut self, reason: Reason) {
+        if self.contains(reason) {
+            return;
+        }
+        match self.len() {
+            0 => self.first = Some(reason),
+            KEPT.. => self.left_out = self.left_out.saturating_add(1),
+            _ => self.rest.push(reason),
+        }
+    }
+}
+
+impl fmt::Display for Reasons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, reason) in self.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}{reason}")?;
+        }
+        match self.left_out {
+            0 => Ok(()),
+            more => write!(f, ",+{more}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_kept_once_and_in_order() {
+        let mut reasons = Reasons::default();
+        for reason in [Reason::Changed, Reason::Input("Pod"), Reason::Changed] {
+            reasons.note(reason);
+        }
+        assert_eq!(reasons.to_string(), "Changed,Input(Pod)");
+    }
+
+    #[test]
+    fn reasons_past_the_eighth_are_counted() {
+        let kinds = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+        let mut reasons = Reasons::default();
+        for kind in kinds {
+            reasons.note(Reason::Input(kind));
+        }
+        assert_eq!((reasons.len(), reasons.left_out()), (8, 2));
+        assert!(reasons.to_string().ends_with(",Input(h),+2"));
+    }
+}

@@ -1,0 +1,182 @@
+//! The states of a key and the ways between them.
+
+use super::*;
+
+#[test]
+fn keys_of_a_lane_come_out_in_the_order_they_went_in() {
+    let mut queue = queue();
+    for key in ["a", "b", "c"] {
+        queue.push(&key, Lane::Input, Reason::Input("Pod"), at(0));
+    }
+    queue.push(&"a", Lane::Input, Reason::Input("Node"), at(1));
+    let order: Vec<_> = std::iter::from_fn(|| queue.pop(at(2)))
+        .map(|it| it.key)
+        .collect();
+    assert_eq!(order, ["a", "b", "c"]);
+}
+
+#[test]
+fn a_key_never_runs_twice_at_once_and_an_event_during_a_run_is_served_after_it() {
+    let mut queue = queue();
+    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
+    let first = run(&mut queue, at(1));
+    assert!(queue.push(&"a", Lane::Input, Reason::Input("Pod"), at(2)));
+    assert!(!queue.push(&"a", Lane::Input, Reason::Input("Node"), at(3)));
+    assert!(queue.pop(at(4)).is_none());
+
+    assert!(queue.finish(first.ticket, Next::Idle, at(5)));
+    let second = run(&mut queue, at(6));
+    assert_eq!(second.reasons.to_string(), "Input(Pod),Input(Node)");
+    assert_eq!(second.waited, at(4), "since the first unserved event");
+    queue.finish(second.ticket, Next::Idle, at(7));
+    assert!(queue.pop(at(8)).is_none());
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn an_edit_moves_a_key_up_at_once() {
+    let mut queue = queue();
+    for key in ["a", "b", "c"] {
+        queue.push(&key, Lane::Resync, Reason::Resync, at(0));
+    }
+    queue.push(&"c", Lane::Edit, Reason::Changed, at(5));
+    assert_eq!((queue.depth(Lane::Edit), queue.depth(Lane::Resync)), (1, 2));
+    let first = run(&mut queue, at(6));
+    assert_eq!((first.key, first.lane), ("c", Lane::Edit));
+    assert_eq!(first.reasons.to_string(), "Resync,Changed");
+    assert_eq!(first.waited, at(6));
+    assert_eq!(queue.depth(Lane::Resync), 2);
+}
+
+#[test]
+fn an_edit_never_makes_a_key_wait_longer_than_without_it() {
+    let mut queue = Queue::new(Config::default());
+    queue.push(&usize::MAX, Lane::Input, Reason::Input("Pod"), at(0));
+    for key in 0..100 {
+        queue.push(&key, Lane::Edit, Reason::Changed, at(0));
+    }
+    queue.push(&usize::MAX, Lane::Edit, Reason::Changed, at(1));
+    let place = std::iter::from_fn(|| queue.pop(at(2))).position(|it| it.key == usize::MAX);
+    // Eight edits have their share first, then it has its turn as the head of the other lane.
+    assert_eq!(place, Some(8));
+}
+
+#[test]
+fn a_ticket_of_a_run_that_is_over_is_refused() {
+    let mut queue = queue();
+    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
+    let first = run(&mut queue, at(0));
+    assert!(queue.finish(first.ticket, Next::Idle, at(1)));
+    queue.push(&"b", Lane::Edit, Reason::Changed, at(2));
+    let second = run(&mut queue, at(2));
+    assert_eq!(
+        first.ticket.slot, second.ticket.slot,
+        "slots are used again"
+    );
+    assert!(!queue.finish(first.ticket, Next::Idle, at(3)));
+    assert_eq!(queue.running(), 1);
+}
+
+#[test]
+fn a_forgotten_key_leaves_nothing_behind() {
+    let mut queue = queue();
+    queue.push(&"queued", Lane::Edit, Reason::Changed, at(0));
+    queue.forget(&"queued");
+    queue.push(&"waiting", Lane::Edit, Reason::Changed, at(0));
+    let waiting = run(&mut queue, at(0));
+    queue.finish(waiting.ticket, retry(at(10), Hold::Open), at(1));
+    queue.forget(&"waiting");
+    assert_eq!((queue.len(), queue.waiting()), (0, 0));
+    assert_eq!(queue.next_due(at(1)), None);
+    assert!(queue.pop(at(20)).is_none());
+}
+
+#[test]
+fn a_key_forgotten_during_its_run_is_dropped_when_it_finishes() {
+    let mut queue = queue();
+    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
+    let first = run(&mut queue, at(0));
+    queue.push(&"a", Lane::Edit, Reason::Deleted, at(1));
+    queue.forget(&"a");
+    queue.finish(first.ticket, retry(at(5), Hold::Open), at(2));
+    assert!(queue.is_empty());
+    assert!(queue.pop(at(9)).is_none());
+}
+
+#[test]
+fn an_object_made_anew_during_the_run_of_the_old_one_begins_anew() {
+    let mut queue = queue();
+    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
+    let first = run(&mut queue, at(0));
+    queue.forget(&"a");
+    queue.push(&"a", Lane::Edit, Reason::Created, at(1));
+    queue.finish(first.ticket, retry(at(60_000), Hold::Shut), at(2));
+    let second = run(&mut queue, at(2));
+    assert_eq!(second.reasons.to_string(), "Created");
+    queue.finish(second.ticket, Next::Keep, at(3));
+    assert!(
+        queue.is_empty(),
+        "the old object's timer is not the new one's"
+    );
+}
+
+#[test]
+fn a_restart_is_paced_and_an_edit_meanwhile_is_not() {
+    let mut queue = Queue::new(Config::default());
+    for key in 0..10_000 {
+        queue.push(&key, Lane::Resync, Reason::Resync, at(0));
+    }
+    let burst = std::iter::from_fn(|| queue.pop(at(0))).count();
+    assert_eq!(burst, 10);
+    assert_eq!(queue.next_due(at(0)), Some(at(10)));
+    assert_eq!(queue.next_due(at(25)), Some(at(25)));
+    queue.push(&9_999, Lane::Edit, Reason::Changed, at(1));
+    assert_eq!(queue.pop(at(1)).map(|it| it.key), Some(9_999));
+    assert!(queue.pop(at(1)).is_none());
+    let in_a_second = (1..=1_000)
+        .filter(|ms| queue.pop(at(*ms)).is_some())
+        .count();
+    assert_eq!(in_a_second, 100);
+}
+
+#[test]
+fn the_age_of_runs_is_known_without_looking_at_each() {
+    let mut queue = queue();
+    for (key, start) in [("a", 0), ("b", 30)] {
+        queue.push(&key, Lane::Edit, Reason::Changed, at(start));
+        run(&mut queue, at(start));
+    }
+    assert_eq!(queue.longest_run(at(50)), Some(at(50)));
+    assert_eq!(queue.unfinished(at(50)), at(70));
+}
+
+#[test]
+fn a_snapshot_shows_what_is_where() {
+    let mut queue = queue();
+    queue.push(&"runs", Lane::Edit, Reason::Changed, at(0));
+    run(&mut queue, at(0));
+    queue.push(&"waits", Lane::Edit, Reason::Changed, at(0));
+    let waits = run(&mut queue, at(0));
+    queue.finish(waits.ticket, retry(at(90), Hold::Shut), at(10));
+    queue.push(&"waits", Lane::Input, Reason::Input("Pod"), at(20));
+    queue.push(&"queued", Lane::Resync, Reason::Resync, at(20));
+    queue.push(&"queued", Lane::Edit, Reason::Changed, at(30));
+
+    let shown = queue.snapshot(10, at(50));
+    assert_eq!(shown.running.len(), 1);
+    assert_eq!(
+        (shown.running[0].key, shown.running[0].running),
+        ("runs", at(50))
+    );
+    assert_eq!(shown.queued.len(), 1);
+    assert_eq!(
+        (shown.queued[0].key, shown.queued[0].lane),
+        ("queued", Lane::Edit)
+    );
+    assert_eq!(
+        (shown.waiting[0].key, shown.waiting[0].remaining),
+        ("waits", at(40))
+    );
+    assert_eq!(shown.waiting[0].kept.to_string(), "Input(Pod)");
+    assert!(queue.snapshot(0, at(50)).queued.is_empty());
+}

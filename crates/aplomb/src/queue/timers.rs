@@ -1,0 +1,177 @@
+//! When waiting keys are due: a binary heap that knows where each slot stands in it.
+//!
+//! A slot has at most one timer, and taking it out is O(log n): nothing stale is kept, so the head is
+//! always a real deadline and memory follows the number of waiting keys.
+
+use std::time::Duration;
+
+const OUT: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Timer {
+    due: Duration,
+    /// Those due together fire in the order they were set.
+    set: u64,
+    slot: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    heap: Vec<Timer>,
+    /// Where in the heap each slot's timer stands.
+    places: Vec<u32>,
+    set: u64,
+}
+
+impl Timers {
+    pub(super) fn first(&self) -> Option<Duration> {
+        self.heap.first().map(|timer| timer.due)
+    }
+
+    /// In no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Duration)> + '_ {
+        self.heap.iter().map(|timer| (timer.slot, timer.due))
+    }
+
+    /// Sets the timer of `slot`, in the place of the one it had.
+    pub(super) fn set(&mut self, slot: u32, due: Duration) {
+        self.clear(slot);
+        if self.places.len() <= slot as usize {
+            self.places.resize(slot as usize + 1, OUT);
+        }
+        self.set += 1;
+        let place = self.heap.len();
+        self.heap.push(Timer {
+            due,
+            set: self.set,
+            slot,
+        });
+        self.moved(place);
+        self.up(place);
+    }
+
+    /// Takes the timer of `slot` out, if it has one.
+    pub(super) fn clear(&mut self, slot: u32) {
+        let Some(&place) = self.places.get(slot as usize) else {
+            return;
+        };
+        if place != OUT {
+            self.remove(place as usize);
+        }
+    }
+
+    /// Takes out the timer that is due first, if it is due by `now`.
+    pub(super) fn pop(&mut self, now: Duration) -> Option<u32> {
+        let timer = *self.heap.first()?;
+        if timer.due > now {
+            return None;
+        }
+        self.remove(0);
+        Some(timer.slot)
+    }
+
+    fn remove(&mut self, place: usize) {
+        let last = self.heap.len() - 1;
+        self.heap.swap(place, last);
+        if let Some(timer) = self.heap.pop() {
+            self.places[timer.slot as usize] = OUT;
+        }
+        if place < last {
+            self.moved(place);
+            self.up(place);
+            self.down(place);
+        }
+    }
+
+    fn up(&mut self, mut place: usize) {
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            if self.heap[parent] <= self.heap[place] {
+                return;
+            }
+            self.swap(place, parent);
+            place = parent;
+        }
+    }
+
+    fn down(&mut self, mut place: usize) {
+        loop {
+            let left = 2 * place + 1;
+            if left >= self.heap.len() {
+                return;
+            }
+            let right = left + 1;
+            let right_first = right < self.heap.len() && self.heap[right] < self.heap[left];
+            let child = if right_first { right } else { left };
+            if self.heap[place] <= self.heap[child] {
+                return;
+            }
+            self.swap(place, child);
+            place = child;
+        }
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.heap.swap(a, b);
+        self.moved(a);
+        self.moved(b);
+    }
+
+    fn moved(&mut self, place: usize) {
+        let slot = self.heap[place].slot as usize;
+        self.places[slot] = u32::try_from(place).expect("as many timers as slots, which are u32");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Set(u32, u64),
+        Clear(u32),
+        Pop(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0_u32..20, 0_u64..50).prop_map(|(slot, due)| Step::Set(slot, due)),
+            (0_u32..20).prop_map(Step::Clear),
+            (0_u64..50).prop_map(Step::Pop),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_due_fires_first_and_a_cleared_timer_never(steps in prop::collection::vec(step(), 0..300)) {
+            let mut timers = Timers::default();
+            let mut model: BTreeMap<u32, (u64, usize)> = BTreeMap::new();
+            for (i, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Set(slot, due) => {
+                        timers.set(slot, Duration::from_secs(due));
+                        model.insert(slot, (due, i));
+                    }
+                    Step::Clear(slot) => {
+                        timers.clear(slot);
+                        model.remove(&slot);
+                    }
+                    Step::Pop(now) => {
+                        let first = model.iter().map(|(slot, timer)| (*timer, *slot)).min();
+                        let expected = first.filter(|((due, _), _)| *due <= now).map(|(_, slot)| slot);
+                        prop_assert_eq!(timers.pop(Duration::from_secs(now)), expected);
+                        expected.map(|slot| model.remove(&slot));
+                    }
+                }
+                let first = model.values().map(|timer| Duration::from_secs(timer.0)).min();
+                prop_assert_eq!(timers.first(), first);
+                prop_assert_eq!(timers.iter().count(), model.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Whose turn it is among the lanes that have work. Knows no keys.
+//!
+//! Two kinds of turns. A turn by share goes to the most urgent lane that still has credit; each lane
+//! has its weight in credit, and when no lane with work has any left, all get theirs anew. A turn by
+//! age goes to a lane whose head has waited for half its bound: the lane is *called*. Two turns by age
+//! never follow one another, so a called lane costs the others at most half of their shares; and
+//! among called lanes the one goes first that was called, or last had a turn by age, longest ago, so
+//! a flooded lane cannot hold up another one that is called.
+
+use std::time::Duration;
+
+use super::{Config, Lane};
+
+const LANES: usize = Lane::ALL.len();
+
+/// Since when each lane's head could have been served, for those that can be now.
+pub(super) type Ready = [Option<Duration>; LANES];
+
+#[derive(Debug)]
+struct Turn {
+    weight: u32,
+    credit: u32,
+    /// After how long the lane is called: half its bound, so that the turns of the others that may
+    /// still come first fit in the other half.
+    patience: Option<Duration>,
+    /// When it last had a turn by age, and the how manieth of all that was.
+    aged: (Duration, u64),
+}
+
+#[derive(Debug)]
+pub(super) struct Turns {
+    lanes: [Turn; LANES],
+    by_age: u64,
+    last_by_age: bool,
+}
+
+impl Turns {
+    pub(super) fn new(config: &Config) -> Self {
+        let turn = |lane: Lane| {
+            let lane = config.lane(lane);
+            Turn {
+                weight: lane.weight,
+                credit: lane.weight,
+                patience: lane.bound.map(|bound| bound / 2),
+                aged: (Duration::ZERO, 0),
+            }
+        };
+        Self {
+            lanes: Lane::ALL.map(turn),
+            by_age: 0,
+            last_by_age: false,
+        }
+    }
+
+    /// The lane to serve, which then counts as served.
+    pub(super) fn take(&mut self, ready: &Ready, now: Duration) -> Option<Lane> {
+        let called = if self.last_by_age {
+            None
+        } else {
+            self.called(ready, now)
+        };
+        let lane = called.or_else(|| self.by_share(ready))?;
+        self.last_by_age = called.is_some();
+        if self.last_by_age {
+            self.by_age += 1;
+            self.lanes[lane.index()].aged = (now, self.by_age);
+        }
+        Some(lane)
+    }
+
+    fn called(&self, ready: &Ready, now: Duration) -> Option<Lane> {
+        let call = |lane: &Lane| {
+            let turn = &self.lanes[lane.index()];
+            let at = ready[lane.index()]?.saturating_add(turn.patience?);
+            // The count decides when both fall on one moment.
+            (at <= now).then_some((at.max(turn.aged.0), turn.aged.1, *lane))
+        };
+        Lane::ALL.iter().filter_map(call).min().map(|call| call.2)
+    }
+
+    fn by_share(&mut self, ready: &Ready) -> Option<Lane> {
+        let has_work = |lane: &Lane| ready[lane.index()].is_some();
+        let urgent = Lane::ALL.into_iter().find(has_work)?;
+        let lane = match self.with_credit(ready) {
+            Some(lane) => lane,
+            None => {
+                for turn in &mut self.lanes {
+                    turn.credit = turn.weight;
+                }
+                self.with_credit(ready).unwrap_or(urgent)
+            }
+        };
+        let credit = &mut self.lanes[lane.index()].credit;
+        *credit = credit.saturating_sub(1);
+        Some(lane)
+    }
+
+    fn with_credit(&self, ready: &Ready) -> Option<Lane> {
+        let mut lanes = Lane::ALL.into_iter();
+        lanes.find(|lane| ready[lane.index()].is_some() && self.lanes[lane.index()].credit > 0)
+    }
+}
