@@ -13,6 +13,7 @@ pub mod error;
 pub mod fence;
 pub mod journal;
 pub mod key;
+pub mod lease;
 pub mod queue;
 pub mod scope;
 pub mod tasks;

@@ -1,0 +1,302 @@
+//! The shell around the election: carries out what it decides, and tells fence and watchers.
+//!
+//! One call at a time, each under a deadline. A call that was begun is never dropped half-way on
+//! shutdown: a claim whose answer nobody waits for could leave the lease held by a process that is
+//! gone.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use k8s_openapi::api::coordination::v1::Lease as Object;
+use kube::api::{PostParams, WatchEvent, WatchParams};
+use kube::core::ObjectMeta;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::election::{Action, Election};
+use super::record::Record;
+use super::{Shared, Stage};
+use crate::error::{Class, Error, Result};
+use crate::telemetry::{
+    Contending, LeaseCallFailed, LeaseGained, LeaseLost, LeaseReleased, SlowPath,
+};
+use crate::version::Version;
+
+type Watch = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Object>>> + Send>>;
+
+/// How often giving up is tried: a rival's write or a lost answer may come in between.
+const RELEASE_ATTEMPTS: usize = 3;
+
+struct Candidate {
+    shared: Arc<Shared>,
+    election: Election,
+    begun: Instant,
+    /// The object the election's view was read from: what a claim leaves alone is copied from it.
+    object: Option<Object>,
+    watch: Option<Watch>,
+    leads: bool,
+}
+
+pub(super) async fn run(shared: &Arc<Shared>, shutdown: &CancellationToken) {
+    shared.stage.send_replace(Stage::Running);
+    shared.telemetry.emit(Contending {
+        lease: &shared.config.name,
+        identity: &shared.config.identity,
+    });
+    let mut candidate = Candidate {
+        shared: shared.clone(),
+        election: Election::new(shared.config.clone()),
+        begun: Instant::now(),
+        object: None,
+        watch: None,
+        leads: false,
+    };
+    candidate.contend(shutdown).await;
+    candidate.step_down();
+    let limit = candidate.begun + candidate.now() + shared.config.request();
+    // A lease that cannot be given up in time expires by itself.
+    drop(timeout_at(limit, candidate.release()).await);
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        if self.leads {
+            self.lose("Stopped");
+        }
+        self.shared.stage.send_replace(Stage::Over);
+    }
+}
+
+impl Candidate {
+    async fn contend(&mut self, shutdown: &CancellationToken) {
+        loop {
+            self.judge();
+            if shutdown.is_cancelled() || self.shared.stop.is_cancelled() {
+                return;
+            }
+            match self.election.next(self.now(), self.shared.clock.now()) {
+                Action::Read => self.read().await,
+                Action::Claim { record, replaces } => self.claim(record, replaces).await,
+                Action::Wait(until) => self.wait(until, shutdown).await,
+            }
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Says what the election's view means: fence first, then everybody else.
+    fn judge(&mut self) {
+        let held = self.election.held_until();
+        let held = held.filter(|until| self.now() < *until);
+        if let Some(until) = held {
+            self.shared.fence.hold_until(self.begun + until);
+        }
+        match (held, self.leads) {
+            (Some(_), false) => self.step_up(),
+            (None, true) => {
+                let reason = match self.election.holder() {
+                    Some(other) if other != self.shared.config.identity => "TakenByAnother",
+                    _ => "NotRenewedInTime",
+                };
+                self.lose(reason);
+            }
+            _ => {}
+        }
+        let (holder, transitions) = (self.election.holder(), self.election.transitions());
+        self.shared.status(|status| {
+            status.leading = self.leads;
+            status.holder = holder.map(str::to_owned);
+            status.transitions = transitions;
+        });
+    }
+
+    fn step_up(&mut self) {
+        self.leads = true;
+        self.watch = None;
+        self.shared.leading.send_replace(true);
+        self.shared.telemetry.emit(LeaseGained {
+            lease: &self.shared.config.name,
+            identity: &self.shared.config.identity,
+            transitions: self.election.transitions(),
+        });
+    }
+
+    fn lose(&mut self, reason: &str) {
+        self.step_down();
+        let lease = &self.shared.config.name;
+        self.shared.telemetry.emit(LeaseLost { lease, reason });
+    }
+
+    fn step_down(&mut self) {
+        self.shared.fence.close();
+        self.leads = false;
+        self.shared.leading.send_replace(false);
+        self.shared.status(|status| status.leading = false);
+    }
+
+    async fn wait(&mut self, until: Duration, shutdown: &CancellationToken) {
+        // Losing the lease is news as well, even when there is nothing to do about it.
+        let lapse = self.election.held_until().filter(|_| self.leads);
+        let until = self.begun + lapse.map_or(until, |lapse| lapse.min(until));
+        if !self.leads && self.watch.is_none() {
+            self.watch = self.open_watch();
+        }
+        let shared = self.shared.clone();
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => {}
+            () = shared.stop.cancelled() => {}
+            event = next_event(&mut self.watch) => self.heard(event),
+            () = sleep_until(until) => {}
+        }
+    }
+
+    fn open_watch(&self) -> Option<Watch> {
+        let version = self.object.as_ref()?.metadata.resource_version.clone()?;
+        let api = self.shared.api.clone();
+        let this = format!("metadata.name={}", self.shared.config.name);
+        let opened = async move {
+            let only_this = WatchParams::default().fields(&this);
+            api.watch(&only_this, &version).await
+        };
+        Some(Box::pin(stream::once(opened).try_flatten()))
+    }
+
+    fn heard(&mut self, event: Option<kube::Result<WatchEvent<Object>>>) {
+        match event {
+            Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => self.saw(lease),
+            Some(Ok(WatchEvent::Deleted(_))) => {
+                self.object = None;
+                self.watch = None;
+                self.election.absent(self.now());
+            }
+            Some(Ok(WatchEvent::Bookmark(_))) => {}
+            Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => {
+                self.watch = None;
+                self.election.unwatched(self.now());
+            }
+        }
+    }
+
+    fn saw(&mut self, lease: Object) {
+        let version = Version::parse(lease.metadata.resource_version.as_deref().unwrap_or(""));
+        let record = Record::of(&lease);
+        if self.election.observed(record, version, self.now()) {
+            self.object = Some(lease);
+        }
+    }
+
+    async fn read(&mut self) {
+        if self.leads {
+            let lease = &self.shared.config.name;
+            self.shared.telemetry.emit(SlowPath { lease });
+        }
+        let read = self.shared.api.get_opt(&self.shared.config.name);
+        match self.call(read).await {
+            Ok(Some(lease)) => self.saw(lease),
+            Ok(None) => {
+                self.object = None;
+                self.election.absent(self.now());
+            }
+            Err(error) => self.failed("read", &error),
+        }
+    }
+
+    async fn claim(&mut self, record: Record, replaces: Option<Version>) {
+        let create = replaces.is_none();
+        match self.write(&record, replaces).await {
+            Ok(lease) => self.saw(lease),
+            Err(error) => match error.class() {
+                Class::Conflict | Class::Exists => self.election.contested(self.now()),
+                Class::Missing if !create => {
+                    self.object = None;
+                    self.election.absent(self.now());
+                }
+                _ => self.failed(if create { "create" } else { "update" }, &error),
+            },
+        }
+    }
+
+    async fn write(&self, record: &Record, replaces: Option<Version>) -> Result<Object> {
+        let (api, params) = (&self.shared.api, PostParams::default());
+        let name = &self.shared.config.name;
+        let Some(version) = replaces else {
+            let metadata = ObjectMeta {
+                name: Some(name.clone()),
+                ..ObjectMeta::default()
+            };
+            let mut lease = Object {
+                metadata,
+                spec: None,
+            };
+            record.write_to(&mut lease);
+            return self.call(api.create(&params, &lease)).await;
+        };
+        let mut lease = self.object.clone().unwrap_or_default();
+        lease.metadata.name = Some(name.clone());
+        lease.metadata.resource_version = Some(version.to_string());
+        lease.metadata.managed_fields = None;
+        record.write_to(&mut lease);
+        self.call(api.replace(name, &params, &lease)).await
+    }
+
+    /// Makes a call under its deadline. A leader's ends with its right to lead, so that it notices.
+    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T> {
+        let limit = Instant::now() + self.shared.config.request();
+        let lapse = self.election.held_until().filter(|_| self.leads);
+        let deadline = lapse.map_or(limit, |lapse| limit.min(self.begun + lapse));
+        match timeout_at(deadline, call).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Error::new(
+                Class::Unavailable,
+                "no answer before the deadline",
+            )),
+        }
+    }
+
+    fn failed(&mut self, verb: &'static str, error: &Error) {
+        self.shared.telemetry.emit(LeaseCallFailed {
+            lease: &self.shared.config.name,
+            verb,
+            err: &error.to_string(),
+            leading: self.leads,
+        });
+        self.election.failed(self.now());
+    }
+
+    /// Gives the lease up, so that the next need not wait for it to expire.
+    async fn release(&mut self) {
+        self.watch = None;
+        for _ in 0..RELEASE_ATTEMPTS {
+            if !self.election.has_claimed() {
+                return;
+            }
+            if self.election.is_doubtful() {
+                self.read().await;
+            }
+            let Some((record, version)) = self.election.release(self.shared.clock.now()) else {
+                return;
+            };
+            match self.write(&record, Some(version)).await {
+                Ok(_) => {
+                    let lease = &self.shared.config.name;
+                    self.shared.telemetry.emit(LeaseReleased { lease });
+                    return;
+                }
+                Err(error) => self.failed("release", &error),
+            }
+        }
+    }
+}
+
+/// The next event of the watch, if there is one.
+async fn next_event(watch: &mut Option<Watch>) -> Option<kube::Result<WatchEvent<Object>>> {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => std::future::pending().await,
+    }
+}

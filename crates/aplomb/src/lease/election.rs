@@ -1,0 +1,283 @@
+//! The election as a pure state machine: what was observed, and when on this replica's own
+//! monotonic clock, decides whether to read, to claim or to wait.
+//!
+//! Why two replicas never act at once: a holder acts for `renew` after it *sent* a renewal; another
+//! claims only after the record has stood unchanged for `duration` since it *saw* it, which was
+//! after it was sent; and `duration` is longer. A claim replaces the version it was judged by, so a
+//! renewal in between refuses it. Neither wall time nor the other's clock has a part in this.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::config::Config;
+use super::record::Record;
+use crate::version::Version;
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    /// Read the lease.
+    Read,
+    /// Write this record over that version, or as a new object.
+    Claim {
+        record: Record,
+        replaces: Option<Version>,
+    },
+    /// Nothing before this time, unless the lease changes.
+    Wait(Duration),
+}
+
+/// What is known of the object.
+#[derive(Clone, Debug, PartialEq)]
+enum Seen {
+    Nothing,
+    Absent,
+    Present { record: Record, version: Version },
+}
+
+/// A write of ours: when it was sent, and the stamp by which it is known again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sent {
+    at: Duration,
+    stamp: Timestamp,
+}
+
+/// One candidate's view of the election. Times are since an arbitrary beginning.
+#[derive(Debug)]
+pub(crate) struct Election {
+    config: Config,
+    seen: Seen,
+    /// When the present record was first seen: another's hold ends its duration after this.
+    seen_at: Duration,
+    /// When anything was last heard of the lease, changed or not.
+    heard_at: Duration,
+    /// What is seen may be out of date: read before writing.
+    doubtful: bool,
+    /// Before this no other hold can have ended, even if its record is gone.
+    others_until: Duration,
+    /// The claim whose outcome is not known.
+    pending: Option<Sent>,
+    /// The last claim that is known to have been carried out, while the record is ours.
+    proven: Option<Sent>,
+    /// No call before this time, and no claim before that.
+    call_at: Duration,
+    claim_at: Duration,
+    stamp: Timestamp,
+}
+
+impl Election {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            config,
+            seen: Seen::Nothing,
+            seen_at: Duration::ZERO,
+            heard_at: Duration::ZERO,
+            doubtful: true,
+            others_until: Duration::ZERO,
+            pending: None,
+            proven: None,
+            call_at: Duration::ZERO,
+            claim_at: Duration::ZERO,
+            stamp: Timestamp::MIN,
+        }
+    }
+
+    /// Until when this replica may act, if it holds the lease.
+    pub(crate) fn held_until(&self) -> Option<Duration> {
+        self.proven.map(|sent| sent.at + self.config.renew)
+    }
+
+    /// How often the lease has changed hands.
+    pub(crate) fn transitions(&self) -> i32 {
+        match &self.seen {
+            Seen::Present { record, .. } => record.transitions,
+            Seen::Nothing | Seen::Absent => 0,
+        }
+    }
+
+    /// Whom the record names.
+    pub(crate) fn holder(&self) -> Option<&str> {
+        match &self.seen {
+            Seen::Present { record, .. } => record.holder.as_deref(),
+            Seen::Nothing | Seen::Absent => None,
+        }
+    }
+
+    /// The next step. A claim is taken for sent at `now`.
+    pub(crate) fn next(&mut self, now: Duration, wall: Timestamp) -> Action {
+        if now < self.call_at {
+            return Action::Wait(self.call_at);
+        }
+        if self.doubtful {
+            return Action::Read;
+        }
+        let claim_at = self.due().max(self.claim_at);
+        if now >= claim_at {
+            return self.claim(now, wall);
+        }
+        // Silence of the holder, or of the watch: look which.
+        let read_at = self.heard_at + self.config.retry + self.config.retry / 4;
+        if self.is_ours() {
+            Action::Wait(claim_at)
+        } else if now >= read_at {
+            Action::Read
+        } else {
+            Action::Wait(claim_at.min(read_at))
+        }
+    }
+
+    /// When the lease may be claimed or renewed.
+    fn due(&self) -> Duration {
+        match &self.seen {
+            Seen::Nothing | Seen::Absent => self.others_until,
+            Seen::Present { record, .. } if self.is_ours() => match self.proven {
+                Some(sent) if record.holder.is_some() => sent.at + self.config.retry,
+                _ => Duration::ZERO,
+            },
+            Seen::Present { record, .. } => match record.holder {
+                Some(_) => self.seen_at + record.duration,
+                None => Duration::ZERO,
+            },
+        }
+    }
+
+    fn claim(&mut self, now: Duration, wall: Timestamp) -> Action {
+        let stamp = self.next_stamp(wall);
+        self.pending = Some(Sent { at: now, stamp });
+        let ours = self.is_ours();
+        let mut record = Record {
+            holder: Some(self.config.identity.clone()),
+            duration: self.config.duration,
+            transitions: 0,
+            acquired: Some(stamp),
+            renewed: Some(stamp),
+        };
+        let mut replaces = None;
+        if let Seen::Present {
+            record: old,
+            version,
+        } = &self.seen
+        {
+            replaces = Some(version.clone());
+            record.transitions = old.transitions.saturating_add(i32::from(!ours));
+            if ours {
+                record.acquired = old.acquired;
+            }
+        }
+        Action::Claim { record, replaces }
+    }
+
+    /// The wall time in the precision of a Lease, made unique: two claims of one replica can then
+    /// be told apart whatever its wall clock does.
+    fn next_stamp(&mut self, wall: Timestamp) -> Timestamp {
+        let micros = Timestamp::from_microsecond(wall.as_microsecond()).unwrap_or(wall);
+        let after = self.stamp.checked_add(SignedDuration::from_micros(1));
+        self.stamp = micros.max(after.unwrap_or(micros));
+        self.stamp
+    }
+
+    /// The lease was read, its watch told of it, or it is the answer to a claim. `false` if that is
+    /// older than what is known.
+    pub(crate) fn observed(&mut self, record: Record, version: Version, now: Duration) -> bool {
+        if let Seen::Present { version: known, .. } = &self.seen
+            && *known != version
+            && known.includes(&version) == Some(true)
+        {
+            // From a watch that lags or a server that does.
+            return false;
+        }
+        self.heard_at = now;
+        self.doubtful = false;
+        let same = matches!(&self.seen, Seen::Present { record: known, .. } if *known == record);
+        if !same {
+            self.seen_at = now;
+        }
+        let stamp = record.renewed;
+        self.seen = Seen::Present { record, version };
+        self.settle(stamp, now);
+        true
+    }
+
+    /// Who holds it now decides what is left of our claims.
+    fn settle(&mut self, stamp: Option<Timestamp>, now: Duration) {
+        if self.is_ours() {
+            let known = |sent: &Sent| Some(sent.stamp) == stamp;
+            self.proven = self.pending.filter(known).or(self.proven.filter(known));
+        } else {
+            self.proven = None;
+            if let Seen::Present { record, .. } = &self.seen
+                && record.holder.is_some()
+            {
+                self.others_until = now + record.duration;
+            }
+        }
+        self.pending = None;
+    }
+
+    /// The lease does not exist.
+    pub(crate) fn absent(&mut self, now: Duration) {
+        self.seen = Seen::Absent;
+        self.heard_at = now;
+        self.doubtful = false;
+        self.pending = None;
+        self.proven = None;
+    }
+
+    /// The claim was refused because another write was first.
+    pub(crate) fn contested(&mut self, now: Duration) {
+        self.pending = None;
+        self.doubtful = true;
+        self.claim_at = now + self.config.retry / 8;
+    }
+
+    /// Whether this replica ever tried to hold it.
+    pub(crate) fn has_claimed(&self) -> bool {
+        self.stamp != Timestamp::MIN
+    }
+
+    /// Whether what is known may be out of date.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.doubtful
+    }
+
+    /// The watch ended: what it would have told has to be read.
+    pub(crate) fn unwatched(&mut self, now: Duration) {
+        self.failed(now);
+    }
+
+    /// A call failed. A claim may have been carried out all the same.
+    pub(crate) fn failed(&mut self, now: Duration) {
+        self.doubtful = true;
+        self.call_at = now + self.config.retry;
+    }
+
+    /// Gives the lease up: this replica may not act from here on. What to write so that another
+    /// need not wait, if the record is ours.
+    pub(crate) fn release(&mut self, wall: Timestamp) -> Option<(Record, Version)> {
+        self.proven = None;
+        let ours = self.is_ours();
+        let stamp = self.next_stamp(wall);
+        let Seen::Present { record, version } = &self.seen else {
+            return None;
+        };
+        let released = Record {
+            holder: None,
+            duration: Duration::from_secs(1),
+            transitions: record.transitions,
+            acquired: Some(stamp),
+            renewed: Some(stamp),
+        };
+        ours.then(|| (released, version.clone()))
+    }
+
+    /// Whether the record names this replica and this process wrote it: one that a former process
+    /// of the same name left behind has to run out like any other.
+    fn is_ours(&self) -> bool {
+        self.has_claimed() && self.holder() == Some(&*self.config.identity)
+    }
+}
+
+#[cfg(test)]
+#[path = "election_tests.rs"]
+mod tests;
