@@ -1,0 +1,162 @@
+//! What health means: progress for `/livez`, complete and fresh inputs for `/readyz`.
+//!
+//! Decided from the state alone, so that what fails a check is in `/debug/state.json` too.
+
+use super::state::State;
+
+/// A watch that was silent for longer than this is dead: bookmarks come about every minute.
+const FRESH: f64 = 90.0;
+
+/// One check, as kube-apiserver prints it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Check {
+    name: String,
+    failure: Option<String>,
+}
+
+impl Check {
+    fn new(name: impl Into<String>, failure: Option<String>) -> Self {
+        Self {
+            name: name.into(),
+            failure,
+        }
+    }
+}
+
+/// Whether the process makes progress. A replica that fails this should be started again.
+pub(super) fn live(state: &State) -> Vec<Check> {
+    let tasks = state.tasks.iter().map(|task| {
+        let failure = task
+            .dead
+            .as_ref()
+            .map(|why| format!("the task ended: {why}"));
+        Check::new(format!("task/{}", task.name), failure)
+    });
+    let runs = state.controllers.iter().map(|controller| {
+        let stuck = controller
+            .running
+            .iter()
+            .find(|run| run.running > run.bound);
+        let failure = stuck.map(|run| {
+            let (key, running, bound) = (&run.key, run.running, run.bound);
+            format!("{key} has been running for {running:.0} s, its bound is {bound:.0} s")
+        });
+        Check::new(format!("runs/{}", controller.name), failure)
+    });
+    tasks.chain(runs).collect()
+}
+
+/// Whether what the controllers read is complete and fresh. A standby can be ready.
+pub(super) fn ready(state: &State) -> Vec<Check> {
+    let watches = state.watches.iter().filter(|watch| watch.required);
+    let inputs = watches.map(|watch| {
+        let trouble = watch.trouble.as_deref();
+        let because = trouble.map(|why| format!(": {why}")).unwrap_or_default();
+        let failure = if !watch.synced {
+            Some(format!("not synced{because}"))
+        } else if watch.age > FRESH {
+            Some(format!("nothing heard for {:.0} s{because}", watch.age))
+        } else {
+            None
+        };
+        Check::new(format!("watch/{}", watch.name), failure)
+    });
+    inputs.chain(live(state)).collect()
+}
+
+/// The checks as text, and whether all passed.
+pub(super) fn report(endpoint: &str, checks: &[Check], verbose: bool) -> (bool, String) {
+    let passed = checks.iter().all(|check| check.failure.is_none());
+    if passed && !verbose {
+        return (true, "ok".to_owned());
+    }
+    let mut text = String::new();
+    for Check { name, failure } in checks {
+        match failure {
+            None => text.push_str(&format!("[+]{name} ok\n")),
+            Some(why) => text.push_str(&format!("[-]{name} failed: {why}\n")),
+        }
+    }
+    let outcome = if passed { "passed" } else { "failed" };
+    text.push_str(&format!("{endpoint} check {outcome}\n"));
+    (passed, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::state::{Controller, Run, Task, Watch};
+
+    fn well() -> State {
+        State {
+            watches: vec![Watch {
+                name: "ConfigMap".to_owned(),
+                required: true,
+                synced: true,
+                age: 30.0,
+                ..Watch::default()
+            }],
+            controllers: vec![Controller {
+                name: "demo".to_owned(),
+                running: vec![Run {
+                    key: "default/a".to_owned(),
+                    running: 5.0,
+                    bound: 60.0,
+                    ..Run::default()
+                }],
+                ..Controller::default()
+            }],
+            tasks: vec![Task {
+                name: "lease".to_owned(),
+                dead: None,
+            }],
+            ..State::default()
+        }
+    }
+
+    #[test]
+    fn all_is_well_in_one_word_unless_asked() {
+        assert_eq!(report("livez", &live(&well()), false), (true, "ok".into()));
+        let (passed, text) = report("readyz", &ready(&well()), true);
+        assert!(passed);
+        assert_eq!(
+            text,
+            "[+]watch/ConfigMap ok\n[+]task/lease ok\n[+]runs/demo ok\nreadyz check passed\n"
+        );
+    }
+
+    #[test]
+    fn a_dead_task_fails_both() {
+        let mut state = well();
+        state.tasks[0].dead = Some("panicked".to_owned());
+        let (passed, text) = report("livez", &live(&state), false);
+        assert!(!passed);
+        assert!(text.contains("[-]task/lease failed: the task ended: panicked\n"));
+        assert!(!report("readyz", &ready(&state), false).0);
+    }
+
+    #[test]
+    fn a_run_past_its_bound_is_no_progress() {
+        let mut state = well();
+        state.controllers[0].running[0].running = 61.0;
+        let (passed, text) = report("livez", &live(&state), false);
+        assert!(!passed);
+        assert!(text.contains("default/a has been running for 61 s, its bound is 60 s"));
+    }
+
+    #[test]
+    fn readiness_is_withdrawn_when_a_required_watch_falls_silent() {
+        let mut state = well();
+        state.watches[0].age = 91.0;
+        state.watches[0].trouble = Some("connection refused".to_owned());
+        let (passed, text) = report("readyz", &ready(&state), false);
+        assert!(!passed);
+        assert!(
+            text.contains(
+                "[-]watch/ConfigMap failed: nothing heard for 91 s: connection refused\n"
+            )
+        );
+        state.watches[0].required = false;
+        assert!(report("readyz", &ready(&state), false).0);
+    }
+}
