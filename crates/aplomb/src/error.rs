@@ -153,7 +153,11 @@ impl From<kube::Error> for Error {
         if let kube::Error::Service(inner) = error {
             return match inner.downcast::<Self>() {
                 Ok(ours) => *ours,
-                Err(other) => Self::caused(Class::Unavailable, other),
+                // A client inside a client: the inner one's error is what happened.
+                Err(other) => match other.downcast::<kube::Error>() {
+                    Ok(inner) => Self::from(*inner),
+                    Err(other) => Self::caused(Class::Unavailable, other),
+                },
             };
         }
         let class = class_of(&error);
@@ -168,6 +172,17 @@ impl From<serde_json::Error> for Error {
 }
 
 impl Error {
+    /// The same for another who waited for it. The cause stays with the first.
+    pub(crate) fn repeat(&self) -> Self {
+        Self {
+            class: self.class,
+            what: self.what.clone(),
+            until: self.until,
+            object: self.object.clone(),
+            source: None,
+        }
+    }
+
     fn caused(class: Class, cause: Box<dyn std::error::Error + Send + Sync>) -> Self {
         let mut error = Self::new(class, cause.to_string());
         error.source = Some(cause);

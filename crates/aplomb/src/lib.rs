@@ -12,6 +12,8 @@ pub mod budget;
 pub mod clock;
 pub mod error;
 pub mod fence;
+pub mod flight;
+pub mod gate;
 pub mod journal;
 pub mod key;
 pub mod lease;

@@ -1,11 +1,293 @@
-//! Metrics of budgets and of the calls that spend from them.
+//! Budgets and the calls that spend from them. Requests are counted under client-go's name.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tracing::{debug, info, warn};
+
+use super::{Families, Occurrence};
+
+/// From what nobody notices to a whole request deadline.
+const WAITS: [f64; 10] = [0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    code: Arc<str>,
+    method: Arc<str>,
+    host: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TargetLabels {
+    target: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LaneLabels {
+    target: Arc<str>,
+    lane: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    target: Arc<str>,
+    verb: Arc<str>,
+    resource: Arc<str>,
+}
+
+type Seconds = Counter<f64, AtomicU64>;
+type Tokens = Gauge<f64, AtomicU64>;
 
 /// Metrics of budgets and of the calls that spend from them.
-#[derive(Debug, Default)]
-pub struct BudgetFamilies {}
+#[derive(Debug)]
+pub struct BudgetFamilies {
+    requests: Family<RequestLabels, Counter>,
+    tokens: Family<LaneLabels, Tokens>,
+    waits: Family<LaneLabels, Histogram, fn() -> Histogram>,
+    refused: Family<LaneLabels, Counter>,
+    throttled: Family<TargetLabels, Counter>,
+    closed: Family<TargetLabels, Seconds>,
+    nonsense: Family<TargetLabels, Counter>,
+    exceeded: Family<CallLabels, Counter>,
+    stale: Family<TargetLabels, Counter>,
+}
+
+impl Default for BudgetFamilies {
+    fn default() -> Self {
+        let waits: fn() -> Histogram = || Histogram::new(WAITS);
+        Self {
+            requests: Family::default(),
+            tokens: Family::default(),
+            waits: Family::new_with_constructor(waits),
+            refused: Family::default(),
+            throttled: Family::default(),
+            closed: Family::default(),
+            nonsense: Family::default(),
+            exceeded: Family::default(),
+            stale: Family::default(),
+        }
+    }
+}
 
 impl BudgetFamilies {
-    pub(super) fn register(&self, _registry: &mut Registry) {}
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "rest_client_requests",
+            "Number of HTTP requests, partitioned by status code, method, and host.",
+            self.requests.clone(),
+        );
+        registry.register(
+            "aplomb_budget_tokens",
+            "Calls a lane could make at once",
+            self.tokens.clone(),
+        );
+        registry.register(
+            "aplomb_budget_wait_seconds",
+            "How long calls waited for their turn",
+            self.waits.clone(),
+        );
+        registry.register(
+            "aplomb_budget_refused",
+            "Calls that were not made because their turn would have come too late",
+            self.refused.clone(),
+        );
+        registry.register(
+            "aplomb_budget_throttled",
+            "Calls that the target refused for being too many",
+            self.throttled.clone(),
+        );
+        registry.register(
+            "aplomb_budget_closed_seconds",
+            "How long no call was allowed",
+            self.closed.clone(),
+        );
+        registry.register(
+            "aplomb_budget_nonsense_headers",
+            "Rate limit headers that made no sense",
+            self.nonsense.clone(),
+        );
+        registry.register(
+            "aplomb_request_deadline_exceeded",
+            "Calls that were given up at their deadline",
+            self.exceeded.clone(),
+        );
+        registry.register(
+            "aplomb_stale_calls",
+            "Calls to a target during which the lease was lost",
+            self.stale.clone(),
+        );
+    }
+}
+
+/// A request got an answer, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestDone<'a> {
+    pub(crate) code: Option<u16>,
+    pub(crate) method: &'a str,
+    pub(crate) host: &'a Arc<str>,
+}
+
+impl Occurrence for RequestDone<'_> {
+    fn emit(self, families: &Families) {
+        let code = self
+            .code
+            .map_or("<error>".into(), |code| code.to_string().into());
+        let labels = RequestLabels {
+            code,
+            method: self.method.into(),
+            host: self.host.clone(),
+        };
+        families.budget.requests.get_or_create(&labels).inc();
+    }
+}
+
+/// A call was given up at its deadline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeadlineExceeded<'a> {
+    pub(crate) target: &'a Arc<str>,
+    pub(crate) verb: &'a str,
+    pub(crate) resource: &'a str,
+    pub(crate) part: &'static str,
+}
+
+impl Occurrence for DeadlineExceeded<'_> {
+    fn emit(self, families: &Families) {
+        let labels = CallLabels {
+            target: self.target.clone(),
+            verb: self.verb.into(),
+            resource: self.resource.into(),
+        };
+        families.budget.exceeded.get_or_create(&labels).inc();
+        warn!(
+            target_name = %self.target,
+            verb = self.verb,
+            resource = self.resource,
+            part = self.part,
+            "Gave a call up at its deadline"
+        );
+    }
+}
+
+/// A call has its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BudgetWaited<'a> {
+    pub(crate) target: &'a Arc<str>,
+    pub(crate) lane: &'a Arc<str>,
+    pub(crate) waited: Duration,
+    pub(crate) tokens: f64,
+}
+
+impl Occurrence for BudgetWaited<'_> {
+    fn emit(self, families: &Families) {
+        let labels = lane(self.target, self.lane);
+        let waits = families.budget.waits.get_or_create(&labels);
+        waits.observe(self.waited.as_secs_f64());
+        drop(waits);
+        families
+            .budget
+            .tokens
+            .get_or_create(&labels)
+            .set(self.tokens);
+    }
+}
+
+/// A call is not made: its turn would come after its deadline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BudgetRefused<'a> {
+    pub(crate) target: &'a Arc<str>,
+    pub(crate) lane: &'a Arc<str>,
+    pub(crate) wait: Duration,
+}
+
+impl Occurrence for BudgetRefused<'_> {
+    fn emit(self, families: &Families) {
+        let labels = lane(self.target, self.lane);
+        families.budget.refused.get_or_create(&labels).inc();
+        debug!(target_name = %self.target, lane = %self.lane, wait = ?self.wait, "No turn in time");
+    }
+}
+
+/// A target refused a call, or said that it would refuse the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BudgetClosed<'a> {
+    pub(crate) target: &'a Arc<str>,
+    pub(crate) refused: bool,
+    /// How long from now.
+    pub(crate) wait: Duration,
+    /// By how much that is longer than was known.
+    pub(crate) longer: Duration,
+}
+
+impl Occurrence for BudgetClosed<'_> {
+    fn emit(self, families: &Families) {
+        let labels = target(self.target);
+        let budget = &families.budget;
+        budget
+            .throttled
+            .get_or_create(&labels)
+            .inc_by(self.refused.into());
+        let closed = budget.closed.get_or_create(&labels);
+        closed.inc_by(self.longer.as_secs_f64());
+        if self.longer.is_zero() {
+            debug!(target_name = %self.target, wait = ?self.wait, "Throttled again");
+        } else {
+            info!(target_name = %self.target, wait = ?self.wait, "Throttled; no call before that");
+        }
+    }
+}
+
+/// An answer had rate limit headers that made no sense.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NonsenseHint<'a> {
+    pub(crate) target: &'a Arc<str>,
+    pub(crate) headers: u64,
+}
+
+impl Occurrence for NonsenseHint<'_> {
+    fn emit(self, families: &Families) {
+        let labels = target(self.target);
+        families
+            .budget
+            .nonsense
+            .get_or_create(&labels)
+            .inc_by(self.headers);
+        debug!(target_name = %self.target, "Rate limit headers make no sense");
+    }
+}
+
+/// The lease was lost while a call to a target was on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StaleCall<'a> {
+    pub(crate) target: &'a Arc<str>,
+}
+
+impl Occurrence for StaleCall<'_> {
+    fn emit(self, families: &Families) {
+        families
+            .budget
+            .stale
+            .get_or_create(&target(self.target))
+            .inc();
+        warn!(target_name = %self.target, "A call landed after the lease was lost");
+    }
+}
+
+fn target(target: &Arc<str>) -> TargetLabels {
+    TargetLabels {
+        target: target.clone(),
+    }
+}
+
+fn lane(target: &Arc<str>, lane: &Arc<str>) -> LaneLabels {
+    LaneLabels {
+        target: target.clone(),
+        lane: lane.clone(),
+    }
 }

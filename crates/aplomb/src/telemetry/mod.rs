@@ -14,6 +14,10 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 
 pub use self::budget::BudgetFamilies;
+pub(crate) use self::budget::{
+    BudgetClosed, BudgetRefused, BudgetWaited, DeadlineExceeded, NonsenseHint, RequestDone,
+    StaleCall,
+};
 pub use self::lease::{
     Contending, LeaseCallFailed, LeaseFamilies, LeaseGained, LeaseLost, LeaseReleased, SlowPath,
 };

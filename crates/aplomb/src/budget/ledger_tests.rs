@@ -1,0 +1,1 @@
+//! The ledger under every order of events.

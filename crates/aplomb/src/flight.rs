@@ -1,0 +1,188 @@
+//! Reads that many want at once are made once, and kept for a moment.
+//!
+//! For reads of other systems whose budget is small. Failures are told to all who waited for them
+//! and kept for nobody. No task is started: whoever waits drives the read, and if the first of them
+//! is dropped another goes on where it was.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+
+type Read<V> = Shared<BoxFuture<'static, Result<V, Arc<Error>>>>;
+
+/// Reads by key. Clones share them.
+#[derive(Clone)]
+pub struct Flight<K, V>(Arc<Inner<K, V>>);
+
+struct Inner<K, V> {
+    fresh: Duration,
+    most: usize,
+    reads: Mutex<Reads<K, V>>,
+}
+
+struct Reads<K, V> {
+    number: u64,
+    entries: BTreeMap<K, Entry<V>>,
+}
+
+struct Entry<V> {
+    number: u64,
+    state: State<V>,
+}
+
+enum State<V> {
+    Flying(Read<V>),
+    Landed { value: V, at: Instant },
+}
+
+enum Found<V> {
+    Fresh(V),
+    /// The read to wait for, and its number.
+    Flying(u64, Read<V>),
+}
+
+impl<K, V> Flight<K, V>
+where
+    K: Ord + Clone,
+    V: Clone + Send + Sync + 'static,
+{
+    /// Keeps each value for `fresh`, and at most `most` of them.
+    #[must_use]
+    pub fn new(fresh: Duration, most: usize) -> Self {
+        let reads = Reads {
+            number: 0,
+            entries: BTreeMap::new(),
+        };
+        Self(Arc::new(Inner {
+            fresh,
+            most,
+            reads: Mutex::new(reads),
+        }))
+    }
+
+    /// The value of `key`: one that is fresh, the one that is being read, or else what `read`
+    /// returns. The deadline and the lane of a read are those of whoever began it.
+    ///
+    /// # Errors
+    /// What the read returned, to everybody who waited for it.
+    pub async fn get<F>(&self, key: &K, read: impl FnOnce() -> F) -> Result<V>
+    where
+        F: Future<Output = Result<V>> + Send + 'static,
+    {
+        let (number, flying) = match self.begin(key, read) {
+            Found::Fresh(value) => return Ok(value),
+            Found::Flying(number, flying) => (number, flying),
+        };
+        let result = flying.await;
+        self.landed(key, number, &result);
+        result.map_err(|error| error.repeat())
+    }
+
+    /// Forgets what is known of `key`; a read that is under way is not asked again.
+    pub fn forget(&self, key: &K) {
+        self.reads(|reads| reads.entries.remove(key));
+    }
+
+    fn begin<F>(&self, key: &K, read: impl FnOnce() -> F) -> Found<V>
+    where
+        F: Future<Output = Result<V>> + Send + 'static,
+    {
+        let now = Instant::now();
+        let fresh = self.0.fresh;
+        self.reads(|reads| {
+            match reads
+                .entries
+                .get(key)
+                .map(|entry| (entry.number, &entry.state))
+            {
+                Some((_, State::Landed { value, at })) if now < *at + fresh => {
+                    return Found::Fresh(value.clone());
+                }
+                // One that nobody waits for any more stopped where it was: its deadline is over.
+                Some((number, State::Flying(read))) if is_driven(read) => {
+                    return Found::Flying(number, read.clone());
+                }
+                _ => {}
+            }
+            reads.number += 1;
+            let number = reads.number;
+            let flying = read()
+                .map(|result| result.map_err(Arc::new))
+                .boxed()
+                .shared();
+            let state = State::Flying(flying.clone());
+            reads.entries.insert(key.clone(), Entry { number, state });
+            Found::Flying(number, flying)
+        })
+    }
+
+    /// Keeps a value, unless a newer read of the key was begun or it was forgotten.
+    fn landed(&self, key: &K, number: u64, result: &Result<V, Arc<Error>>) {
+        let at = Instant::now();
+        self.reads(|reads| {
+            let Some(entry) = reads.entries.get_mut(key) else {
+                return;
+            };
+            if entry.number != number || matches!(entry.state, State::Landed { .. }) {
+                return;
+            }
+            match result {
+                Ok(value) => {
+                    let value = value.clone();
+                    entry.state = State::Landed { value, at };
+                    self.trim(reads, at);
+                }
+                Err(_) => drop(reads.entries.remove(key)),
+            }
+        });
+    }
+
+    /// Drops what is no longer fresh, and the oldest beyond what may be kept.
+    fn trim(&self, reads: &mut Reads<K, V>, now: Instant) {
+        if reads.entries.len() <= self.0.most {
+            return;
+        }
+        let fresh = self.0.fresh;
+        reads.entries.retain(|_, entry| match &entry.state {
+            State::Flying(_) => true,
+            State::Landed { at, .. } => now < *at + fresh,
+        });
+        while reads.entries.len() > self.0.most {
+            let landed = |entry: &Entry<V>| matches!(entry.state, State::Landed { .. });
+            let kept = reads.entries.iter().filter(|(_, entry)| landed(entry));
+            let Some(oldest) = kept.min_by_key(|(_, entry)| entry.number) else {
+                return;
+            };
+            let oldest = oldest.0.clone();
+            reads.entries.remove(&oldest);
+        }
+    }
+
+    fn reads<T>(&self, act: impl FnOnce(&mut Reads<K, V>) -> T) -> T {
+        act(&mut self.0.reads.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Whether somebody besides the table holds the read, or it is done.
+fn is_driven<V: Clone>(read: &Read<V>) -> bool {
+    read.peek().is_some() || read.strong_count() > Some(1)
+}
+
+impl<K, V> fmt::Debug for Flight<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flight")
+            .field("fresh", &self.0.fresh)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "flight_tests.rs"]
+mod tests;

@@ -1,0 +1,1 @@
+//! Reads that are shared, in virtual time.

@@ -1,0 +1,86 @@
+//! What a 429 of an API server says: how long to wait, and who is meant.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+use http_body_util::{BodyExt, Limited};
+use kube::core::Status;
+use tower::BoxError;
+
+use super::call::Call;
+
+/// No Status is longer; a proxy's page may be.
+const MOST: usize = 64 * 1024;
+/// How much of a message is for people.
+const SHOWN: usize = 200;
+
+/// What a 429 says.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) body: Bytes,
+    status: Option<Status>,
+}
+
+/// Who is meant by a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meant {
+    /// Everybody who calls this server.
+    Everybody,
+    /// Whoever reads this collection: its cache is not ready, or its watch was refused. Other
+    /// calls still go, or one broken kind would hold up all the others.
+    Readers,
+    /// This request alone: a disruption budget, not a rate.
+    Nobody,
+}
+
+impl Refusal {
+    pub(super) async fn read(body: kube::client::Body) -> Result<Self, BoxError> {
+        let body = Limited::new(body, MOST).collect().await?.to_bytes();
+        Ok(Self {
+            status: serde_json::from_slice(&body).ok(),
+            body,
+        })
+    }
+
+    /// The headers, with the wait that only the body has.
+    pub(super) fn hints(&self, headers: &HeaderMap) -> HeaderMap {
+        let mut hints = headers.clone();
+        let details = self
+            .status
+            .as_ref()
+            .and_then(|status| status.details.as_ref());
+        let seconds = details.map(|details| details.retry_after_seconds);
+        if let Some(seconds) = seconds.filter(|seconds| *seconds > 0) {
+            hints.entry(RETRY_AFTER).or_insert(seconds.into());
+        }
+        hints
+    }
+
+    pub(super) fn meant(&self, call: &Call) -> Meant {
+        if call.is_eviction() {
+            Meant::Nobody
+        } else if call.is_watch() || (call.is_list() && self.status.is_some()) {
+            Meant::Readers
+        } else {
+            Meant::Everybody
+        }
+    }
+
+    /// The server's words.
+    pub(super) fn message(&self) -> String {
+        let text = match &self.status {
+            Some(status) => status.message.clone(),
+            None => String::from_utf8_lossy(&self.body).trim().to_owned(),
+        };
+        text.chars().take(SHOWN).collect()
+    }
+}
+
+/// How long to leave a collection alone.
+pub(super) fn wait(hints: &HeaderMap) -> Duration {
+    let text = hints.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let seconds = text.and_then(|text| text.trim().parse().ok()).unwrap_or(1);
+    Duration::from_secs(seconds).clamp(Duration::from_millis(100), Duration::from_secs(3600))
+}

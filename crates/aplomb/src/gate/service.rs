@@ -1,0 +1,230 @@
+//! The gate itself: one request, from its turn to the end of its answer.
+//!
+//! All waiting is inside the response future, in the caller's task. Readiness is never withheld:
+//! kube's buffer asks for it on behalf of everybody, and one waiter would stop them all.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use http::{HeaderMap, Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use tokio::time::{Instant, timeout_at};
+use tower::{BoxError, Service};
+use tracing::{Instrument, Span, field};
+
+use super::Gate;
+use super::body::Timed;
+use super::call::Call;
+use super::once::Once;
+use super::refusal::{self, Meant, Refusal};
+use crate::budget::{Permit, api};
+use crate::error::{Class, Error};
+use crate::scope::Scope;
+use crate::telemetry::{DeadlineExceeded, RequestDone};
+
+type Answer = Result<Response<Timed>, BoxError>;
+
+/// A client behind its gate.
+#[derive(Clone)]
+pub(super) struct Gated(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    once: Once,
+    gate: Gate,
+    /// Collections that asked to be left alone, each until a moment.
+    closed: Mutex<BTreeMap<String, Instant>>,
+}
+
+impl Gated {
+    pub(super) fn new(client: Client, gate: Gate) -> Self {
+        Self(Arc::new(Inner {
+            client,
+            once: Once::new(),
+            gate,
+            closed: Mutex::default(),
+        }))
+    }
+}
+
+impl Service<Request<Body>> for Gated {
+    type Response = Response<Timed>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Answer>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let inner = self.0.clone();
+        Box::pin(async move { inner.pass(request).await })
+    }
+}
+
+impl Inner {
+    async fn pass(self: Arc<Self>, request: Request<Body>) -> Answer {
+        let call = Call::of(&request);
+        // Asked here and not in `call`, which runs in the task of kube's buffer.
+        let scope = Scope::current();
+        let usual = if call.is_watch() {
+            api::BACKGROUND
+        } else {
+            api::WORK
+        };
+        let lane = scope.map_or(usual, |scope| scope.lane);
+        let own = Instant::now() + self.gate.request_deadline;
+        let deadline = scope.map_or(own, |scope| scope.deadline.min(own));
+        let span = tracing::debug_span!(
+            "call",
+            verb = call.verb,
+            resource = call.resource,
+            target = %self.gate.budget.target(),
+            lane = %self.gate.budget.lane_name(lane),
+            outcome = field::Empty,
+        );
+        let work = async {
+            self.ask(&call)?;
+            let permit = self.gate.budget.acquire(lane, deadline).await?;
+            self.send(call, request, permit, deadline).await
+        };
+        let answer = work.instrument(span.clone()).await;
+        record(&span, &answer);
+        answer
+    }
+
+    /// Refuses what its collection asked to be spared.
+    fn ask(&self, call: &Call) -> Result<(), Error> {
+        if !call.is_watch() && !call.is_list() {
+            return Ok(());
+        }
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        closed.retain(|_, until| *until > now);
+        match closed.get(&call.collection) {
+            Some(until) => Err(Error::throttled(format!("{call}: asked to wait"), *until)),
+            None => Ok(()),
+        }
+    }
+
+    async fn send(
+        self: &Arc<Self>,
+        call: Call,
+        request: Request<Body>,
+        permit: Permit,
+        deadline: Instant,
+    ) -> Answer {
+        let method = request.method().clone();
+        let request = self.once.seal(request).await?;
+        let head = timeout_at(deadline, self.client.send(request)).await;
+        let code = match &head {
+            Ok(Ok(response)) => Some(response.status().as_u16()),
+            _ => None,
+        };
+        self.gate.telemetry.emit(RequestDone {
+            code,
+            method: method.as_str(),
+            host: &self.gate.host,
+        });
+        let Ok(head) = head else {
+            return Err(self.exceeded(&call, "head"));
+        };
+        let response = head.map_err(unwrapped)?;
+        if response.status() == StatusCode::TOO_MANY_REQUESTS {
+            return self.refused(call, response, permit, deadline).await;
+        }
+        permit.answered(response.status().as_u16(), response.headers());
+        if call.endless || response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(response.map(Timed::endless));
+        }
+        let gate = self.clone();
+        let exceeded = move || gate.exceeded(&call, "body");
+        Ok(response.map(|body| Timed::until(body, deadline, permit, exceeded)))
+    }
+
+    async fn refused(
+        &self,
+        call: Call,
+        response: Response<Body>,
+        permit: Permit,
+        deadline: Instant,
+    ) -> Answer {
+        let (head, body) = response.into_parts();
+        // Whatever becomes of the body, the refusal itself has been heard.
+        let read = timeout_at(deadline, Refusal::read(body)).await;
+        let Ok(Ok(refusal)) = read else {
+            permit.answered(429, &head.headers);
+            return Err(self.throttled(&call, "", self.gate.budget.closed_until()));
+        };
+        let hints = refusal.hints(&head.headers);
+        match refusal.meant(&call) {
+            Meant::Nobody => {
+                let body = Body::from(refusal.body.to_vec());
+                Ok(Response::from_parts(head, Timed::endless(body)))
+            }
+            Meant::Readers => {
+                let until = self.spare(&call, &hints);
+                Err(self.throttled(&call, &refusal.message(), Some(until)))
+            }
+            Meant::Everybody => {
+                permit.answered(429, &hints);
+                let until = self.gate.budget.closed_until();
+                Err(self.throttled(&call, &refusal.message(), until))
+            }
+        }
+    }
+
+    /// No reader of this collection for as long as it asked.
+    fn spare(&self, call: &Call, hints: &HeaderMap) -> Instant {
+        let until = Instant::now() + refusal::wait(hints);
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = closed.entry(call.collection.clone()).or_insert(until);
+        *held = until.max(*held);
+        *held
+    }
+
+    fn throttled(&self, call: &Call, message: &str, until: Option<Instant>) -> BoxError {
+        let what = format!(
+            "{call}: {} asks to wait: {message}",
+            self.gate.budget.name()
+        );
+        Error::throttled(what, until.unwrap_or_else(Instant::now)).into()
+    }
+
+    fn exceeded(&self, call: &Call, part: &'static str) -> BoxError {
+        self.gate.telemetry.emit(DeadlineExceeded {
+            target: self.gate.budget.target(),
+            verb: call.verb,
+            resource: &call.resource,
+            part,
+        });
+        let name = self.gate.budget.name();
+        let what = format!("{call}: no answer of {name} in time ({part})");
+        Error::new(Class::Unavailable, what).into()
+    }
+}
+
+/// An error as it was before kube's inner client wrapped it, for the outer one to wrap again.
+pub(super) fn unwrapped(error: kube::Error) -> BoxError {
+    match error {
+        kube::Error::Service(inner) => inner,
+        other => other.into(),
+    }
+}
+
+fn record(span: &Span, answer: &Answer) {
+    match answer {
+        Ok(response) => span.record("outcome", response.status().as_u16()),
+        Err(error) => match error.downcast_ref::<Error>() {
+            Some(ours) => span.record("outcome", ours.class().word()),
+            None => span.record("outcome", "error"),
+        },
+    };
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
