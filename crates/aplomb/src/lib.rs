@@ -8,6 +8,7 @@
 #![deny(missing_docs)]
 
 pub mod admin;
+pub mod backoff;
 pub mod budget;
 pub mod clock;
 pub mod error;

@@ -17,7 +17,7 @@
 //! 1. **Share.** Of any 2(2*W* − *w*) dispatches during which it is ready, a lane gets at least *w*. A
 //!    key with *q* keys of its lane before it is dispatched within 2(*W* − *w* + *W*⌈(*q*+1)/*w*⌉).
 //! 2. **Age.** A lane whose head has been ready for half its bound is served within the next 8
-//!    dispatches, within the next 2 if no other lane is as late.
+//!    dispatches, and within the next 2 while no other lane is that late.
 //!
 //! So, whoever takes at least 16 keys in the time of a lane's bound never leaves that lane unserved for
 //! longer than its bound while it is ready, however much is pushed; and a key of a lane that gets no

@@ -95,6 +95,8 @@ impl<K> Slot<K> {
             reasons: Reasons::default(),
             by,
         });
+        // What became due during a run is noted after the run, behind later events.
+        unserved.since = unserved.since.min(now);
         unserved.lane = unserved.lane.min(lane);
         unserved.by = unserved.by.max(by);
         unserved.reasons.note(reason);

@@ -21,7 +21,7 @@ pub(crate) use self::budget::{
 pub use self::lease::{
     Contending, LeaseCallFailed, LeaseFamilies, LeaseGained, LeaseLost, LeaseReleased, SlowPath,
 };
-pub use self::queue::QueueFamilies;
+pub use self::queue::{Dequeued, Enqueued, HandedBack, QueueFamilies, QueueLevels};
 pub use self::runs::{
     DeadlinePassed, FirstWrite, Outcome, Panicked, QuarantineEnded, Quarantined, RunEnded,
     RunFamilies, RunStarted, WorkersSet,

@@ -1,11 +1,317 @@
-//! Metrics of the queue, under controller-runtime's names where it has them.
+//! Metrics of the queue, under controller-runtime's names where it has them, so that its dashboards
+//! and alerts work.
+//!
+//! Counts move with each occurrence; levels are read off the queue when somebody asks for them.
 
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-/// Metrics of the queue, under controller-runtime's names where it has them.
-#[derive(Debug, Default)]
-pub struct QueueFamilies {}
+use super::{Families, Occurrence};
+use crate::error::Class;
+use crate::queue::{Lane, Queue};
+
+/// controller-runtime has the same word under both labels.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    name: Arc<str>,
+    controller: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WithLane {
+    controller: Arc<str>,
+    lane: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WithClass {
+    controller: Arc<str>,
+    class: &'static str,
+}
+
+fn of(controller: &Arc<str>) -> Of {
+    Of {
+        name: controller.clone(),
+        controller: controller.clone(),
+    }
+}
+
+type Seconds = Gauge<f64, AtomicU64>;
+type Histograms = Family<Of, Histogram, fn() -> Histogram>;
+
+/// Metrics of the queue.
+#[derive(Debug)]
+pub struct QueueFamilies {
+    depth: Family<Of, Gauge>,
+    adds: Family<Of, Counter>,
+    queued: Histograms,
+    worked: Histograms,
+    unfinished: Family<Of, Seconds>,
+    longest: Family<Of, Seconds>,
+    retries: Family<Of, Counter>,
+    oldest: Family<WithLane, Seconds>,
+    waiting: Family<WithClass, Gauge>,
+}
+
+impl Default for QueueFamilies {
+    fn default() -> Self {
+        // controller-runtime's buckets, so that quantiles of both can be put side by side.
+        let histograms = || Family::new_with_constructor(histogram as fn() -> Histogram);
+        Self {
+            depth: Family::default(),
+            adds: Family::default(),
+            queued: histograms(),
+            worked: histograms(),
+            unfinished: Family::default(),
+            longest: Family::default(),
+            retries: Family::default(),
+            oldest: Family::default(),
+            waiting: Family::default(),
+        }
+    }
+}
+
+fn histogram() -> Histogram {
+    Histogram::new(exponential_buckets(1e-8, 10.0, 12))
+}
 
 impl QueueFamilies {
-    pub(super) fn register(&self, _registry: &mut Registry) {}
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register("workqueue_depth", "Keys in line", self.depth.clone());
+        registry.register(
+            "workqueue_adds",
+            "Events that joined no unserved one of the same key",
+            self.adds.clone(),
+        );
+        registry.register(
+            "workqueue_queue_duration_seconds",
+            "How long a key stays in line before it runs",
+            self.queued.clone(),
+        );
+        registry.register(
+            "workqueue_work_duration_seconds",
+            "How long a run takes",
+            self.worked.clone(),
+        );
+        registry.register(
+            "workqueue_unfinished_work_seconds",
+            "How long the runs going on have been, together",
+            self.unfinished.clone(),
+        );
+        registry.register(
+            "workqueue_longest_running_processor_seconds",
+            "How long the longest run going on has been",
+            self.longest.clone(),
+        );
+        registry.register(
+            "workqueue_retries",
+            "Keys put back to try again later",
+            self.retries.clone(),
+        );
+        registry.register(
+            "aplomb_queue_oldest_seconds",
+            "How long the head of a lane has been in it",
+            self.oldest.clone(),
+        );
+        registry.register(
+            "aplomb_queue_waiting",
+            "Keys that wait for a time, by the class of failure they wait after",
+            self.waiting.clone(),
+        );
+    }
+}
+
+/// An event joined no unserved one of the same key.
+#[derive(Clone, Copy, Debug)]
+pub struct Enqueued<'a> {
+    /// Whose queue.
+    pub controller: &'a Arc<str>,
+}
+
+impl Occurrence for Enqueued<'_> {
+    fn emit(self, families: &Families) {
+        families
+            .queue
+            .adds
+            .get_or_create(&of(self.controller))
+            .inc();
+    }
+}
+
+/// A key left the line to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Dequeued<'a> {
+    /// Whose queue.
+    pub controller: &'a Arc<str>,
+    /// For how long it had been in line.
+    pub waited: Duration,
+}
+
+impl Occurrence for Dequeued<'_> {
+    fn emit(self, families: &Families) {
+        let queued = families.queue.queued.get_or_create(&of(self.controller));
+        queued.observe(self.waited.as_secs_f64());
+    }
+}
+
+/// A key was handed back after its run.
+#[derive(Clone, Copy, Debug)]
+pub struct HandedBack<'a> {
+    /// Whose queue.
+    pub controller: &'a Arc<str>,
+    /// For how long it ran.
+    pub ran: Duration,
+    /// Whether it is to try again because it failed.
+    pub retries: bool,
+}
+
+impl Occurrence for HandedBack<'_> {
+    fn emit(self, families: &Families) {
+        let of = of(self.controller);
+        let worked = families.queue.worked.get_or_create(&of);
+        worked.observe(self.ran.as_secs_f64());
+        let retries = families.queue.retries.get_or_create(&of);
+        retries.inc_by(u64::from(self.retries));
+    }
+}
+
+/// How full a queue is. To be told before metrics are read, since ages grow while nothing occurs.
+#[derive(Clone, Debug)]
+pub struct QueueLevels<'a> {
+    controller: &'a Arc<str>,
+    depth: usize,
+    unfinished: Duration,
+    longest: Duration,
+    oldest: [Duration; Lane::ALL.len()],
+    waiting: Vec<(&'static str, usize)>,
+}
+
+impl<'a> QueueLevels<'a> {
+    /// The levels of the queue of `controller`.
+    #[must_use]
+    pub fn of<K: Clone + Eq + Hash>(
+        controller: &'a Arc<str>,
+        queue: &Queue<K>,
+        now: Duration,
+    ) -> Self {
+        let classes = Class::ALL.into_iter().map(Some).chain([None]);
+        let word = |class: Option<Class>| class.map_or("None", Class::word);
+        Self {
+            controller,
+            depth: Lane::ALL.into_iter().map(|lane| queue.depth(lane)).sum(),
+            unfinished: queue.unfinished(now),
+            longest: queue.longest_run(now).unwrap_or_default(),
+            oldest: Lane::ALL.map(|lane| queue.oldest(lane, now).unwrap_or_default()),
+            waiting: classes
+                .map(|class| (word(class), queue.waiting_after(class)))
+                .collect(),
+        }
+    }
+}
+
+impl Occurrence for QueueLevels<'_> {
+    fn emit(self, families: &Families) {
+        let queue = &families.queue;
+        let of = of(self.controller);
+        queue.depth.get_or_create(&of).set(gauge(self.depth));
+        let unfinished = queue.unfinished.get_or_create(&of);
+        unfinished.set(self.unfinished.as_secs_f64());
+        let longest = queue.longest.get_or_create(&of);
+        longest.set(self.longest.as_secs_f64());
+        for (lane, age) in Lane::ALL.into_iter().zip(self.oldest) {
+            let of = WithLane {
+                controller: self.controller.clone(),
+                lane: lane.word(),
+            };
+            queue.oldest.get_or_create(&of).set(age.as_secs_f64());
+        }
+        for (class, count) in self.waiting {
+            let of = WithClass {
+                controller: self.controller.clone(),
+                class,
+            };
+            queue.waiting.get_or_create(&of).set(gauge(count));
+        }
+    }
+}
+
+fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+    use crate::queue::{Config, Hold, Next, Reason};
+    use crate::telemetry::Telemetry;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn failed_once() -> Queue<&'static str> {
+        let mut queue = Queue::new(Config::default());
+        queue.push(&"waits", Lane::Edit, Reason::Changed, seconds(0));
+        let run = queue.pop(seconds(0)).expect("it is in line");
+        let next = Next::At {
+            due: seconds(90),
+            lane: Lane::Retry,
+            reason: Reason::Retry(Class::Unavailable),
+            hold: Hold::Once,
+        };
+        queue.finish(run.ticket, next, seconds(1));
+        queue
+    }
+
+    #[test]
+    fn the_queue_is_shown_under_controller_runtimes_names() {
+        let controller = Arc::from("egress");
+        let mut queue = failed_once();
+        queue.push(&"runs", Lane::Edit, Reason::Changed, seconds(2));
+        queue.pop(seconds(2));
+        queue.push(&"queued", Lane::Input, Reason::Input("Node"), seconds(3));
+
+        let (telemetry, mut registry) = (Telemetry::default(), Registry::default());
+        telemetry.register(&mut registry);
+        telemetry.emit(QueueLevels::of(&controller, &queue, seconds(7)));
+        telemetry.emit(Enqueued {
+            controller: &controller,
+        });
+        telemetry.emit(Dequeued {
+            controller: &controller,
+            waited: seconds(1),
+        });
+        telemetry.emit(HandedBack {
+            controller: &controller,
+            ran: seconds(1),
+            retries: true,
+        });
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("text");
+        for line in [
+            r#"workqueue_depth{name="egress",controller="egress"} 1"#,
+            r#"workqueue_adds_total{name="egress",controller="egress"} 1"#,
+            r#"workqueue_queue_duration_seconds_count{name="egress",controller="egress"} 1"#,
+            r#"workqueue_work_duration_seconds_count{name="egress",controller="egress"} 1"#,
+            r#"workqueue_unfinished_work_seconds{name="egress",controller="egress"} 5.0"#,
+            r#"workqueue_longest_running_processor_seconds{name="egress",controller="egress"} 5.0"#,
+            r#"workqueue_retries_total{name="egress",controller="egress"} 1"#,
+            r#"aplomb_queue_oldest_seconds{controller="egress",lane="input"} 4.0"#,
+            r#"aplomb_queue_waiting{controller="egress",class="Unavailable"} 1"#,
+            r#"aplomb_queue_waiting{controller="egress",class="None"} 0"#,
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
 }

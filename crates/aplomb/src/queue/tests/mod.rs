@@ -1,6 +1,8 @@
 //! What the queue promises, case by case and at random.
 
+mod fairness;
 mod holds;
+mod random;
 mod states;
 
 use std::time::Duration;

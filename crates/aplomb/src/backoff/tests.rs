@@ -1,0 +1,168 @@
+//! What a backoff promises, at random.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::queue::{Config, Hold, Lane, Next, Queue, Reason};
+
+const CLASS: Class = Class::Unavailable;
+
+fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn backoff(curve: Curve) -> Backoff {
+    Backoff::new(Arc::new(Curves::default().with(CLASS, curve)))
+}
+
+fn jitter() -> impl Strategy<Value = Jitter> {
+    prop_oneof![Just(Jitter::None), Just(Jitter::Full), Just(Jitter::Equal)]
+}
+
+prop_compose! {
+    fn curve()(
+        base in 0_u64..5_000, factor in 0.5_f64..10.0, cap in 0_u64..100_000,
+        floor in 0_u64..2_000, decay in 0_u64..600_000, jitter in jitter(),
+    ) -> Curve {
+        Curve { base: millis(base), factor, cap: millis(cap), floor: millis(floor), jitter, decay: millis(decay) }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_wait_is_never_above_the_cap_and_never_below_the_floor(curve in curve(), failures in 0_u32.., seed: u64) {
+        let wait = curve.draw(failures, &mut fastrand::Rng::with_seed(seed));
+        prop_assert!(wait <= curve.cap);
+        prop_assert!(wait >= curve.floor.min(curve.cap));
+    }
+
+    #[test]
+    fn the_mean_wait_never_shrinks_with_failures(curve in curve(), failures in 0_u32..2_000) {
+        // Draws are uniform, so the mean is the middle of the range.
+        let mean = |failures| { let (shortest, longest) = curve.range(failures); shortest + longest };
+        prop_assert!(mean(failures) <= mean(failures + 1));
+    }
+
+    #[test]
+    fn draws_are_uniform_over_their_range(failures in 1_u32..12, seed: u64) {
+        let curve = Curve::default();
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let draws = 2_000_u32;
+        let mean = (0..draws).map(|_| curve.draw(failures, &mut rng)).sum::<Duration>() / draws;
+        let (shortest, longest) = curve.range(failures);
+        let (middle, width) = ((shortest + longest) / 2, longest - shortest);
+        prop_assert!(mean.abs_diff(middle) < width / 20, "{mean:?} is not near {middle:?}");
+    }
+
+    #[test]
+    fn events_inside_a_window_neither_count_nor_extend_it(seed: u64, gaps in prop::collection::vec(0_u64..8, 1_000)) {
+        // The window is longer than the whole storm.
+        let curve = Curve { base: millis(20_000), floor: millis(8_000), ..Curve::default() };
+        let mut backoff = backoff(curve);
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let first = backoff.failed(CLASS, Cause::Event, Duration::ZERO, &mut rng);
+        let mut now = 0;
+        for gap in gaps {
+            now += gap;
+            prop_assert_eq!(backoff.failed(CLASS, Cause::Event, millis(now), &mut rng), first);
+        }
+        prop_assert_eq!(backoff.failures(CLASS), 1);
+    }
+
+    #[test]
+    fn no_storm_of_events_buys_more_silence_than_it_lasted(factor in 1.0_f64..4.0, gaps in prop::collection::vec(0_u64..50, 1..500)) {
+        let curve = Curve { base: millis(5), factor, cap: millis(1_000_000), floor: Duration::ZERO, jitter: Jitter::None, decay: Duration::MAX };
+        let mut backoff = backoff(curve);
+        let mut rng = fastrand::Rng::with_seed(0);
+        let mut now = 0;
+        for gap in gaps {
+            now += gap;
+            let deadline = backoff.failed(CLASS, Cause::Event, millis(now), &mut rng);
+            let silence = deadline.saturating_sub(millis(now));
+            let earned = millis(now).mul_f64(factor - 1.0) + curve.base;
+            prop_assert!(silence <= earned + Duration::from_micros(1), "{silence:?} after {now} ms");
+        }
+    }
+}
+
+#[test]
+fn a_thousand_event_driven_failures_in_four_seconds_leave_the_deadline_where_it_was() {
+    let curve = Curve {
+        base: millis(5_000),
+        jitter: Jitter::None,
+        ..Curve::default()
+    };
+    let (mut backoff, mut rng) = (backoff(curve), fastrand::Rng::with_seed(1));
+    let first = backoff.failed(CLASS, Cause::Due, Duration::ZERO, &mut rng);
+    for n in 1..=1_000 {
+        let deadline = backoff.failed(CLASS, Cause::Event, millis(4 * n), &mut rng);
+        assert_eq!(deadline, first);
+    }
+    let due = backoff.failed(CLASS, Cause::Due, first, &mut rng);
+    assert_eq!(
+        due - first,
+        millis(10_000),
+        "the second failure that counts"
+    );
+}
+
+#[test]
+fn a_queue_lets_such_a_storm_run_the_key_once() {
+    let curve = Curve::flat(millis(5_000));
+    let (mut backoff, mut rng) = (backoff(curve), fastrand::Rng::with_seed(1));
+    let mut queue = Queue::new(Config::default());
+    let mut runs = 0;
+    for n in 0..=1_000 {
+        let now = millis(4 * n);
+        queue.push(&"a", Lane::Input, Reason::Input("Pod"), now);
+        while let Some(dispatch) = queue.pop(now) {
+            runs += 1;
+            let next = Next::At {
+                due: backoff.failed(CLASS, dispatch.by, now, &mut rng),
+                lane: Lane::Retry,
+                reason: Reason::Retry(CLASS),
+                hold: Hold::Once,
+            };
+            queue.finish(dispatch.ticket, next, now);
+        }
+    }
+    assert_eq!(
+        runs, 2,
+        "the first failure, and one event inside its window"
+    );
+    assert_eq!(queue.next_due(millis(4_000)), Some(millis(5_000)));
+}
+
+#[test]
+fn one_success_of_the_class_resets_it_and_no_other() {
+    let mut backoff = backoff(Curve::default());
+    let mut rng = fastrand::Rng::with_seed(1);
+    for _ in 0..5 {
+        backoff.failed(CLASS, Cause::Due, Duration::ZERO, &mut rng);
+        backoff.failed(Class::Fault, Cause::Due, Duration::ZERO, &mut rng);
+    }
+    backoff.succeeded(CLASS);
+    assert_eq!(backoff.failures(CLASS), 0);
+    assert_eq!(backoff.failures(Class::Fault), 5);
+    backoff.clear();
+    assert!(backoff.is_clear());
+}
+
+#[test]
+fn failures_are_forgiven_with_time() {
+    let decay = Duration::from_secs(60);
+    let mut backoff = backoff(Curve {
+        decay,
+        ..Curve::default()
+    });
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut now = Duration::ZERO;
+    for _ in 0..6 {
+        now = backoff.failed(CLASS, Cause::Due, now, &mut rng);
+    }
+    assert_eq!(backoff.failures(CLASS), 6);
+    now = backoff.failed(CLASS, Cause::Due, now + 3 * decay, &mut rng);
+    assert_eq!(backoff.failures(CLASS), 4);
+    backoff.failed(CLASS, Cause::Due, now + 100 * decay, &mut rng);
+    assert_eq!(backoff.failures(CLASS), 1);
+}
