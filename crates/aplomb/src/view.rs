@@ -4,6 +4,9 @@
 //! name is skipped while the bytes are read, so it costs neither memory nor much time, and a
 //! controller cannot come to depend on a field its lens does not see.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use serde::de::DeserializeOwned;
@@ -46,6 +49,13 @@ pub trait View: DeserializeOwned + Send + Sync + 'static {
 
     /// The part of the metadata that the runtime itself needs.
     fn meta(&self) -> MetaRef<'_>;
+
+    /// Whether the server is asked for metadata only, because the view reads nothing else. Other
+    /// fields then never cross the wire.
+    #[must_use]
+    fn metadata_only() -> bool {
+        false
+    }
 }
 
 impl<K> View for K
@@ -160,5 +170,58 @@ impl<L> Meta<L> {
             finalizers: &self.finalizers,
             owners: &self.owner_references,
         }
+    }
+}
+
+/// The metadata of an object of kind `K` and nothing else; `L` says which labels are kept.
+///
+/// The server is asked for `PartialObjectMetadata`, so the rest is not even sent.
+#[derive(Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "L: Serialize",
+    deserialize = "L: Default + Deserialize<'de>"
+))]
+pub struct MetaOnly<K, L = Unread> {
+    /// What is kept of the metadata.
+    pub metadata: Meta<L>,
+    #[serde(skip)]
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K, L> View for MetaOnly<K, L>
+where
+    K: Resource<DynamicType = ()> + 'static,
+    L: Default + DeserializeOwned + Send + Sync + 'static,
+{
+    type Kind = K;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+
+    fn metadata_only() -> bool {
+        true
+    }
+}
+
+// Derived, these would ask the same of the kind, which is only a name here.
+impl<K, L: Clone> Clone for MetaOnly<K, L> {
+    fn clone(&self) -> Self {
+        Self {
+            metadata: self.metadata.clone(),
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K, L: PartialEq> PartialEq for MetaOnly<K, L> {
+    fn eq(&self, other: &Self) -> bool {
+        self.metadata == other.metadata
+    }
+}
+
+impl<K, L: fmt::Debug> fmt::Debug for MetaOnly<K, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MetaOnly").field(&self.metadata).finish()
     }
 }

@@ -26,7 +26,10 @@ pub use self::runs::{
     DeadlinePassed, FirstWrite, Outcome, Panicked, QuarantineEnded, Quarantined, RunEnded,
     RunFamilies, RunStarted, WorkersSet,
 };
-pub use self::watch::WatchFamilies;
+pub use self::watch::{EventResult, WatchFamilies};
+pub(crate) use self::watch::{
+    EventSeen, ObjectUnreadable, Reading, WatchBegan, WatchListed, WatchLost,
+};
 pub use self::writes::WriteFamilies;
 
 /// Every metric of the runtime. Clones share them.

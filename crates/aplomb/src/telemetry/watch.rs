@@ -1,11 +1,258 @@
 //! Metrics of watches, caches and lenses.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+use super::{Families, Occurrence};
+use crate::lens::Sight;
+use crate::watch::Scope;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EventLabels {
+    kind: String,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LossLabels {
+    kind: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: String,
+}
 
 /// Metrics of watches, caches and lenses.
 #[derive(Debug, Default)]
-pub struct WatchFamilies {}
+pub struct WatchFamilies {
+    events: Family<EventLabels, Counter>,
+    restarts: Family<LossLabels, Counter>,
+    gauges: Gauges,
+}
 
 impl WatchFamilies {
-    pub(super) fn register(&self, _registry: &mut Registry) {}
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "aplomb_events",
+            "Events by what the lens made of them",
+            self.events.clone(),
+        );
+        registry.register(
+            "aplomb_watch_restarts",
+            "Watches that were lost, by what ended them",
+            self.restarts.clone(),
+        );
+        registry.register_collector(Box::new(self.gauges.clone()));
+    }
+
+    /// How many events of `kind` met this fate.
+    #[must_use]
+    pub fn events(&self, kind: &str, result: EventResult) -> u64 {
+        let labels = EventLabels {
+            kind: kind.to_owned(),
+            result: result.word(),
+        };
+        self.events.get(&labels).map_or(0, |counter| counter.get())
+    }
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventResult {
+    /// The lens let it through.
+    Passed,
+    /// Nothing that is read changed.
+    Noise,
+    /// This process wrote it.
+    Own,
+    /// It was let through, and its object does not fit the view.
+    Unreadable,
+}
+
+impl EventResult {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Noise => "noise",
+            Self::Own => "own",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+impl From<Sight> for EventResult {
+    fn from(sight: Sight) -> Self {
+        match sight {
+            Sight::Pass => Self::Passed,
+            Sight::Noise => Self::Noise,
+            Sight::Own => Self::Own,
+        }
+    }
+}
+
+/// An event met a lens.
+#[derive(Debug)]
+pub(crate) struct EventSeen<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) result: EventResult,
+}
+
+impl Occurrence for EventSeen<'_> {
+    fn emit(self, families: &Families) {
+        let labels = EventLabels {
+            kind: self.kind.to_owned(),
+            result: self.result.word(),
+        };
+        families.watch.events.get_or_create(&labels).inc();
+    }
+}
+
+/// An object does not fit the view.
+#[derive(Debug)]
+pub(crate) struct ObjectUnreadable<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) key: &'a crate::Key,
+    pub(crate) error: &'a str,
+}
+
+impl Occurrence for ObjectUnreadable<'_> {
+    fn emit(self, _families: &Families) {
+        let Self { kind, key, error } = self;
+        tracing::warn!(%kind, object = %key, %error, "an object cannot be read");
+    }
+}
+
+/// A watch has the whole state.
+#[derive(Debug)]
+pub(crate) struct WatchListed<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) scope: &'a Scope,
+    pub(crate) objects: usize,
+}
+
+impl Occurrence for WatchListed<'_> {
+    fn emit(self, _families: &Families) {
+        let Self {
+            kind,
+            scope,
+            objects,
+        } = self;
+        tracing::debug!(%kind, %scope, objects, "listed");
+    }
+}
+
+/// A watch was lost, or could not be opened.
+#[derive(Debug)]
+pub(crate) struct WatchLost<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) scope: &'a Scope,
+    pub(crate) reason: &'static str,
+    pub(crate) why: &'a str,
+    pub(crate) delay: Duration,
+}
+
+impl Occurrence for WatchLost<'_> {
+    fn emit(self, families: &Families) {
+        let Self {
+            kind,
+            scope,
+            reason,
+            why,
+            delay,
+        } = self;
+        let labels = LossLabels {
+            kind: kind.to_owned(),
+            reason,
+        };
+        families.watch.restarts.get_or_create(&labels).inc();
+        if delay.is_zero() {
+            tracing::debug!(%kind, %scope, reason, why, "watch restarts");
+        } else {
+            tracing::warn!(%kind, %scope, reason, why, ?delay, "watch is down");
+        }
+    }
+}
+
+/// A watch came to be: its gauges are read whenever they are asked for.
+pub(crate) struct WatchBegan {
+    pub(crate) kind: Arc<str>,
+    pub(crate) reading: Box<dyn Fn() -> Option<Reading> + Send + Sync>,
+}
+
+impl Occurrence for WatchBegan {
+    fn emit(self, families: &Families) {
+        let mut probes = families.watch.gauges.lock();
+        probes.retain(|probe| (probe.reading)().is_some());
+        probes.push(self);
+    }
+}
+
+/// What a watch says of itself. None at all once it is gone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) objects: u64,
+    pub(crate) age: Duration,
+}
+
+/// Gauges that grow by themselves cannot be set by an occurrence: they are read at each scrape.
+#[derive(Clone, Default)]
+struct Gauges(Arc<Mutex<Vec<WatchBegan>>>);
+
+impl Gauges {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<WatchBegan>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By kind: the objects of all its watches, and the age of the oldest.
+    fn read(&self) -> BTreeMap<String, Reading> {
+        let mut kinds: BTreeMap<String, Reading> = BTreeMap::new();
+        for probe in self.lock().iter() {
+            if let Some(reading) = (probe.reading)() {
+                let kind = kinds.entry(probe.kind.to_string()).or_default();
+                kind.objects += reading.objects;
+                kind.age = kind.age.max(reading.age);
+            }
+        }
+        kinds
+    }
+}
+
+impl fmt::Debug for Gauges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gauges")
+    }
+}
+
+type Seconds = Gauge<f64, AtomicU64>;
+
+impl Collector for Gauges {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let (ages, objects) = (
+            Family::<KindLabel, Seconds>::default(),
+            Family::<KindLabel, Gauge>::default(),
+        );
+        for (kind, reading) in self.read() {
+            let kind = KindLabel { kind };
+            ages.get_or_create(&kind).set(reading.age.as_secs_f64());
+            let count = i64::try_from(reading.objects).unwrap_or(i64::MAX);
+            objects.get_or_create(&kind).set(count);
+        }
+        let name = "aplomb_watch_freshness_seconds";
+        let help = "Time since the server of a watch was last heard";
+        ages.encode(encoder.encode_descriptor(name, help, None, ages.metric_type())?)?;
+        let (name, help) = ("aplomb_cache_objects", "Objects held by caches");
+        objects.encode(encoder.encode_descriptor(name, help, None, objects.metric_type())?)
+    }
 }

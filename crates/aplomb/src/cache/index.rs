@@ -1,0 +1,134 @@
+//! Lookups by something other than the name. Kept in step by the store; never read from the server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::sync::Arc;
+
+use crate::key::Key;
+
+/// What an object is found by.
+pub(super) type Values<T> = Arc<dyn Fn(&T) -> Vec<String> + Send + Sync>;
+
+/// The keys of some objects by the values a function reads from each.
+struct Index<T> {
+    values: Values<T>,
+    keys: BTreeMap<Box<str>, BTreeSet<Key>>,
+}
+
+impl<T> Index<T> {
+    fn new(values: Values<T>) -> Self {
+        Self {
+            values,
+            keys: BTreeMap::new(),
+        }
+    }
+
+    fn insert(&mut self, key: &Key, object: &T) {
+        self.add(key, (self.values)(object));
+    }
+
+    fn remove(&mut self, key: &Key, object: &T) {
+        self.drop(key, (self.values)(object));
+    }
+
+    /// Most changes leave the values alone, and then the tree is left alone too.
+    fn replace(&mut self, key: &Key, old: &T, new: &T) {
+        let (old, new) = ((self.values)(old), (self.values)(new));
+        if old != new {
+            self.drop(key, old);
+            self.add(key, new);
+        }
+    }
+
+    fn add(&mut self, key: &Key, values: Vec<String>) {
+        for value in values {
+            let keys = self.keys.entry(value.into_boxed_str()).or_default();
+            keys.insert(key.clone());
+        }
+    }
+
+    fn drop(&mut self, key: &Key, values: Vec<String>) {
+        for value in values {
+            let Some(keys) = self.keys.get_mut(value.as_str()) else {
+                continue;
+            };
+            keys.remove(key);
+            if keys.is_empty() {
+                self.keys.remove(value.as_str());
+            }
+        }
+    }
+
+    fn find(&self, value: &str) -> impl Iterator<Item = &Key> {
+        self.keys.get(value).into_iter().flatten()
+    }
+}
+
+/// Objects by key, with the indexes that are kept over them.
+pub(super) struct Indexed<T> {
+    objects: BTreeMap<Key, Arc<T>>,
+    indexes: BTreeMap<Box<str>, Index<T>>,
+}
+
+impl<T> Default for Indexed<T> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            indexes: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T> Indexed<T> {
+    /// Keeps an index from now on. The first function under a name stays.
+    pub(super) fn index(&mut self, name: &str, values: Values<T>) {
+        if self.indexes.contains_key(name) {
+            return;
+        }
+        let mut index = Index::new(values);
+        for (key, object) in &self.objects {
+            index.insert(key, object);
+        }
+        self.indexes.insert(name.into(), index);
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&Arc<T>> {
+        self.objects.get(key)
+    }
+
+    pub(super) fn insert(&mut self, key: Key, object: Arc<T>) -> Option<Arc<T>> {
+        let Some(slot) = self.objects.get_mut(&key) else {
+            for index in self.indexes.values_mut() {
+                index.insert(&key, &object);
+            }
+            return self.objects.insert(key, object);
+        };
+        let old = mem::replace(slot, object);
+        for index in self.indexes.values_mut() {
+            index.replace(&key, &old, slot);
+        }
+        Some(old)
+    }
+
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Arc<T>> {
+        let old = self.objects.remove(key)?;
+        for index in self.indexes.values_mut() {
+            index.remove(key, &old);
+        }
+        Some(old)
+    }
+
+    /// The keys an index has under `value`, in order; none for an index that is not kept.
+    pub(super) fn find(&self, index: &str, value: &str) -> impl Iterator<Item = &Key> {
+        let index = self.indexes.get(index);
+        index.into_iter().flat_map(move |index| index.find(value))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<T>)> {
+        self.objects.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+}

@@ -1,0 +1,256 @@
+//! What is known of the objects of one watch: the watched state under the overlay of own writes.
+//!
+//! Readers never wait for the server. The lock is held for single reads and updates only, never
+//! while a listener or an `await` runs.
+
+mod event;
+mod freshness;
+mod index;
+mod overlay;
+mod own;
+mod state;
+mod store;
+mod writing;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+pub use self::event::Event;
+pub use self::freshness::Freshness;
+pub use self::writing::Writing;
+
+use self::own::Foreign;
+pub(crate) use self::state::News;
+use self::state::State;
+pub(crate) use self::store::{Misfit, Seen};
+use crate::key::Key;
+use crate::version::Version;
+use crate::view::View;
+
+/// The objects of one watch. Clones share them.
+pub struct Cache<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    state: RwLock<State<T>>,
+    freshness: watch::Sender<Freshness>,
+    foreign: OnceLock<Foreign<T>>,
+    /// A write was answered, so that changes which waited for it can be told.
+    answered: Notify,
+}
+
+impl<T> Clone for Cache<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: View> fmt::Debug for Cache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("objects", &self.len())
+            .field("freshness", &self.freshness())
+            .finish()
+    }
+}
+
+/// Reading.
+impl<T: View> Cache<T> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Inner {
+            state: RwLock::new(State::new()),
+            freshness: watch::Sender::default(),
+            foreign: OnceLock::new(),
+            answered: Notify::new(),
+        }))
+    }
+
+    /// The object, as this process wrote it last or as the watch shows it, whichever is newer.
+    ///
+    /// `None` also for one that is there but does not fit the view: see [`Self::unreadable`].
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Arc<T>> {
+        self.read().get(key, Instant::now())
+    }
+
+    /// Every object, in the order of their keys.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<T>> {
+        let now = Instant::now();
+        let state = self.read();
+        let watched = state.store.objects();
+        let mut keys: Vec<&Key> = watched.iter().map(|(key, _)| key).collect();
+        let before = keys.len();
+        keys.extend(
+            state
+                .overlay
+                .keys()
+                .filter(|key| watched.get(key).is_none()),
+        );
+        if keys.len() > before {
+            keys.sort_unstable();
+        }
+        keys.iter().filter_map(|key| state.get(key, now)).collect()
+    }
+
+    /// The objects that `index` has under `value`, in the order of their keys.
+    #[must_use]
+    pub fn by(&self, index: &str, value: &str) -> Vec<Arc<T>> {
+        self.read().find(index, value, Instant::now())
+    }
+
+    /// The objects that name this UID as an owner, in the order of their keys.
+    #[must_use]
+    pub fn owned_by(&self, uid: &str) -> Vec<Arc<T>> {
+        self.by(store::OWNER, uid)
+    }
+
+    /// The version that [`Self::get`] would give.
+    #[must_use]
+    pub fn version(&self, key: &Key) -> Option<Version> {
+        self.get(key).map(|object| object.meta().version())
+    }
+
+    /// Whether the watched state of `key` includes the write that made `version`. `None` where the
+    /// server's versions do not compare.
+    #[must_use]
+    pub fn includes(&self, key: &Key, version: &Version) -> Option<bool> {
+        let state = self.read();
+        let known = state.store.known(key);
+        let of_object = known.and_then(|known| known.includes(version));
+        if of_object == Some(true) {
+            return of_object;
+        }
+        let of_all = state.store.version();
+        of_all.and_then(|seen| seen.includes(version)).or(of_object)
+    }
+
+    /// Why the object cannot be read, if it is there and does not fit the view. Its last readable
+    /// state is known to be out of date and is not shown.
+    #[must_use]
+    pub fn unreadable(&self, key: &Key) -> Option<String> {
+        let state = self.read();
+        state.store.unreadable(key).map(str::to_owned)
+    }
+
+    /// How many objects the watch shows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.read().store.objects().len()
+    }
+
+    /// Whether the watch shows no object.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How current it is.
+    #[must_use]
+    pub fn freshness(&self) -> Freshness {
+        self.0.freshness.borrow().clone()
+    }
+
+    /// Wakes when freshness is gained or lost, not at every sign of life.
+    #[must_use]
+    pub fn follow_freshness(&self) -> watch::Receiver<Freshness> {
+        self.0.freshness.subscribe()
+    }
+}
+
+/// Own writes.
+impl<T: View> Cache<T> {
+    /// Announces a write to `key`, before it is sent: events of it wait for the answer, which may
+    /// be slower than they are.
+    #[must_use]
+    pub fn writing(&self, key: &Key) -> Writing<T> {
+        Writing::begin(self, key)
+    }
+
+    /// Takes over the answer to a write of this process. Readers see it from now on.
+    ///
+    /// `base` is the version that had been read; `locked` says that the server would have refused
+    /// the write on any other version (a creation is locked to there being none).
+    pub fn wrote(&self, response: &Value, base: Option<Version>, locked: bool) {
+        let Ok(object) = T::deserialize(response) else {
+            // The watch will show it as unreadable, with a name; there is nothing to lay over.
+            return;
+        };
+        let mut state = self.write();
+        state.wrote(Arc::new(object), base, locked, Instant::now());
+    }
+
+    /// The server has carried out a deletion of the object with this UID.
+    pub fn deleted(&self, key: &Key, uid: &str) {
+        self.write().deleted(key, uid);
+    }
+
+    /// Says how to tell whether two watched states differ in anything this process did not write.
+    /// Needed only for writes that are not locked and that a relist hides. The first one stays.
+    pub fn foreign_by(&self, foreign: impl Fn(&T, &T) -> bool + Send + Sync + 'static) {
+        let _ = self.0.foreign.set(Arc::new(foreign));
+    }
+}
+
+/// For the watch.
+impl<T: View> Cache<T> {
+    pub(crate) fn index(
+        &self,
+        name: &str,
+        values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    ) {
+        self.write().index(name, Arc::new(values));
+    }
+
+    /// Takes over what the watch has to say, and returns what there is to tell of it.
+    pub(crate) fn take(&self, news: News<T>) -> Vec<Event<T>> {
+        let now = Instant::now();
+        let (told, version) = {
+            let mut state = self.write();
+            (state.take(news, now), state.store.version().cloned())
+        };
+        self.refresh(|freshness| {
+            freshness.last_activity = Some(now);
+            freshness.reconnecting_since = None;
+            freshness.list_version = version;
+        });
+        self.events(told)
+    }
+
+    /// The events that waited for the answer of a write and wait no more.
+    pub(crate) fn take_answered(&self) -> Vec<Event<T>> {
+        let told = self.write().take_answered();
+        self.events(told)
+    }
+
+    /// Resolves when [`Self::take_answered`] may have something.
+    pub(crate) async fn answered(&self) {
+        self.0.answered.notified().await;
+    }
+
+    /// Changes the freshness; those who follow it are woken if it was gained or lost.
+    pub(crate) fn refresh(&self, change: impl FnOnce(&mut Freshness)) {
+        self.0.freshness.send_if_modified(|freshness| {
+            let before = (freshness.synced, freshness.reconnecting_since);
+            change(freshness);
+            before != (freshness.synced, freshness.reconnecting_since)
+        });
+    }
+
+    fn events(&self, told: Vec<state::Told<T>>) -> Vec<Event<T>> {
+        let foreign = self.0.foreign.get();
+        let told = told.into_iter();
+        told.map(|told| told.event(foreign)).collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State<T>> {
+        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State<T>> {
+        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,153 @@
+//! What this process wrote and the watch has not shown yet, laid over the watched state.
+//!
+//! Pure. It says what a reader sees, never what happened: events come from the watch alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::index::{Indexed, Values};
+use super::store::OWNER;
+use crate::key::Key;
+use crate::version::Version;
+use crate::view::View;
+
+/// A server whose versions do not compare never says that it has passed one.
+const OPAQUE_LIFETIME: Duration = Duration::from_secs(30);
+
+struct Kept {
+    version: Version,
+    expires: Option<Instant>,
+}
+
+/// Own writes and deletions in the order of their keys.
+pub(super) struct Overlay<T> {
+    objects: Indexed<T>,
+    kept: BTreeMap<Key, Kept>,
+    /// UIDs that were deleted.
+    tombs: BTreeMap<Key, Box<str>>,
+}
+
+impl<T: View> Overlay<T> {
+    pub(super) fn new() -> Self {
+        let mut objects = Indexed::default();
+        objects.index(OWNER, Arc::new(super::store::owners));
+        Self {
+            objects,
+            kept: BTreeMap::new(),
+            tombs: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn index(&mut self, name: &str, values: Values<T>) {
+        self.objects.index(name, values);
+    }
+
+    /// A write was answered with `object`. Answers may overtake each other: the newest stays.
+    pub(super) fn wrote(&mut self, object: Arc<T>, now: Instant) {
+        self.expire(now);
+        let (key, version) = (object.meta().key(), object.meta().version());
+        let newer = self.kept.get(&key);
+        if newer.is_some_and(|kept| kept.version.includes(&version) == Some(true)) {
+            return;
+        }
+        let expires = match version {
+            Version::Number(_) => None,
+            Version::Opaque(_) => Some(now + OPAQUE_LIFETIME),
+        };
+        self.kept.insert(key.clone(), Kept { version, expires });
+        self.objects.insert(key, object);
+    }
+
+    /// The object with this UID was deleted: a reader no longer sees it, but does see its successor.
+    pub(super) fn deleted(&mut self, key: &Key, uid: &str) {
+        let same = |object: &Arc<T>| object.meta().uid == uid;
+        if self.objects.get(key).is_some_and(same) {
+            self.drop(key);
+        }
+        self.tombs.insert(key.clone(), uid.into());
+    }
+
+    /// The watch has shown `object`.
+    pub(super) fn saw(&mut self, key: &Key, object: &T) {
+        let meta = object.meta();
+        self.drop_if_passed(key, &meta.version());
+        let buried = self.tombs.get(key);
+        // While finalizers run the deleted object is there, and its state is for all to see.
+        if buried.is_some_and(|uid| meta.deleting || **uid != *meta.uid) {
+            self.tombs.remove(key);
+        }
+    }
+
+    /// The watch has shown that there is no such object, or none that can be read, as of `version`.
+    pub(super) fn saw_none(&mut self, key: &Key, version: &Version) {
+        self.drop_if_passed(key, version);
+        self.tombs.remove(key);
+    }
+
+    /// Everything up to `version` has been seen.
+    pub(super) fn passed(&mut self, version: &Version, now: Instant) {
+        self.expire(now);
+        let passed = |kept: &&Kept| version.includes(&kept.version) == Some(true);
+        let all: Vec<Key> = self
+            .kept
+            .iter()
+            .filter(|(_, kept)| passed(kept))
+            .map(|(key, _)| key.clone())
+            .collect();
+        all.iter().for_each(|key| self.drop(key));
+    }
+
+    /// What a reader sees of `key`, given what the watch shows of it.
+    pub(super) fn look(&self, key: &Key, watched: Option<&Arc<T>>, now: Instant) -> Option<Arc<T>> {
+        let shown = self.own(key, now).or(watched)?;
+        let buried = self.tombs.get(key);
+        let visible = buried.is_none_or(|uid| **uid != *shown.meta().uid);
+        visible.then(|| shown.clone())
+    }
+
+    /// The keys a reader may see differently from what the watch shows.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.kept.keys()
+    }
+
+    pub(super) fn find(&self, index: &str, value: &str) -> impl Iterator<Item = &Key> {
+        self.objects.find(index, value)
+    }
+
+    /// Whether a write of this process stands in front of the watched state of `key`.
+    pub(super) fn covers(&self, key: &Key, now: Instant) -> bool {
+        self.own(key, now).is_some()
+    }
+
+    fn own(&self, key: &Key, now: Instant) -> Option<&Arc<T>> {
+        let kept = self.kept.get(key)?;
+        let alive = kept.expires.is_none_or(|expires| now < expires);
+        self.objects.get(key).filter(|_| alive)
+    }
+
+    fn drop_if_passed(&mut self, key: &Key, version: &Version) {
+        let kept = self.kept.get(key);
+        if kept.is_some_and(|kept| version.includes(&kept.version) == Some(true)) {
+            self.drop(key);
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let dead = |kept: &&Kept| kept.expires.is_some_and(|expires| expires <= now);
+        let all: Vec<Key> = self
+            .kept
+            .iter()
+            .filter(|(_, kept)| dead(kept))
+            .map(|(key, _)| key.clone())
+            .collect();
+        all.iter().for_each(|key| self.drop(key));
+    }
+
+    fn drop(&mut self, key: &Key) {
+        self.kept.remove(key);
+        self.objects.remove(key);
+    }
+}

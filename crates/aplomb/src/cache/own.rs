@@ -1,0 +1,171 @@
+//! Which changes are this process's own writes come back.
+//!
+//! A wrong "own" loses a foreign change, a wrong "foreign" costs one run: every doubt is foreign.
+//! Pure but for the check for foreign fields, which the caller runs outside of any lock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::store::{Change, Delivery, Step};
+use crate::key::Key;
+use crate::version::Version;
+use crate::view::View;
+
+/// How long a write with an opaque version is remembered.
+const OPAQUE_MEMORY: Duration = Duration::from_secs(60);
+
+/// Says whether anything differs between two watched states that this process did not write.
+pub(super) type Foreign<T> = Arc<dyn Fn(&T, &T) -> bool + Send + Sync>;
+
+/// A write of this process that the watch has not shown yet.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    pub(super) version: Version,
+    /// The version that was read before.
+    pub(super) base: Option<Version>,
+    /// The server refused the write had the object not been at `base`.
+    pub(super) locked: bool,
+    pub(super) at: Instant,
+}
+
+/// Whose change it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Own,
+    Foreign,
+    /// The newest step is ours, but a list hides whether it is the only one.
+    Unclear,
+}
+
+/// The writes of this process, and the changes that wait for the answer of one.
+///
+/// The event of a write often overtakes its answer. So a key with a write under way keeps its
+/// changes back until the answer says whether they are ours.
+pub(super) struct Own<T> {
+    writes: BTreeMap<Key, Vec<Write>>,
+    under_way: BTreeMap<Key, usize>,
+    held: BTreeMap<Key, Vec<Change<T>>>,
+}
+
+impl<T> Default for Own<T> {
+    fn default() -> Self {
+        Self {
+            writes: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            held: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T: View> Own<T> {
+    pub(super) fn begin(&mut self, key: &Key) {
+        *self.under_way.entry(key.clone()).or_default() += 1;
+    }
+
+    /// A write came to an end. Whether changes are free to go now.
+    pub(super) fn end(&mut self, key: &Key) -> bool {
+        if let Some(count) = self.under_way.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                self.under_way.remove(key);
+            }
+        }
+        !self.under_way.contains_key(key) && self.held.contains_key(key)
+    }
+
+    pub(super) fn holds(&self, key: &Key) -> bool {
+        self.held.contains_key(key)
+    }
+
+    pub(super) fn record(&mut self, key: &Key, write: Write) {
+        let now = write.at;
+        let writes = self.writes.entry(key.clone()).or_default();
+        writes.retain(|old| {
+            matches!(old.version, Version::Number(_)) || now < old.at + OPAQUE_MEMORY
+        });
+        writes.push(write);
+    }
+
+    /// Gives the change back if it may be told, or keeps it until the write under way is answered.
+    pub(super) fn admit(&mut self, change: Change<T>) -> Option<Change<T>> {
+        if self.under_way.contains_key(&change.key) || self.held.contains_key(&change.key) {
+            let held = self.held.entry(change.key.clone()).or_default();
+            held.push(change);
+            return None;
+        }
+        Some(change)
+    }
+
+    /// The changes that no write holds back any more.
+    pub(super) fn freed(&mut self) -> Vec<Change<T>> {
+        let under_way = &self.under_way;
+        let free = self
+            .held
+            .extract_if(.., |key, _| !under_way.contains_key(key));
+        free.flat_map(|(_, changes)| changes).collect()
+    }
+
+    /// Whose change it is. Forgets the writes that it includes.
+    pub(super) fn origin(&mut self, change: &Change<T>) -> Origin {
+        let (old, new) = match &change.step {
+            Step::Added { initial: true, .. } | Step::Unreadable { .. } => return Origin::Foreign,
+            Step::Added { new, .. } => (None, new),
+            Step::Changed { old, new } => (Some(old.meta().version()), new),
+            Step::Deleted { .. } => {
+                return Origin::Foreign;
+            }
+        };
+        let version = new.meta().version();
+        let Some(writes) = self.writes.get_mut(&change.key) else {
+            return Origin::Foreign;
+        };
+        let origin = origin(writes, old.as_ref(), &version, change.delivery);
+        writes.retain(|write| version.includes(&write.version) != Some(true));
+        if writes.is_empty() {
+            self.writes.remove(&change.key);
+        }
+        origin
+    }
+
+    /// Everything up to `version` has been seen and told.
+    pub(super) fn passed(&mut self, version: &Version) {
+        let held = &self.held;
+        self.writes.retain(|key, writes| {
+            if !held.contains_key(key) {
+                writes.retain(|write| version.includes(&write.version) != Some(true));
+            }
+            !writes.is_empty()
+        });
+    }
+}
+
+fn origin(writes: &[Write], old: Option<&Version>, new: &Version, delivery: Delivery) -> Origin {
+    let find = |version: &Version| writes.iter().find(|write| write.version == *version);
+    let Some(mut write) = find(new) else {
+        return Origin::Foreign;
+    };
+    if delivery == Delivery::Stream {
+        return Origin::Own;
+    }
+    // A list may hide several writes: they are ours if each was locked to the one before it.
+    for _ in writes {
+        if !write.locked {
+            break;
+        }
+        if write.base.as_ref() == old {
+            return Origin::Own;
+        }
+        match write.base.as_ref().and_then(find) {
+            Some(before) => write = before,
+            None => break,
+        }
+    }
+    if old.is_some() {
+        Origin::Unclear
+    } else {
+        Origin::Foreign
+    }
+}

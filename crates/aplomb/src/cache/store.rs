@@ -1,0 +1,287 @@
+//! The watched state: exactly what the watch has shown, with a change for every step of it.
+//!
+//! Pure: no clock, no lock, no listener. What this process wrote itself is not here but in `overlay`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::index::{Indexed, Values};
+use crate::key::Key;
+use crate::version::Version;
+use crate::view::View;
+
+/// The owners of an object by UID: the index every cache has.
+pub(super) const OWNER: &str = "aplomb/owner-uid";
+
+/// How a state came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// On a stream, which shows every single version of an object in order.
+    Stream,
+    /// In a list, which shows the newest version and hides those before it.
+    List,
+}
+
+/// An object as the server showed it: fit for the view, or not.
+pub(crate) enum Seen<T> {
+    /// It fits.
+    Object(Arc<T>),
+    /// It does not.
+    Unreadable(Misfit),
+}
+
+impl<T: View> Seen<T> {
+    /// The version it was seen at, as the server wrote it.
+    pub(crate) fn version(&self) -> String {
+        match self {
+            Self::Object(object) => object.meta().version.to_owned(),
+            Self::Unreadable(misfit) => misfit.version.to_string(),
+        }
+    }
+}
+
+/// What is known of an object that does not fit the view.
+#[derive(Clone, Debug)]
+pub(crate) struct Misfit {
+    pub(crate) key: Key,
+    pub(crate) version: Version,
+    pub(crate) error: String,
+}
+
+/// One step of the watched state of one object.
+#[derive(Debug)]
+pub(crate) struct Change<T> {
+    pub(crate) key: Key,
+    pub(crate) delivery: Delivery,
+    pub(crate) step: Step<T>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Step<T> {
+    Added { new: Arc<T>, initial: bool },
+    Changed { old: Arc<T>, new: Arc<T> },
+    Deleted { old: Arc<T> },
+    Unreadable { error: String },
+}
+
+/// The last readable state is set aside, not shown: it is known to be out of date, and a decision on
+/// it would be wrong in silence. It is kept to tell what changed once the object is readable again.
+struct SetAside<T> {
+    last: Option<Arc<T>>,
+    misfit: Misfit,
+}
+
+/// The watched objects.
+pub(super) struct Store<T> {
+    objects: Indexed<T>,
+    aside: BTreeMap<Key, SetAside<T>>,
+    namespaces: BTreeSet<Arc<str>>,
+    listed: bool,
+    /// Everything up to it has been seen.
+    version: Option<Version>,
+}
+
+impl<T: View> Store<T> {
+    pub(super) fn new() -> Self {
+        let mut objects = Indexed::default();
+        objects.index(OWNER, Arc::new(owners));
+        Self {
+            objects,
+            aside: BTreeMap::new(),
+            namespaces: BTreeSet::new(),
+            listed: false,
+            version: None,
+        }
+    }
+
+    pub(super) fn objects(&self) -> &Indexed<T> {
+        &self.objects
+    }
+
+    pub(super) fn index(&mut self, name: &str, values: Values<T>) {
+        self.objects.index(name, values);
+    }
+
+    pub(super) fn version(&self) -> Option<&Version> {
+        self.version.as_ref()
+    }
+
+    /// Why the object cannot be read, if it is there and cannot.
+    pub(super) fn unreadable(&self, key: &Key) -> Option<&str> {
+        self.aside.get(key).map(|aside| aside.misfit.error.as_str())
+    }
+
+    /// Everything up to `version` has been seen, as a list, an event or a bookmark says.
+    pub(super) fn passed(&mut self, version: Version) {
+        let older = self
+            .version
+            .as_ref()
+            .is_some_and(|seen| seen.includes(&version) == Some(true));
+        if !older {
+            self.version = Some(version);
+        }
+    }
+
+    /// A version of an object that was added or modified.
+    pub(super) fn apply(&mut self, seen: Seen<T>, changes: &mut Vec<Change<T>>) {
+        self.put(seen, Delivery::Stream, changes);
+    }
+
+    /// A deletion, with the last state of the object.
+    pub(super) fn remove(&mut self, seen: &Seen<T>, changes: &mut Vec<Change<T>>) {
+        let (key, version) = self.names(seen);
+        self.passed(version.clone());
+        let newer = self.known(&key).filter(|known| *known != version);
+        if newer.is_none_or(|known| known.includes(&version) != Some(true)) {
+            self.take(key, Delivery::Stream, changes);
+        }
+    }
+
+    /// The whole state at `version`: what is not in it is gone, what is as before says nothing.
+    pub(super) fn replace(
+        &mut self,
+        all: Vec<Seen<T>>,
+        version: Version,
+        changes: &mut Vec<Change<T>>,
+    ) {
+        let mut gone: BTreeSet<Key> = self.objects.iter().map(|(key, _)| key.clone()).collect();
+        gone.extend(self.aside.keys().cloned());
+        for seen in all {
+            let (key, _) = self.names(&seen);
+            gone.remove(&key);
+            self.put(seen, Delivery::List, changes);
+        }
+        for key in gone {
+            self.take(key, Delivery::List, changes);
+        }
+        self.listed = true;
+        self.namespaces
+            .retain(|namespace| Arc::strong_count(namespace) > 1);
+        // A list is the present even if versions ran backwards, as after a restore of etcd.
+        self.version = Some(version);
+    }
+
+    fn put(&mut self, seen: Seen<T>, delivery: Delivery, changes: &mut Vec<Change<T>>) {
+        let (key, version) = self.names(&seen);
+        if delivery == Delivery::Stream {
+            self.passed(version.clone());
+        }
+        if self.is_known(&key, &version, delivery) {
+            return;
+        }
+        match seen {
+            Seen::Object(new) => self.put_object(key, new, delivery, changes),
+            Seen::Unreadable(misfit) => self.set_aside(key, misfit, delivery, changes),
+        }
+    }
+
+    fn put_object(
+        &mut self,
+        key: Key,
+        new: Arc<T>,
+        delivery: Delivery,
+        changes: &mut Vec<Change<T>>,
+    ) {
+        let aside = self.aside.remove(&key).and_then(|aside| aside.last);
+        let old = self.objects.insert(key.clone(), new.clone()).or(aside);
+        let initial = !self.listed;
+        let mut push = |step| {
+            let key = key.clone();
+            changes.push(Change {
+                key,
+                delivery,
+                step,
+            });
+        };
+        match old {
+            Some(old) if old.meta().uid == new.meta().uid => push(Step::Changed { old, new }),
+            Some(old) => {
+                push(Step::Deleted { old });
+                push(Step::Added { new, initial });
+            }
+            None => push(Step::Added { new, initial }),
+        }
+    }
+
+    fn set_aside(
+        &mut self,
+        key: Key,
+        misfit: Misfit,
+        delivery: Delivery,
+        changes: &mut Vec<Change<T>>,
+    ) {
+        let before = self.aside.remove(&key).and_then(|aside| aside.last);
+        let last = self.objects.remove(&key).or(before);
+        let error = misfit.error.clone();
+        self.aside.insert(key.clone(), SetAside { last, misfit });
+        let step = Step::Unreadable { error };
+        changes.push(Change {
+            key,
+            delivery,
+            step,
+        });
+    }
+
+    fn take(&mut self, key: Key, delivery: Delivery, changes: &mut Vec<Change<T>>) {
+        let aside = self.aside.remove(&key);
+        let unreadable = aside.is_some();
+        let last = self.objects.remove(&key);
+        let step = match last.or(aside.and_then(|aside| aside.last)) {
+            Some(old) => Step::Deleted { old },
+            None if unreadable => Step::Unreadable {
+                error: "deleted before it could be read".to_owned(),
+            },
+            // A deletion of something that was never shown changes nothing.
+            None => return,
+        };
+        changes.push(Change {
+            key,
+            delivery,
+            step,
+        });
+    }
+
+    /// A stream that is resumed may repeat itself; a list repeats what has not changed.
+    fn is_known(&self, key: &Key, version: &Version, delivery: Delivery) -> bool {
+        self.known(key).is_some_and(|known| match delivery {
+            Delivery::Stream => known.includes(version) == Some(true),
+            Delivery::List => known == *version,
+        })
+    }
+
+    /// The version of the object that was seen last.
+    pub(super) fn known(&self, key: &Key) -> Option<Version> {
+        let of_object = self.objects.get(key).map(|object| object.meta().version());
+        of_object.or_else(|| {
+            let aside = self.aside.get(key)?;
+            Some(aside.misfit.version.clone())
+        })
+    }
+
+    fn names(&mut self, seen: &Seen<T>) -> (Key, Version) {
+        match seen {
+            Seen::Object(object) => {
+                let meta = object.meta();
+                let namespace = meta.namespace.map(|namespace| self.shared(namespace));
+                let name = Arc::from(meta.name);
+                (Key { namespace, name }, meta.version())
+            }
+            Seen::Unreadable(misfit) => (misfit.key.clone(), misfit.version.clone()),
+        }
+    }
+
+    /// Namespaces are few and objects are many: each name is held once.
+    fn shared(&mut self, namespace: &str) -> Arc<str> {
+        if let Some(known) = self.namespaces.get(namespace) {
+            return known.clone();
+        }
+        let new: Arc<str> = Arc::from(namespace);
+        self.namespaces.insert(new.clone());
+        new
+    }
+}
+
+pub(super) fn owners<T: View>(object: &T) -> Vec<String> {
+    let owners = object.meta().owners.iter();
+    owners.map(|owner| owner.uid.clone()).collect()
+}

@@ -1,0 +1,44 @@
+//! A write under way: the changes of its object wait until it is known whether they are its own.
+
+use serde_json::Value;
+
+use super::Cache;
+use crate::key::Key;
+use crate::version::Version;
+use crate::view::View;
+
+/// A write that was announced and not answered yet. Dropped, it counts as failed, and what happened
+/// to the object meanwhile as somebody else's doing.
+#[derive(Debug)]
+pub struct Writing<T: View> {
+    cache: Cache<T>,
+    key: Key,
+}
+
+impl<T: View> Writing<T> {
+    pub(super) fn begin(cache: &Cache<T>, key: &Key) -> Self {
+        cache.write().begin(key);
+        Self {
+            cache: cache.clone(),
+            key: key.clone(),
+        }
+    }
+
+    /// It was answered with the object: see [`Cache::wrote`].
+    pub fn wrote(self, response: &Value, base: Option<Version>, locked: bool) {
+        self.cache.wrote(response, base, locked);
+    }
+
+    /// It was a deletion and was carried out: see [`Cache::deleted`].
+    pub fn deleted(self, uid: &str) {
+        self.cache.deleted(&self.key, uid);
+    }
+}
+
+impl<T: View> Drop for Writing<T> {
+    fn drop(&mut self) {
+        if self.cache.write().end(&self.key) {
+            self.cache.0.answered.notify_one();
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What a controller reads of a kind. A change of anything else is noise.
+//!
+//! A lens decides on one event alone and keeps no state. In doubt a change passes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cache::Event;
+use crate::view::View;
+
+/// The projection of a kind that a controller reads.
+pub struct Lens<T>(Arc<dyn Fn(&T, &T) -> bool + Send + Sync>);
+
+/// What a lens makes of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sight {
+    /// Something that is read changed, or may have.
+    Pass,
+    /// Nothing that is read changed.
+    Noise,
+    /// This process wrote it.
+    Own,
+}
+
+impl<T: View> Lens<T> {
+    /// Sees what raises the generation: the spec. Kinds without a generation (Node, ConfigMap) pass
+    /// whole, since for them it says nothing.
+    #[must_use]
+    pub fn generation() -> Self {
+        Self::comparing(|old, new| {
+            let (old, new) = (old.meta().generation, new.meta().generation);
+            old.is_some() && old == new
+        })
+    }
+
+    /// Sees what `read` returns of an object.
+    #[must_use]
+    pub fn fields<P: PartialEq>(read: impl Fn(&T) -> P + Send + Sync + 'static) -> Self {
+        Self::comparing(move |old, new| read(old) == read(new))
+    }
+
+    /// Sees a difference wherever `same` says there is one; it need not copy what it compares.
+    #[must_use]
+    pub fn comparing(same: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(same))
+    }
+
+    /// Sees everything.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self::comparing(|_, _| false)
+    }
+
+    /// What to make of `event`. Deletions, and changes of `deletionTimestamp`, finalizers and
+    /// owners pass any lens, unless this process made them.
+    #[must_use]
+    pub fn sees(&self, event: &Event<T>) -> Sight {
+        match event {
+            Event::Added { own: true, .. } | Event::Changed { own: true, .. } => Sight::Own,
+            Event::Changed { old, new, .. } if same_life(&**old, &**new) && (self.0)(old, new) => {
+                Sight::Noise
+            }
+            _ => Sight::Pass,
+        }
+    }
+}
+
+fn same_life<T: View>(old: &T, new: &T) -> bool {
+    let (old, new) = (old.meta(), new.meta());
+    old.uid == new.uid
+        && old.deleting == new.deleting
+        && old.finalizers == new.finalizers
+        && old.owners == new.owners
+}
+
+impl<T> Clone for Lens<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for Lens<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lens")
+    }
+}

@@ -1,0 +1,194 @@
+//! The course of one watch: what to do next after each thing that can happen to it.
+//!
+//! Pure: it neither waits nor asks. `drive` carries the steps out and reports how they went.
+
+use std::mem;
+use std::time::Duration;
+
+use super::Timing;
+use crate::version::Version;
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    /// Fetch a page of the list.
+    List(Page),
+    /// Watch from this version.
+    Watch {
+        from: String,
+        /// For how long the server is asked to keep it open.
+        lifetime: Duration,
+    },
+}
+
+/// Which page.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Page {
+    First,
+    /// The one this token stands for.
+    Next(String),
+    /// Everything at once: the server forgot the list while its pages were read.
+    Whole,
+}
+
+/// What ended a connection or a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Loss {
+    /// The server ended the stream, as it does now and then.
+    Closed,
+    /// The stream broke, perhaps in the middle of a line.
+    Cut,
+    /// Nothing was heard for too long.
+    Silence,
+    /// The server no longer has the versions since then (410), or what it sends makes no sense.
+    Expired,
+    /// The server answered with an error.
+    Refused,
+    /// There was no answer in time, or none at all.
+    Unreachable,
+}
+
+impl Loss {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Cut => "cut",
+            Self::Silence => "silence",
+            Self::Expired => "expired",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+/// Where a watch stands.
+#[derive(Debug)]
+pub(super) struct Course {
+    timing: Timing,
+    rng: fastrand::Rng,
+    step: Step,
+    /// Losses since the server last got anywhere with us.
+    losses: u32,
+    /// Connections in a row that ended in silence.
+    silences: u32,
+    /// Something arrived on this connection.
+    progress: bool,
+    /// Lists in a row that were older than what has been shown.
+    backwards: u32,
+}
+
+impl Course {
+    pub(super) fn new(timing: Timing, seed: u64) -> Self {
+        Self {
+            timing,
+            rng: fastrand::Rng::with_seed(seed),
+            step: Step::List(Page::First),
+            losses: 0,
+            silences: 0,
+            progress: false,
+            backwards: 0,
+        }
+    }
+
+    pub(super) fn step(&self) -> &Step {
+        &self.step
+    }
+
+    /// A page of the list arrived, with the token of the next one or, at the end, the version.
+    pub(super) fn paged(&mut self, next: Option<String>, version: &str) {
+        self.step = match next {
+            Some(token) => Step::List(Page::Next(token)),
+            None => self.watch(version.to_owned()),
+        };
+    }
+
+    /// Whether a finished list may be taken over. A server that lags behind may answer with a state
+    /// older than the one already shown; but after a restore from a backup the older one is true.
+    pub(super) fn accepts(&mut self, version: &Version, seen: Option<&Version>) -> bool {
+        if seen.is_some_and(|seen| version.includes(seen) == Some(false)) {
+            self.backwards += 1;
+            if self.backwards < BELIEVED_AT {
+                return false;
+            }
+        }
+        self.backwards = 0;
+        true
+    }
+
+    /// The server opened the watch. Whether that alone shows that it is alive: after a silence only
+    /// something heard does.
+    pub(super) fn opened(&mut self) -> bool {
+        self.progress = false;
+        self.silences == 0
+    }
+
+    /// An event or a bookmark arrived: a reconnect goes on from its version. Whether it is the first
+    /// of its connection.
+    pub(super) fn heard(&mut self, version: String) -> bool {
+        let first = !mem::replace(&mut self.progress, true);
+        self.losses = 0;
+        self.silences = 0;
+        if let Step::Watch { from, .. } = &mut self.step {
+            *from = version;
+        }
+        first
+    }
+
+    /// Something ended the connection or the request. How long to wait before the next step.
+    pub(super) fn lost(&mut self, loss: Loss) -> Duration {
+        let was_listing = matches!(self.step, Step::List(_));
+        self.step = match (&self.step, loss) {
+            (Step::List(Page::Next(_)), Loss::Expired) => Step::List(Page::Whole),
+            (Step::List(_), _) | (_, Loss::Expired) => Step::List(Page::First),
+            (Step::Watch { from, .. }, _) => {
+                let from = from.clone();
+                self.after_watch(from, loss)
+            }
+        };
+        let smooth = self.progress || loss == Loss::Silence;
+        self.progress = false;
+        // The end of a connection that worked is no failure, and neither is the first 410 after it.
+        let gentle = matches!(
+            loss,
+            Loss::Closed | Loss::Cut | Loss::Expired | Loss::Silence
+        );
+        if !was_listing && gentle && (smooth || self.losses == 0) {
+            if !smooth {
+                self.losses += 1;
+            }
+            return Duration::ZERO;
+        }
+        self.losses = self.losses.saturating_add(1);
+        self.delay()
+    }
+
+    /// A watch that was silent twice in a row may belong to a server without bookmarks: a list then
+    /// shows whether anything was missed.
+    fn after_watch(&mut self, from: String, loss: Loss) -> Step {
+        if loss == Loss::Silence {
+            self.silences += 1;
+            if self.silences >= 2 {
+                self.silences = 0;
+                return Step::List(Page::First);
+            }
+        }
+        self.watch(from)
+    }
+
+    fn watch(&mut self, from: String) -> Step {
+        let (low, high) = self.timing.lifetime;
+        let lifetime = low + high.saturating_sub(low).mul_f64(self.rng.f64());
+        Step::Watch { from, lifetime }
+    }
+
+    /// Exponential under the cap; half of it is drawn, so that watches part ways after an outage.
+    fn delay(&mut self) -> Duration {
+        let doublings = self.losses.saturating_sub(1).min(16);
+        let full = self.timing.backoff.0.saturating_mul(1 << doublings);
+        let full = full.min(self.timing.backoff.1);
+        full / 2 + (full / 2).mul_f64(self.rng.f64())
+    }
+}
+
+/// How many lists in a row must be older than what was shown before they are believed.
+const BELIEVED_AT: u32 = 3;

@@ -1,0 +1,285 @@
+//! Carries out the course of a watch: asks the server, feeds the cache, tells the listeners.
+//!
+//! Every await is bounded, or ends with the silence of the server. Nothing here decides what comes
+//! after a loss; `course` does.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::core::Status;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::course::{Course, Loss, Page, Step};
+use super::stream::Lines;
+use super::wire::{self, Said};
+use super::{Scope, Timing};
+use crate::cache::{Cache, Event, News, Seen};
+use crate::error::Error;
+use crate::telemetry::{Telemetry, WatchListed, WatchLost};
+use crate::version::Version;
+use crate::view::View;
+
+/// A watch and what it feeds.
+pub(crate) struct Drive<T> {
+    pub(crate) client: kube::Client,
+    pub(crate) kind: Arc<str>,
+    pub(crate) scope: Scope,
+    pub(crate) timing: Timing,
+    pub(crate) cache: Cache<T>,
+    pub(crate) tell: Box<dyn Fn(&Event<T>) + Send + Sync>,
+    /// What went wrong last, until something goes right.
+    pub(crate) trouble: Arc<Mutex<Option<String>>>,
+    pub(crate) telemetry: Telemetry,
+}
+
+/// Why a step came to its end.
+struct Failure {
+    loss: Loss,
+    why: String,
+    /// How long the server asked us to wait.
+    wait: Duration,
+}
+
+impl Failure {
+    fn new(loss: Loss, why: impl Into<String>) -> Self {
+        Self {
+            loss,
+            why: why.into(),
+            wait: Duration::ZERO,
+        }
+    }
+}
+
+/// Lists and watches until the task is aborted.
+pub(crate) async fn drive<T: View>(watch: Drive<T>) {
+    let mut course = Course::new(watch.timing.clone(), watch.seed());
+    let mut listed = Vec::new();
+    loop {
+        let ended = match course.step().clone() {
+            Step::List(page) => watch.list(&mut course, &page, &mut listed).await,
+            Step::Watch { from, lifetime } => watch.follow(&mut course, &from, lifetime).await,
+        };
+        if let Err(failure) = ended {
+            watch.pause(&mut course, failure).await;
+        }
+    }
+}
+
+impl<T: View> Drive<T> {
+    /// Fetches a page, and takes the list over with the last one.
+    async fn list(
+        &self,
+        course: &mut Course,
+        page: &Page,
+        listed: &mut Vec<Seen<T>>,
+    ) -> Result<(), Failure> {
+        if !matches!(page, Page::Next(_)) {
+            listed.clear();
+        }
+        let request = wire::list::<T>(&self.scope, &self.timing, page).map_err(refused)?;
+        let fetch = async {
+            let body = self.send(request).await?.into_body();
+            let bytes = body.collect().await;
+            bytes.map_err(|error| Failure::new(Loss::Cut, error.to_string()))
+        };
+        let bytes = self.within(self.timing.page, fetch).await?.to_bytes();
+        let part = wire::page::<T>(&bytes)
+            .map_err(|_| Failure::new(Loss::Cut, "the answer is no list"))?;
+        listed.extend(part.items);
+        if part.next.is_none() {
+            let version = Version::parse(&part.version);
+            let seen = self.cache.freshness().list_version;
+            if !course.accepts(&version, seen.as_ref()) {
+                let why = "the list is older than what the watch has shown";
+                return Err(Failure::new(Loss::Refused, why));
+            }
+            self.take(News::All(mem::take(listed), version));
+            self.cache.refresh(|freshness| freshness.synced = true);
+            self.telemetry.emit(WatchListed {
+                kind: &self.kind,
+                scope: &self.scope,
+                objects: self.cache.len(),
+            });
+        }
+        course.paged(part.next, &part.version);
+        Ok(())
+    }
+
+    /// Follows the changes until the connection is lost; there is no other end.
+    async fn follow(
+        &self,
+        course: &mut Course,
+        from: &str,
+        lifetime: Duration,
+    ) -> Result<(), Failure> {
+        let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
+        let request = wire::watch::<T>(&self.scope, from, seconds).map_err(refused)?;
+        let response = self.within(self.timing.head, self.send(request)).await?;
+        if course.opened() {
+            self.alive();
+        }
+        let mut lines = Lines::new(response.into_body());
+        loop {
+            let next = self.attend(timeout(self.timing.silence, lines.next()));
+            let line = match next.await {
+                Err(_) => return Err(Failure::new(Loss::Silence, "nothing was heard")),
+                Ok(None) => return Err(Failure::new(Loss::Closed, "the server ended it")),
+                Ok(Some(Err(broken))) => return Err(Failure::new(Loss::Cut, broken.0)),
+                Ok(Some(Ok(line))) => line,
+            };
+            self.hear(course, &line)?;
+            // A stream with a line always at hand must not keep other tasks from running.
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    fn hear(&self, course: &mut Course, line: &[u8]) -> Result<(), Failure> {
+        let said = wire::line::<T>(line)
+            .map_err(|_| Failure::new(Loss::Expired, "a line is no watch event"))?;
+        let (version, news) = match said {
+            Said::Put(seen) => (seen.version(), News::Put(seen)),
+            Said::Gone(seen) => (seen.version(), News::Gone(seen)),
+            Said::Bookmark(version) => {
+                let news = News::Passed(Version::parse(&version));
+                (version, news)
+            }
+            Said::Error(status) => return Err(of_status(&status)),
+        };
+        let first = course.heard(version);
+        self.take(news);
+        if first {
+            self.alive();
+        }
+        Ok(())
+    }
+
+    /// State first, then the listeners.
+    fn take(&self, news: News<T>) {
+        for event in self.cache.take(news) {
+            (self.tell)(&event);
+        }
+    }
+
+    fn alive(&self) {
+        self.cache
+            .refresh(|freshness| freshness.reconnecting_since = None);
+        self.set_trouble(None);
+    }
+
+    async fn pause(&self, course: &mut Course, failure: Failure) {
+        let now = Instant::now();
+        let delay = course.lost(failure.loss).max(failure.wait);
+        // The server ends every watch now and then: that alone does not make a cache stale.
+        if failure.loss != Loss::Closed || !delay.is_zero() {
+            self.cache.refresh(|freshness| {
+                freshness.reconnecting_since.get_or_insert(now);
+            });
+        }
+        self.telemetry.emit(WatchLost {
+            kind: &self.kind,
+            scope: &self.scope,
+            reason: failure.loss.word(),
+            why: &failure.why,
+            delay,
+        });
+        self.set_trouble(Some(failure.why));
+        self.attend(sleep(delay)).await;
+    }
+
+    fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Response<Body>, Failure> {
+        let sent = self.client.send(request.map(Body::from)).await;
+        let response = sent.map_err(|error| unreachable(error.into()))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(refusal(response).await)
+    }
+
+    async fn within<V>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = Result<V, Failure>>,
+    ) -> Result<V, Failure> {
+        let done = self.attend(timeout(limit, work)).await;
+        done.unwrap_or_else(|_| {
+            let why = format!("no answer within {limit:?}");
+            Err(Failure::new(Loss::Unreachable, why))
+        })
+    }
+
+    /// Waits for `work`, and meanwhile tells the events that waited for the answer of a write.
+    async fn attend<F: Future>(&self, work: F) -> F::Output {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.cache.answered() => {
+                    for event in self.cache.take_answered() {
+                        (self.tell)(&event);
+                    }
+                }
+                done = &mut work => return done,
+            }
+        }
+    }
+
+    /// Watches of different kinds and scopes part ways; a run can still be replayed.
+    fn seed(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.kind, &self.scope).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+fn refused(error: Error) -> Failure {
+    Failure::new(Loss::Refused, error.to_string())
+}
+
+fn unreachable(error: Error) -> Failure {
+    let mut failure = Failure::new(Loss::Unreachable, error.to_string());
+    if let Some(until) = error.until() {
+        failure.wait = until.saturating_duration_since(Instant::now());
+    }
+    failure
+}
+
+fn of_status(status: &Status) -> Failure {
+    let loss = if status.code == StatusCode::GONE.as_u16() {
+        Loss::Expired
+    } else {
+        Loss::Refused
+    };
+    Failure::new(loss, format!("{} ({})", status.message, status.code))
+}
+
+async fn refusal(response: Response<Body>) -> Failure {
+    let code = response.status();
+    let wait = retry_after(response.headers());
+    let body = response.into_body().collect().await;
+    let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
+    // A proxy answers with a page of its own, which nobody wants in a log.
+    let mut failure = match serde_json::from_slice::<Status>(&bytes) {
+        Ok(status) => of_status(&status.with_code(code.as_u16())),
+        Err(_) if code == StatusCode::GONE => Failure::new(Loss::Expired, code.to_string()),
+        Err(_) => Failure::new(Loss::Refused, code.to_string()),
+    };
+    failure.wait = wait;
+    failure
+}
+
+fn retry_after(headers: &HeaderMap) -> Duration {
+    let seconds = headers
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.parse().ok());
+    seconds.map_or(Duration::ZERO, Duration::from_secs)
+}

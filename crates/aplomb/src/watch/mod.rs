@@ -1,0 +1,69 @@
+//! List and watch of one kind in one scope: kept alive for ever, resumed where it broke off.
+//!
+//! Our own over `kube::Client`, because kube's `watcher` swallows bookmarks and with them the
+//! versions that say how current a cache is. It feeds a cache and decides nothing else.
+
+mod course;
+mod drive;
+mod stream;
+mod wire;
+
+use std::fmt;
+use std::time::Duration;
+
+pub(crate) use self::drive::{Drive, drive};
+
+/// Which objects of a kind are watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scope {
+    /// The namespace; all of them if `None`, and for kinds that have none.
+    pub namespace: Option<String>,
+    /// A label selector, as `kubectl --selector` takes it.
+    pub labels: Option<String>,
+    /// A field selector.
+    pub fields: Option<String>,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "namespace {namespace}")?,
+            None => f.write_str("all namespaces")?,
+        }
+        for selector in [&self.labels, &self.fields].into_iter().flatten() {
+            write!(f, ", {selector}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The patience of a watch.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// A stream without an event or a bookmark for this long is dead. Servers send a bookmark about
+    /// every minute.
+    pub silence: Duration,
+    /// How long the server may take to open a watch.
+    pub head: Duration,
+    /// How long it may take to send a page of a list.
+    pub page: Duration,
+    /// The first and the longest wait after failures.
+    pub backoff: (Duration, Duration),
+    /// For how long, at least and at most, the server is asked to keep a watch open.
+    pub lifetime: (Duration, Duration),
+    /// Objects per page of a list.
+    pub page_size: u32,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            silence: Duration::from_secs(75),
+            head: Duration::from_secs(30),
+            page: Duration::from_secs(60),
+            backoff: (Duration::from_millis(800), Duration::from_secs(30)),
+            lifetime: (Duration::from_secs(240), Duration::from_secs(300)),
+            page_size: 500,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What goes over the wire: the requests of a list and a watch, and one pass over what comes back.
+//!
+//! An object is read straight from the bytes into its view. One that does not fit is named and
+//! reported; it never ends the watch. No value of an object may get into an error text.
+
+use std::borrow::Cow;
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
+use kube::Resource;
+use kube::api::{ListParams, WatchParams};
+use kube::core::{Request, Status};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::course::Page;
+use super::{Scope, Timing};
+use crate::cache::{Misfit, Seen};
+use crate::error::Error;
+use crate::key::Key;
+use crate::version::Version;
+use crate::view::View;
+
+const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+pub(super) fn list<T: View>(
+    scope: &Scope,
+    timing: &Timing,
+    page: &Page,
+) -> Result<http::Request<Vec<u8>>, Error> {
+    let mut params = ListParams {
+        label_selector: scope.labels.clone(),
+        field_selector: scope.fields.clone(),
+        ..ListParams::default()
+    };
+    if *page != Page::Whole {
+        params = params.limit(timing.page_size);
+    }
+    if let Page::Next(token) = page {
+        params = params.continue_token(token);
+    }
+    let request = path::<T>(scope).list(&params).map_err(Error::fault)?;
+    Ok(accepting::<T>(request, METADATA_LIST))
+}
+
+pub(super) fn watch<T: View>(
+    scope: &Scope,
+    from: &str,
+    lifetime_seconds: u32,
+) -> Result<http::Request<Vec<u8>>, Error> {
+    let params = WatchParams {
+        label_selector: scope.labels.clone(),
+        field_selector: scope.fields.clone(),
+        timeout: Some(lifetime_seconds),
+        ..WatchParams::default()
+    };
+    let request = path::<T>(scope)
+        .watch(&params, from)
+        .map_err(Error::fault)?;
+    let mut request = accepting::<T>(request, METADATA);
+    // Compressed events sit in the compressor's buffer until it is full.
+    let plain = HeaderValue::from_static("identity");
+    request.headers_mut().insert(ACCEPT_ENCODING, plain);
+    Ok(request)
+}
+
+fn path<T: View>(scope: &Scope) -> Request {
+    Request::new(T::Kind::url_path(&(), scope.namespace.as_deref()))
+}
+
+fn accepting<T: View>(
+    mut request: http::Request<Vec<u8>>,
+    metadata: &'static str,
+) -> http::Request<Vec<u8>> {
+    if T::metadata_only() {
+        let metadata = HeaderValue::from_static(metadata);
+        request.headers_mut().insert(ACCEPT, metadata);
+    }
+    request
+}
+
+/// A line of a watch.
+///
+/// The server writes `type` before `object`, and then serde reads the object in place; the other
+/// order works too but goes through a buffer.
+#[derive(Deserialize)]
+#[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
+enum Line<T> {
+    Added(T),
+    Modified(T),
+    Deleted(T),
+    Bookmark(Named),
+    Error(Box<Status>),
+}
+
+/// What a line says.
+pub(super) enum Said<T> {
+    Put(Seen<T>),
+    Gone(Seen<T>),
+    Bookmark(String),
+    Error(Box<Status>),
+}
+
+/// Reads a line. An error means that it is no line of a watch at all.
+pub(super) fn line<T: View>(bytes: &[u8]) -> Result<Said<T>, serde_json::Error> {
+    match serde_json::from_slice::<Line<T>>(bytes) {
+        Ok(line) => Ok(match line {
+            Line::Added(object) | Line::Modified(object) => Said::Put(fit(object)),
+            Line::Deleted(object) => Said::Gone(fit(object)),
+            Line::Bookmark(named) => Said::Bookmark(named.metadata.resource_version.into_owned()),
+            Line::Error(status) => Said::Error(status),
+        }),
+        Err(error) => unfit(bytes, &error),
+    }
+}
+
+fn fit<T: View>(object: T) -> Seen<T> {
+    Seen::Object(std::sync::Arc::new(object))
+}
+
+fn unfit<T>(bytes: &[u8], error: &serde_json::Error) -> Result<Said<T>, serde_json::Error> {
+    Ok(match serde_json::from_slice::<Line<Named>>(bytes)? {
+        Line::Added(named) | Line::Modified(named) => Said::Put(named.misfit(error)),
+        Line::Deleted(named) => Said::Gone(named.misfit(error)),
+        Line::Bookmark(named) => Said::Bookmark(named.metadata.resource_version.into_owned()),
+        Line::Error(status) => Said::Error(status),
+    })
+}
+
+/// The least that names an object.
+#[derive(Deserialize)]
+struct Named {
+    metadata: NamedMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NamedMeta {
+    #[serde(default)]
+    namespace: Option<Cow<'static, str>>,
+    #[serde(default)]
+    name: Cow<'static, str>,
+    #[serde(default)]
+    resource_version: Cow<'static, str>,
+}
+
+impl Named {
+    fn misfit<T>(&self, error: &serde_json::Error) -> Seen<T> {
+        let meta = &self.metadata;
+        Seen::Unreadable(Misfit {
+            key: Key::new(meta.namespace.as_deref(), &meta.name),
+            version: Version::parse(&meta.resource_version),
+            error: discreet(error),
+        })
+    }
+}
+
+/// A page of a list.
+pub(super) struct Listed<T> {
+    pub(super) items: Vec<Seen<T>>,
+    pub(super) next: Option<String>,
+    pub(super) version: String,
+}
+
+#[derive(Deserialize)]
+struct Items<I> {
+    metadata: ListMeta,
+    items: Vec<I>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default, rename = "continue")]
+    next: Option<String>,
+}
+
+/// Reads a page. An error means that it is no list at all.
+pub(super) fn page<T: View>(bytes: &[u8]) -> Result<Listed<T>, serde_json::Error> {
+    if let Ok(list) = serde_json::from_slice::<Items<T>>(bytes) {
+        let items = list.items.into_iter().map(fit).collect();
+        return Ok(listed(items, list.metadata));
+    }
+    let list = serde_json::from_slice::<Items<&RawValue>>(bytes)?;
+    let items: Result<_, _> = list.items.into_iter().map(item).collect();
+    Ok(listed(items?, list.metadata))
+}
+
+fn item<T: View>(raw: &RawValue) -> Result<Seen<T>, serde_json::Error> {
+    serde_json::from_str(raw.get()).map(fit).or_else(|error| {
+        let named: Named = serde_json::from_str(raw.get())?;
+        Ok(named.misfit(&error))
+    })
+}
+
+fn listed<T>(items: Vec<Seen<T>>, metadata: ListMeta) -> Listed<T> {
+    Listed {
+        items,
+        next: metadata.next.filter(|token| !token.is_empty()),
+        version: metadata.resource_version,
+    }
+}
+
+/// What does not fit, in words that come from the view and never from the object: serde's own text
+/// quotes the value, which may be secret.
+fn discreet(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!("at line {} column {}", error.line(), error.column());
+    if text.starts_with("missing field") {
+        return text;
+    }
+    match text.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("expected {expected}"),
+        None => format!("a value does not fit {place}"),
+    }
+}
