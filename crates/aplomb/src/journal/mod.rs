@@ -5,13 +5,14 @@
 
 mod entry;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::key::ObjectId;
+use crate::recent::Recent;
 
 pub use self::entry::{Entry, Line};
 
@@ -42,21 +43,7 @@ struct Inner {
     capacity: Capacity,
     clock: Clock,
     begun: Instant,
-    pages: Mutex<Pages>,
-}
-
-#[derive(Debug, Default)]
-struct Pages {
-    by_object: BTreeMap<ObjectId, Page>,
-    /// Objects by when they were last written to, quietest first.
-    by_turn: BTreeMap<u64, ObjectId>,
-    turn: u64,
-}
-
-#[derive(Debug, Default)]
-struct Page {
-    turn: u64,
-    lines: VecDeque<Line>,
+    pages: Mutex<Recent<ObjectId, VecDeque<Line>>>,
 }
 
 impl Journal {
@@ -67,7 +54,7 @@ impl Journal {
             capacity,
             clock,
             begun: Instant::now(),
-            pages: Mutex::default(),
+            pages: Mutex::new(Recent::new(capacity.objects)),
         }))
     }
 
@@ -78,15 +65,22 @@ impl Journal {
             offset: self.0.begun.elapsed(),
             entry: entry.cut(),
         };
-        self.pages(|pages| pages.write(object, line, self.0.capacity));
+        self.pages(|pages| {
+            let lines = pages.touch(object, VecDeque::new);
+            lines.push_back(line);
+            if lines.len() > self.0.capacity.lines {
+                lines.pop_front();
+            }
+        });
     }
 
     /// What is remembered of `object`, oldest first.
     #[must_use]
     pub fn read(&self, object: &ObjectId) -> Vec<Line> {
         self.pages(|pages| {
-            let page = pages.by_object.get(object);
-            page.map(|page| page.lines.iter().cloned().collect())
+            let lines = pages.get(object);
+            lines
+                .map(|lines| lines.iter().cloned().collect())
                 .unwrap_or_default()
         })
     }
@@ -94,30 +88,11 @@ impl Journal {
     /// The objects of which anything is remembered, in order of their names.
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectId> {
-        self.pages(|pages| pages.by_object.keys().cloned().collect())
+        self.pages(|pages| pages.keys().cloned().collect())
     }
 
-    fn pages<T>(&self, act: impl FnOnce(&mut Pages) -> T) -> T {
+    fn pages<T>(&self, act: impl FnOnce(&mut Recent<ObjectId, VecDeque<Line>>) -> T) -> T {
         act(&mut self.0.pages.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Pages {
-    fn write(&mut self, object: &ObjectId, line: Line, capacity: Capacity) {
-        self.turn += 1;
-        let page = self.by_object.entry(object.clone()).or_default();
-        self.by_turn.remove(&page.turn);
-        self.by_turn.insert(self.turn, object.clone());
-        page.turn = self.turn;
-        page.lines.push_back(line);
-        if page.lines.len() > capacity.lines {
-            page.lines.pop_front();
-        }
-        if self.by_object.len() > capacity.objects
-            && let Some((_, quietest)) = self.by_turn.pop_first()
-        {
-            self.by_object.remove(&quietest);
-        }
     }
 }
 

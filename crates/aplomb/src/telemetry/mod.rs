@@ -3,6 +3,7 @@
 //! Every metric name stands in a file of this module. Nothing else may touch a metric.
 
 mod budget;
+mod events;
 mod lease;
 mod queue;
 mod runs;
@@ -18,6 +19,7 @@ pub(crate) use self::budget::{
     BudgetClosed, BudgetRefused, BudgetWaited, DeadlineExceeded, NonsenseHint, RequestDone,
     StaleCall,
 };
+pub use self::events::{EventFamilies, EventWritten, EventsDropped};
 pub use self::lease::{
     Contending, LeaseCallFailed, LeaseFamilies, LeaseGained, LeaseLost, LeaseReleased, SlowPath,
 };
@@ -41,6 +43,8 @@ pub struct Telemetry(Arc<Families>);
 pub struct Families {
     /// Budgets and the calls that spend from them.
     pub budget: BudgetFamilies,
+    /// Events of the API.
+    pub events: EventFamilies,
     /// Leader election.
     pub lease: LeaseFamilies,
     /// The queue.
@@ -70,6 +74,7 @@ impl Telemetry {
     /// Registers every metric under its public name.
     pub fn register(&self, registry: &mut Registry) {
         self.budget.register(registry);
+        self.events.register(registry);
         self.lease.register(registry);
         self.queue.register(registry);
         self.runs.register(registry);

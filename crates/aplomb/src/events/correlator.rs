@@ -1,0 +1,273 @@
+//! Which Events are worth a call: repeated ones become a series, and an object that has too much to
+//! say is cut short. Pure; the figures are client-go's.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::{Event as Object, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::core::ObjectMeta;
+
+use super::{Event, Reporter, Severity};
+use crate::recent::Recent;
+
+/// How many objects and series are remembered.
+const REMEMBERED: usize = 4096;
+/// Calls about one object before the filter closes, and the time after which one more may be made.
+const BURST: f64 = 25.0;
+const REFILL: Duration = Duration::from_secs(300);
+/// A series that was quiet for so long is over.
+const FINISHED: Duration = Duration::from_secs(6 * 60);
+/// A series that goes on is written this often.
+const REFRESHED: Duration = Duration::from_secs(30 * 60);
+/// The limits of the API.
+const NOTE_LIMIT: usize = 1024;
+const WORD_LIMIT: usize = 128;
+const NAME_LIMIT: usize = 253;
+
+/// What to do about an Event.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Decision {
+    /// Write this: new, or with a series that has grown.
+    Write(Box<Object>),
+    /// It is counted in a series that will be written later.
+    Counted,
+    /// The object has had too many.
+    Spam,
+}
+
+/// What makes two Events the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Same {
+    regarding: Whom,
+    related: Option<Whom>,
+    severity: Severity,
+    reason: String,
+    action: String,
+    note: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Whom {
+    kind: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+}
+
+impl Whom {
+    fn of(object: &ObjectReference) -> Self {
+        Self {
+            kind: object.kind.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            uid: object.uid.clone(),
+        }
+    }
+}
+
+/// An Event as it was written, and how often it has happened since.
+#[derive(Debug)]
+struct Series {
+    object: Object,
+    last: Duration,
+    written: Duration,
+    unwritten: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    tokens: f64,
+    at: Duration,
+}
+
+/// Remembers what was said of late. Times are since an arbitrary beginning.
+#[derive(Debug)]
+pub(super) struct Correlator {
+    reporter: Reporter,
+    series: Recent<Same, Series>,
+    buckets: Recent<Whom, Bucket>,
+    sequence: u64,
+}
+
+impl Correlator {
+    pub(super) fn new(reporter: Reporter) -> Self {
+        Self {
+            reporter,
+            series: Recent::new(REMEMBERED),
+            buckets: Recent::new(REMEMBERED),
+            sequence: 0,
+        }
+    }
+
+    /// Decides on one Event.
+    pub(super) fn decide(&mut self, event: Event, now: Duration, wall: Timestamp) -> Decision {
+        let event = cut(event);
+        let same = Same {
+            regarding: Whom::of(&event.regarding),
+            related: event.related.as_ref().map(Whom::of),
+            severity: event.severity,
+            reason: event.reason.clone(),
+            action: event.action.clone(),
+            note: event.note.clone(),
+        };
+        if let Some(decision) = self.again(&same, now, wall) {
+            return decision;
+        }
+        if !self.admits(&same.regarding, now) {
+            return Decision::Spam;
+        }
+        let object = self.object(event, wall);
+        let new = || Series {
+            object,
+            last: now,
+            written: now,
+            unwritten: false,
+        };
+        Decision::Write(Box::new(self.series.touch(&same, new).object.clone()))
+    }
+
+    /// Counts an Event that was there before.
+    fn again(&mut self, same: &Same, now: Duration, wall: Timestamp) -> Option<Decision> {
+        let known = self.series.get(same)?;
+        let due = known.object.series.is_none() || now >= known.written + REFRESHED;
+        let write = due && self.admits(&same.regarding, now);
+        let series = self.series.refresh(same)?;
+        let count = series.object.series.as_ref().map_or(2, |old| old.count + 1);
+        series.object.series = Some(EventSeries {
+            count,
+            last_observed_time: MicroTime(wall),
+        });
+        series.last = now;
+        series.unwritten = !write;
+        if !write {
+            return Some(Decision::Counted);
+        }
+        series.written = now;
+        Some(Decision::Write(Box::new(series.object.clone())))
+    }
+
+    /// The next series that is over by `now`, if it has to be written once more.
+    pub(super) fn finished(&mut self, now: Duration) -> Option<Object> {
+        while let Some((_, series)) = self.series.quietest()
+            && now >= series.last + FINISHED
+        {
+            if let Some(last) = self.forget_quietest() {
+                return Some(last);
+            }
+        }
+        None
+    }
+
+    /// Any series that has to be written once more, over or not.
+    pub(super) fn unwritten(&mut self) -> Option<Object> {
+        while self.series.quietest().is_some() {
+            if let Some(last) = self.forget_quietest() {
+                return Some(last);
+            }
+        }
+        None
+    }
+
+    fn forget_quietest(&mut self) -> Option<Object> {
+        let (_, series) = self.series.pop_quietest()?;
+        series.unwritten.then_some(series.object)
+    }
+
+    /// When the next series is over.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        let (_, series) = self.series.quietest()?;
+        Some(series.last + FINISHED)
+    }
+
+    /// Whether one more call may be made about this object.
+    fn admits(&mut self, whom: &Whom, now: Duration) -> bool {
+        let full = || Bucket {
+            tokens: BURST,
+            at: now,
+        };
+        let bucket = self.buckets.touch(whom, full);
+        let earned = (now - bucket.at).as_secs_f64() / REFILL.as_secs_f64();
+        bucket.tokens = (bucket.tokens + earned).min(BURST);
+        bucket.at = now;
+        let admitted = bucket.tokens >= 1.0;
+        if admitted {
+            bucket.tokens -= 1.0;
+        }
+        admitted
+    }
+
+    fn object(&mut self, event: Event, wall: Timestamp) -> Object {
+        self.sequence += 1;
+        let namespace = event.regarding.namespace.clone();
+        let metadata = ObjectMeta {
+            name: Some(self.name(&event, wall)),
+            namespace: Some(namespace.unwrap_or_else(|| "default".to_owned())),
+            ..ObjectMeta::default()
+        };
+        Object {
+            metadata,
+            event_time: Some(MicroTime(wall)),
+            regarding: Some(event.regarding),
+            related: event.related,
+            type_: Some(event.severity.word().to_owned()),
+            reason: Some(event.reason),
+            action: Some(event.action),
+            note: Some(event.note),
+            reporting_controller: Some(self.reporter.controller.clone()),
+            reporting_instance: Some(self.reporter.instance.clone()),
+            ..Object::default()
+        }
+    }
+
+    /// A name that nobody else gives, without chance having a part in it.
+    fn name(&self, event: &Event, wall: Timestamp) -> String {
+        let uid = event.regarding.uid.as_deref().unwrap_or_default();
+        let moment = wall.as_microsecond().to_le_bytes();
+        let sequence = self.sequence.to_le_bytes();
+        let parts: [&[u8]; 5] = [
+            uid.as_bytes(),
+            event.reason.as_bytes(),
+            self.reporter.instance.as_bytes(),
+            &moment,
+            &sequence,
+        ];
+        let suffix = format!(".{:016x}", digest(&parts));
+        let of = event.regarding.name.as_deref().unwrap_or_default();
+        let allowed =
+            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+        let name: String = of
+            .chars()
+            .map(|c| c.to_ascii_lowercase())
+            .map(|c| if allowed(c) { c } else { '-' })
+            .take(NAME_LIMIT - suffix.len())
+            .collect();
+        format!("{}{suffix}", name.trim_matches(['-', '.']))
+    }
+}
+
+/// FNV-1a: short, and the same on every machine and in every release.
+fn digest(parts: &[&[u8]]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.iter().chain(&[0xff]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Cuts what the API would refuse.
+fn cut(mut event: Event) -> Event {
+    let limits = [
+        (&mut event.note, NOTE_LIMIT),
+        (&mut event.reason, WORD_LIMIT),
+        (&mut event.action, WORD_LIMIT),
+    ];
+    for (text, limit) in limits {
+        text.truncate(text.floor_char_boundary(limit));
+    }
+    event
+}
+
+#[cfg(test)]
+#[path = "correlator_tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+//! Events that a person sees with `kubectl describe`, published in the background.
+//!
+//! They are worth less than any other call: what does not fit in the queue, in the spam filter or
+//! in the budget is dropped and counted, and no reconcile ever waits for one. The note is shown to
+//! whoever may read Events: it must hold no secret.
+
+mod correlator;
+mod publisher;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::sync::mpsc;
+
+pub use self::publisher::Publisher;
+use crate::telemetry::{EventsDropped, Telemetry};
+
+/// How many Events may wait to be written, as in client-go.
+const QUEUED: usize = 1000;
+
+/// Whether an Event is good news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Nothing is wrong.
+    Normal,
+    /// A person should look.
+    Warning,
+}
+
+impl Severity {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// Something worth telling a person about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The object it is about, with its UID.
+    pub regarding: ObjectReference,
+    /// Another object that has a part in it.
+    pub related: Option<ObjectReference>,
+    /// Whether it is good news.
+    pub severity: Severity,
+    /// Why, in one CamelCase word.
+    pub reason: String,
+    /// What was done or tried, in one CamelCase word.
+    pub action: String,
+    /// The whole story, in at most a kilobyte.
+    pub note: String,
+}
+
+/// Who publishes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reporter {
+    /// The controller, such as `aplomb.dev/tunnel`.
+    pub controller: String,
+    /// This replica of it.
+    pub instance: String,
+}
+
+/// Takes Events and returns at once. Clones share the queue.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    queue: mpsc::Sender<Event>,
+    telemetry: Telemetry,
+}
+
+impl Recorder {
+    /// A recorder, and the publisher that has to run for anything to be written.
+    #[must_use]
+    pub fn new(
+        client: kube::Client,
+        reporter: Reporter,
+        telemetry: Telemetry,
+        clock: crate::clock::Clock,
+    ) -> (Self, Publisher) {
+        let (queue, queued) = mpsc::channel(QUEUED);
+        let publisher = Publisher::new(client, reporter, telemetry.clone(), clock, queued);
+        (Self { queue, telemetry }, publisher)
+    }
+
+    /// Publishes `event` later, or never: nobody waits for it.
+    pub fn publish(&self, event: Event) {
+        let reason = match self.queue.try_send(event) {
+            Ok(()) => return,
+            Err(mpsc::error::TrySendError::Full(_)) => "full",
+            Err(mpsc::error::TrySendError::Closed(_)) => "shutdown",
+        };
+        self.telemetry.emit(EventsDropped {
+            reason,
+            count: 1,
+            err: "",
+        });
+    }
+}

@@ -1,0 +1,180 @@
+//! Writes queued Events, one call at a time, in the lowest lane.
+
+use std::fmt;
+use std::time::Duration;
+
+use k8s_openapi::api::events::v1::Event as Object;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::correlator::{Correlator, Decision};
+use super::{Event, Reporter};
+use crate::clock::Clock;
+use crate::error::{Class, Error, Result};
+use crate::telemetry::{EventWritten, EventsDropped, Telemetry};
+
+/// How long one call may take.
+const CALL: Duration = Duration::from_secs(5);
+/// How long what is queued may take after the end was asked for.
+const FLUSH: Duration = Duration::from_secs(5);
+/// How often one Event is tried, and how long it waits in between.
+const ATTEMPTS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The task behind a recorder.
+pub struct Publisher {
+    client: Client,
+    telemetry: Telemetry,
+    clock: Clock,
+    queued: mpsc::Receiver<Event>,
+    correlator: Correlator,
+    begun: Instant,
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher")
+            .field("queued", &self.queued.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Publisher {
+    pub(super) fn new(
+        client: Client,
+        reporter: Reporter,
+        telemetry: Telemetry,
+        clock: Clock,
+        queued: mpsc::Receiver<Event>,
+    ) -> Self {
+        Self {
+            client,
+            telemetry,
+            clock,
+            queued,
+            correlator: Correlator::new(reporter),
+            begun: Instant::now(),
+        }
+    }
+
+    /// Writes Events until `shutdown` or until no recorder is left, then what is still queued, as
+    /// far as a few seconds allow.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        loop {
+            let due = self.correlator.next_due().map(|due| self.begun + due);
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                event = self.queued.recv() => match event {
+                    Some(event) => self.handle(event, &shutdown).await,
+                    None => break,
+                },
+                () = until(due) => while let Some(last) = self.correlator.finished(self.begun.elapsed()) {
+                    self.write(&last, &shutdown).await;
+                },
+            }
+        }
+        self.queued.close();
+        let deadline = Instant::now() + FLUSH;
+        if timeout_at(deadline, self.flush(&shutdown)).await.is_err() {
+            let left = u64::try_from(self.queued.len()).unwrap_or(u64::MAX);
+            // The one that was being written is lost as well.
+            self.dropped("shutdown", left + 1, "");
+        }
+    }
+
+    async fn flush(&mut self, shutdown: &CancellationToken) {
+        while let Some(event) = self.queued.recv().await {
+            self.handle(event, shutdown).await;
+        }
+        while let Some(last) = self.correlator.unwritten() {
+            self.write(&last, shutdown).await;
+        }
+    }
+
+    async fn handle(&mut self, event: Event, shutdown: &CancellationToken) {
+        let now = self.begun.elapsed();
+        match self.correlator.decide(event, now, self.clock.now()) {
+            Decision::Write(object) => self.write(&object, shutdown).await,
+            Decision::Spam => self.dropped("spam", 1, ""),
+            Decision::Counted => {}
+        }
+    }
+
+    /// Tries a few times where that can help, and not at all once the end was asked for.
+    async fn write(&self, object: &Object, shutdown: &CancellationToken) {
+        let mut pause = PAUSE;
+        for attempt in 1..=ATTEMPTS {
+            let error = match self.try_write(object).await {
+                Ok(verb) => return self.telemetry.emit(EventWritten { verb }),
+                Err(error) => error,
+            };
+            let reason = match error.class() {
+                Class::Throttled | Class::Unavailable => "unavailable",
+                _ => "refused",
+            };
+            if reason == "refused" || attempt == ATTEMPTS || shutdown.is_cancelled() {
+                return self.dropped(reason, 1, &error.to_string());
+            }
+            let again = error.until().unwrap_or(Instant::now() + pause);
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {}
+                () = sleep_until(again) => {}
+            }
+            pause *= 2;
+        }
+    }
+
+    async fn try_write(&self, object: &Object) -> Result<&'static str> {
+        if let Some(series) = &object.series {
+            let name = object.metadata.name.as_deref().unwrap_or_default();
+            let grown = Patch::Merge(json!({ "series": series }));
+            let params = PatchParams::default();
+            let api = self.api(object);
+            match call(api.patch(name, &params, &grown)).await {
+                Ok(_) => return Ok("update"),
+                // It has expired: the series goes on in a new object.
+                Err(error) if error.class() == Class::Missing => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let params = PostParams::default();
+        match call(self.api(object).create(&params, object)).await {
+            // An earlier attempt was carried out, and its answer was lost.
+            Err(error) if error.class() == Class::Exists => Ok("create"),
+            other => other.map(|_| "create"),
+        }
+    }
+
+    fn api(&self, object: &Object) -> Api<Object> {
+        let namespace = object.metadata.namespace.as_deref().unwrap_or("default");
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    fn dropped(&self, reason: &'static str, count: u64, err: &str) {
+        self.telemetry.emit(EventsDropped { reason, count, err });
+    }
+}
+
+async fn call<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T> {
+    let deadline = Instant::now() + CALL;
+    match timeout_at(deadline, call).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Error::new(
+            Class::Unavailable,
+            "no answer before the deadline",
+        )),
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

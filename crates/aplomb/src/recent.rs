@@ -1,0 +1,93 @@
+//! A map of bounded size that forgets what was quiet for longest.
+//!
+//! Ordered throughout: what is forgotten depends on the order of touches alone.
+
+use std::collections::BTreeMap;
+
+/// Values by key, and keys by when they were last touched.
+#[derive(Debug)]
+pub(crate) struct Recent<K, V> {
+    capacity: usize,
+    turn: u64,
+    by_key: BTreeMap<K, (u64, V)>,
+    by_turn: BTreeMap<u64, K>,
+}
+
+impl<K: Clone + Ord, V> Recent<K, V> {
+    /// Room for `capacity` keys, at least one.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            capacity: capacity.max(1),
+            turn: 0,
+            by_key: BTreeMap::new(),
+            by_turn: BTreeMap::new(),
+        }
+    }
+
+    /// The value of `key`, made if there is none, and now the most recent of all.
+    pub(crate) fn touch(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
+        if !self.by_key.contains_key(key) && self.by_key.len() >= self.capacity {
+            self.pop_quietest();
+        }
+        self.turn += 1;
+        let turn = self.turn;
+        let (touched, value) = self
+            .by_key
+            .entry(key.clone())
+            .or_insert_with(|| (0, make()));
+        self.by_turn.remove(touched);
+        self.by_turn.insert(turn, key.clone());
+        *touched = turn;
+        value
+    }
+
+    /// The value of `key`, if there is one, and now the most recent of all.
+    pub(crate) fn refresh(&mut self, key: &K) -> Option<&mut V> {
+        let (touched, value) = self.by_key.get_mut(key)?;
+        self.turn += 1;
+        self.by_turn.remove(touched);
+        self.by_turn.insert(self.turn, key.clone());
+        *touched = self.turn;
+        Some(value)
+    }
+
+    /// The value of `key`, which stays as quiet as it was.
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.by_key.get(key).map(|(_, value)| value)
+    }
+
+    /// The key that was quiet for longest.
+    pub(crate) fn quietest(&self) -> Option<(&K, &V)> {
+        let (_, key) = self.by_turn.first_key_value()?;
+        Some((key, self.get(key)?))
+    }
+
+    /// Forgets the key that was quiet for longest.
+    pub(crate) fn pop_quietest(&mut self) -> Option<(K, V)> {
+        let (_, key) = self.by_turn.pop_first()?;
+        let (_, value) = self.by_key.remove(&key)?;
+        Some((key, value))
+    }
+
+    /// The keys, in order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.by_key.keys()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_touched_last_is_forgotten_last() {
+        let mut recent = Recent::new(2);
+        for key in ["a", "b", "a", "c"] {
+            *recent.touch(&key, || 0) += 1;
+        }
+        assert_eq!(recent.keys().collect::<Vec<_>>(), [&"a", &"c"]);
+        assert_eq!(recent.quietest(), Some((&"a", &2)));
+        assert_eq!(recent.pop_quietest(), Some(("a", 2)));
+        assert_eq!(recent.get(&"a"), None);
+    }
+}

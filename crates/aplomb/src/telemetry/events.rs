@@ -1,0 +1,75 @@
+//! Events of the API: how many were written, and how many were not and why.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use tracing::debug;
+
+use super::{Families, Occurrence};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Verb {
+    verb: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Why {
+    reason: &'static str,
+}
+
+/// Metrics of Events.
+#[derive(Debug, Default)]
+pub struct EventFamilies {
+    written: Family<Verb, Counter>,
+    dropped: Family<Why, Counter>,
+}
+
+impl EventFamilies {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "aplomb_events_written",
+            "Events created, and series of them updated",
+            self.written.clone(),
+        );
+        registry.register(
+            "aplomb_events_dropped",
+            "Events that were not written, by reason",
+            self.dropped.clone(),
+        );
+    }
+}
+
+/// An Event was written.
+#[derive(Clone, Copy, Debug)]
+pub struct EventWritten {
+    /// `create` or `update`.
+    pub verb: &'static str,
+}
+
+impl Occurrence for EventWritten {
+    fn emit(self, families: &Families) {
+        let verb = Verb { verb: self.verb };
+        families.events.written.get_or_create(&verb).inc();
+    }
+}
+
+/// Events were not written.
+#[derive(Clone, Copy, Debug)]
+pub struct EventsDropped<'a> {
+    /// `full`, `spam`, `refused`, `unavailable` or `shutdown`.
+    pub reason: &'static str,
+    /// How many.
+    pub count: u64,
+    /// What the server said, if it was asked.
+    pub err: &'a str,
+}
+
+impl Occurrence for EventsDropped<'_> {
+    fn emit(self, families: &Families) {
+        let reason = self.reason;
+        let dropped = &families.events.dropped;
+        dropped.get_or_create(&Why { reason }).inc_by(self.count);
+        debug!(reason, count = self.count, err = self.err, "Dropped events");
+    }
+}
