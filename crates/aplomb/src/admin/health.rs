@@ -7,6 +7,9 @@ use super::state::State;
 /// A watch that was silent for longer than this is dead: bookmarks come about every minute.
 const FRESH: f64 = 90.0;
 
+/// A watch that is down for longer than this has not just been moved to another server.
+const RECONNECTED: f64 = 30.0;
+
 /// One check, as kube-apiserver prints it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Check {
@@ -52,12 +55,13 @@ pub(super) fn ready(state: &State) -> Vec<Check> {
     let inputs = watches.map(|watch| {
         let trouble = watch.trouble.as_deref();
         let because = trouble.map(|why| format!(": {why}")).unwrap_or_default();
-        let failure = if !watch.synced {
-            Some(format!("not synced{because}"))
-        } else if watch.age > FRESH {
-            Some(format!("nothing heard for {:.0} s{because}", watch.age))
-        } else {
-            None
+        let silent = watch.age.filter(|age| *age > FRESH);
+        let down = watch.reconnecting.filter(|down| *down > RECONNECTED);
+        let failure = match (watch.synced, silent, down) {
+            (false, ..) => Some(format!("not synced{because}")),
+            (_, Some(age), _) => Some(format!("nothing heard for {age:.0} s{because}")),
+            (.., Some(down)) => Some(format!("down for {down:.0} s{because}")),
+            _ => None,
         };
         Check::new(format!("watch/{}", watch.name), failure)
     });
@@ -93,7 +97,7 @@ mod tests {
                 name: "ConfigMap".to_owned(),
                 required: true,
                 synced: true,
-                age: 30.0,
+                age: Some(30.0),
                 ..Watch::default()
             }],
             controllers: vec![Controller {
@@ -147,7 +151,7 @@ mod tests {
     #[test]
     fn readiness_is_withdrawn_when_a_required_watch_falls_silent() {
         let mut state = well();
-        state.watches[0].age = 91.0;
+        state.watches[0].age = Some(91.0);
         state.watches[0].trouble = Some("connection refused".to_owned());
         let (passed, text) = report("readyz", &ready(&state), false);
         assert!(!passed);

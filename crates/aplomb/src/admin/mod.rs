@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use self::state::{Budget, Controller, Lane, Run, State, Task, Trigger, Watch};
+pub use self::state::{Controller, Lane, Run, State, Task, Trigger, Watch};
 use crate::telemetry::{self, Telemetry};
 
 /// A process that can say what it is doing.

@@ -4,11 +4,13 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
+use tokio::time::Instant;
 
-use crate::lease;
+use crate::version::Version;
+use crate::{budget, hub, lease};
 
 /// Everything a person asks first when a controller seems to stand still.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
     /// How long the process has been running.
@@ -18,7 +20,7 @@ pub struct State {
     /// The watches behind the caches.
     pub watches: Vec<Watch>,
     /// The budgets, by target.
-    pub budgets: Vec<Budget>,
+    pub budgets: Vec<budget::Snapshot>,
     /// The leases this replica contends for.
     pub leases: Vec<lease::Status>,
     /// The tasks that must live as long as the process does.
@@ -103,8 +105,8 @@ pub struct Watch {
     pub synced: bool,
     /// How many objects are in it.
     pub objects: usize,
-    /// How long ago anything was last heard on it.
-    pub age: f64,
+    /// How long ago anything was last heard on it; `None` if nothing was yet.
+    pub age: Option<f64>,
     /// For how long it has been trying to reconnect.
     pub reconnecting: Option<f64>,
     /// The version it has seen everything up to.
@@ -113,20 +115,23 @@ pub struct Watch {
     pub trouble: Option<String>,
 }
 
-/// A budget.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Budget {
-    /// The target.
-    pub name: String,
-    /// Calls that may be made at once, now.
-    pub tokens: f64,
-    /// Calls in flight.
-    pub in_flight: usize,
-    /// For how long the target is not to be called at all.
-    pub closed_for: Option<f64>,
-    /// How many wait, by lane.
-    pub waiting: Vec<Lane>,
+impl Watch {
+    /// A watch of a hub, as it is now.
+    #[must_use]
+    pub fn of(state: &hub::WatchState, required: bool) -> Self {
+        let ago = |moment: Instant| moment.elapsed().as_secs_f64();
+        let freshness = &state.freshness;
+        Self {
+            name: format!("{} in {}", state.kind, state.scope),
+            required,
+            synced: freshness.synced,
+            objects: state.objects,
+            age: freshness.last_activity.map(ago),
+            reconnecting: freshness.reconnecting_since.map(ago),
+            version: freshness.list_version.as_ref().map(Version::to_string),
+            trouble: state.trouble.clone(),
+        }
+    }
 }
 
 /// A task.

@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::correlator::{Correlator, Decision};
 use super::{Event, Reporter};
+use crate::budget::api::EVENTS;
 use crate::clock::Clock;
 use crate::error::{Class, Error, Result};
+use crate::scope::Scope;
 use crate::telemetry::{EventWritten, EventsDropped, Telemetry};
 
 /// How long one call may take.
@@ -163,7 +165,11 @@ impl Publisher {
 
 async fn call<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T> {
     let deadline = Instant::now() + CALL;
-    match timeout_at(deadline, call).await {
+    let scope = Scope {
+        deadline,
+        lane: EVENTS,
+    };
+    match scope.run(timeout_at(deadline, call)).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(Error::new(
             Class::Unavailable,

@@ -18,7 +18,9 @@ use tokio_util::sync::CancellationToken;
 use super::election::{Action, Election};
 use super::record::Record;
 use super::{Shared, Stage};
+use crate::budget::api::LEASE;
 use crate::error::{Class, Error, Result};
+use crate::scope::Scope;
 use crate::telemetry::{
     Contending, LeaseCallFailed, LeaseGained, LeaseLost, LeaseReleased, SlowPath,
 };
@@ -249,7 +251,11 @@ impl Candidate {
         let limit = Instant::now() + self.shared.config.request();
         let lapse = self.election.held_until().filter(|_| self.leads);
         let deadline = lapse.map_or(limit, |lapse| limit.min(self.begun + lapse));
-        match timeout_at(deadline, call).await {
+        let scope = Scope {
+            deadline,
+            lane: LEASE,
+        };
+        match scope.run(timeout_at(deadline, call)).await {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(Error::new(
                 Class::Unavailable,
