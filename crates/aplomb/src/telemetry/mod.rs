@@ -32,7 +32,7 @@ pub use self::watch::{EventResult, WatchFamilies};
 pub(crate) use self::watch::{
     EventSeen, ObjectUnreadable, Reading, WatchBegan, WatchListed, WatchLost,
 };
-pub use self::writes::WriteFamilies;
+pub use self::writes::{ConflictLost, EffectStale, WriteEnded, WriteFamilies, WriteResult};
 
 /// Every metric of the runtime. Clones share them.
 #[derive(Clone, Debug, Default)]

@@ -1,11 +1,186 @@
 //! Metrics of writes, of those that were not needed, and of conflicts.
 
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+use tracing::{debug, warn};
+
+use super::{Families, Occurrence};
+use crate::key::ObjectId;
 
 /// Metrics of writes, of those that were not needed, and of conflicts.
 #[derive(Debug, Default)]
-pub struct WriteFamilies {}
+pub struct WriteFamilies {
+    writes: Family<WriteLabels, Counter>,
+    conflicts: Family<ConflictLabels, Counter>,
+    stale_effects: Family<StaleLabels, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WriteLabels {
+    kind: String,
+    verb: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConflictLabels {
+    kind: String,
+    manager: String,
+    winner: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StaleLabels {
+    target: String,
+}
 
 impl WriteFamilies {
-    pub(super) fn register(&self, _registry: &mut Registry) {}
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "aplomb_writes",
+            "Writes by kind, verb and what became of them: written, suppressed, conflict, failed",
+            self.writes.clone(),
+        );
+        registry.register(
+            "aplomb_conflicts",
+            "Conflicts by kind, by our field manager and by the manager that was first",
+            self.conflicts.clone(),
+        );
+        registry.register(
+            "aplomb_stale_effects",
+            "Effects that may have landed after the lease was lost, by target",
+            self.stale_effects.clone(),
+        );
+    }
+
+    /// How many writes of `kind` by `verb` came to `result`.
+    #[must_use]
+    pub fn writes(&self, kind: &str, verb: &'static str, result: WriteResult) -> u64 {
+        let labels = WriteLabels {
+            kind: kind.to_owned(),
+            verb,
+            result: result.word(),
+        };
+        self.writes.get(&labels).map_or(0, |counter| counter.get())
+    }
+
+    /// How many effects on `target` may have landed after the lease was lost.
+    #[must_use]
+    pub fn stale_effects(&self, target: &str) -> u64 {
+        let labels = StaleLabels {
+            target: target.to_owned(),
+        };
+        self.stale_effects
+            .get(&labels)
+            .map_or(0, |counter| counter.get())
+    }
+
+    /// How many conflicts `manager` lost to `winner` on `kind`.
+    #[must_use]
+    pub fn conflicts(&self, kind: &str, manager: &str, winner: &str) -> u64 {
+        let labels = ConflictLabels {
+            kind: kind.to_owned(),
+            manager: manager.to_owned(),
+            winner: winner.to_owned(),
+        };
+        self.conflicts
+            .get(&labels)
+            .map_or(0, |counter| counter.get())
+    }
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteResult {
+    /// The server took it.
+    Written,
+    /// It was so already, and nothing was sent.
+    Suppressed,
+    /// Another writer was first.
+    Conflict,
+    /// The server refused it, or did not answer.
+    Failed,
+}
+
+impl WriteResult {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Suppressed => "suppressed",
+            Self::Conflict => "conflict",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A write came to an end.
+#[derive(Debug)]
+pub struct WriteEnded<'a> {
+    /// What was written to.
+    pub object: &'a ObjectId,
+    /// `apply`, `status`, `delete` or `finalizer`.
+    pub verb: &'static str,
+    /// What became of it.
+    pub result: WriteResult,
+}
+
+impl Occurrence for WriteEnded<'_> {
+    fn emit(self, families: &Families) {
+        let labels = WriteLabels {
+            kind: self.object.kind.to_string(),
+            verb: self.verb,
+            result: self.result.word(),
+        };
+        families.writes.writes.get_or_create(&labels).inc();
+        debug!(object = %self.object, verb = self.verb, result = self.result.word(), "write");
+    }
+}
+
+/// A write of ours met a conflict, and it is now known who was first.
+#[derive(Debug)]
+pub struct ConflictLost<'a> {
+    /// What was written to.
+    pub object: &'a ObjectId,
+    /// Our field manager.
+    pub manager: &'a str,
+    /// The field manager that was first, where the object tells.
+    pub winner: Option<&'a str>,
+}
+
+impl Occurrence for ConflictLost<'_> {
+    fn emit(self, families: &Families) {
+        let winner = self.winner.unwrap_or("unknown");
+        let labels = ConflictLabels {
+            kind: self.object.kind.to_string(),
+            manager: self.manager.to_owned(),
+            winner: winner.to_owned(),
+        };
+        families.writes.conflicts.get_or_create(&labels).inc();
+        debug!(object = %self.object, manager = self.manager, winner, "conflict");
+    }
+}
+
+/// An effect may have landed after the lease was lost.
+#[derive(Debug)]
+pub struct EffectStale<'a> {
+    /// Which system it went to, such as `apiserver`.
+    pub target: &'a str,
+    /// What it was.
+    pub what: &'a str,
+}
+
+impl Occurrence for EffectStale<'_> {
+    fn emit(self, families: &Families) {
+        let labels = StaleLabels {
+            target: self.target.to_owned(),
+        };
+        families.writes.stale_effects.get_or_create(&labels).inc();
+        let Self { target, what } = self;
+        warn!(
+            target,
+            what, "an effect may have landed after the lease was lost"
+        );
+    }
 }

@@ -1,0 +1,208 @@
+//! Conditions: what an object says of itself, and when that last turned.
+//!
+//! Pure. The reconcile says what it has proven; the runtime adds `Reconciling` and `Stalled` from
+//! how the pass ended. Nothing here may differ between two passes that found the same world: a
+//! time or a counter in a status makes every pass write, and every write a pass.
+
+mod conclude;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use self::conclude::{Outcome, conclude};
+
+/// The object does what its spec asks for, as last proven.
+pub const READY: &str = "Ready";
+/// Work is under way that needs nobody's help. Only ever present while true.
+pub const RECONCILING: &str = "Reconciling";
+/// Nothing will happen until somebody changes something. Only ever present while true.
+pub const STALLED: &str = "Stalled";
+
+/// The longest message a condition may have by the API's own rule.
+const LONGEST_MESSAGE: usize = 32_768;
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// It cannot be told, for instance because what it rests on is stale.
+    Unknown,
+}
+
+impl Status {
+    /// The word the API uses.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// A condition as a reconcile asserts it; since when it holds is worked out when it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Its type, such as `Ready`.
+    pub kind: String,
+    /// Whether it holds.
+    pub status: Status,
+    /// A CamelCase word for programs.
+    pub reason: String,
+    /// A sentence for people. The same world must give the same sentence.
+    pub message: String,
+}
+
+impl Condition {
+    /// A condition of any type and status.
+    #[must_use]
+    pub fn new(kind: &str, status: Status, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            status,
+            reason: word(reason),
+            message: shortened(message.into()),
+        }
+    }
+
+    /// `kind` holds.
+    #[must_use]
+    pub fn yes(kind: &str, reason: &str, message: impl Into<String>) -> Self {
+        Self::new(kind, Status::True, reason, message)
+    }
+
+    /// `kind` does not hold.
+    #[must_use]
+    pub fn no(kind: &str, reason: &str, message: impl Into<String>) -> Self {
+        Self::new(kind, Status::False, reason, message)
+    }
+
+    /// It cannot be told whether `kind` holds.
+    #[must_use]
+    pub fn unknown(kind: &str, reason: &str, message: impl Into<String>) -> Self {
+        Self::new(kind, Status::Unknown, reason, message)
+    }
+
+    /// `Ready` cannot be told because `what` it rests on is stale.
+    #[must_use]
+    pub fn stale(what: &str) -> Self {
+        let message = format!("{what} has not been heard of for too long to say");
+        Self::unknown(READY, "Stale", message)
+    }
+}
+
+/// What is to become of the conditions of an object in one pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// These hold now.
+    pub set: Vec<Condition>,
+    /// Conditions of these types go.
+    pub retract: Vec<String>,
+}
+
+impl Wishes {
+    /// Asserts a condition in place of any of the same type.
+    pub fn set(&mut self, condition: Condition) {
+        self.retract.retain(|kind| *kind != condition.kind);
+        self.set.retain(|other| other.kind != condition.kind);
+        self.set.push(condition);
+    }
+
+    /// Takes a condition away.
+    pub fn retract(&mut self, kind: &str) {
+        self.set.retain(|other| other.kind != kind);
+        if !self.retract.iter().any(|other| other == kind) {
+            self.retract.push(kind.to_owned());
+        }
+    }
+
+    /// What is asserted of `kind`.
+    #[must_use]
+    pub fn get(&self, kind: &str) -> Option<&Condition> {
+        self.set.iter().find(|condition| condition.kind == kind)
+    }
+}
+
+/// Lays `wishes` over the conditions an object has, as JSON of its status. What is not wished
+/// about stays as it is; the transition time moves only where the status does.
+#[must_use]
+pub fn merge(
+    existing: &[Value],
+    wishes: &Wishes,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<Value> {
+    let kind = |condition: &Value| condition["type"].as_str().unwrap_or_default().to_owned();
+    let kept = existing
+        .iter()
+        .filter(|condition| !wishes.retract.contains(&kind(condition)));
+    let mut merged: Vec<Value> = kept
+        .map(|old| match wishes.get(&kind(old)) {
+            Some(new) => written(new, Some(old), generation, now),
+            None => old.clone(),
+        })
+        .collect();
+    let fresh = |wish: &&Condition| existing.iter().all(|old| kind(old) != wish.kind);
+    merged.extend(
+        wishes
+            .set
+            .iter()
+            .filter(fresh)
+            .map(|new| written(new, None, generation, now)),
+    );
+    merged
+}
+
+fn written(new: &Condition, old: Option<&Value>, generation: Option<i64>, now: Timestamp) -> Value {
+    let same = old.filter(|old| old["status"] == new.status.word());
+    let since = same
+        .and_then(|old| old["lastTransitionTime"].as_str())
+        .map_or_else(|| whole_seconds(now), str::to_owned);
+    let mut condition = json!({
+        "type": new.kind,
+        "status": new.status.word(),
+        "reason": new.reason,
+        "message": new.message,
+        "lastTransitionTime": since,
+    });
+    if let Some(generation) = generation {
+        condition["observedGeneration"] = generation.into();
+    }
+    condition
+}
+
+/// Kubernetes keeps times of whole seconds; a fraction would differ from what is read back.
+fn whole_seconds(now: Timestamp) -> String {
+    Timestamp::from_second(now.as_second())
+        .unwrap_or(now)
+        .to_string()
+}
+
+/// A reason the API takes: an empty or odd one would have the whole status refused.
+fn word(reason: &str) -> String {
+    let mut word: String = reason
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
+        .collect();
+    if !word.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        word.insert_str(0, "Reason");
+    }
+    word.truncate(1024);
+    word
+}
+
+fn shortened(mut message: String) -> String {
+    if message.len() > LONGEST_MESSAGE {
+        let end = message.floor_char_boundary(LONGEST_MESSAGE);
+        message.truncate(end);
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests;

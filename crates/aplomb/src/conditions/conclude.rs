@@ -1,0 +1,93 @@
+//! From how a pass ended to the conditions the runtime itself answers for.
+//!
+//! `Ready` is the reconcile's to prove: a failure to look never makes it False.
+
+use crate::error::{Class, Error};
+use crate::verdict::Verdict;
+
+use super::{Condition, READY, RECONCILING, STALLED, Wishes};
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug)]
+pub enum Outcome<'a> {
+    /// With a verdict.
+    Verdict(&'a Verdict),
+    /// With pushback.
+    Failed(&'a Error),
+    /// With a defect, once too often: it will not be run again until its spec changes.
+    Quarantined(&'a Error),
+}
+
+impl Outcome<'_> {
+    /// Whether the pass has taken the whole spec into account.
+    pub(crate) fn observed(self) -> bool {
+        match self {
+            Self::Verdict(_) | Self::Quarantined(_) => true,
+            Self::Failed(error) => matches!(error.class(), Class::Invalid | Class::Exists),
+        }
+    }
+}
+
+/// What a pass leaves in the conditions: what the reconcile `said`, and what its end adds. `None`
+/// after a conflict, which says nothing about the object and must leave no trace in it.
+#[must_use]
+pub fn conclude(said: &Wishes, outcome: Outcome<'_>, was_ready: bool) -> Option<Wishes> {
+    let mut wishes = said.clone();
+    wishes.retract(RECONCILING);
+    wishes.retract(STALLED);
+    match outcome {
+        Outcome::Verdict(verdict) => settle(&mut wishes, verdict, was_ready),
+        Outcome::Failed(error) if error.class() == Class::Conflict => return None,
+        Outcome::Failed(error) => fail(&mut wishes, error),
+        Outcome::Quarantined(error) => {
+            let message = format!(
+                "its reconcile keeps failing and is stopped until the spec changes: {error}"
+            );
+            wishes.set(Condition::yes(STALLED, "Quarantined", message));
+        }
+    }
+    Some(wishes)
+}
+
+fn settle(wishes: &mut Wishes, verdict: &Verdict, was_ready: bool) {
+    let silent = wishes.get(READY).is_none();
+    match verdict {
+        Verdict::Settled if silent => {
+            wishes.set(Condition::yes(
+                READY,
+                "Settled",
+                "everything is as the spec asks",
+            ));
+        }
+        // Something is still to come, so it is not ready by that alone; a proof given stays.
+        Verdict::Recheck(_) if silent && !was_ready => {
+            let message = "not proven yet; it is looked at again";
+            wishes.set(Condition::unknown(READY, "Progressing", message));
+        }
+        Verdict::Settled | Verdict::Recheck(_) => {}
+        Verdict::Blocked { reason, message } => {
+            wishes.set(Condition::no(READY, reason, message));
+        }
+        Verdict::Rejected { reason, message } => stall(wishes, reason, message),
+    }
+}
+
+fn fail(wishes: &mut Wishes, error: &Error) {
+    let class = error.class();
+    // An error's own text may name a port, an attempt or a time: it would change with each try.
+    let waiting = match class {
+        Class::Invalid | Class::Exists => {
+            return stall(wishes, class.word(), &error.to_string());
+        }
+        Class::Throttled => "an API it calls allows no more calls for now; it is tried again",
+        Class::Unavailable => "something it calls does not answer; it is tried again",
+        Class::Missing => "something it reads is not there; it is tried again",
+        Class::Fault | Class::Conflict => "the last pass failed; it is tried again",
+    };
+    wishes.set(Condition::yes(RECONCILING, class.word(), waiting));
+}
+
+fn stall(wishes: &mut Wishes, reason: &str, message: &str) {
+    wishes.set(Condition::no(READY, reason, message));
+    wishes.set(Condition::yes(STALLED, reason, message));
+}

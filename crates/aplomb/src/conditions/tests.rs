@@ -1,0 +1,234 @@
+//! What conditions become, pass by pass.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::error::{Class, Error};
+use crate::verdict::Verdict;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_767_225_600 + second).expect("a time")
+}
+
+fn only(condition: Condition) -> Wishes {
+    let mut wishes = Wishes::default();
+    wishes.set(condition);
+    wishes
+}
+
+fn find<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
+    conditions
+        .iter()
+        .find(|condition| condition["type"] == kind)
+}
+
+/// The conditions after a pass that ended with `outcome`.
+fn after(existing: &[Value], said: &Wishes, outcome: Outcome<'_>) -> Vec<Value> {
+    let was_ready = find(existing, READY).is_some_and(|it| it["status"] == "True");
+    match conclude(said, outcome, was_ready) {
+        Some(wishes) => merge(existing, &wishes, Some(2), at(60)),
+        None => existing.to_vec(),
+    }
+}
+
+fn ready() -> Vec<Value> {
+    merge(
+        &[],
+        &only(Condition::yes(READY, "Settled", "fine")),
+        Some(1),
+        at(0),
+    )
+}
+
+fn failed(class: Class) -> Error {
+    Error::new(class, "attempt 7 at 12:34:56")
+}
+
+#[test]
+fn the_transition_time_moves_only_with_the_status() {
+    let first = ready();
+    let again = merge(
+        &first,
+        &only(Condition::yes(READY, "Other", "still")),
+        Some(2),
+        at(9),
+    );
+    assert_eq!(again[0]["lastTransitionTime"], "2026-01-01T00:00:00Z");
+    assert_eq!(
+        (&again[0]["reason"], &again[0]["observedGeneration"]),
+        (&json!("Other"), &json!(2))
+    );
+    let lost = merge(
+        &again,
+        &only(Condition::no(READY, "Lost", "gone")),
+        Some(2),
+        at(9),
+    );
+    assert_eq!(lost[0]["lastTransitionTime"], "2026-01-01T00:00:09Z");
+}
+
+#[test]
+fn settled_is_ready_unless_the_reconcile_said_otherwise() {
+    let settled = Outcome::Verdict(&Verdict::Settled);
+    let by_itself = after(&[], &Wishes::default(), settled);
+    assert_eq!(find(&by_itself, READY).expect("Ready")["status"], "True");
+    let said = only(Condition::stale("the Node"));
+    let told = after(&ready(), &said, settled);
+    assert_eq!(find(&told, READY).expect("Ready")["status"], "Unknown");
+}
+
+#[test]
+fn a_recheck_claims_no_readiness_that_was_not_proven() {
+    let recheck = Verdict::Recheck(Duration::from_secs(5));
+    let fresh = after(&[], &Wishes::default(), Outcome::Verdict(&recheck));
+    assert_eq!(find(&fresh, READY).expect("Ready")["status"], "Unknown");
+    assert_eq!(
+        after(&ready(), &Wishes::default(), Outcome::Verdict(&recheck)),
+        ready()
+    );
+}
+
+#[test]
+fn a_conflict_leaves_no_trace() {
+    let error = failed(Class::Conflict);
+    assert_eq!(
+        conclude(
+            &only(Condition::no(READY, "X", "x")),
+            Outcome::Failed(&error),
+            true
+        ),
+        None
+    );
+}
+
+#[test]
+fn pushback_leaves_ready_as_last_proven() {
+    for class in [
+        Class::Throttled,
+        Class::Unavailable,
+        Class::Missing,
+        Class::Fault,
+    ] {
+        let error = failed(class);
+        let now = after(&ready(), &Wishes::default(), Outcome::Failed(&error));
+        assert_eq!(find(&now, READY), Some(&ready()[0]), "{class:?}");
+        let reconciling = find(&now, RECONCILING).expect("Reconciling");
+        assert_eq!(
+            (&reconciling["status"], &reconciling["reason"]),
+            (&json!("True"), &json!(class.word()))
+        );
+        assert!(
+            !reconciling["message"].to_string().contains("attempt"),
+            "{reconciling}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_work_is_stalled_and_not_ready() {
+    let rejected = Verdict::rejected("BadPort", "spec.port must be below 65536");
+    for class in [Class::Invalid, Class::Exists] {
+        let error = failed(class);
+        let now = after(&ready(), &Wishes::default(), Outcome::Failed(&error));
+        assert_eq!(
+            find(&now, STALLED).expect("Stalled")["reason"],
+            class.word()
+        );
+        assert_eq!(find(&now, READY).expect("Ready")["status"], "False");
+    }
+    let now = after(&ready(), &Wishes::default(), Outcome::Verdict(&rejected));
+    assert_eq!(
+        find(&now, STALLED).expect("Stalled")["message"],
+        "spec.port must be below 65536"
+    );
+    assert_eq!(find(&now, READY).expect("Ready")["reason"], "BadPort");
+}
+
+#[test]
+fn a_quarantine_stalls_and_a_later_success_clears_it() {
+    let error = failed(Class::Fault);
+    let now = after(&ready(), &Wishes::default(), Outcome::Quarantined(&error));
+    assert_eq!(
+        find(&now, STALLED).expect("Stalled")["reason"],
+        "Quarantined"
+    );
+    let later = after(
+        &now,
+        &Wishes::default(),
+        Outcome::Verdict(&Verdict::Settled),
+    );
+    assert_eq!(
+        (find(&later, STALLED), find(&later, RECONCILING)),
+        (None, None)
+    );
+}
+
+#[test]
+fn blocked_is_not_ready_with_its_reason() {
+    let blocked = Verdict::blocked("NoSecret", "Secret team/key is not there");
+    let now = after(&ready(), &Wishes::default(), Outcome::Verdict(&blocked));
+    let ready = find(&now, READY).expect("Ready");
+    assert_eq!(
+        (&ready["status"], &ready["reason"]),
+        (&json!("False"), &json!("NoSecret"))
+    );
+    assert_eq!(find(&now, STALLED), None);
+}
+
+#[test]
+fn an_odd_reason_is_made_one_the_server_takes() {
+    assert_eq!(Condition::yes("X", "", "").reason, "Reason");
+    assert_eq!(
+        Condition::yes("X", "no such thing!", "").reason,
+        "nosuchthing"
+    );
+    assert_eq!(Condition::yes("X", "404", "").reason, "Reason404");
+}
+
+#[test]
+fn a_condition_that_is_retracted_goes() {
+    let mut wishes = only(Condition::yes("Probed", "Ok", ""));
+    let both = merge(&ready(), &wishes, None, at(1));
+    wishes.retract("Probed");
+    assert_eq!(merge(&both, &wishes, None, at(2)), ready());
+}
+
+fn any_outcome() -> impl Strategy<Value = (Option<Verdict>, Class, bool)> {
+    let verdicts = prop_oneof![
+        Just(Some(Verdict::Settled)),
+        Just(Some(Verdict::Recheck(Duration::from_secs(1)))),
+        Just(Some(Verdict::blocked("B", "b"))),
+        Just(Some(Verdict::rejected("R", "r"))),
+        Just(None),
+    ];
+    (
+        verdicts,
+        proptest::sample::select(&Class::ALL[..]),
+        any::<bool>(),
+    )
+}
+
+proptest! {
+    /// The same end twice in a row writes nothing the second time, whatever came before, and the
+    /// runtime's own two conditions are there only while they hold.
+    #[test]
+    fn the_same_end_twice_changes_nothing(history in proptest::collection::vec(any_outcome(), 1..6)) {
+        let mut conditions = Vec::new();
+        for (verdict, class, quarantined) in history {
+            let error = failed(class);
+            let outcome = match &verdict {
+                Some(verdict) => Outcome::Verdict(verdict),
+                None if quarantined => Outcome::Quarantined(&error),
+                None => Outcome::Failed(&error),
+            };
+            conditions = after(&conditions, &Wishes::default(), outcome);
+            for kind in [RECONCILING, STALLED] {
+                prop_assert!(find(&conditions, kind).is_none_or(|it| it["status"] == "True"));
+            }
+            prop_assert_eq!(&after(&conditions, &Wishes::default(), outcome), &conditions);
+        }
+    }
+}

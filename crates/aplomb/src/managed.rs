@@ -1,0 +1,124 @@
+//! Who owns which field, as `metadata.managedFields` says it.
+//!
+//! The server keeps, for every manager, the set of fields it has an opinion on. From those sets
+//! alone, without the schema of the kind, this module tells a change of ours from a change of
+//! somebody else's. It reads objects and never makes a request.
+
+mod change;
+mod fields;
+
+use serde_json::Value;
+
+pub use self::change::{Part, foreign_change, foreign_change_beside};
+pub use self::fields::Fields;
+pub(crate) use self::fields::{Scalar, Step};
+
+/// The fields that `manager` owns because it applied them, through `subresource` or the object
+/// itself. `None` when it has applied nothing there, or when what is written there is unreadable.
+#[must_use]
+pub fn owned_fields(object: &Value, manager: &str, subresource: Option<&str>) -> Option<Fields> {
+    applied_entry(object, manager, subresource)
+        .and_then(|entry| Fields::parse(entry.get("fieldsV1")?))
+}
+
+/// The entry of what `manager` has applied.
+pub(crate) fn applied_entry<'a>(
+    object: &'a Value,
+    manager: &str,
+    subresource: Option<&str>,
+) -> Option<&'a Value> {
+    entries(object).iter().find(|entry| {
+        text(entry, "manager") == manager
+            && text(entry, "operation") == "Apply"
+            && text(entry, "subresource") == subresource.unwrap_or_default()
+    })
+}
+
+/// What every entry but the one of [`applied_entry`] owns, taken together; `None` when one of them
+/// is unreadable.
+pub(crate) fn owned_beside(
+    object: &Value,
+    manager: &str,
+    subresource: Option<&str>,
+) -> Option<Fields> {
+    let applied = applied_entry(object, manager, subresource);
+    let is_applied = |entry: &Value| applied.is_some_and(|applied| std::ptr::eq(applied, entry));
+    union(entries(object).iter().filter(|entry| !is_applied(entry)))
+}
+
+/// The manager other than `ours` that wrote last: who won, when a write of ours lost.
+#[must_use]
+pub fn newest_foreign_manager(object: &Value, ours: &str) -> Option<String> {
+    entries(object)
+        .iter()
+        .filter(|entry| text(entry, "manager") != ours)
+        // Times are whole seconds in one format, so they compare as text; of equals the last wins.
+        .max_by_key(|entry| text(entry, "time"))
+        .map(|entry| text(entry, "manager").to_owned())
+}
+
+/// The entries of `metadata.managedFields`.
+fn entries(object: &Value) -> &[Value] {
+    object["metadata"]["managedFields"]
+        .as_array()
+        .map_or(&[], Vec::as_slice)
+}
+
+fn text<'a>(entry: &'a Value, member: &str) -> &'a str {
+    entry
+        .get(member)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+fn union<'a>(entries: impl Iterator<Item = &'a Value>) -> Option<Fields> {
+    let mut all = Fields::default();
+    for entry in entries {
+        if let Some(fields) = entry.get("fieldsV1") {
+            all.merge(Fields::parse(fields)?);
+        }
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(manager: &str, time: &str) -> Value {
+        json!({"manager": manager, "operation": "Update", "time": time, "fieldsV1": {"f:data": {}}})
+    }
+
+    #[test]
+    fn the_newest_entry_of_somebody_else_won() {
+        let object = json!({"metadata": {"managedFields": [
+            entry("kubectl", "2026-01-01T00:00:05Z"),
+            entry("rival", "2026-01-01T00:00:07Z"),
+            entry("ours", "2026-01-01T00:00:09Z"),
+        ]}});
+        assert_eq!(
+            newest_foreign_manager(&object, "ours").as_deref(),
+            Some("rival")
+        );
+        assert_eq!(newest_foreign_manager(&json!({}), "ours"), None);
+    }
+
+    #[test]
+    fn what_was_applied_is_told_from_what_was_updated() {
+        let object = json!({"metadata": {"managedFields": [
+            {"manager": "ours", "operation": "Update", "fieldsV1": {"f:metadata": {"f:finalizers": {}}}},
+            {"manager": "ours", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}},
+            {"manager": "ours", "operation": "Apply", "subresource": "status", "fieldsV1": {"f:status": {}}},
+        ]}});
+        let main = owned_fields(&object, "ours", None).expect("an entry");
+        assert!(main.child(&Step::field("data")).is_some());
+        assert!(main.child(&Step::field("metadata")).is_none());
+        let status = owned_fields(&object, "ours", Some("status")).expect("an entry");
+        assert!(status.child(&Step::field("status")).is_some());
+        let rest = owned_beside(&object, "ours", None).expect("readable");
+        assert!(rest.child(&Step::field("metadata")).is_some());
+        assert!(rest.child(&Step::field("data")).is_none());
+    }
+}

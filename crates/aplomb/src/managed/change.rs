@@ -1,0 +1,347 @@
+//! Whether somebody else changed an object between two states that a write of ours lies between.
+//!
+//! Pure. In doubt the answer is yes: a needless run is cheap, a missed change is not.
+
+use serde_json::Value;
+
+use super::fields::{Fields, Step};
+use super::{entries, text, union};
+
+/// The part of an object that one write can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything but the status: an apply or an update of the object itself.
+    Main,
+    /// The status, through its subresource.
+    Status,
+    /// Nothing but `metadata.finalizers`.
+    Finalizers,
+}
+
+/// Fields that change with every write, whoever makes it.
+const BOOKKEEPING: [&str; 4] = ["managedFields", "resourceVersion", "generation", "selfLink"];
+
+/// Fields that no manager owns and no write of ours changes.
+const UNMANAGED: [&str; 4] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+
+/// Whether anything differs between `old` and `new` that is no doing of `manager`, where one write
+/// of `manager` made `new`. Which part that write went to is told from what differs, as one write
+/// goes to one part only; if it is known, [`foreign_change_beside`] is exact.
+#[must_use]
+pub fn foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
+    let status = old.get("status") != new.get("status");
+    let finalizers = old["metadata"].get("finalizers") != new["metadata"].get("finalizers");
+    let part = match (status, finalizers, rest_differs(old, new)) {
+        (true, false, false) => Part::Status,
+        (false, true, false) => Part::Finalizers,
+        (false, false, false) => return false,
+        (false, _, true) => Part::Main,
+        (true, ..) => return true,
+    };
+    foreign_change_beside(old, new, manager, part)
+}
+
+/// Whether anything differs between `old` and `new` that is no doing of `manager`, which wrote
+/// `part` in between.
+#[must_use]
+pub fn foreign_change_beside(old: &Value, new: &Value, manager: &str, part: Part) -> bool {
+    let (Some(old_owners), Some(new_owners)) = (Owners::of(old, manager), Owners::of(new, manager))
+    else {
+        return true;
+    };
+    let owners = Pair {
+        old: old_owners.borrow(),
+        new: new_owners.borrow(),
+    };
+    names(old, new).any(|name| match name {
+        "apiVersion" | "kind" => false,
+        "metadata" => {
+            let inner = owners.child(&Step::field(name));
+            metadata(&old[name], &new[name], &inner, part)
+        }
+        _ if (name == "status") != (part == Part::Status) || part == Part::Finalizers => {
+            old.get(name) != new.get(name)
+        }
+        _ => {
+            let inner = owners.child(&Step::field(name));
+            foreign(old.get(name), new.get(name), &inner)
+        }
+    })
+}
+
+fn rest_differs(old: &Value, new: &Value) -> bool {
+    let outside = |name: &&str| !matches!(*name, "metadata" | "status");
+    let inside = |name: &&str| *name != "finalizers" && !BOOKKEEPING.contains(name);
+    let (old_meta, new_meta) = (&old["metadata"], &new["metadata"]);
+    names(old, new)
+        .filter(outside)
+        .any(|name| old.get(name) != new.get(name))
+        || names(old_meta, new_meta)
+            .filter(inside)
+            .any(|name| old_meta.get(name) != new_meta.get(name))
+}
+
+fn metadata(old: &Value, new: &Value, owners: &Pair<'_>, part: Part) -> bool {
+    names(old, new).any(|name| {
+        let (was, is) = (old.get(name), new.get(name));
+        let ours = match part {
+            Part::Main => true,
+            Part::Status => false,
+            Part::Finalizers => name == "finalizers",
+        };
+        if BOOKKEEPING.contains(&name) {
+            false
+        } else if UNMANAGED.contains(&name) || !ours {
+            was != is
+        } else {
+            foreign(was, is, &owners.child(&Step::field(name)))
+        }
+    })
+}
+
+/// Whether the difference between `old` and `new`, both at one place, is somebody else's.
+fn foreign(old: Option<&Value>, new: Option<&Value>, owners: &Pair<'_>) -> bool {
+    if old == new {
+        return false;
+    }
+    match (old, new) {
+        // Others had a share in what is gone, or we had none: then it was not we who removed it.
+        (_, None) => owners.old.theirs.is_some() || owners.old.mine.is_none(),
+        (_, Some(Value::Object(_))) if !owners.whole() => {
+            let (old, new) = (old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null));
+            names(old, new).any(|name| {
+                let inner = owners.child(&Step::field(name));
+                foreign(old.get(name), new.get(name), &inner)
+            })
+        }
+        (_, Some(Value::Array(_))) if owners.any() && !owners.whole() => items(old, new, owners),
+        // What nobody owns is the server's: a default, an allocation.
+        (_, Some(_)) => owners.new.theirs.is_some() && owners.new.mine.is_none(),
+    }
+}
+
+fn items(old: Option<&Value>, new: Option<&Value>, owners: &Pair<'_>) -> bool {
+    let (old, new) = (old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null));
+    let steps = owners.steps();
+    let known = |list: &Value| -> Vec<Option<usize>> {
+        let found = |item: &Value| {
+            steps
+                .iter()
+                .position(|step| step.of(list).is_some_and(|it| std::ptr::eq(it, item)))
+        };
+        list.as_array().into_iter().flatten().map(found).collect()
+    };
+    let (was, is) = (known(old), known(new));
+    // An item no manager is known for cannot be compared by its keys: it must not have changed.
+    let unknown = |list: &Value, known: &[Option<usize>]| -> Vec<Value> {
+        let pairs = list.as_array().into_iter().flatten().zip(known);
+        pairs
+            .filter(|(_, step)| step.is_none())
+            .map(|(item, _)| item.clone())
+            .collect()
+    };
+    let common = |mine: &[Option<usize>], other: &[Option<usize>]| -> Vec<usize> {
+        mine.iter()
+            .filter(|step| other.contains(step))
+            .flatten()
+            .copied()
+            .collect()
+    };
+    common(&was, &is) != common(&is, &was)
+        || unknown(old, &was) != unknown(new, &is)
+        || steps
+            .iter()
+            .any(|step| foreign(step.of(old), step.of(new), &owners.child(step)))
+}
+
+fn names<'a>(old: &'a Value, new: &'a Value) -> impl Iterator<Item = &'a str> {
+    let of = |value: &'a Value| value.as_object().into_iter().flat_map(|it| it.keys());
+    let added = of(new).filter(move |name| old.get(name.as_str()).is_none());
+    of(old).chain(added).map(String::as_str)
+}
+
+/// What is ours and what is somebody else's in one state of an object.
+struct Owners {
+    mine: Fields,
+    theirs: Fields,
+}
+
+impl Owners {
+    fn of(object: &Value, manager: &str) -> Option<Self> {
+        let (mine, theirs): (Vec<_>, Vec<_>) = entries(object)
+            .iter()
+            .partition(|entry| text(entry, "manager") == manager);
+        Some(Self {
+            mine: union(mine.into_iter())?,
+            theirs: union(theirs.into_iter())?,
+        })
+    }
+
+    fn borrow(&self) -> Shares<'_> {
+        Shares {
+            mine: Some(&self.mine),
+            theirs: Some(&self.theirs),
+        }
+    }
+}
+
+/// Who owns something at one place.
+#[derive(Clone, Copy)]
+struct Shares<'a> {
+    mine: Option<&'a Fields>,
+    theirs: Option<&'a Fields>,
+}
+
+/// Who owned and who owns something at one place.
+struct Pair<'a> {
+    old: Shares<'a>,
+    new: Shares<'a>,
+}
+
+impl<'a> Pair<'a> {
+    fn all(&self) -> impl Iterator<Item = &'a Fields> {
+        let Self { old, new } = self;
+        [old.mine, old.theirs, new.mine, new.theirs]
+            .into_iter()
+            .flatten()
+    }
+
+    /// Whether anybody owns it or a part of it.
+    fn any(&self) -> bool {
+        self.all().next().is_some()
+    }
+
+    /// Whether those who own it own it whole.
+    fn whole(&self) -> bool {
+        self.any() && self.all().all(Fields::is_leaf)
+    }
+
+    fn child(&self, step: &Step) -> Self {
+        let of = |shares: Shares<'a>| Shares {
+            mine: shares.mine.and_then(|fields| fields.child(step)),
+            theirs: shares.theirs.and_then(|fields| fields.child(step)),
+        };
+        Self {
+            old: of(self.old),
+            new: of(self.new),
+        }
+    }
+
+    fn steps(&self) -> Vec<&'a Step> {
+        let mut steps: Vec<&Step> = self
+            .all()
+            .flat_map(|fields| fields.steps().map(|(step, _)| step))
+            .collect();
+        steps.sort_unstable();
+        steps.dedup();
+        steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn config_map(data: &Value, mine: &Value, theirs: &Value) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "uid": "u", "managedFields": [
+                {"manager": "ours", "operation": "Apply", "fieldsV1": {"f:data": mine}},
+                {"manager": "them", "operation": "Update", "fieldsV1": {"f:data": theirs}},
+            ]},
+            "data": data,
+        })
+    }
+
+    #[test]
+    fn our_own_change_is_not_foreign() {
+        let theirs = json!({"f:x": {}});
+        let old = config_map(&json!({"a": "1", "x": "1"}), &json!({"f:a": {}}), &theirs);
+        let new = config_map(&json!({"b": "2", "x": "1"}), &json!({"f:b": {}}), &theirs);
+        assert!(!foreign_change(&old, &new, "ours"));
+    }
+
+    #[test]
+    fn a_change_of_theirs_beside_ours_is_foreign() {
+        let (mine, theirs) = (json!({"f:a": {}}), json!({"f:x": {}}));
+        let old = config_map(&json!({"a": "1", "x": "1"}), &mine, &theirs);
+        let changed = config_map(&json!({"a": "2", "x": "2"}), &mine, &theirs);
+        assert!(foreign_change(&old, &changed, "ours"));
+        let removed = config_map(&json!({"a": "2"}), &mine, &json!({}));
+        assert!(foreign_change(&old, &removed, "ours"));
+    }
+
+    #[test]
+    fn a_field_of_ours_that_they_took_is_foreign() {
+        let old = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
+        let mut new = config_map(&json!({"a": "9"}), &json!({"f:b": {}}), &json!({"f:a": {}}));
+        assert!(foreign_change(&old, &new, "ours"));
+        new["status"] = json!({"seen": true});
+        assert!(foreign_change_beside(&old, &new, "ours", Part::Status));
+    }
+
+    #[test]
+    fn a_removal_behind_a_status_write_is_foreign() {
+        let old = config_map(
+            &json!({"a": "1", "b": "1"}),
+            &json!({"f:a": {}, "f:b": {}}),
+            &json!({}),
+        );
+        let new = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
+        assert!(!foreign_change_beside(&old, &new, "ours", Part::Main));
+        assert!(foreign_change_beside(&old, &new, "ours", Part::Status));
+        assert!(foreign_change_beside(&old, &new, "ours", Part::Finalizers));
+    }
+
+    #[test]
+    fn deletion_is_always_foreign() {
+        let old = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
+        let mut new = config_map(&json!({"a": "2"}), &json!({"f:a": {}}), &json!({}));
+        new["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(foreign_change(&old, &new, "ours"));
+    }
+
+    #[test]
+    fn what_the_server_fills_in_is_not_foreign() {
+        let mine = json!({"f:list": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}}}});
+        let old = config_map(&json!({}), &json!({}), &json!({}));
+        let filled = json!({"list": [{"name": "c", "policy": "Always"}], "default": ["x"]});
+        let new = config_map(&filled, &mine, &json!({}));
+        assert!(!foreign_change(&old, &new, "ours"));
+        // And its removal takes the filled-in fields with it.
+        let gone = config_map(&json!({"default": ["x"]}), &json!({}), &json!({}));
+        assert!(!foreign_change(&new, &gone, "ours"));
+    }
+
+    #[test]
+    fn an_item_of_theirs_in_a_shared_list_is_foreign() {
+        let mine = json!({"f:list": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}}}});
+        let theirs = json!({"f:list": {"k:{\"name\":\"d\"}": {".": {}, "f:name": {}}}});
+        let old = config_map(&json!({"list": [{"name": "c"}]}), &mine, &json!({}));
+        let both = json!({"list": [{"name": "c"}, {"name": "d"}]});
+        let new = config_map(&both, &mine, &theirs);
+        assert!(foreign_change(&old, &new, "ours"));
+        let swapped = json!({"list": [{"name": "d"}, {"name": "c"}]});
+        assert!(foreign_change(
+            &new,
+            &config_map(&swapped, &mine, &theirs),
+            "ours"
+        ));
+    }
+
+    #[test]
+    fn bookkeeping_alone_is_no_change() {
+        let old = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
+        let mut new = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({"f:a": {}}));
+        new["metadata"]["resourceVersion"] = json!("7");
+        new["metadata"]["generation"] = json!(2);
+        assert!(!foreign_change(&old, &new, "ours"));
+    }
+}

@@ -1,0 +1,230 @@
+//! A set of fields in the server's own notation, `fieldsV1`, as a tree.
+//!
+//! Knows no managers and no schema: which lists have keys is what the notation itself says.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// A set of fields: a tree whose leaves are owned whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    inner: BTreeMap<Step, Fields>,
+}
+
+/// One step of a path into an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// A field of an object.
+    Field(Box<str>),
+    /// The item of a list that has these values in these fields.
+    Item(BTreeMap<Box<str>, Scalar>),
+    /// The member of a list of scalars.
+    Member(Scalar),
+    /// The item at this place.
+    Index(usize),
+}
+
+impl Step {
+    /// The step to a field.
+    pub(crate) fn field(name: &str) -> Self {
+        Self::Field(name.into())
+    }
+
+    /// The step to a list item that is known by the fields `names`.
+    pub(crate) fn item<'a>(item: &Value, names: impl Iterator<Item = &'a str>) -> Option<Self> {
+        names
+            .map(|name| Some((name.into(), Scalar::of(item.get(name)?))))
+            .collect::<Option<_>>()
+            .map(Self::Item)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (sort, rest) = text.split_once(':')?;
+        match sort {
+            "f" => Some(Self::field(rest)),
+            "k" => {
+                let keys: Map<String, Value> = serde_json::from_str(rest).ok()?;
+                let keys = keys.into_iter();
+                Some(Self::Item(
+                    keys.map(|(name, value)| (name.into(), Scalar::of(&value)))
+                        .collect(),
+                ))
+            }
+            "v" => {
+                let member: Value = serde_json::from_str(rest).ok()?;
+                Some(Self::Member(Scalar::of(&member)))
+            }
+            "i" => rest.parse().ok().map(Self::Index),
+            _ => None,
+        }
+    }
+
+    /// What this step leads to in `value`.
+    pub(crate) fn of<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        match self {
+            Self::Field(name) => value.get(&**name),
+            Self::Index(index) => value.as_array()?.get(*index),
+            Self::Item(keys) => value.as_array()?.iter().find(|item| {
+                keys.iter()
+                    .all(|(name, wanted)| item.get(&**name).is_some_and(|it| wanted.is(it)))
+            }),
+            Self::Member(wanted) => value.as_array()?.iter().find(|item| wanted.is(item)),
+        }
+    }
+}
+
+/// A value that an item of a list is known by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scalar {
+    /// A text.
+    Text(Box<str>),
+    /// Anything else, as its JSON, which is short.
+    Other(Box<str>),
+}
+
+impl Scalar {
+    /// The scalar of a JSON value.
+    pub(crate) fn of(value: &Value) -> Self {
+        match value {
+            Value::String(text) => Self::Text(text.as_str().into()),
+            other => Self::Other(other.to_string().into()),
+        }
+    }
+
+    /// Whether it is that of `value`.
+    pub(crate) fn is(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Text(text), Value::String(other)) => **text == **other,
+            (Self::Text(_), _) | (_, Value::String(_)) => false,
+            (Self::Other(_), other) => *self == Self::of(other),
+        }
+    }
+}
+
+impl Fields {
+    /// Reads `fieldsV1`; `None` for a notation it does not know.
+    pub(super) fn parse(text: &Value) -> Option<Self> {
+        let mut inner = BTreeMap::new();
+        for (step, below) in text.as_object()? {
+            // A dot owns the place itself; that matters to the server only, when it removes it.
+            if step != "." {
+                inner.insert(Step::parse(step)?, Self::parse(below)?);
+            }
+        }
+        Some(Self { inner })
+    }
+
+    /// Whether what is here is owned whole: a scalar, an atomic list or map, or an empty map.
+    pub(crate) fn is_leaf(&self) -> bool {
+        self.inner.is_empty()
+    }
+
+    /// What is owned one step further down.
+    pub(crate) fn child(&self, step: &Step) -> Option<&Self> {
+        self.inner.get(step)
+    }
+
+    /// Every step down from here.
+    pub(crate) fn steps(&self) -> impl ExactSizeIterator<Item = (&Step, &Self)> {
+        self.inner.iter()
+    }
+
+    /// Adds what `other` owns.
+    pub(super) fn merge(&mut self, other: Self) {
+        for (step, below) in other.inner {
+            self.inner.entry(step).or_default().merge(below);
+        }
+    }
+
+    /// Only what is owned of `value`: what its owner would have to apply again to change nothing.
+    pub(crate) fn extract(&self, value: &Value) -> Value {
+        if self.is_leaf() {
+            return value.clone();
+        }
+        match value {
+            Value::Array(_) => self.extract_items(value),
+            _ => self.extract_members(value),
+        }
+    }
+
+    fn extract_members(&self, value: &Value) -> Value {
+        let owned = self.inner.iter().filter_map(|(step, below)| match step {
+            Step::Field(name) => Some((name.to_string(), below.extract(step.of(value)?))),
+            _ => None,
+        });
+        Value::Object(owned.collect())
+    }
+
+    /// In the order of the list, which applying must not change.
+    fn extract_items(&self, list: &Value) -> Value {
+        let items = list.as_array().map_or(&[][..], Vec::as_slice);
+        let place = |found: &Value| items.iter().position(|item| std::ptr::eq(item, found));
+        let mut owned: Vec<(Option<usize>, Value)> = self
+            .inner
+            .iter()
+            .filter_map(|(step, below)| {
+                let found = step.of(list)?;
+                Some((place(found), below.extract(found)))
+            })
+            .collect();
+        owned.sort_by_key(|(place, _)| *place);
+        Value::Array(owned.into_iter().map(|(_, item)| item).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields(text: Value) -> Fields {
+        Fields::parse(&text).expect("fieldsV1")
+    }
+
+    #[test]
+    fn every_sort_of_step_leads_somewhere() {
+        let list = json!([{"name": "a", "port": 80}, {"name": "b"}]);
+        let by_key = Step::parse(r#"k:{"name":"b"}"#).expect("a step");
+        assert_eq!(by_key.of(&list), Some(&json!({"name": "b"})));
+        let by_place = Step::parse("i:0").expect("a step");
+        assert_eq!(by_place.of(&list), Some(&list[0]));
+        let member = Step::parse(r#"v:"x""#).expect("a step");
+        assert_eq!(member.of(&json!(["y", "x"])), Some(&json!("x")));
+        assert_eq!(Step::parse("z:1"), None);
+        assert_eq!(Step::parse("plain"), None);
+    }
+
+    #[test]
+    fn an_unknown_notation_is_not_guessed_at() {
+        assert_eq!(Fields::parse(&json!({"f:a": {"q:b": {}}})), None);
+        assert_eq!(Fields::parse(&json!("text")), None);
+    }
+
+    #[test]
+    fn extracting_keeps_what_is_owned_in_its_order() {
+        let owned = fields(json!({
+            "f:count": {},
+            "f:conditions": {
+                "k:{\"type\":\"A\"}": {".": {}, "f:type": {}, "f:status": {}},
+                "k:{\"type\":\"Z\"}": {".": {}, "f:type": {}, "f:status": {}},
+            },
+            "f:gone": {},
+        }));
+        let status = json!({
+            "count": 3,
+            "other": "theirs",
+            "conditions": [
+                {"type": "Z", "status": "True"},
+                {"type": "Theirs", "status": "True"},
+                {"type": "A", "status": "False", "more": 1},
+            ],
+        });
+        let kept = json!({
+            "count": 3,
+            "conditions": [{"type": "Z", "status": "True"}, {"type": "A", "status": "False"}],
+        });
+        assert_eq!(owned.extract(&status), kept);
+    }
+}

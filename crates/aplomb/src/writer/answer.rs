@@ -1,0 +1,157 @@
+//! What the server said, and what it means for a write.
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::core::Status;
+use serde_json::Value;
+use tokio::time::{Duration, Instant};
+
+use crate::error::{Class, Error, Result, class_of_status};
+use crate::key::ObjectId;
+
+/// An answer of the API server, whatever its code.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The HTTP status.
+    pub(super) code: StatusCode,
+    /// The object, or a `Status`.
+    pub(super) body: Value,
+    until: Option<Instant>,
+}
+
+impl Answer {
+    /// Sends `request` and reads the answer to its end.
+    pub(super) async fn to(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Self> {
+        let response = client.send(request.map(Body::from)).await?;
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await?.to_bytes();
+        let body = match serde_json::from_slice(&bytes) {
+            Ok(body) => body,
+            // A proxy refuses in plain text; its code says enough.
+            Err(_) if !head.status.is_success() => Value::Null,
+            Err(error) => {
+                let what = format!("an answer that is not JSON: {error}");
+                return Err(Error::new(Class::Unavailable, what));
+            }
+        };
+        Ok(Self {
+            code: head.status,
+            body,
+            until: retry_after(&head.headers),
+        })
+    }
+
+    /// Whether the server did what it was asked to.
+    pub(super) fn accepted(&self) -> bool {
+        self.code.is_success()
+    }
+
+    /// Whether the object itself is not there, as opposed to its kind or subresource.
+    pub(super) fn object_missing(&self) -> bool {
+        self.code == StatusCode::NOT_FOUND && self.body["details"]["name"].is_string()
+    }
+
+    /// Whether the object is gone with this answer, to `deletion` or to the release of what held it.
+    pub(super) fn gone(&self, deletion: bool) -> bool {
+        let meta = &self.body["metadata"];
+        let held = meta["finalizers"]
+            .as_array()
+            .is_some_and(|it| !it.is_empty())
+            || meta["deletionGracePeriodSeconds"]
+                .as_i64()
+                .is_some_and(|it| it > 0);
+        let marked = meta["deletionTimestamp"].is_string();
+        self.accepted()
+            && if deletion {
+                !marked || !held
+            } else {
+                marked && !held
+            }
+    }
+
+    /// The answer as an error about `object`.
+    pub(super) fn refusal(&self, verb: &str, object: &ObjectId) -> Error {
+        let mut status: Status = serde_json::from_value(self.body.clone()).unwrap_or_default();
+        status.code = self.code.as_u16();
+        let class = class_of_status(&status);
+        // A refusal may repeat what was refused, and that of a Secret must not be told on.
+        if &*object.kind == "Secret" || status.message.is_empty() {
+            status.message = format!(
+                "the server answered {} {}",
+                self.code.as_u16(),
+                status.reason
+            );
+        }
+        let what = format!("{verb} of {object}: {}", status.message);
+        match self.until.filter(|_| class == Class::Throttled) {
+            Some(until) => Error::throttled(what, until),
+            None => Error::new(class, what),
+        }
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Instant> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Instant::now().checked_add(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::key::Key;
+
+    fn answer(code: u16, body: Value) -> Answer {
+        Answer {
+            code: StatusCode::from_u16(code).expect("a code"),
+            body,
+            until: None,
+        }
+    }
+
+    #[test]
+    fn an_object_that_lingers_is_not_gone() {
+        let gone = |deletion: bool, metadata: Value| {
+            answer(200, json!({"metadata": metadata})).gone(deletion)
+        };
+        let at = "2026-01-01T00:00:00Z";
+        assert!(answer(200, json!({"kind": "Status"})).gone(true));
+        assert!(!gone(
+            true,
+            json!({"deletionTimestamp": at, "finalizers": ["a/b"]})
+        ));
+        assert!(!gone(
+            true,
+            json!({"deletionTimestamp": at, "deletionGracePeriodSeconds": 30})
+        ));
+        assert!(gone(
+            false,
+            json!({"deletionTimestamp": at, "deletionGracePeriodSeconds": 0})
+        ));
+        assert!(!gone(false, json!({"name": "a"})));
+    }
+
+    #[test]
+    fn a_refused_secret_is_not_repeated() {
+        let secret = ObjectId {
+            kind: "Secret".into(),
+            key: Key::new(Some("team"), "token"),
+        };
+        let body = json!({"code": 422, "reason": "Invalid", "message": "bad value hunter2"});
+        let error = answer(422, body).refusal("apply", &secret);
+        assert_eq!(error.class(), Class::Invalid);
+        assert_eq!(
+            error.to_string(),
+            "apply of Secret team/token: the server answered 422 Invalid"
+        );
+    }
+
+    #[test]
+    fn a_kind_that_is_not_there_is_no_missing_object() {
+        let body = json!({"code": 404, "reason": "NotFound", "details": {}});
+        assert!(!answer(404, body).object_missing());
+    }
+}

@@ -1,0 +1,286 @@
+//! Children, and shares in the objects of others, by server-side apply.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::api::{GetParams, Patch, PatchParams};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::error::{Class, Error, Result};
+use crate::key::ObjectId;
+use crate::version::Version;
+
+use super::answer::Answer;
+use super::converged::converged;
+use super::desired::Desired;
+use super::kind::Kind;
+use super::known::Known;
+use super::pass::Pass;
+use super::send::Write;
+
+/// What an apply came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The object was made.
+    Created,
+    /// It was changed.
+    Changed,
+    /// It was so already.
+    Unchanged,
+}
+
+/// An object that is as wanted.
+#[derive(Clone, Debug)]
+pub struct Applied<K> {
+    /// The object with everything the server added.
+    pub object: K,
+    /// What had to be done for it.
+    pub effect: Effect,
+}
+
+/// What an apply does besides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// The object is the owner's own.
+    Child,
+    /// The object is somebody else's; only the fields that are sent are ours.
+    Share,
+}
+
+impl Pass {
+    /// Makes a child of the owner as `desired` says, in every field that it names.
+    ///
+    /// `known` is the cache of its kind; without one, the object is read first. A child that was
+    /// deleted in the meantime is not brought back: that is a conflict, and the next pass decides.
+    pub async fn apply<K>(&self, desired: &K, known: Option<&dyn Known>) -> Result<Applied<K>>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+        K::Scope: 'static,
+    {
+        self.apply_as(desired, known, Role::Child, false).await
+    }
+
+    /// Like [`Self::apply`], but refused as a conflict when another writer was first: for what is
+    /// computed from the object itself.
+    pub async fn apply_locked<K>(
+        &self,
+        desired: &K,
+        known: Option<&dyn Known>,
+    ) -> Result<Applied<K>>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+        K::Scope: 'static,
+    {
+        self.apply_as(desired, known, Role::Child, true).await
+    }
+
+    /// Applies the few fields in `desired` to an object that is not the owner's child: no owner
+    /// reference is added and nothing prunes it.
+    pub async fn share<K>(&self, desired: &K, known: Option<&dyn Known>) -> Result<Applied<K>>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+        K::Scope: 'static,
+    {
+        self.apply_as(desired, known, Role::Share, false).await
+    }
+
+    /// Sets the labels and annotations in `metadata` on the owner itself, and takes away those that
+    /// an earlier call set and this one does not name. A conflict if another writer was first.
+    pub async fn mark(&self, metadata: &ObjectMeta) -> Result<()> {
+        let owner = &self.owner;
+        let marks = ObjectMeta {
+            name: Some(owner.id.key.name.to_string()),
+            namespace: owner.id.key.namespace.as_deref().map(str::to_owned),
+            labels: metadata.labels.clone(),
+            annotations: metadata.annotations.clone(),
+            ..ObjectMeta::default()
+        };
+        let desired = Desired::new(&json!({ "metadata": marks }), &owner.kind, None)?;
+        let live = self.live();
+        if self.needless(&owner.id, None, &desired.body, &live) {
+            self.suppressed("apply", &owner.id);
+            return Ok(());
+        }
+        let (kind, object, known) = (&owner.kind, &owner.id, owner.known.as_deref());
+        let answer = self
+            .send_apply(kind, object, desired, Some(&live), known, true)
+            .await?;
+        self.state().answered = Some(answer.body);
+        Ok(())
+    }
+
+    async fn apply_as<K>(
+        &self,
+        desired: &K,
+        known: Option<&dyn Known>,
+        role: Role,
+        locked: bool,
+    ) -> Result<Applied<K>>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+        K::Scope: 'static,
+    {
+        let kind = Kind::of::<K>();
+        let mut desired = Desired::new(desired, &kind, self.owner.id.key.namespace.as_deref())?;
+        let object = kind.object(desired.key.clone());
+        if role == Role::Child {
+            // Before anything can fail: a child that could not be written is wanted all the same.
+            self.state().wanted.insert(object.clone());
+            desired.controlled_by(&self.owner.controller());
+        }
+        let live = self.look(&kind, &object, known).await?;
+        if let Some(live) = &live {
+            if role == Role::Child {
+                self.refuse_foreign(&object, live)?;
+            }
+            if self.needless(&object, None, &desired.body, live) {
+                self.suppressed("apply", &object);
+                return Ok(Applied {
+                    object: serde_json::from_value(live.clone())?,
+                    effect: Effect::Unchanged,
+                });
+            }
+        }
+        let answer = self
+            .send_apply(&kind, &object, desired, live.as_ref(), known, locked)
+            .await?;
+        Ok(Applied {
+            effect: effect(&answer, live.as_ref()),
+            object: serde_json::from_value(answer.body)?,
+        })
+    }
+
+    async fn send_apply(
+        &self,
+        kind: &Kind,
+        object: &ObjectId,
+        desired: Desired,
+        live: Option<&Value>,
+        known: Option<&dyn Known>,
+        locked: bool,
+    ) -> Result<Answer> {
+        let mut body = desired.body.clone();
+        let uid = live.and_then(|live| live["metadata"]["uid"].as_str());
+        if let Some(uid) = uid {
+            body["metadata"]["uid"] = json!(uid);
+        }
+        let base = live.and_then(|live| live["metadata"]["resourceVersion"].as_str());
+        if let Some(base) = base.filter(|_| locked) {
+            body["metadata"]["resourceVersion"] = json!(base);
+        }
+        let write = Write {
+            verb: "apply",
+            object,
+            uid,
+            base: base.map(Version::parse),
+            locked: locked && base.is_some(),
+            known,
+        };
+        let parameters = PatchParams::apply(self.writer.manager()).force();
+        let request = kind
+            .request(object.key.namespace.as_deref())
+            .patch(&object.key.name, &parameters, &Patch::Apply(&body))
+            .map_err(Error::fault)?;
+        let answer = self.send(&write, request).await?;
+        if !answer.accepted() {
+            return Err(self.refused(&write, &answer));
+        }
+        self.remember(object, None, &desired.body, &answer.body);
+        Ok(answer)
+    }
+
+    /// The object as far as it is known; read from the server where no cache holds all of it.
+    pub(super) async fn look(
+        &self,
+        kind: &Kind,
+        object: &ObjectId,
+        known: Option<&dyn Known>,
+    ) -> Result<Option<Value>> {
+        if let Some(known) = known {
+            match known.live(&object.key) {
+                None => return Ok(None),
+                // Without the notes of who owns what nothing could be compared.
+                Some(live) if live["metadata"]["managedFields"].is_array() => {
+                    return Ok(Some(live));
+                }
+                Some(_) => {}
+            }
+        }
+        let request = kind
+            .request(object.key.namespace.as_deref())
+            .get(&object.key.name, &GetParams::default())
+            .map_err(Error::fault)?;
+        let answer = Answer::to(&self.writer.0.client, request).await?;
+        if answer.accepted() {
+            return Ok(Some(answer.body));
+        }
+        if answer.object_missing() {
+            return Ok(None);
+        }
+        Err(answer.refusal("read", object))
+    }
+
+    /// Two controllers of one child would undo each other for ever.
+    fn refuse_foreign(&self, object: &ObjectId, live: &Value) -> Result<()> {
+        let references = live["metadata"]["ownerReferences"].as_array();
+        let other = references
+            .into_iter()
+            .flatten()
+            .find(|it| it["controller"] == true && it["uid"] != self.owner.uid);
+        let Some(other) = other else {
+            return Ok(());
+        };
+        let name = |field: &str| other[field].as_str().unwrap_or("?").to_owned();
+        let what = format!(
+            "{object} is already controlled by {} {}; give one of the two another name, or delete {object} if that owner no longer needs it",
+            name("kind"),
+            name("name"),
+        );
+        let version = live["metadata"]["resourceVersion"]
+            .as_str()
+            .map(Version::parse);
+        Err(Error::new(Class::Exists, what).on(object.clone(), version))
+    }
+
+    /// Whether writing `desired` would change nothing.
+    pub(super) fn needless(
+        &self,
+        object: &ObjectId,
+        subresource: Option<&'static str>,
+        desired: &Value,
+        live: &Value,
+    ) -> bool {
+        let inner = &self.writer.0;
+        inner.suppress
+            && (converged(desired, live, &inner.manager, subresource)
+                || inner
+                    .memory
+                    .holds(object, subresource, &inner.manager, desired, live))
+    }
+
+    /// Remembers what came of a write, if nothing else will tell that it need not be repeated.
+    pub(super) fn remember(
+        &self,
+        object: &ObjectId,
+        subresource: Option<&'static str>,
+        desired: &Value,
+        result: &Value,
+    ) {
+        let inner = &self.writer.0;
+        if !converged(desired, result, &inner.manager, subresource) {
+            inner
+                .memory
+                .keep(object, subresource, &inner.manager, desired, result);
+        }
+    }
+}
+
+fn effect(answer: &Answer, live: Option<&Value>) -> Effect {
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    match live {
+        _ if answer.code == http::StatusCode::CREATED => Effect::Created,
+        Some(live) if version(live) == version(&answer.body) => Effect::Unchanged,
+        _ => Effect::Changed,
+    }
+}

@@ -1,0 +1,167 @@
+//! Whether applying an object again would change nothing, told from what its owner owns.
+//!
+//! Pure, and without a schema: the server's own notes say which lists have keys. In doubt the
+//! answer is no, which costs one request that the server itself makes a no-op.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::managed::{Fields, Scalar, Step, applied_entry, owned_beside, owned_fields};
+
+/// Whether `manager` owns exactly the fields of `desired`, each with the same value in `live`.
+pub(crate) fn converged(
+    desired: &Value,
+    live: &Value,
+    manager: &str,
+    subresource: Option<&str>,
+) -> bool {
+    // Fields may be named differently in another version.
+    let same_version = applied_entry(live, manager, subresource)
+        .is_some_and(|entry| entry["apiVersion"] == desired["apiVersion"]);
+    let (Some(mine), Some(others)) = (
+        owned_fields(live, manager, subresource),
+        owned_beside(live, manager, subresource),
+    ) else {
+        return false;
+    };
+    let place = Place {
+        live,
+        mine: &mine,
+        others: Some(&others),
+    };
+    same_version && members(&opinion(desired), &place)
+}
+
+/// What is left of an object without the fields that nobody can own.
+fn opinion(desired: &Value) -> Value {
+    let mut opinion = desired.clone();
+    if let Value::Object(fields) = &mut opinion {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+        let empty = fields
+            .get_mut("metadata")
+            .and_then(Value::as_object_mut)
+            .is_some_and(|meta| {
+                for unowned in ["name", "namespace", "uid", "resourceVersion"] {
+                    meta.remove(unowned);
+                }
+                meta.is_empty()
+            });
+        if empty {
+            fields.remove("metadata");
+        }
+    }
+    opinion
+}
+
+/// One place in an object: what is there and who owns what of it.
+struct Place<'a> {
+    live: &'a Value,
+    mine: &'a Fields,
+    others: Option<&'a Fields>,
+}
+
+impl<'a> Place<'a> {
+    fn down(&self, step: &Step, live: &'a Value) -> Option<Self> {
+        Some(Self {
+            live,
+            mine: self.mine.child(step)?,
+            others: self.others.and_then(|others| others.child(step)),
+        })
+    }
+}
+
+fn same(desired: &Value, place: &Place<'_>) -> bool {
+    if place.mine.is_leaf() {
+        // Owned whole; unless others own parts of it, in which case it was empty when we applied.
+        return desired == place.live && place.others.is_none_or(Fields::is_leaf);
+    }
+    match desired {
+        Value::Object(_) => members(desired, place),
+        Value::Array(wanted) => items(wanted, place),
+        _ => false,
+    }
+}
+
+fn members(desired: &Value, place: &Place<'_>) -> bool {
+    let Some(wanted) = desired.as_object() else {
+        return false;
+    };
+    wanted.len() == place.mine.steps().len()
+        && wanted.iter().all(|(name, value)| {
+            let below = place
+                .live
+                .get(name)
+                .and_then(|live| place.down(&Step::field(name), live));
+            below.is_some_and(|below| same(value, &below))
+        })
+}
+
+/// Every item is ours and where it was: applying keeps the order of what is applied.
+fn items(wanted: &[Value], place: &Place<'_>) -> bool {
+    let Some(live) = place.live.as_array() else {
+        return false;
+    };
+    if wanted.len() != place.mine.steps().len() {
+        return false;
+    }
+    let Some(places) = places(live, place.mine) else {
+        return false;
+    };
+    let mut last = None;
+    wanted.iter().all(|item| {
+        let Some(step) = step_to(item, place.mine) else {
+            return false;
+        };
+        let Some(at) = places.get(&step).copied() else {
+            return false;
+        };
+        let in_order = last.is_none_or(|last| last < at);
+        last = Some(at);
+        in_order
+            && place
+                .down(&step, &live[at])
+                .is_some_and(|below| same(item, &below))
+    })
+}
+
+/// Where each item that we own is; `None` when two have one name.
+fn places(live: &[Value], mine: &Fields) -> Option<BTreeMap<Step, usize>> {
+    let mut places = BTreeMap::new();
+    for (at, item) in live.iter().enumerate() {
+        let Some(step) = named(item, mine) else {
+            continue;
+        };
+        if mine.child(&step).is_some() && places.insert(step, at).is_some() {
+            return None;
+        }
+    }
+    Some(places)
+}
+
+/// The step to an item, by the fields that the steps of `mine` name.
+fn named(item: &Value, mine: &Fields) -> Option<Step> {
+    match mine.steps().next()?.0 {
+        Step::Item(keys) => Step::item(item, keys.keys().map(|name| &**name)),
+        Step::Member(_) => Some(Step::Member(Scalar::of(item))),
+        Step::Field(_) | Step::Index(_) => None,
+    }
+}
+
+/// The step to a wanted item. One that leaves out a key means its default, which only the server
+/// knows: it is whatever single item of ours fits.
+fn step_to(item: &Value, mine: &Fields) -> Option<Step> {
+    if let Some(step) = named(item, mine) {
+        return Some(step);
+    }
+    let fits = |step: &Step| match step {
+        Step::Item(keys) => keys
+            .iter()
+            .all(|(name, value)| item.get(&**name).is_none_or(|wanted| value.is(wanted))),
+        _ => false,
+    };
+    let mut fitting = mine.steps().map(|(step, _)| step).filter(|step| fits(step));
+    let step = fitting.next()?;
+    fitting.next().is_none().then(|| step.clone())
+}

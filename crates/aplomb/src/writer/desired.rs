@@ -1,0 +1,186 @@
+//! From a typed object to what is sent: only what its author has an opinion on.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::error::{Class, Error, Result};
+use crate::key::Key;
+
+use super::kind::Kind;
+
+/// Fields of the metadata that are the server's.
+const SERVERS: [&str; 9] = [
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+    "generateName",
+];
+
+/// The owner of a child, as its reference names it.
+#[derive(Clone, Debug)]
+pub(crate) struct Controller<'a> {
+    pub(crate) kind: &'a Kind,
+    pub(crate) key: &'a Key,
+    pub(crate) uid: &'a str,
+}
+
+/// An object as it is to be applied, and its key.
+#[derive(Clone, Debug)]
+pub(crate) struct Desired {
+    pub(crate) key: Key,
+    pub(crate) body: Value,
+}
+
+impl Desired {
+    /// Makes an apply of `object`. An absent value is no opinion, the status is written elsewhere,
+    /// and a namespaced object that names no namespace is meant to be beside its owner.
+    pub(crate) fn new<K: Serialize>(object: &K, kind: &Kind, beside: Option<&str>) -> Result<Self> {
+        let mut body = serde_json::to_value(object)?;
+        drop_nulls(&mut body);
+        let Value::Object(fields) = &mut body else {
+            return Err(invalid(kind, "is not an object"));
+        };
+        fields.remove("status");
+        fields.insert("apiVersion".to_owned(), json!(kind.api_version()));
+        fields.insert("kind".to_owned(), json!(kind.name()));
+        let meta = fields
+            .entry("metadata")
+            .or_insert_with(|| json!({}))
+            .as_object_mut()
+            .ok_or_else(|| invalid(kind, "has odd metadata"))?;
+        SERVERS.iter().for_each(|field| drop(meta.remove(*field)));
+        let key = key_of(meta, kind, beside)?;
+        Ok(Self { key, body })
+    }
+
+    /// Makes `owner` the controller, where the API allows a reference at all: within a namespace,
+    /// or from a cluster-scoped owner. Says whether it did.
+    pub(crate) fn controlled_by(&mut self, owner: &Controller<'_>) -> bool {
+        if owner.key.namespace.is_some() && owner.key.namespace != self.key.namespace {
+            return false;
+        }
+        let references = self.body["metadata"]
+            .as_object_mut()
+            .expect("metadata is an object by construction")
+            .entry("ownerReferences")
+            .or_insert_with(|| json!([]));
+        if let Value::Array(references) = references {
+            references.retain(|other| other["uid"] != owner.uid);
+            references.push(json!({
+                "apiVersion": owner.kind.api_version(),
+                "kind": owner.kind.name(),
+                "name": &*owner.key.name,
+                "uid": owner.uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }));
+        }
+        true
+    }
+}
+
+fn key_of(meta: &mut Map<String, Value>, kind: &Kind, beside: Option<&str>) -> Result<Key> {
+    let text = |meta: &Map<String, Value>, field: &str| {
+        meta.get(field).and_then(Value::as_str).map(str::to_owned)
+    };
+    let Some(name) = text(meta, "name").filter(|name| !name.is_empty()) else {
+        return Err(invalid(
+            kind,
+            "has no metadata.name, so it could not be found again",
+        ));
+    };
+    if kind.cluster() {
+        meta.remove("namespace");
+        return Ok(Key::new(None, &name));
+    }
+    let namespace = text(meta, "namespace").or_else(|| beside.map(str::to_owned));
+    let Some(namespace) = namespace else {
+        return Err(invalid(
+            kind,
+            "has no metadata.namespace and its owner has none",
+        ));
+    };
+    meta.insert("namespace".to_owned(), json!(namespace));
+    Ok(Key::new(Some(&namespace), &name))
+}
+
+fn invalid(kind: &Kind, what: &str) -> Error {
+    Error::new(Class::Invalid, format!("the wanted {} {what}", kind.name()))
+}
+
+/// `None` in a Rust type means no opinion; as JSON null it would be one.
+pub(crate) fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, inner| !inner.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+
+    use super::*;
+
+    fn config_map(metadata: Value) -> ConfigMap {
+        serde_json::from_value(json!({"metadata": metadata})).expect("a ConfigMap")
+    }
+
+    #[test]
+    fn only_what_its_author_says_is_sent() {
+        let read = config_map(json!({
+            "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": null,
+            "managedFields": [], "labels": {"x": "y"},
+        }));
+        let desired = Desired::new(&read, &Kind::of::<ConfigMap>(), Some("team")).expect("fine");
+        let sent = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "namespace": "team", "labels": {"x": "y"}},
+        });
+        assert_eq!(desired.body, sent);
+        assert_eq!(desired.key, Key::new(Some("team"), "a"));
+    }
+
+    #[test]
+    fn an_object_without_a_name_or_namespace_is_refused() {
+        let kind = Kind::of::<ConfigMap>();
+        let nameless = Desired::new(&config_map(json!({})), &kind, Some("team"));
+        assert_eq!(nameless.expect_err("refused").class(), Class::Invalid);
+        let homeless = Desired::new(&config_map(json!({"name": "a"})), &kind, None);
+        assert_eq!(homeless.expect_err("refused").class(), Class::Invalid);
+    }
+
+    #[test]
+    fn a_reference_is_set_only_where_the_api_allows_one() {
+        let kind = Kind::of::<ConfigMap>();
+        let key = Key::new(Some("team"), "owner");
+        let owner = Controller {
+            kind: &kind,
+            key: &key,
+            uid: "u1",
+        };
+        let mut child =
+            Desired::new(&config_map(json!({"name": "a"})), &kind, Some("team")).expect("fine");
+        assert!(child.controlled_by(&owner));
+        assert!(child.controlled_by(&owner));
+        assert_eq!(
+            child.body["metadata"]["ownerReferences"]
+                .as_array()
+                .map(Vec::len),
+            Some(1)
+        );
+        let space: Namespace =
+            serde_json::from_value(json!({"metadata": {"name": "n"}})).expect("one");
+        let mut space = Desired::new(&space, &Kind::of::<Namespace>(), Some("team")).expect("fine");
+        assert!(!space.controlled_by(&owner));
+    }
+}

@@ -1,0 +1,115 @@
+//! Finalizers of the owner: added before anything outside is made, released when it is gone.
+//!
+//! A write here is refused if somebody else has touched the finalizers in the meantime, and a pass
+//! goes on with the answer: no second pass is needed for the sake of the finalizer.
+
+use http::StatusCode;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::error::{Class, Error, Result};
+use crate::telemetry::WriteResult;
+use crate::version::Version;
+
+use super::answer::Answer;
+use super::pass::Pass;
+use super::send::Write;
+
+impl Pass {
+    /// Makes sure that the owner carries the finalizer `name`, such as `example.com/cleanup`.
+    pub async fn finalizer(&self, name: &str) -> Result<()> {
+        let live = self.live();
+        let mut finalizers = finalizers(&live);
+        if finalizers.iter().any(|other| other == name) {
+            return Ok(());
+        }
+        if live["metadata"]["deletionTimestamp"].is_string() {
+            let what = format!(
+                "{} is being deleted, so it takes no new finalizer",
+                self.owner.id
+            );
+            return Err(Error::new(Class::Invalid, what));
+        }
+        finalizers.push(name.to_owned());
+        self.set_finalizers(&live, &finalizers).await
+    }
+
+    /// Lets go of the owner: the finalizer `name` is taken off.
+    pub async fn release_finalizer(&self, name: &str) -> Result<()> {
+        let live = self.live();
+        let mut finalizers = finalizers(&live);
+        let before = finalizers.len();
+        finalizers.retain(|other| other != name);
+        if finalizers.len() == before {
+            return Ok(());
+        }
+        self.set_finalizers(&live, &finalizers).await
+    }
+
+    async fn set_finalizers(&self, live: &Value, finalizers: &[String]) -> Result<()> {
+        let owner = &self.owner;
+        let meta = &live["metadata"];
+        let write = Write {
+            verb: "finalizer",
+            object: &owner.id,
+            uid: Some(&owner.uid),
+            base: meta["resourceVersion"].as_str().map(Version::parse),
+            locked: false,
+            known: owner.known.as_deref(),
+        };
+        // Tests rather than a resource version: what others write elsewhere is no conflict.
+        let patch = Patch::Json::<()>(serde_json::from_value(json!([
+            {"op": "test", "path": "/metadata/uid", "value": owner.uid},
+            {"op": "test", "path": "/metadata/finalizers", "value": meta["finalizers"]},
+            {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
+        ]))?);
+        let parameters = PatchParams {
+            field_manager: Some(self.writer.manager().to_owned()),
+            ..PatchParams::default()
+        };
+        let request = owner
+            .kind
+            .request(owner.id.key.namespace.as_deref())
+            .patch(&owner.id.key.name, &parameters, &patch)
+            .map_err(Error::fault)?;
+        let answer = self.send(&write, request).await?;
+        self.finalized(&write, answer)
+    }
+
+    fn finalized(&self, write: &Write<'_>, answer: Answer) -> Result<()> {
+        if answer.object_missing() {
+            self.state().gone = true;
+            return Ok(());
+        }
+        if test_failed(&answer) {
+            self.ended(write.verb, write.object, WriteResult::Conflict);
+            let what = format!(
+                "the finalizers of {} were changed by another writer",
+                write.object
+            );
+            let error = Error::new(Class::Conflict, what);
+            return Err(error.on(write.object.clone(), write.base.clone()));
+        }
+        if !answer.accepted() {
+            return Err(self.refused(write, &answer));
+        }
+        let mut state = self.state();
+        state.gone = answer.gone(false);
+        state.answered = Some(answer.body);
+        Ok(())
+    }
+}
+
+fn finalizers(object: &Value) -> Vec<String> {
+    let list = object["metadata"]["finalizers"].as_array();
+    let texts = list.into_iter().flatten().filter_map(Value::as_str);
+    texts.map(str::to_owned).collect()
+}
+
+/// A patch whose test failed is answered like an invalid one, but without a single cause.
+fn test_failed(answer: &Answer) -> bool {
+    answer.code == StatusCode::UNPROCESSABLE_ENTITY
+        && answer.body["details"]["causes"]
+            .as_array()
+            .is_none_or(Vec::is_empty)
+}

@@ -1,0 +1,62 @@
+//! A kind as requests name it, with its type erased.
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+use k8s_openapi::ClusterResourceScope;
+use kube::Resource;
+use kube::core::{ApiResource, DynamicObject, Request};
+
+use crate::key::{Key, ObjectId};
+
+/// A kind with its address.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    resource: ApiResource,
+    name: Arc<str>,
+    cluster: bool,
+}
+
+impl Kind {
+    /// The kind of `K`.
+    pub(crate) fn of<K>() -> Self
+    where
+        K: Resource<DynamicType = ()>,
+        K::Scope: 'static,
+    {
+        let resource = ApiResource::erase::<K>(&());
+        Self {
+            name: Arc::from(resource.kind.as_str()),
+            resource,
+            cluster: TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>(),
+        }
+    }
+
+    /// Its name, such as `ConfigMap`.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Group and version.
+    pub(crate) fn api_version(&self) -> &str {
+        &self.resource.api_version
+    }
+
+    /// Whether its objects have no namespace.
+    pub(crate) fn cluster(&self) -> bool {
+        self.cluster
+    }
+
+    /// An object of this kind.
+    pub(crate) fn object(&self, key: Key) -> ObjectId {
+        ObjectId {
+            kind: self.name.clone(),
+            key,
+        }
+    }
+
+    /// Requests about objects of this kind in `namespace`.
+    pub(crate) fn request(&self, namespace: Option<&str>) -> Request {
+        Request::new(DynamicObject::url_path(&self.resource, namespace))
+    }
+}

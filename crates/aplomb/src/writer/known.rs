@@ -1,0 +1,66 @@
+//! What the writer asks of a cache, and what it tells it.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cache::{Cache, Writing};
+use crate::key::Key;
+use crate::version::Version;
+use crate::view::View;
+
+/// A view of the objects of one kind that includes our own writes.
+///
+/// The writer compares with it before it writes and tells it every answer, so that the next read
+/// sees the write although the watch has not shown it yet.
+pub trait Known: Send + Sync {
+    /// The object as last known, own writes included. `None`: there is none.
+    fn live(&self, key: &Key) -> Option<Value>;
+
+    /// The objects that name `uid` among their owners.
+    fn owned_by(&self, uid: &str) -> Vec<Value>;
+
+    /// Announces a write, because its event may come before its answer. Dropped, it has failed.
+    fn writing(&self, key: &Key) -> Box<dyn UnderWay>;
+}
+
+/// A write that has been announced.
+pub trait UnderWay: Send {
+    /// It was answered with this object. `base` is the version that had been read; `locked` says
+    /// that the server would have refused it, had another writer been first.
+    fn wrote(self: Box<Self>, response: &Value, base: Option<Version>, locked: bool);
+
+    /// It was a deletion, and the object with this UID is gone.
+    fn deleted(self: Box<Self>, uid: &str);
+}
+
+impl<T: View + Serialize> Known for Cache<T> {
+    fn live(&self, key: &Key) -> Option<Value> {
+        self.get(key).and_then(|object| value(&object))
+    }
+
+    fn owned_by(&self, uid: &str) -> Vec<Value> {
+        let owned = Self::owned_by(self, uid);
+        owned.iter().filter_map(value).collect()
+    }
+
+    fn writing(&self, key: &Key) -> Box<dyn UnderWay> {
+        Box::new(Self::writing(self, key))
+    }
+}
+
+impl<T: View> UnderWay for Writing<T> {
+    fn wrote(self: Box<Self>, response: &Value, base: Option<Version>, locked: bool) {
+        Self::wrote(*self, response, base, locked);
+    }
+
+    fn deleted(self: Box<Self>, uid: &str) {
+        Self::deleted(*self, uid);
+    }
+}
+
+/// What was decoded from JSON can be JSON again.
+fn value<T: Serialize>(object: &Arc<T>) -> Option<Value> {
+    serde_json::to_value(&**object).ok()
+}

@@ -1,0 +1,107 @@
+//! The only way to write: what is so already is not sent, what is sent is owned and remembered.
+//!
+//! Everything is applied by one field manager per controller, so that a conflict is rare and a
+//! change of ours is told from everybody else's. Nothing is read back from the server that a cache
+//! already has, nothing is sent without the lease, and nothing is retried.
+
+mod answer;
+mod apply;
+mod converged;
+mod desired;
+mod finalizer;
+mod kind;
+mod known;
+mod memory;
+mod pass;
+mod removal;
+mod send;
+mod status;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::fence::Fence;
+use crate::journal::Journal;
+use crate::key::ObjectId;
+use crate::telemetry::Telemetry;
+
+pub use self::apply::{Applied, Effect};
+pub use self::known::{Known, UnderWay};
+pub use self::pass::{Owner, Pass};
+
+/// Writes on behalf of one controller. Clones share what they remember.
+#[derive(Clone)]
+pub struct Writer(Arc<Inner>);
+
+struct Inner {
+    client: kube::Client,
+    manager: String,
+    fence: Fence,
+    telemetry: Telemetry,
+    clock: Clock,
+    memory: memory::Memory,
+    suppress: bool,
+}
+
+impl Writer {
+    /// A writer that is known to the server as `manager` and acts while `fence` lets it.
+    #[must_use]
+    pub fn new(
+        client: kube::Client,
+        manager: &str,
+        fence: Fence,
+        telemetry: Telemetry,
+        clock: Clock,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            client,
+            manager: manager.to_owned(),
+            fence,
+            telemetry,
+            clock,
+            memory: memory::Memory::default(),
+            suppress: true,
+        }))
+    }
+
+    /// A writer like this one that sends every write, also where nothing would change.
+    #[must_use]
+    pub fn without_suppression(&self) -> Self {
+        let inner = &self.0;
+        Self(Arc::new(Inner {
+            client: inner.client.clone(),
+            manager: inner.manager.clone(),
+            fence: inner.fence.clone(),
+            telemetry: inner.telemetry.clone(),
+            clock: inner.clock.clone(),
+            memory: memory::Memory::default(),
+            suppress: false,
+        }))
+    }
+
+    /// The field manager.
+    #[must_use]
+    pub fn manager(&self) -> &str {
+        &self.0.manager
+    }
+
+    /// Begins one pass over `owner`; `journal` is told of what is written.
+    #[must_use]
+    pub fn pass(&self, owner: Owner, journal: Journal) -> Pass {
+        Pass::new(self.clone(), owner, journal)
+    }
+
+    /// Drops what is remembered of an object that is gone.
+    pub fn forget(&self, object: &ObjectId) {
+        self.0.memory.forget(object);
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("manager", &self.0.manager)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,164 @@
+//! One pass over one object: whose it is, what it has written, what it wants to say at its end.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::conditions::{Condition, Wishes};
+use crate::error::Result;
+use crate::journal::{Entry, Journal};
+use crate::key::{Key, ObjectId};
+
+use super::Writer;
+use super::desired::{Controller, drop_nulls};
+use super::kind::Kind;
+use super::known::Known;
+
+/// The object that a pass is about: the owner of its children, the bearer of its status.
+pub struct Owner {
+    pub(super) kind: Kind,
+    pub(super) id: ObjectId,
+    pub(super) uid: String,
+    pub(super) generation: Option<i64>,
+    pub(super) known: Option<Arc<dyn Known>>,
+    /// Leaves of a status what the type declares; the server refuses the rest.
+    pub(super) declared: fn(Value) -> Result<Value>,
+    read: Value,
+}
+
+impl Owner {
+    /// The owner of a pass that began with `object`, kept in `known` if it is watched.
+    pub fn new<K>(object: &K, known: Option<Arc<dyn Known>>) -> Result<Self>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+        K::Scope: 'static,
+    {
+        let kind = Kind::of::<K>();
+        let meta = object.meta();
+        let key = Key::new(
+            meta.namespace.as_deref(),
+            meta.name.as_deref().unwrap_or_default(),
+        );
+        Ok(Self {
+            id: kind.object(key),
+            kind,
+            uid: meta.uid.clone().unwrap_or_default(),
+            generation: meta.generation,
+            known,
+            declared: |object| Ok(serde_json::to_value(serde_json::from_value::<K>(object)?)?),
+            read: serde_json::to_value(object)?,
+        })
+    }
+
+    pub(super) fn controller(&self) -> Controller<'_> {
+        Controller {
+            kind: &self.kind,
+            key: &self.id.key,
+            uid: &self.uid,
+        }
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owner")
+            .field("id", &self.id)
+            .field("uid", &self.uid)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The writes of one pass. Made by the engine for each run, and gone with it.
+pub struct Pass {
+    pub(super) writer: Writer,
+    pub(super) owner: Owner,
+    journal: Journal,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// Every child this pass wants, written or not: prune takes away the others.
+    pub(super) wanted: BTreeSet<ObjectId>,
+    /// The owner as the last answer of this pass showed it.
+    pub(super) answered: Option<Value>,
+    /// Whether the owner went with the release of its finalizer.
+    pub(super) gone: bool,
+    /// Whether anything was written.
+    pub(super) wrote: bool,
+    pub(super) status: Option<Result<Value, String>>,
+    pub(super) wishes: Wishes,
+}
+
+impl Pass {
+    pub(super) fn new(writer: Writer, owner: Owner, journal: Journal) -> Self {
+        Self {
+            writer,
+            owner,
+            journal,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Says what the status shall be, conditions apart. It is written once, when the pass ends;
+    /// without it the status stays as it is. One that cannot be made JSON is an error then.
+    pub fn status(&self, status: impl Serialize) {
+        let status = serde_json::to_value(status).map(|mut status| {
+            drop_nulls(&mut status);
+            status
+        });
+        self.state().status = Some(status.map_err(|error| error.to_string()));
+    }
+
+    /// Whether this pass has changed anything on the server.
+    #[must_use]
+    pub fn wrote(&self) -> bool {
+        self.state().wrote
+    }
+
+    /// Asserts a condition of the owner, written when the pass ends.
+    pub fn condition(&self, condition: Condition) {
+        self.state().wishes.set(condition);
+    }
+
+    /// Takes a condition of the owner away when the pass ends.
+    pub fn retract(&self, kind: &str) {
+        self.state().wishes.retract(kind);
+    }
+
+    /// The owner as it is now, the writes of this pass included.
+    pub fn object<K: DeserializeOwned>(&self) -> Result<K> {
+        Ok(serde_json::from_value(self.live())?)
+    }
+
+    pub(super) fn live(&self) -> Value {
+        let owner = &self.owner;
+        let known = owner.known.as_ref();
+        known
+            .and_then(|known| known.live(&owner.id.key))
+            .filter(|live| live["metadata"]["uid"] == owner.uid)
+            .or_else(|| self.state().answered.clone())
+            .unwrap_or_else(|| owner.read.clone())
+    }
+
+    pub(super) fn record(&self, entry: Entry) {
+        self.journal.record(&self.owner.id, entry);
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pass")
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,99 @@
+//! Children deleted, one by one or because no pass wants them any more.
+//!
+//! Only what was read is deleted: a namesake that came since, or a child that changed, is left.
+
+use kube::Resource;
+use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::key::{Key, ObjectId};
+use crate::version::Version;
+
+use super::kind::Kind;
+use super::known::Known;
+use super::pass::Pass;
+use super::send::Write;
+
+impl Pass {
+    /// Deletes the child `key` of kind `K`, if it is there and as it was read.
+    pub async fn delete<K>(&self, key: &Key, known: Option<&dyn Known>) -> Result<()>
+    where
+        K: Resource<DynamicType = ()>,
+        K::Scope: 'static,
+    {
+        let kind = Kind::of::<K>();
+        let object = kind.object(key.clone());
+        match self.look(&kind, &object, known).await? {
+            Some(live) => self.remove(&kind, &object, &live, known).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Deletes the children of kind `K` that the owner controls and this pass has not applied.
+    /// Says how many.
+    pub async fn prune<K>(&self, known: &dyn Known) -> Result<usize>
+    where
+        K: Resource<DynamicType = ()>,
+        K::Scope: 'static,
+    {
+        let kind = Kind::of::<K>();
+        let mut pruned = 0;
+        for live in known.owned_by(&self.owner.uid) {
+            let meta = &live["metadata"];
+            let key = Key::new(
+                meta["namespace"].as_str(),
+                meta["name"].as_str().unwrap_or_default(),
+            );
+            let object = kind.object(key);
+            let controlled = |it: &Value| it["controller"] == true && it["uid"] == self.owner.uid;
+            let ours = meta["ownerReferences"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(controlled);
+            let wanted = self.state().wanted.contains(&object);
+            if ours && !wanted && !meta["deletionTimestamp"].is_string() {
+                self.remove(&kind, &object, &live, Some(known)).await?;
+                pruned += 1;
+            }
+        }
+        Ok(pruned)
+    }
+
+    async fn remove(
+        &self,
+        kind: &Kind,
+        object: &ObjectId,
+        live: &Value,
+        known: Option<&dyn Known>,
+    ) -> Result<()> {
+        let text = |field: &str| live["metadata"][field].as_str();
+        let write = Write {
+            verb: "delete",
+            object,
+            uid: text("uid"),
+            base: text("resourceVersion").map(Version::parse),
+            locked: true,
+            known,
+        };
+        let parameters = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(Preconditions {
+                uid: text("uid").map(str::to_owned),
+                resource_version: text("resourceVersion").map(str::to_owned),
+            }),
+            ..DeleteParams::default()
+        };
+        let request = kind
+            .request(object.key.namespace.as_deref())
+            .delete(&object.key.name, &parameters)
+            .map_err(Error::fault)?;
+        let answer = self.send(&write, request).await?;
+        if answer.accepted() || answer.object_missing() {
+            self.writer.forget(object);
+            return Ok(());
+        }
+        Err(self.refused(&write, &answer))
+    }
+}

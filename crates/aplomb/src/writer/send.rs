@@ -1,0 +1,151 @@
+//! One effect on the API server: the lease checked right before, asked about right after.
+//!
+//! Nothing here retries, and nothing waits: the gate in the client holds calls to their deadline.
+
+use http::{Request, StatusCode};
+
+use crate::error::{Class, Error, Result};
+use crate::fence::Guard;
+use crate::journal::Entry;
+use crate::key::ObjectId;
+use crate::telemetry::{EffectStale, WriteEnded, WriteResult};
+use crate::version::Version;
+
+use super::answer::Answer;
+use super::known::{Known, UnderWay};
+use super::pass::Pass;
+
+/// The target's name in metrics.
+const TARGET: &str = "apiserver";
+
+/// A write that is about to be made.
+pub(super) struct Write<'a> {
+    /// `apply`, `status`, `delete` or `finalizer`.
+    pub(super) verb: &'static str,
+    pub(super) object: &'a ObjectId,
+    /// Of the object that had been read.
+    pub(super) uid: Option<&'a str>,
+    /// The version that had been read.
+    pub(super) base: Option<Version>,
+    /// Whether the server refuses it if another writer was first.
+    pub(super) locked: bool,
+    pub(super) known: Option<&'a dyn Known>,
+}
+
+impl Pass {
+    /// Makes a write, tells the cache of it and counts it. A refusal is the caller's to judge.
+    pub(super) async fn send(
+        &self,
+        write: &Write<'_>,
+        request: Request<Vec<u8>>,
+    ) -> Result<Answer> {
+        let guard = self.writer.0.fence.guard()?;
+        let under_way = write.known.map(|known| known.writing(&write.object.key));
+        let mut effect = Effect {
+            pass: self,
+            write,
+            guard,
+            certain: false,
+        };
+        let answer = match Answer::to(&self.writer.0.client, request).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.ended(write.verb, write.object, WriteResult::Failed);
+                let doing = format!("{} of {}", write.verb, write.object);
+                return Err(error.while_doing(&doing));
+            }
+        };
+        // A refusal is certain: nothing has landed, whoever holds the lease.
+        effect.certain = answer.code.is_client_error() || effect.guard.still_holds();
+        if answer.accepted() {
+            self.accepted(write, &answer, under_way);
+            if !effect.certain {
+                let what = format!(
+                    "the lease was lost during {} of {}",
+                    write.verb, write.object
+                );
+                return Err(Error::new(Class::Unavailable, what));
+            }
+        }
+        Ok(answer)
+    }
+
+    fn accepted(&self, write: &Write<'_>, answer: &Answer, under_way: Option<Box<dyn UnderWay>>) {
+        let gone = answer.gone(write.verb == "delete");
+        match (under_way, write.uid.filter(|_| gone)) {
+            (Some(under_way), Some(uid)) => under_way.deleted(uid),
+            (Some(under_way), None) => {
+                // Nobody can have been before the creation of an object.
+                let locked = write.locked || answer.code == StatusCode::CREATED;
+                under_way.wrote(&answer.body, write.base.clone(), locked);
+            }
+            (None, _) => {}
+        }
+        if gone {
+            self.writer.forget(write.object);
+        }
+        self.state().wrote = true;
+        self.ended(write.verb, write.object, WriteResult::Written);
+        let version = answer.body["metadata"]["resourceVersion"].as_str();
+        self.record(Entry::Wrote {
+            verb: write.verb,
+            object: write.object.clone(),
+            version: version.map(Version::parse),
+        });
+    }
+
+    /// Notes that nothing had to be written.
+    pub(super) fn suppressed(&self, verb: &'static str, object: &ObjectId) {
+        self.ended(verb, object, WriteResult::Suppressed);
+        self.record(Entry::Wrote {
+            verb,
+            object: object.clone(),
+            version: None,
+        });
+    }
+
+    /// Counts a refused write and makes the error of it.
+    pub(super) fn refused(&self, write: &Write<'_>, answer: &Answer) -> Error {
+        let error = answer.refusal(write.verb, write.object);
+        let result = match error.class() {
+            Class::Conflict => WriteResult::Conflict,
+            _ => WriteResult::Failed,
+        };
+        self.ended(write.verb, write.object, result);
+        error.on(write.object.clone(), write.base.clone())
+    }
+
+    /// Counts a write.
+    pub(super) fn ended(&self, verb: &'static str, object: &ObjectId, result: WriteResult) {
+        self.writer.0.telemetry.emit(WriteEnded {
+            object,
+            verb,
+            result,
+        });
+    }
+}
+
+/// A write on its way. One that is given up half-way may still land.
+struct Effect<'a> {
+    pass: &'a Pass,
+    write: &'a Write<'a>,
+    guard: Guard,
+    certain: bool,
+}
+
+impl Drop for Effect<'_> {
+    fn drop(&mut self) {
+        if self.certain || self.guard.still_holds() {
+            return;
+        }
+        let Write { verb, object, .. } = self.write;
+        self.pass.writer.0.telemetry.emit(EffectStale {
+            target: TARGET,
+            what: &format!("{verb} of {object}"),
+        });
+        self.pass.record(Entry::Stale {
+            verb,
+            object: (*object).clone(),
+        });
+    }
+}

@@ -1,0 +1,205 @@
+//! The status of the owner: gathered during a pass, written once at its end, and only if it differs.
+
+use http::StatusCode;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Map, Value, json};
+
+use crate::conditions::{Condition, Outcome, READY, Status, Wishes, conclude, merge};
+use crate::error::{Class, Error, Result};
+use crate::journal::Entry;
+use crate::managed::{Fields, Step, owned_fields};
+use crate::version::Version;
+
+use super::desired::drop_nulls;
+use super::pass::Pass;
+use super::send::Write;
+
+const STATUS: Option<&str> = Some("status");
+
+impl Pass {
+    /// Ends the pass: writes what the reconcile said of the status and what `outcome` adds to it.
+    /// Nothing is sent after a conflict, for an owner that is gone, or where nothing would change.
+    pub async fn flush(&self, outcome: Outcome<'_>) -> Result<()> {
+        if self.state().gone {
+            return Ok(());
+        }
+        let live = self.live();
+        let Some(status) = self.wanted_status(&live, outcome)? else {
+            return Ok(());
+        };
+        let owner = &self.owner;
+        let mut body = json!({
+            "apiVersion": owner.kind.api_version(),
+            "kind": owner.kind.name(),
+            "metadata": {"name": &*owner.id.key.name},
+            "status": status,
+        });
+        if let Some(namespace) = &owner.id.key.namespace {
+            body["metadata"]["namespace"] = json!(&**namespace);
+        }
+        if self.needless(&owner.id, STATUS, &body, &live) {
+            self.suppressed("status", &owner.id);
+            return Ok(());
+        }
+        self.send_status(body, &live).await
+    }
+
+    async fn send_status(&self, mut body: Value, live: &Value) -> Result<()> {
+        let owner = &self.owner;
+        let desired = body.clone();
+        body["metadata"]["uid"] = json!(owner.uid);
+        let write = Write {
+            verb: "status",
+            object: &owner.id,
+            uid: Some(&owner.uid),
+            base: live["metadata"]["resourceVersion"]
+                .as_str()
+                .map(Version::parse),
+            locked: false,
+            known: owner.known.as_deref(),
+        };
+        let parameters = PatchParams::apply(self.writer.manager()).force();
+        let request = owner
+            .kind
+            .request(owner.id.key.namespace.as_deref())
+            .patch_subresource(
+                "status",
+                &owner.id.key.name,
+                &parameters,
+                &Patch::Apply(&body),
+            )
+            .map_err(Error::fault)?;
+        let answer = self.send(&write, request).await?;
+        if answer.object_missing() {
+            self.state().gone = true;
+            return Ok(());
+        }
+        if answer.code == StatusCode::NOT_FOUND {
+            let what = format!(
+                "{} has no status subresource; declare one in its CRD",
+                owner.id.kind
+            );
+            return Err(Error::new(Class::Invalid, what));
+        }
+        if !answer.accepted() {
+            return Err(self.refused(&write, &answer));
+        }
+        self.tell_turns(&live["status"], &answer.body["status"]);
+        self.remember(&owner.id, STATUS, &desired, &answer.body);
+        self.state().answered = Some(answer.body);
+        Ok(())
+    }
+
+    /// The status to apply; `None` when this pass has nothing to say.
+    fn wanted_status(&self, live: &Value, outcome: Outcome<'_>) -> Result<Option<Value>> {
+        let (said, mut wishes) = {
+            let state = self.state();
+            (state.status.clone(), state.wishes.clone())
+        };
+        let said = said.transpose().map_err(Error::fault)?;
+        let owned = owned_fields(live, self.writer.manager(), STATUS);
+        let owned = owned
+            .as_ref()
+            .and_then(|all| all.child(&Step::field("status")));
+        let kept = || owned.map(|owned| owned.extract(&live["status"]));
+        let spoken = said.is_some();
+        let mut status = match said.or_else(kept) {
+            Some(Value::Object(status)) => status,
+            _ => Map::new(),
+        };
+        let conditions = status.remove("conditions");
+        adopt(&mut wishes, conditions.as_ref().filter(|_| spoken));
+        let existing = existing(live, owned, &wishes);
+        let was_ready = existing
+            .iter()
+            .any(|it| it["type"] == READY && it["status"] == "True");
+        let Some(wishes) = conclude(&wishes, outcome, was_ready) else {
+            return Ok(None);
+        };
+        let now = self.writer.0.clock.now();
+        let conditions = merge(&existing, &wishes, self.owner.generation, now);
+        status.insert("conditions".to_owned(), json!(conditions));
+        let observed = match self.owner.generation.filter(|_| outcome.observed()) {
+            Some(generation) => json!(generation),
+            None => live["status"]["observedGeneration"].clone(),
+        };
+        status.insert("observedGeneration".to_owned(), observed);
+        self.declared(live, status)
+    }
+
+    /// Leaves out what the type of the owner does not declare: the server would refuse it all.
+    fn declared(&self, live: &Value, status: Map<String, Value>) -> Result<Option<Value>> {
+        let mut object = live.clone();
+        object["status"] = Value::Object(status);
+        let mut object = (self.owner.declared)(object)?;
+        drop_nulls(&mut object);
+        let status = object.get_mut("status").map(Value::take);
+        Ok(status.filter(|status| status.as_object().is_some_and(|it| !it.is_empty())))
+    }
+
+    fn tell_turns(&self, old: &Value, new: &Value) {
+        for condition in new["conditions"].as_array().into_iter().flatten() {
+            let Some(is) = read(condition) else { continue };
+            let was = find(&old["conditions"], &is.kind);
+            if was
+                .is_none_or(|was| was["status"] != is.status.word() || was["reason"] != *is.reason)
+            {
+                self.record(Entry::Condition {
+                    condition: is.kind,
+                    status: is.status.word(),
+                    reason: is.reason,
+                });
+            }
+        }
+    }
+}
+
+/// The conditions that ours are laid over: those we own, and those of others that we now set too.
+fn existing(live: &Value, owned: Option<&Fields>, wishes: &Wishes) -> Vec<Value> {
+    let conditions = &live["status"]["conditions"];
+    let owned = owned.and_then(|owned| owned.child(&Step::field("conditions")));
+    let ours = |condition: &&Value| {
+        let kind = condition["type"].as_str().unwrap_or_default();
+        let mentioned = wishes.get(kind).is_some() || kind == READY;
+        mentioned
+            || owned.is_some_and(|owned| {
+                owned.is_leaf()
+                    || owned.steps().any(|(step, _)| {
+                        step.of(conditions)
+                            .is_some_and(|it| std::ptr::eq(it, *condition))
+                    })
+            })
+    };
+    let all = conditions.as_array().into_iter().flatten();
+    all.filter(ours).cloned().collect()
+}
+
+/// Conditions that the reconcile put into its status are as good as asserted.
+fn adopt(wishes: &mut Wishes, conditions: Option<&Value>) {
+    let said = conditions.and_then(Value::as_array);
+    for condition in said.into_iter().flatten().filter_map(read) {
+        if wishes.get(&condition.kind).is_none() && !wishes.retract.contains(&condition.kind) {
+            wishes.set(condition);
+        }
+    }
+}
+
+fn read(condition: &Value) -> Option<Condition> {
+    let text = |field: &str| condition[field].as_str().unwrap_or_default();
+    let status = match text("status") {
+        "True" => Status::True,
+        "False" => Status::False,
+        "Unknown" => Status::Unknown,
+        _ => return None,
+    };
+    Some(Condition::new(
+        text("type"),
+        status,
+        text("reason"),
+        text("message"),
+    ))
+}
+
+fn find<'a>(conditions: &'a Value, kind: &str) -> Option<&'a Value> {
+    conditions.as_array()?.iter().find(|it| it["type"] == kind)
+}
