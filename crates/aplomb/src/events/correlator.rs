@@ -45,7 +45,7 @@ struct Same {
     severity: Severity,
     reason: String,
     action: String,
-    note: String,
+    message: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,11 +106,11 @@ impl Correlator {
         let event = cut(event);
         let same = Same {
             regarding: Whom::of(&event.regarding),
-            related: event.related.as_ref().map(Whom::of),
-            severity: event.severity,
-            reason: event.reason.clone(),
-            action: event.action.clone(),
-            note: event.note.clone(),
+            related: event.note.related.as_ref().map(Whom::of),
+            severity: event.note.severity,
+            reason: event.note.reason.clone(),
+            action: event.note.action.clone(),
+            message: event.note.message.clone(),
         };
         if let Some(decision) = self.again(&same, now, wall) {
             return decision;
@@ -210,11 +210,11 @@ impl Correlator {
             metadata,
             event_time: Some(MicroTime(wall)),
             regarding: Some(event.regarding),
-            related: event.related,
-            type_: Some(event.severity.word().to_owned()),
-            reason: Some(event.reason),
-            action: Some(event.action),
-            note: Some(event.note),
+            related: event.note.related,
+            type_: Some(event.note.severity.word().to_owned()),
+            reason: Some(event.note.reason),
+            action: Some(event.note.action),
+            note: Some(event.note.message),
             reporting_controller: Some(self.reporter.controller.clone()),
             reporting_instance: Some(self.reporter.instance.clone()),
             ..Object::default()
@@ -228,7 +228,7 @@ impl Correlator {
         let sequence = self.sequence.to_le_bytes();
         let parts: [&[u8]; 5] = [
             uid.as_bytes(),
-            event.reason.as_bytes(),
+            event.note.reason.as_bytes(),
             self.reporter.instance.as_bytes(),
             &moment,
             &sequence,
@@ -258,9 +258,9 @@ fn digest(parts: &[&[u8]]) -> u64 {
 /// Cuts what the API would refuse.
 fn cut(mut event: Event) -> Event {
     let limits = [
-        (&mut event.note, NOTE_LIMIT),
-        (&mut event.reason, WORD_LIMIT),
-        (&mut event.action, WORD_LIMIT),
+        (&mut event.note.message, NOTE_LIMIT),
+        (&mut event.note.reason, WORD_LIMIT),
+        (&mut event.note.action, WORD_LIMIT),
     ];
     for (text, limit) in limits {
         text.truncate(text.floor_char_boundary(limit));

@@ -1,6 +1,7 @@
 //! Series, the spam filter, and names.
 
 use super::*;
+use crate::events::Note;
 
 fn correlator() -> Correlator {
     Correlator::new(Reporter {
@@ -18,11 +19,7 @@ fn event(name: &str, note: &str) -> Event {
             uid: Some(format!("uid-of-{name}")),
             ..ObjectReference::default()
         },
-        related: None,
-        severity: Severity::Normal,
-        reason: "Applied".to_owned(),
-        action: "Apply".to_owned(),
-        note: note.to_owned(),
+        note: Note::normal("Applied", "Apply", note),
     }
 }
 

@@ -8,6 +8,7 @@ mod correlator;
 mod publisher;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource;
 use tokio::sync::mpsc;
 
 pub use self::publisher::Publisher;
@@ -36,11 +37,7 @@ impl Severity {
 
 /// Something worth telling a person about an object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// The object it is about, with its UID.
-    pub regarding: ObjectReference,
-    /// Another object that has a part in it.
-    pub related: Option<ObjectReference>,
+pub struct Note {
     /// Whether it is good news.
     pub severity: Severity,
     /// Why, in one CamelCase word.
@@ -48,7 +45,39 @@ pub struct Event {
     /// What was done or tried, in one CamelCase word.
     pub action: String,
     /// The whole story, in at most a kilobyte.
-    pub note: String,
+    pub message: String,
+    /// Another object that has a part in it.
+    pub related: Option<ObjectReference>,
+}
+
+impl Note {
+    /// Good news.
+    #[must_use]
+    pub fn normal(reason: &str, action: &str, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Normal,
+            reason: reason.to_owned(),
+            action: action.to_owned(),
+            message: message.into(),
+            related: None,
+        }
+    }
+
+    /// Something a person should look at.
+    #[must_use]
+    pub fn warning(reason: &str, action: &str, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::normal(reason, action, message)
+        }
+    }
+}
+
+/// A note and the object it is about.
+#[derive(Clone, Debug, PartialEq)]
+struct Event {
+    regarding: ObjectReference,
+    note: Note,
 }
 
 /// Who publishes.
@@ -81,9 +110,10 @@ impl Recorder {
         (Self { queue, telemetry }, publisher)
     }
 
-    /// Publishes `event` later, or never: nobody waits for it.
-    pub fn publish(&self, event: Event) {
-        let reason = match self.queue.try_send(event) {
+    /// Publishes `note` about `object` later, or never: nobody waits for it.
+    pub fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, note: Note) {
+        let regarding = object.object_ref(&());
+        let reason = match self.queue.try_send(Event { regarding, note }) {
             Ok(()) => return,
             Err(mpsc::error::TrySendError::Full(_)) => "full",
             Err(mpsc::error::TrySendError::Closed(_)) => "shutdown",

@@ -25,8 +25,8 @@ pub use self::lease::{
 };
 pub use self::queue::{Dequeued, Enqueued, HandedBack, QueueFamilies, QueueLevels};
 pub use self::runs::{
-    DeadlinePassed, FirstWrite, Outcome, Panicked, QuarantineEnded, Quarantined, RunEnded,
-    RunFamilies, RunStarted, WorkersSet,
+    DeadlinePassed, FirstWrite, Panicked, QuarantineEnded, Quarantined, RunEnded, RunFamilies,
+    RunOutcome, RunStarted, WorkersSet,
 };
 pub use self::watch::{EventResult, WatchFamilies};
 pub(crate) use self::watch::{

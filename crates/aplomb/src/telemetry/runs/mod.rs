@@ -16,7 +16,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub use self::faults::{DeadlinePassed, Panicked, QuarantineEnded, Quarantined};
-pub use self::run::{FirstWrite, Outcome, RunEnded, RunStarted, WorkersSet};
+pub use self::run::{FirstWrite, RunEnded, RunOutcome, RunStarted, WorkersSet};
 
 /// controller-runtime's, so that quantiles of both can be put side by side.
 const BUCKETS: [f64; 40] = [

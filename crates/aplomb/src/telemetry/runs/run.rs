@@ -79,33 +79,48 @@ impl Occurrence for RunStarted<'_> {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug)]
-pub enum Outcome<'a> {
+pub enum RunOutcome<'a> {
+    /// There was no object any more.
+    Gone,
     /// With a verdict.
-    Verdict(&'a Verdict),
+    Ended(&'a Verdict),
     /// With an error.
-    Error(&'a Error),
+    Failed(&'a Error),
 }
 
-impl Outcome<'_> {
+impl<'a> From<&'a Verdict> for RunOutcome<'a> {
+    fn from(verdict: &'a Verdict) -> Self {
+        Self::Ended(verdict)
+    }
+}
+
+impl<'a> From<&'a Error> for RunOutcome<'a> {
+    fn from(error: &'a Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl RunOutcome<'_> {
     /// The word that metrics and logs use.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Self::Verdict(Verdict::Settled) => "Settled",
-            Self::Verdict(Verdict::Recheck(_)) => "Recheck",
-            Self::Verdict(Verdict::Blocked { .. }) => "Blocked",
-            Self::Verdict(Verdict::Rejected { .. }) => "Rejected",
-            Self::Error(error) => error.class().word(),
+            Self::Gone => "Gone",
+            Self::Ended(Verdict::Settled) => "Settled",
+            Self::Ended(Verdict::Recheck(_)) => "Recheck",
+            Self::Ended(Verdict::Blocked { .. }) => "Blocked",
+            Self::Ended(Verdict::Rejected { .. }) => "Rejected",
+            Self::Failed(error) => error.class().word(),
         }
     }
 
     /// What controller-runtime would call it.
     fn result(self) -> &'static str {
         match self {
-            Self::Verdict(Verdict::Settled | Verdict::Blocked { .. }) => "success",
-            Self::Verdict(Verdict::Recheck(_)) => "requeue_after",
-            Self::Verdict(Verdict::Rejected { .. }) => "error",
-            Self::Error(error) => match error.class() {
+            Self::Gone | Self::Ended(Verdict::Settled | Verdict::Blocked { .. }) => "success",
+            Self::Ended(Verdict::Recheck(_)) => "requeue_after",
+            Self::Ended(Verdict::Rejected { .. }) => "error",
+            Self::Failed(error) => match error.class() {
                 Class::Conflict => "requeue",
                 Class::Throttled => "requeue_after",
                 _ => "error",
@@ -115,8 +130,9 @@ impl Outcome<'_> {
 
     fn is_terminal(self) -> bool {
         match self {
-            Self::Verdict(verdict) => matches!(verdict, Verdict::Rejected { .. }),
-            Self::Error(error) => error.class() == Class::Invalid,
+            Self::Gone => false,
+            Self::Ended(verdict) => matches!(verdict, Verdict::Rejected { .. }),
+            Self::Failed(error) => error.class() == Class::Invalid,
         }
     }
 }
@@ -133,7 +149,7 @@ pub struct RunEnded<'a> {
     /// In which lane it had waited.
     pub lane: Lane,
     /// How it ended.
-    pub outcome: Outcome<'a>,
+    pub outcome: RunOutcome<'a>,
     /// How often in a row it has now ended with an error of this class.
     pub in_a_row: u32,
     /// How long it took.
@@ -144,9 +160,9 @@ impl Occurrence for RunEnded<'_> {
     fn emit(self, families: &Families) {
         self.count(&families.runs);
         match self.outcome {
-            Outcome::Verdict(Verdict::Rejected { message, .. }) => self.log_failure(message),
-            Outcome::Verdict(_) => self.log_success(),
-            Outcome::Error(error) if self.is_quiet(error) => {
+            RunOutcome::Ended(Verdict::Rejected { message, .. }) => self.log_failure(message),
+            RunOutcome::Gone | RunOutcome::Ended(_) => self.log_success(),
+            RunOutcome::Failed(error) if self.is_quiet(error) => {
                 debug!(
                     controller = self.controller,
                     namespace = self.key.namespace.as_deref(),
@@ -157,7 +173,7 @@ impl Occurrence for RunEnded<'_> {
                     "Reconcile met a conflict"
                 );
             }
-            Outcome::Error(error) => self.log_failure(&error.to_string()),
+            RunOutcome::Failed(error) => self.log_failure(&error.to_string()),
         }
     }
 }
@@ -248,7 +264,7 @@ mod tests {
     use super::*;
     use crate::telemetry::Telemetry;
 
-    fn ended(outcome: Outcome<'_>) -> String {
+    fn ended(outcome: RunOutcome<'_>) -> String {
         let telemetry = Telemetry::default();
         let key = Key::new(Some("default"), "a");
         let (reasons, lane) = ([Reason::Changed], Lane::Edit);
@@ -277,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_settled_run_is_a_success_under_controller_runtimes_names() {
-        let text = ended(Outcome::Verdict(&Verdict::Settled));
+        let text = ended(RunOutcome::Ended(&Verdict::Settled));
         has(
             &text,
             r#"controller_runtime_reconcile_total{controller="demo",result="success"} 1"#,
@@ -298,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_conflict_is_a_requeue_and_no_error() {
-        let text = ended(Outcome::Error(&Error::new(Class::Conflict, "lost")));
+        let text = ended(RunOutcome::Failed(&Error::new(Class::Conflict, "lost")));
         has(
             &text,
             r#"controller_runtime_reconcile_total{controller="demo",result="requeue"} 1"#,
@@ -309,7 +325,7 @@ mod tests {
     #[test]
     fn a_refused_spec_is_a_terminal_error() {
         let verdict = Verdict::rejected("BadPort", "spec.port must be below 65536");
-        let text = ended(Outcome::Verdict(&verdict));
+        let text = ended(RunOutcome::Ended(&verdict));
         has(
             &text,
             r#"controller_runtime_terminal_reconcile_errors_total{controller="demo"} 1"#,
