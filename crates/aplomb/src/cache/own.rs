@@ -26,7 +26,8 @@ pub(super) struct Write {
     pub(super) version: Version,
     /// The version that was read before.
     pub(super) base: Option<Version>,
-    /// The server refused the write had the object not been at `base`.
+    /// Nobody else's change lies between `base` and `version`: the server would have refused the
+    /// write, or the writer has compared the two.
     pub(super) locked: bool,
     pub(super) at: Instant,
 }
@@ -148,7 +149,12 @@ fn origin(writes: &[Write], old: Option<&Version>, new: &Version, delivery: Deli
         return Origin::Foreign;
     };
     if delivery == Delivery::Stream {
-        return Origin::Own;
+        // To an unlocked write that changed nothing the server answers with somebody else's version.
+        return if write.locked {
+            Origin::Own
+        } else {
+            Origin::Unclear
+        };
     }
     // A list may hide several writes: they are ours if each was locked to the one before it.
     for _ in writes {

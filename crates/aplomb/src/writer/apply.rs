@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Class, Error, Result};
 use crate::key::ObjectId;
+use crate::managed::Part;
 use crate::version::Version;
 
 use super::answer::Answer;
@@ -172,9 +173,9 @@ impl Pass {
         let write = Write {
             verb: "apply",
             object,
-            uid,
-            base: base.map(Version::parse),
-            locked: locked && base.is_some(),
+            part: Part::Main,
+            live,
+            locked,
             known,
         };
         let parameters = PatchParams::apply(self.writer.manager()).force();

@@ -8,8 +8,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::error::{Class, Error, Result};
-use crate::telemetry::WriteResult;
-use crate::version::Version;
+use crate::managed::Part;
 
 use super::answer::Answer;
 use super::pass::Pass;
@@ -52,8 +51,8 @@ impl Pass {
         let write = Write {
             verb: "finalizer",
             object: &owner.id,
-            uid: Some(&owner.uid),
-            base: meta["resourceVersion"].as_str().map(Version::parse),
+            part: Part::Finalizers,
+            live: Some(live),
             locked: false,
             known: owner.known.as_deref(),
         };
@@ -82,13 +81,7 @@ impl Pass {
             return Ok(());
         }
         if test_failed(&answer) {
-            self.ended(write.verb, write.object, WriteResult::Conflict);
-            let what = format!(
-                "the finalizers of {} were changed by another writer",
-                write.object
-            );
-            let error = Error::new(Class::Conflict, what);
-            return Err(error.on(write.object.clone(), write.base.clone()));
+            return Err(self.lost(write, "its finalizers were changed by another writer"));
         }
         if !answer.accepted() {
             return Err(self.refused(write, &answer));

@@ -27,9 +27,9 @@ pub trait Known: Send + Sync {
 
 /// A write that has been announced.
 pub trait UnderWay: Send {
-    /// It was answered with this object. `base` is the version that had been read; `locked` says
-    /// that the server would have refused it, had another writer been first.
-    fn wrote(self: Box<Self>, response: &Value, base: Option<Version>, locked: bool);
+    /// It was answered with this object. `base` is the version that had been read; `alone` says that
+    /// no change of anybody else lies between the two.
+    fn wrote(self: Box<Self>, response: &Value, base: Option<Version>, alone: bool);
 
     /// It was a deletion, and the object with this UID is gone.
     fn deleted(self: Box<Self>, uid: &str);
@@ -51,8 +51,8 @@ impl<T: View + Serialize> Known for Cache<T> {
 }
 
 impl<T: View> UnderWay for Writing<T> {
-    fn wrote(self: Box<Self>, response: &Value, base: Option<Version>, locked: bool) {
-        Self::wrote(*self, response, base, locked);
+    fn wrote(self: Box<Self>, response: &Value, base: Option<Version>, alone: bool) {
+        Self::wrote(*self, response, base, alone);
     }
 
     fn deleted(self: Box<Self>, uid: &str) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::key::{Key, ObjectId};
-use crate::version::Version;
+use crate::managed::Part;
 
 use super::kind::Kind;
 use super::known::Known;
@@ -72,8 +72,8 @@ impl Pass {
         let write = Write {
             verb: "delete",
             object,
-            uid: text("uid"),
-            base: text("resourceVersion").map(Version::parse),
+            part: Part::Main,
+            live: Some(live),
             locked: true,
             known,
         };

@@ -3,11 +3,13 @@
 //! Nothing here retries, and nothing waits: the gate in the client holds calls to their deadline.
 
 use http::{Request, StatusCode};
+use serde_json::Value;
 
 use crate::error::{Class, Error, Result};
 use crate::fence::Guard;
 use crate::journal::Entry;
 use crate::key::ObjectId;
+use crate::managed::{Part, foreign_change_beside};
 use crate::telemetry::{EffectStale, WriteEnded, WriteResult};
 use crate::version::Version;
 
@@ -23,13 +25,35 @@ pub(super) struct Write<'a> {
     /// `apply`, `status`, `delete` or `finalizer`.
     pub(super) verb: &'static str,
     pub(super) object: &'a ObjectId,
-    /// Of the object that had been read.
-    pub(super) uid: Option<&'a str>,
-    /// The version that had been read.
-    pub(super) base: Option<Version>,
+    /// What it can change.
+    pub(super) part: Part,
+    /// The object as it had been read; `None` when there was none.
+    pub(super) live: Option<&'a Value>,
     /// Whether the server refuses it if another writer was first.
     pub(super) locked: bool,
     pub(super) known: Option<&'a dyn Known>,
+}
+
+impl Write<'_> {
+    fn base(&self) -> Option<Version> {
+        let version = self.live?["metadata"]["resourceVersion"].as_str();
+        version.map(Version::parse)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.live?["metadata"]["uid"].as_str()
+    }
+
+    /// Whether nobody else's change lies between what had been read and the answer. The answer's
+    /// version proves nothing: to a write that changes nothing, the server answers with the version
+    /// that somebody else made.
+    fn alone(&self, answer: &Answer, manager: &str) -> bool {
+        match self.live {
+            None => answer.code == StatusCode::CREATED,
+            Some(_) if self.locked => true,
+            Some(live) => !foreign_change_beside(live, &answer.body, manager, self.part),
+        }
+    }
 }
 
 impl Pass {
@@ -72,12 +96,11 @@ impl Pass {
 
     fn accepted(&self, write: &Write<'_>, answer: &Answer, under_way: Option<Box<dyn UnderWay>>) {
         let gone = answer.gone(write.verb == "delete");
-        match (under_way, write.uid.filter(|_| gone)) {
+        match (under_way, write.uid().filter(|_| gone)) {
             (Some(under_way), Some(uid)) => under_way.deleted(uid),
             (Some(under_way), None) => {
-                // Nobody can have been before the creation of an object.
-                let locked = write.locked || answer.code == StatusCode::CREATED;
-                under_way.wrote(&answer.body, write.base.clone(), locked);
+                let alone = write.alone(answer, self.writer.manager());
+                under_way.wrote(&answer.body, write.base(), alone);
             }
             (None, _) => {}
         }
@@ -112,7 +135,14 @@ impl Pass {
             _ => WriteResult::Failed,
         };
         self.ended(write.verb, write.object, result);
-        error.on(write.object.clone(), write.base.clone())
+        error.on(write.object.clone(), write.base())
+    }
+
+    /// Counts a write that another writer was before, where the answer does not call it a conflict.
+    pub(super) fn lost(&self, write: &Write<'_>, why: &str) -> Error {
+        self.ended(write.verb, write.object, WriteResult::Conflict);
+        let what = format!("{} of {}: {why}", write.verb, write.object);
+        Error::new(Class::Conflict, what).on(write.object.clone(), write.base())
     }
 
     /// Counts a write.

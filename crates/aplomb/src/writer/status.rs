@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::conditions::{Condition, Outcome, READY, Status, Wishes, conclude, merge};
 use crate::error::{Class, Error, Result};
 use crate::journal::Entry;
-use crate::managed::{Fields, Step, owned_fields};
-use crate::version::Version;
+use crate::managed::{Fields, Part, Step, owned_fields};
 
 use super::desired::drop_nulls;
 use super::pass::Pass;
@@ -51,10 +50,8 @@ impl Pass {
         let write = Write {
             verb: "status",
             object: &owner.id,
-            uid: Some(&owner.uid),
-            base: live["metadata"]["resourceVersion"]
-                .as_str()
-                .map(Version::parse),
+            part: Part::Status,
+            live: Some(live),
             locked: false,
             known: owner.known.as_deref(),
         };
@@ -131,10 +128,15 @@ impl Pass {
     fn declared(&self, live: &Value, status: Map<String, Value>) -> Result<Option<Value>> {
         let mut object = live.clone();
         object["status"] = Value::Object(status);
-        let mut object = (self.owner.declared)(object)?;
-        drop_nulls(&mut object);
-        let status = object.get_mut("status").map(Value::take);
-        Ok(status.filter(|status| status.as_object().is_some_and(|it| !it.is_empty())))
+        let known = (self.owner.declared)(object.clone()).map_err(|error| {
+            let what = format!("the status of {} cannot be written", self.owner.id.kind);
+            error.while_doing(&what)
+        })?;
+        let mut status = object["status"].take();
+        restrict(&mut status, &known["status"]);
+        drop_nulls(&mut status);
+        let empty = status.as_object().is_none_or(Map::is_empty);
+        Ok(Some(status).filter(|_| !empty))
     }
 
     fn tell_turns(&self, old: &Value, new: &Value) {
@@ -151,6 +153,25 @@ impl Pass {
                 });
             }
         }
+    }
+}
+
+/// Keeps of `value` the fields that `known` has too, whatever it has in them.
+fn restrict(value: &mut Value, known: &Value) {
+    match (value, known) {
+        (Value::Object(fields), Value::Object(known)) => {
+            fields.retain(|name, _| known.contains_key(name));
+            for (name, inner) in fields {
+                restrict(inner, &known[name]);
+            }
+        }
+        (Value::Array(items), Value::Array(known)) => {
+            for (item, known) in items.iter_mut().zip(known) {
+                restrict(item, known);
+            }
+        }
+        (value, Value::Null) => *value = Value::Null,
+        _ => {}
     }
 }
 
