@@ -41,7 +41,7 @@ struct Candidate {
     leads: bool,
 }
 
-pub(super) async fn run(shared: &Arc<Shared>, shutdown: &CancellationToken) {
+pub(super) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
     shared.stage.send_replace(Stage::Running);
     shared.telemetry.emit(Contending {
         lease: &shared.config.name,
@@ -55,7 +55,7 @@ pub(super) async fn run(shared: &Arc<Shared>, shutdown: &CancellationToken) {
         watch: None,
         leads: false,
     };
-    candidate.contend(shutdown).await;
+    candidate.contend(&shutdown).await;
     candidate.step_down();
     let limit = candidate.begun + candidate.now() + shared.config.request();
     // A lease that cannot be given up in time expires by itself.
@@ -197,7 +197,8 @@ impl Candidate {
             let lease = &self.shared.config.name;
             self.shared.telemetry.emit(SlowPath { lease });
         }
-        let read = self.shared.api.get_opt(&self.shared.config.name);
+        let shared = self.shared.clone();
+        let read = shared.api.get_opt(&shared.config.name);
         match self.call(read).await {
             Ok(Some(lease)) => self.saw(lease),
             Ok(None) => {
@@ -223,9 +224,9 @@ impl Candidate {
         }
     }
 
-    async fn write(&self, record: &Record, replaces: Option<Version>) -> Result<Object> {
-        let (api, params) = (&self.shared.api, PostParams::default());
-        let name = &self.shared.config.name;
+    async fn write(&mut self, record: &Record, replaces: Option<Version>) -> Result<Object> {
+        let shared = self.shared.clone();
+        let (api, name, params) = (&shared.api, &shared.config.name, PostParams::default());
         let Some(version) = replaces else {
             let metadata = ObjectMeta {
                 name: Some(name.clone()),
@@ -247,7 +248,7 @@ impl Candidate {
     }
 
     /// Makes a call under its deadline. A leader's ends with its right to lead, so that it notices.
-    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T> {
+    async fn call<T>(&mut self, call: impl Future<Output = kube::Result<T>>) -> Result<T> {
         let limit = Instant::now() + self.shared.config.request();
         let lapse = self.election.held_until().filter(|_| self.leads);
         let deadline = lapse.map_or(limit, |lapse| limit.min(self.begun + lapse));

@@ -112,8 +112,8 @@ impl Lease {
     /// lease up. Dropped before that, it shuts the fence and leaves the lease to expire.
     ///
     /// It goes on renewing while the rest of the process drains: cancel `shutdown` after that.
-    pub async fn run(&self, shutdown: CancellationToken) {
-        candidate::run(&self.0, &shutdown).await;
+    pub fn run(&self, shutdown: CancellationToken) -> impl Future<Output = ()> + Send + 'static {
+        candidate::run(self.0.clone(), shutdown)
     }
 
     /// Ends [`Lease::run`] and returns when the lease has been given up.
