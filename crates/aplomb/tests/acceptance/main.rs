@@ -2,5 +2,7 @@
 //! `real_`, on a real kube-apiserver (ignored by default; `make test` runs those).
 #![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
 
+mod admin;
+mod events;
 mod leaders;
 mod replica;

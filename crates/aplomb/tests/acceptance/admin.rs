@@ -1,0 +1,136 @@
+//! What a kubelet and a person are told over HTTP, by a process whose state is laid out here.
+
+use std::sync::{Arc, Mutex};
+
+use aplomb::admin::{self, Introspect, State, Task, Watch};
+use aplomb::telemetry::{Telemetry, WorkersSet};
+use axum::Router;
+use axum::body::Body;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+struct Known(Mutex<State>);
+
+impl Introspect for Known {
+    fn state(&self) -> State {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn process() -> Arc<Known> {
+    let watch = Watch {
+        name: "ConfigMap in all namespaces".to_owned(),
+        required: true,
+        synced: true,
+        age: Some(12.5),
+        ..Watch::default()
+    };
+    let task = Task {
+        name: "lease".to_owned(),
+        dead: None,
+    };
+    let state = State {
+        watches: vec![watch],
+        tasks: vec![task],
+        ..State::default()
+    };
+    Arc::new(Known(Mutex::new(state)))
+}
+
+fn router(process: &Arc<Known>) -> Router {
+    let mut registry = Registry::default();
+    let own: Counter = Counter::default();
+    own.inc();
+    registry.register("demo_pages", "A metric of the program itself", own);
+    let telemetry = Telemetry::default();
+    telemetry.emit(WorkersSet {
+        controller: "demo",
+        concurrency: 8,
+    });
+    admin::router(registry, &telemetry, process.clone())
+}
+
+async fn get(router: &Router, path: &str) -> (StatusCode, String) {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    let status = response.status();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_dead_task_is_a_failed_health_check() {
+    let process = process();
+    let router = router(&process);
+    assert_eq!(get(&router, "/livez").await, (StatusCode::OK, "ok".into()));
+    process.0.lock().unwrap().tasks[0].dead = Some("panicked".to_owned());
+    let (status, text) = get(&router, "/livez").await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(
+        text,
+        "[-]task/lease failed: the task ended: panicked\nlivez check failed\n"
+    );
+}
+
+#[tokio::test]
+async fn readiness_is_withdrawn_with_its_reason_when_a_cache_is_not_fresh() {
+    let process = process();
+    let router = router(&process);
+    let (status, text) = get(&router, "/readyz?verbose").await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(
+        text.starts_with("[+]watch/ConfigMap in all namespaces ok\n"),
+        "{text}"
+    );
+    process.0.lock().unwrap().watches[0].reconnecting = Some(31.0);
+    let (status, text) = get(&router, "/readyz").await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(text.contains("[-]watch/ConfigMap in all namespaces failed: down for 31 s\n"));
+    assert_eq!(
+        get(&router, "/livez").await.0,
+        StatusCode::OK,
+        "a restart would not help"
+    );
+}
+
+#[tokio::test]
+async fn metrics_are_open_metrics_and_include_those_of_the_program() {
+    let (status, text) = get(&router(&process()), "/metrics").await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(text.contains("demo_pages_total 1\n"), "{text}");
+    let theirs = r#"controller_runtime_max_concurrent_reconciles{controller="demo"} 8"#;
+    assert!(text.contains(theirs), "{text}");
+    assert!(text.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn the_state_is_json_with_ages() {
+    let (status, text) = get(&router(&process()), "/debug/state.json").await;
+    assert_eq!(status, StatusCode::OK);
+    let state: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(state["watches"][0]["age"], 12.5);
+    assert_eq!(state["tasks"][0]["name"], "lease");
+}
+
+#[tokio::test]
+async fn it_is_served_on_a_socket_until_the_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+    let serving = tokio::spawn(admin::serve(listener, router(&process()), shutdown.clone()));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok"));
+    shutdown.cancel();
+    serving.await.unwrap().unwrap();
+}
