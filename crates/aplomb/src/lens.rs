@@ -9,7 +9,9 @@ use crate::cache::Event;
 use crate::view::View;
 
 /// The projection of a kind that a controller reads.
-pub struct Lens<T>(Arc<dyn Fn(&T, &T) -> bool + Send + Sync>);
+pub struct Lens<T>(Arc<Same<T>>);
+
+type Same<T> = dyn Fn(&T, &T) -> bool + Send + Sync;
 
 /// What a lens makes of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

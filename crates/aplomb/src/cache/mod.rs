@@ -172,13 +172,16 @@ impl<T: View> Cache<T> {
 
     /// Takes over the answer to a write of this process. Readers see it from now on.
     ///
-    /// `base` is the version that had been read; `locked` says that the server would have refused
-    /// the write on any other version (a creation is locked to there being none).
+    /// `base` is the version that had been read; `locked` says that nobody else's change lies between
+    /// it and the answer: the server would have refused the write on any other version (a creation
+    /// is locked to there being none), or the two have been compared.
     pub fn wrote(&self, response: &Value, base: Option<Version>, locked: bool) {
         let Ok(object) = T::deserialize(response) else {
             // The watch will show it as unreadable, with a name; there is nothing to lay over.
             return;
         };
+        // What only one manager has ever written, this process created.
+        let locked = locked || base.is_none() && has_one_manager(response);
         let mut state = self.write();
         state.wrote(Arc::new(object), base, locked, Instant::now());
     }
@@ -189,7 +192,8 @@ impl<T: View> Cache<T> {
     }
 
     /// Says how to tell whether two watched states differ in anything this process did not write.
-    /// Needed only for writes that are not locked and that a relist hides. The first one stays.
+    /// Without it, only locked writes are known to be our own when they come back. The first one
+    /// stays.
     pub fn foreign_by(&self, foreign: impl Fn(&T, &T) -> bool + Send + Sync + 'static) {
         let _ = self.0.foreign.set(Arc::new(foreign));
     }
@@ -240,7 +244,7 @@ impl<T: View> Cache<T> {
         });
     }
 
-    fn events(&self, told: Vec<state::Told<T>>) -> Vec<Event<T>> {
+    fn events(&self, told: Vec<own::Told<T>>) -> Vec<Event<T>> {
         let foreign = self.0.foreign.get();
         let told = told.into_iter();
         told.map(|told| told.event(foreign)).collect()
@@ -254,3 +258,16 @@ impl<T: View> Cache<T> {
         self.0.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+fn has_one_manager(object: &Value) -> bool {
+    let managed = object.pointer("/metadata/managedFields");
+    let entries = managed.and_then(Value::as_array);
+    let mut managers = entries.into_iter().flatten().map(|entry| &entry["manager"]);
+    let first = managers.next();
+    first.is_some() && managers.all(|manager| Some(manager) == first)
+}
+
+#[cfg(test)]
+mod adversary_tests;
+#[cfg(test)]
+mod tests;

@@ -21,8 +21,9 @@ const OPAQUE_MEMORY: Duration = Duration::from_secs(60);
 pub(super) type Foreign<T> = Arc<dyn Fn(&T, &T) -> bool + Send + Sync>;
 
 /// A write of this process that the watch has not shown yet.
-#[derive(Clone, Debug)]
-pub(super) struct Write {
+pub(super) struct Write<T> {
+    /// What the server answered.
+    pub(super) object: Arc<T>,
     pub(super) version: Version,
     /// The version that was read before.
     pub(super) base: Option<Version>,
@@ -37,8 +38,21 @@ pub(super) struct Write {
 pub(super) enum Origin {
     Own,
     Foreign,
-    /// The newest step is ours, but a list hides whether it is the only one.
+    /// We wrote, but somebody else may have too: only a look at the fields can tell.
     Unclear,
+}
+
+/// A change and whose it is.
+pub(super) struct Told<T> {
+    pub(super) change: Change<T>,
+    pub(super) origin: Origin,
+}
+
+impl<T> Told<T> {
+    fn foreign(change: Change<T>) -> Self {
+        let origin = Origin::Foreign;
+        Self { change, origin }
+    }
 }
 
 /// The writes of this process, and the changes that wait for the answer of one.
@@ -46,7 +60,7 @@ pub(super) enum Origin {
 /// The event of a write often overtakes its answer. So a key with a write under way keeps its
 /// changes back until the answer says whether they are ours.
 pub(super) struct Own<T> {
-    writes: BTreeMap<Key, Vec<Write>>,
+    writes: BTreeMap<Key, Vec<Write<T>>>,
     under_way: BTreeMap<Key, usize>,
     held: BTreeMap<Key, Vec<Change<T>>>,
 }
@@ -81,13 +95,16 @@ impl<T: View> Own<T> {
         self.held.contains_key(key)
     }
 
-    pub(super) fn record(&mut self, key: &Key, write: Write) {
+    pub(super) fn record(&mut self, key: &Key, write: Write<T>) {
         let now = write.at;
         let writes = self.writes.entry(key.clone()).or_default();
         writes.retain(|old| {
             matches!(old.version, Version::Number(_)) || now < old.at + OPAQUE_MEMORY
         });
-        writes.push(write);
+        // Answers may overtake each other.
+        let newer = |other: &Write<T>| other.version.includes(&write.version) == Some(true);
+        let at = writes.iter().position(newer).unwrap_or(writes.len());
+        writes.insert(at, write);
     }
 
     /// Gives the change back if it may be told, or keeps it until the write under way is answered.
@@ -109,26 +126,42 @@ impl<T: View> Own<T> {
         free.flat_map(|(_, changes)| changes).collect()
     }
 
-    /// Whose change it is. Forgets the writes that it includes.
-    pub(super) fn origin(&mut self, change: &Change<T>) -> Origin {
+    /// Says whose change it is, step by step as far as is known, and forgets the writes it includes.
+    pub(super) fn tell(&mut self, change: Change<T>, told: &mut Vec<Told<T>>) {
         let (old, new) = match &change.step {
-            Step::Added { initial: true, .. } | Step::Unreadable { .. } => return Origin::Foreign,
-            Step::Added { new, .. } => (None, new),
-            Step::Changed { old, new } => (Some(old.meta().version()), new),
-            Step::Deleted { .. } => {
-                return Origin::Foreign;
+            Step::Changed { old, new } => (Some(old.clone()), new.clone()),
+            Step::Added {
+                new,
+                initial: false,
+            } => (None, new.clone()),
+            Step::Added { .. } | Step::Deleted { .. } | Step::Unreadable { .. } => {
+                return told.push(Told::foreign(change));
             }
         };
-        let version = new.meta().version();
         let Some(writes) = self.writes.get_mut(&change.key) else {
-            return Origin::Foreign;
+            return told.push(Told::foreign(change));
         };
-        let origin = origin(writes, old.as_ref(), &version, change.delivery);
+        let key = change.key.clone();
+        let version = version_of(&new);
+        let whole = origin(
+            writes,
+            old.as_ref().map(version_of).as_ref(),
+            &version,
+            change.delivery,
+        );
+        match old {
+            Some(old) if whole != Origin::Own && change.delivery == Delivery::List => {
+                steps(writes, old, new, &change, told);
+            }
+            _ => told.push(Told {
+                change,
+                origin: whole,
+            }),
+        }
         writes.retain(|write| version.includes(&write.version) != Some(true));
         if writes.is_empty() {
-            self.writes.remove(&change.key);
+            self.writes.remove(&key);
         }
-        origin
     }
 
     /// Everything up to `version` has been seen and told.
@@ -143,18 +176,58 @@ impl<T: View> Own<T> {
     }
 }
 
-fn origin(writes: &[Write], old: Option<&Version>, new: &Version, delivery: Delivery) -> Origin {
+fn version_of<T: View>(object: &Arc<T>) -> Version {
+    object.meta().version()
+}
+
+/// A list shows the end of several steps, and a foreign one that takes back what we wrote, or what
+/// we have read in an answer, looks like no change at all. So the states we know are put back in
+/// between, and each is compared with the next.
+fn steps<T: View>(
+    writes: &[Write<T>],
+    old: Arc<T>,
+    new: Arc<T>,
+    change: &Change<T>,
+    told: &mut Vec<Told<T>>,
+) {
+    let (first, last) = (version_of(&old), version_of(&new));
+    let between = |write: &&Write<T>| {
+        let later = last.includes(&write.version) == Some(false);
+        let earlier = first.includes(&write.version) == Some(true);
+        !later && !earlier && write.version != last
+    };
+    let known = writes.iter().filter(between);
+    let known = known.map(|write| write.object.clone());
+    let mut old = old;
+    for new in known.chain([new]) {
+        let (before, version) = (version_of(&old), version_of(&new));
+        let origin = origin(writes, Some(&before), &version, change.delivery);
+        let step = Step::Changed {
+            old,
+            new: new.clone(),
+        };
+        told.push(Told {
+            change: change.with(step),
+            origin,
+        });
+        old = new;
+    }
+}
+
+fn origin<T>(
+    writes: &[Write<T>],
+    old: Option<&Version>,
+    new: &Version,
+    delivery: Delivery,
+) -> Origin {
     let find = |version: &Version| writes.iter().find(|write| write.version == *version);
     let Some(mut write) = find(new) else {
         return Origin::Foreign;
     };
-    if delivery == Delivery::Stream {
-        // To an unlocked write that changed nothing the server answers with somebody else's version.
-        return if write.locked {
-            Origin::Own
-        } else {
-            Origin::Unclear
-        };
+    // Without a lock the version may be another's: a write that changes nothing is answered with
+    // the version it found. With one, the version is new and the stream shows no other step.
+    if write.locked && delivery == Delivery::Stream {
+        return Origin::Own;
     }
     // A list may hide several writes: they are ours if each was locked to the one before it.
     for _ in writes {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::event::Event;
 use super::index::Values;
 use super::overlay::Overlay;
-use super::own::{Foreign, Origin, Own, Write};
+use super::own::{Foreign, Origin, Own, Told, Write};
 use super::store::{Change, Seen, Step, Store};
 use crate::key::Key;
 use crate::version::Version;
@@ -24,12 +24,6 @@ pub(crate) enum News<T> {
     All(Vec<Seen<T>>, Version),
     /// Nothing happened up to this version.
     Passed(Version),
-}
-
-/// A change and whose it is.
-pub(super) struct Told<T> {
-    change: Change<T>,
-    origin: Origin,
 }
 
 impl<T: View> Told<T> {
@@ -119,12 +113,11 @@ impl<T: View> State<T> {
     }
 
     pub(super) fn take_answered(&mut self) -> Vec<Told<T>> {
-        let mut changes = self.own.freed();
-        let tell = |change| {
-            let origin = self.own.origin(&change);
-            Told { change, origin }
-        };
-        changes.drain(..).map(tell).collect()
+        let mut told = Vec::new();
+        for change in self.own.freed() {
+            self.own.tell(change, &mut told);
+        }
+        told
     }
 
     pub(super) fn begin(&mut self, key: &Key) {
@@ -144,8 +137,11 @@ impl<T: View> State<T> {
     ) {
         let (key, version) = (object.meta().key(), object.meta().version());
         let shown = self.shows(&key, &version);
-        if !shown || self.own.holds(&key) {
+        // A write that changed nothing is answered with the version that was there.
+        let effective = base.as_ref() != Some(&version);
+        if effective && (!shown || self.own.holds(&key)) {
             let write = Write {
+                object: object.clone(),
                 version,
                 base,
                 locked,
@@ -190,8 +186,7 @@ impl<T: View> State<T> {
         let mut told = Vec::with_capacity(changes.len());
         for change in changes {
             if let Some(change) = self.own.admit(change) {
-                let origin = self.own.origin(&change);
-                told.push(Told { change, origin });
+                self.own.tell(change, &mut told);
             }
         }
         told

@@ -56,6 +56,17 @@ pub(crate) struct Change<T> {
     pub(crate) step: Step<T>,
 }
 
+impl<T> Change<T> {
+    /// Another step of the same object, known in the same way.
+    pub(super) fn with(&self, step: Step<T>) -> Self {
+        Self {
+            key: self.key.clone(),
+            delivery: self.delivery,
+            step,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Step<T> {
     Added { new: Arc<T>, initial: bool },
@@ -170,19 +181,19 @@ impl<T: View> Store<T> {
             return;
         }
         match seen {
-            Seen::Object(new) => self.put_object(key, new, delivery, changes),
+            Seen::Object(new) => self.put_object(&key, new, delivery, changes),
             Seen::Unreadable(misfit) => self.set_aside(key, misfit, delivery, changes),
         }
     }
 
     fn put_object(
         &mut self,
-        key: Key,
+        key: &Key,
         new: Arc<T>,
         delivery: Delivery,
         changes: &mut Vec<Change<T>>,
     ) {
-        let aside = self.aside.remove(&key).and_then(|aside| aside.last);
+        let aside = self.aside.remove(key).and_then(|aside| aside.last);
         let old = self.objects.insert(key.clone(), new.clone()).or(aside);
         let initial = !self.listed;
         let mut push = |step| {

@@ -192,3 +192,7 @@ impl Course {
 
 /// How many lists in a row must be older than what was shown before they are believed.
 const BELIEVED_AT: u32 = 3;
+
+#[cfg(test)]
+#[path = "course_tests.rs"]
+mod tests;

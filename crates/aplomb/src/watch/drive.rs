@@ -19,11 +19,14 @@ use super::course::{Course, Loss, Page, Step};
 use super::stream::Lines;
 use super::wire::{self, Said};
 use super::{Scope, Timing};
+use crate::budget::api;
 use crate::cache::{Cache, Event, News, Seen};
 use crate::error::Error;
 use crate::telemetry::{Telemetry, WatchListed, WatchLost};
 use crate::version::Version;
 use crate::view::View;
+
+type Tell<T> = dyn Fn(&Event<T>) + Send + Sync;
 
 /// A watch and what it feeds.
 pub(crate) struct Drive<T> {
@@ -32,7 +35,7 @@ pub(crate) struct Drive<T> {
     pub(crate) scope: Scope,
     pub(crate) timing: Timing,
     pub(crate) cache: Cache<T>,
-    pub(crate) tell: Box<dyn Fn(&Event<T>) + Send + Sync>,
+    pub(crate) tell: Box<Tell<T>>,
     /// What went wrong last, until something goes right.
     pub(crate) trouble: Arc<Mutex<Option<String>>>,
     pub(crate) telemetry: Telemetry,
@@ -82,7 +85,8 @@ impl<T: View> Drive<T> {
         if !matches!(page, Page::Next(_)) {
             listed.clear();
         }
-        let request = wire::list::<T>(&self.scope, &self.timing, page).map_err(refused)?;
+        let request =
+            wire::list::<T>(&self.scope, &self.timing, page).map_err(|error| refused(&error))?;
         let fetch = async {
             let body = self.send(request).await?.into_body();
             let bytes = body.collect().await;
@@ -119,7 +123,8 @@ impl<T: View> Drive<T> {
         lifetime: Duration,
     ) -> Result<(), Failure> {
         let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
-        let request = wire::watch::<T>(&self.scope, from, seconds).map_err(refused)?;
+        let request =
+            wire::watch::<T>(&self.scope, from, seconds).map_err(|error| refused(&error))?;
         let response = self.within(self.timing.head, self.send(request)).await?;
         if course.opened() {
             self.alive();
@@ -198,7 +203,7 @@ impl<T: View> Drive<T> {
 
     async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Response<Body>, Failure> {
         let sent = self.client.send(request.map(Body::from)).await;
-        let response = sent.map_err(|error| unreachable(error.into()))?;
+        let response = sent.map_err(|error| unreachable(&error.into()))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -210,7 +215,11 @@ impl<T: View> Drive<T> {
         limit: Duration,
         work: impl Future<Output = Result<V, Failure>>,
     ) -> Result<V, Failure> {
-        let done = self.attend(timeout(limit, work)).await;
+        let scope = crate::scope::Scope {
+            deadline: Instant::now() + limit,
+            lane: api::BACKGROUND,
+        };
+        let done = self.attend(timeout(limit, scope.run(work))).await;
         done.unwrap_or_else(|_| {
             let why = format!("no answer within {limit:?}");
             Err(Failure::new(Loss::Unreachable, why))
@@ -241,11 +250,11 @@ impl<T: View> Drive<T> {
     }
 }
 
-fn refused(error: Error) -> Failure {
+fn refused(error: &Error) -> Failure {
     Failure::new(Loss::Refused, error.to_string())
 }
 
-fn unreachable(error: Error) -> Failure {
+fn unreachable(error: &Error) -> Failure {
     let mut failure = Failure::new(Loss::Unreachable, error.to_string());
     if let Some(until) = error.until() {
         failure.wait = until.saturating_duration_since(Instant::now());

@@ -218,3 +218,7 @@ fn discreet(error: &serde_json::Error) -> String {
         None => format!("a value does not fit {place}"),
     }
 }
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

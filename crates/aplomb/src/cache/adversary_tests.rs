@@ -1,0 +1,317 @@
+//! An adversary writes before, between and behind our own writes, and the watch lags, coalesces in
+//! lists and overtakes answers. Our own writes alone must pass no lens; a foreign change must never
+//! stay unread.
+
+use std::collections::VecDeque;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::{from_value, json, to_value};
+
+use super::*;
+use crate::lens::{Lens, Sight};
+use crate::view::{Meta, MetaRef};
+
+/// What is stored. `ours_by` is the field manager of `ours`, as managedFields would tell it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Thing {
+    metadata: Meta,
+    ours: u8,
+    ours_by: bool,
+    theirs: u8,
+    beside: u8,
+}
+
+impl View for Thing {
+    type Kind = ConfigMap;
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    /// We write our field; the answer takes until [`Act::Answer`].
+    Write {
+        value: u8,
+        locked: bool,
+    },
+    /// The oldest answer under way arrives, or is lost.
+    Answer {
+        lost: bool,
+    },
+    /// The adversary writes its field, ours, or one that nobody reads.
+    Theirs(u8),
+    Ours(u8),
+    Beside,
+    /// The adversary deletes it and makes a new one.
+    Recreate,
+    /// The watch shows the next change.
+    Deliver,
+    /// The watch begins anew with a list.
+    Relist,
+    Bookmark,
+}
+
+fn acts(foreign: bool, lost: bool) -> impl Strategy<Value = Vec<Act>> {
+    let weight = u32::from(foreign);
+    let act = prop_oneof![
+        4 => (0..3u8, any::<bool>()).prop_map(|(value, locked)| Act::Write { value, locked }),
+        4 => any::<bool>().prop_map(move |flip| Act::Answer { lost: lost && flip }),
+        2 * weight => (0..3u8).prop_map(Act::Theirs),
+        weight => (0..3u8).prop_map(Act::Ours),
+        weight => Just(Act::Beside),
+        weight => Just(Act::Recreate),
+        5 => Just(Act::Deliver),
+        2 => Just(Act::Relist),
+        1 => Just(Act::Bookmark),
+    ];
+    prop::collection::vec(act, 0..60)
+}
+
+struct Answer {
+    writing: Writing<Thing>,
+    response: Value,
+    base: Option<Version>,
+    locked: bool,
+}
+
+/// A server with one object, its watch, and a controller that reads when something passes its lens.
+struct Model {
+    cache: Cache<Thing>,
+    lens: Lens<Thing>,
+    version: u64,
+    uid: u32,
+    stored: Thing,
+    undelivered: VecDeque<(bool, Thing)>,
+    answers: VecDeque<Answer>,
+    passes: usize,
+    read: Option<(u8, u8)>,
+}
+
+impl Model {
+    fn new(check: bool) -> Self {
+        let cache = Cache::new();
+        if check {
+            cache.foreign_by(|old: &Thing, new: &Thing| {
+                old.theirs != new.theirs || old.beside != new.beside || !new.ours_by
+            });
+        }
+        let mut model = Self {
+            cache,
+            lens: Lens::fields(|thing: &Thing| (thing.ours, thing.theirs)),
+            version: 1,
+            uid: 1,
+            stored: thing(1, 1),
+            undelivered: VecDeque::new(),
+            answers: VecDeque::new(),
+            passes: 0,
+            read: None,
+        };
+        model.relist();
+        assert_eq!(model.passes, 1, "the object is found");
+        model.passes = 0;
+        model
+    }
+
+    fn act(&mut self, act: &Act) {
+        match *act {
+            Act::Write { value, locked } => self.write(value, locked),
+            Act::Answer { lost } => self.answer(lost),
+            Act::Theirs(value) => self.commit(|thing| thing.theirs = value),
+            Act::Ours(value) => self.commit(|thing| {
+                thing.ours_by = false;
+                thing.ours = value;
+            }),
+            Act::Beside => self.commit(|thing| thing.beside = thing.beside.wrapping_add(1)),
+            Act::Recreate => self.recreate(),
+            Act::Deliver => self.deliver(),
+            Act::Relist => self.relist(),
+            Act::Bookmark if self.undelivered.is_empty() => {
+                self.take(News::Passed(Version::Number(self.version)));
+            }
+            Act::Bookmark => {}
+        }
+    }
+
+    /// As an API server does it: a write that changes nothing makes no version.
+    fn commit(&mut self, change: impl FnOnce(&mut Thing)) {
+        let mut next = self.stored.clone();
+        change(&mut next);
+        if next == self.stored {
+            return;
+        }
+        self.version += 1;
+        next.metadata = meta(self.uid, self.version);
+        self.stored = next.clone();
+        self.undelivered.push_back((true, next));
+    }
+
+    fn recreate(&mut self) {
+        self.version += 1;
+        let mut gone = self.stored.clone();
+        gone.metadata = meta(self.uid, self.version);
+        self.undelivered.push_back((false, gone));
+        self.uid += 1;
+        self.version += 1;
+        self.stored = thing(self.uid, self.version);
+        self.undelivered.push_back((true, self.stored.clone()));
+    }
+
+    /// A key never runs twice at once, so a controller writes one thing after the other.
+    fn write(&mut self, value: u8, locked: bool) {
+        if !self.answers.is_empty() {
+            self.answer(false);
+        }
+        let key = self.stored.meta().key();
+        let base = self.cache.version(&key);
+        let writing = self.cache.writing(&key);
+        if locked && base != Some(self.stored.meta().version()) {
+            return;
+        }
+        self.commit(|thing| {
+            thing.ours = value;
+            thing.ours_by = true;
+        });
+        // What a controller wrote it knows, whatever it read before.
+        if let Some((ours, _)) = &mut self.read {
+            *ours = value;
+        }
+        let response = to_value(&self.stored).unwrap();
+        self.answers.push_back(Answer {
+            writing,
+            response,
+            base,
+            locked,
+        });
+    }
+
+    fn answer(&mut self, lost: bool) {
+        if let Some(answer) = self.answers.pop_front() {
+            if lost {
+                // A write without an answer is an error, and the run is tried again.
+                drop(answer);
+                self.look();
+            } else {
+                let Answer { writing, .. } = answer;
+                writing.wrote(&answer.response, answer.base, answer.locked);
+            }
+        }
+        let events = self.cache.take_answered();
+        self.hear(events);
+    }
+
+    fn deliver(&mut self) {
+        if let Some((there, thing)) = self.undelivered.pop_front() {
+            let seen = Seen::Object(Arc::new(thing));
+            self.take(if there {
+                News::Put(seen)
+            } else {
+                News::Gone(seen)
+            });
+        }
+    }
+
+    fn relist(&mut self) {
+        self.undelivered.clear();
+        let all = vec![Seen::Object(Arc::new(self.stored.clone()))];
+        self.take(News::All(all, Version::Number(self.version)));
+    }
+
+    fn take(&mut self, news: News<Thing>) {
+        let events = self.cache.take(news);
+        self.hear(events);
+    }
+
+    fn hear(&mut self, events: Vec<Event<Thing>>) {
+        for event in events {
+            if self.lens.sees(&event) == Sight::Pass {
+                self.passes += 1;
+                self.look();
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        let seen = self.cache.get(&self.stored.meta().key());
+        self.read = seen.map(|thing| (thing.ours, thing.theirs)).or(self.read);
+    }
+
+    /// Everything arrives that is under way.
+    fn settle(&mut self) {
+        while !self.undelivered.is_empty() {
+            self.deliver();
+        }
+        while !self.answers.is_empty() {
+            self.answer(false);
+        }
+        self.act(&Act::Bookmark);
+    }
+}
+
+fn meta(uid: u32, version: u64) -> Meta {
+    let version = version.to_string();
+    let meta = json!({ "name": "a", "uid": format!("u{uid}"), "resourceVersion": version });
+    from_value(meta).unwrap()
+}
+
+fn thing(uid: u32, version: u64) -> Thing {
+    Thing {
+        metadata: meta(uid, version),
+        ours: 0,
+        ours_by: true,
+        theirs: 0,
+        beside: 0,
+    }
+}
+
+proptest! {
+    #[test]
+    fn own_writes_alone_pass_no_lens(acts in acts(false, false)) {
+        let mut model = Model::new(true);
+        acts.iter().for_each(|act| model.act(act));
+        model.settle();
+        prop_assert_eq!(model.passes, 0);
+    }
+
+    #[test]
+    fn locked_own_writes_alone_pass_no_lens_without_a_check(acts in acts(false, false)) {
+        let mut model = Model::new(false);
+        for act in &acts {
+            let locked = Act::Write { value: 1, locked: true };
+            model.act(if matches!(act, Act::Write { .. }) { &locked } else { act });
+        }
+        model.settle();
+        prop_assert_eq!(model.passes, 0);
+    }
+
+    #[test]
+    fn no_foreign_change_stays_unread(acts in acts(true, true), check: bool) {
+        let mut model = Model::new(check);
+        acts.iter().for_each(|act| model.act(act));
+        model.settle();
+        let stored = (model.stored.ours, model.stored.theirs);
+        prop_assert_eq!(model.read, Some(stored));
+    }
+
+    #[test]
+    fn a_reader_never_sees_a_view_older_than_its_own_write(acts in acts(true, false)) {
+        let mut model = Model::new(true);
+        let key = model.stored.meta().key();
+        for act in &acts {
+            let written = match (act, model.answers.front()) {
+                (Act::Answer { .. }, Some(answer)) => Some(answer.response.clone()),
+                _ => None,
+            };
+            model.act(act);
+            let Some(response) = written else { continue };
+            let written: Thing = from_value(response).unwrap();
+            let seen = model.cache.get(&key);
+            let includes = seen.is_none_or(|seen| {
+                seen.meta().version().includes(&written.meta().version()) == Some(true)
+            });
+            prop_assert!(includes);
+        }
+    }
+}

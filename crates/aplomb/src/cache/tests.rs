@@ -1,0 +1,301 @@
+//! What a reader of a cache sees, and what it is told.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+use tokio::time::{Duration, advance};
+
+use super::*;
+
+fn value(name: &str, uid: &str, version: &str, data: &str) -> Value {
+    json!({
+        "metadata": { "namespace": "n", "name": name, "uid": uid, "resourceVersion": version },
+        "data": { "data": data },
+    })
+}
+
+fn object(name: &str, uid: &str, version: &str, data: &str) -> Seen<ConfigMap> {
+    let object = serde_json::from_value(value(name, uid, version, data)).unwrap();
+    Seen::Object(Arc::new(object))
+}
+
+fn all(objects: Vec<Seen<ConfigMap>>, version: &str) -> News<ConfigMap> {
+    News::All(objects, Version::parse(version))
+}
+
+fn key(name: &str) -> Key {
+    Key::new(Some("n"), name)
+}
+
+fn told(events: &[Event<ConfigMap>]) -> Vec<String> {
+    events.iter().map(|event| format!("{event:?}")).collect()
+}
+
+fn data(cache: &Cache<ConfigMap>, name: &str) -> Option<String> {
+    let object = cache.get(&key(name))?;
+    object.data.as_ref()?.get("data").cloned()
+}
+
+/// A cache whose first list had `a` at version 5.
+fn listed() -> Cache<ConfigMap> {
+    let cache = Cache::new();
+    let first = cache.take(all(vec![object("a", "u", "5", "old")], "5"));
+    assert_eq!(told(&first), ["Found(n/a)"]);
+    cache
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_tells_what_changed_and_what_vanished_and_nothing_else() {
+    let cache = Cache::new();
+    let first = ["a", "b", "c"].map(|name| object(name, "u", "5", "old"));
+    cache.take(all(first.into(), "5"));
+    let again = vec![
+        object("a", "u", "5", "old"),
+        object("b", "u", "8", "new"),
+        object("d", "u", "9", "new"),
+    ];
+    let events = cache.take(all(again, "9"));
+    assert_eq!(
+        told(&events),
+        ["Changed(n/b)", "Added(n/d)", "Deleted(n/c)"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_of_the_same_name_is_a_deletion_and_an_addition() {
+    let cache = listed();
+    let events = cache.take(all(vec![object("a", "u2", "9", "new")], "9"));
+    assert_eq!(told(&events), ["Deleted(n/a)", "Added(n/a)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_stream_that_repeats_itself_says_nothing_new() {
+    let cache = listed();
+    assert!(
+        cache
+            .take(News::Put(object("a", "u", "5", "old")))
+            .is_empty()
+    );
+    assert!(
+        cache
+            .take(News::Put(object("a", "u", "4", "older")))
+            .is_empty()
+    );
+    assert_eq!(data(&cache, "a").as_deref(), Some("old"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_write_is_read_at_once_and_until_the_watch_passes_it() {
+    let cache = listed();
+    cache.wrote(&value("a", "u", "8", "ours"), None, false);
+    assert_eq!(data(&cache, "a").as_deref(), Some("ours"));
+    cache.take(News::Put(object("a", "u", "7", "theirs")));
+    assert_eq!(
+        data(&cache, "a").as_deref(),
+        Some("ours"),
+        "7 is older than ours"
+    );
+    cache.take(News::Put(object("a", "u", "9", "newer")));
+    assert_eq!(data(&cache, "a").as_deref(), Some("newer"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_creation_is_listed_and_indexed_before_the_watch_shows_it() {
+    let cache = listed();
+    cache.index("data", |map: &ConfigMap| {
+        map.data
+            .iter()
+            .flat_map(|data| data.values().cloned())
+            .collect()
+    });
+    cache.wrote(&value("b", "u2", "8", "old"), None, true);
+    cache.wrote(&value("a", "u", "9", "moved"), None, true);
+    assert_eq!(cache.list().len(), 2);
+    let found: Vec<String> = cache
+        .by("data", "old")
+        .iter()
+        .filter_map(|map| map.metadata.name.clone())
+        .collect();
+    assert_eq!(found, ["b"], "a has left the value, b has come to it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_after_its_event_covers_nothing() {
+    let cache = listed();
+    cache.take(News::Put(object("a", "u", "8", "ours")));
+    cache.take(News::Gone(object("a", "u", "9", "ours")));
+    cache.wrote(&value("a", "u", "8", "ours"), None, false);
+    assert!(cache.get(&key("a")).is_none(), "it was deleted since");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_write_out_of_scope_is_dropped_once_the_watch_is_past_it() {
+    let cache = listed();
+    cache.wrote(&value("z", "u9", "8", "ours"), None, false);
+    cache.take(News::Passed(Version::Number(7)));
+    assert!(cache.get(&key("z")).is_some());
+    cache.take(News::Passed(Version::Number(8)));
+    assert!(cache.get(&key("z")).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_do_not_compare_are_laid_over_for_thirty_seconds() {
+    let cache = listed();
+    cache.wrote(&value("a", "u", "x", "ours"), None, false);
+    advance(Duration::from_secs(29)).await;
+    assert_eq!(data(&cache, "a").as_deref(), Some("ours"));
+    advance(Duration::from_secs(2)).await;
+    assert_eq!(data(&cache, "a").as_deref(), Some("old"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_object_is_hidden_and_its_successor_shown() {
+    let cache = listed();
+    cache.deleted(&key("a"), "u");
+    assert!(cache.get(&key("a")).is_none() && cache.list().is_empty());
+    cache.take(News::Put(object("a", "u", "7", "late")));
+    assert!(
+        cache.get(&key("a")).is_none(),
+        "an event from before the deletion"
+    );
+    cache.wrote(&value("a", "u2", "9", "next"), None, true);
+    assert_eq!(data(&cache, "a").as_deref(), Some("next"));
+    cache.take(News::Gone(object("a", "u", "8", "late")));
+    assert_eq!(data(&cache, "a").as_deref(), Some("next"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_overtakes_the_answer_is_still_ours() {
+    let cache = listed();
+    let writing = cache.writing(&key("a"));
+    assert!(
+        cache
+            .take(News::Put(object("a", "u", "8", "ours")))
+            .is_empty()
+    );
+    assert_eq!(
+        data(&cache, "a").as_deref(),
+        Some("ours"),
+        "the state does not wait"
+    );
+    writing.wrote(
+        &value("a", "u", "8", "ours"),
+        Some(Version::Number(5)),
+        true,
+    );
+    cache.answered().await;
+    assert_eq!(told(&cache.take_answered()), ["ChangedByUs(n/a)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_failed_makes_what_happened_meanwhile_foreign() {
+    let cache = listed();
+    let writing = cache.writing(&key("a"));
+    assert!(
+        cache
+            .take(News::Put(object("a", "u", "8", "theirs")))
+            .is_empty()
+    );
+    drop(writing);
+    assert_eq!(told(&cache.take_answered()), ["Changed(n/a)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chain_of_locked_writes_is_ours_even_behind_a_relist() {
+    let cache = listed();
+    cache.wrote(&value("a", "u", "7", "one"), Some(Version::Number(5)), true);
+    cache.wrote(&value("a", "u", "8", "two"), Some(Version::Number(7)), true);
+    let events = cache.take(all(vec![object("a", "u", "8", "two")], "9"));
+    assert_eq!(told(&events), ["ChangedByUs(n/a)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlocked_write_behind_a_relist_is_ours_only_if_the_check_says_so() {
+    let write = |cache: &Cache<ConfigMap>| {
+        cache.wrote(
+            &value("a", "u", "8", "new"),
+            Some(Version::Number(5)),
+            false,
+        );
+        told(&cache.take(all(vec![object("a", "u", "8", "new")], "9")))
+    };
+    assert_eq!(write(&listed()), ["Changed(n/a)"], "there is no check");
+    for (foreign, expected) in [(true, "Changed(n/a)"), (false, "ChangedByUs(n/a)")] {
+        let cache = listed();
+        cache.foreign_by(move |_, _| foreign);
+        assert_eq!(write(&cache), [expected]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_changes_nothing_does_not_take_a_foreign_change_for_its_own() {
+    let cache = listed();
+    let writing = cache.writing(&key("a"));
+    assert!(
+        cache
+            .take(News::Put(object("a", "u", "8", "theirs")))
+            .is_empty()
+    );
+    // The server had nothing to do and answers with what the other one wrote.
+    writing.wrote(
+        &value("a", "u", "8", "theirs"),
+        Some(Version::Number(5)),
+        false,
+    );
+    assert_eq!(told(&cache.take_answered()), ["Changed(n/a)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_applied_creation_is_ours_as_long_as_nobody_else_has_a_field() {
+    let managed = |managers: &[&str]| {
+        let mut made = value("b", "u2", "8", "new");
+        let entries: Vec<Value> = managers
+            .iter()
+            .map(|name| json!({ "manager": name }))
+            .collect();
+        made["metadata"]["managedFields"] = json!(entries);
+        made
+    };
+    for (managers, expected) in [
+        (&["us"][..], "AddedByUs(n/b)"),
+        (&["us", "them"], "Added(n/b)"),
+    ] {
+        let cache = listed();
+        cache.wrote(&managed(managers), None, false);
+        let events = cache.take(News::Put(object("b", "u2", "8", "new")));
+        assert_eq!(told(&events), [expected]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_object_is_not_shown_as_it_was() {
+    let cache = listed();
+    let misfit = Misfit {
+        key: key("a"),
+        version: Version::Number(8),
+        error: "expected a map".to_owned(),
+    };
+    let events = cache.take(News::Put(Seen::Unreadable(misfit)));
+    assert_eq!(told(&events), ["Unreadable(n/a)"]);
+    assert!(cache.get(&key("a")).is_none());
+    assert_eq!(
+        cache.unreadable(&key("a")).as_deref(),
+        Some("expected a map")
+    );
+    let events = cache.take(News::Put(object("a", "u", "9", "new")));
+    assert_eq!(told(&events), ["Changed(n/a)"]);
+    assert_eq!(cache.unreadable(&key("a")), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_are_found_by_their_owner() {
+    let cache = listed();
+    let mut owned = value("child", "u3", "8", "x");
+    let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u" });
+    owned["metadata"]["ownerReferences"] = json!([owner]);
+    cache.wrote(&owned, None, true);
+    assert_eq!(cache.owned_by("u").len(), 1, "before the watch shows it");
+    let child = serde_json::from_value(owned).unwrap();
+    cache.take(News::Put(Seen::Object(Arc::new(child))));
+    assert_eq!(cache.owned_by("u").len(), 1, "and after");
+    assert!(cache.owned_by("v").is_empty());
+}

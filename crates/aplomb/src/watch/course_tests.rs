@@ -1,0 +1,120 @@
+//! The course of a watch, one happening at a time.
+
+use super::*;
+
+fn course() -> Course {
+    Course::new(Timing::default(), 7)
+}
+
+/// A course whose list ended at version 5.
+fn watching() -> Course {
+    let mut course = course();
+    course.paged(None, "5");
+    course
+}
+
+fn from(course: &Course) -> &str {
+    match course.step() {
+        Step::Watch { from, .. } => from,
+        Step::List(_) => panic!("it lists"),
+    }
+}
+
+#[test]
+fn pages_are_read_to_the_end_and_watched_from_their_version() {
+    let mut course = course();
+    assert_eq!(*course.step(), Step::List(Page::First));
+    course.paged(Some("more".to_owned()), "5");
+    assert_eq!(*course.step(), Step::List(Page::Next("more".to_owned())));
+    course.paged(None, "5");
+    assert_eq!(from(&course), "5");
+}
+
+#[test]
+fn a_list_that_expires_between_pages_is_read_whole() {
+    let mut course = course();
+    course.paged(Some("more".to_owned()), "5");
+    assert!(course.lost(Loss::Expired) > Duration::ZERO);
+    assert_eq!(*course.step(), Step::List(Page::Whole));
+}
+
+#[test]
+fn a_broken_watch_goes_on_at_once_from_the_last_version() {
+    let mut course = watching();
+    course.opened();
+    course.heard("9".to_owned());
+    assert_eq!(course.lost(Loss::Cut), Duration::ZERO);
+    assert_eq!(from(&course), "9");
+}
+
+#[test]
+fn an_expired_watch_lists_again() {
+    let mut course = watching();
+    course.opened();
+    assert_eq!(course.lost(Loss::Expired), Duration::ZERO);
+    assert_eq!(*course.step(), Step::List(Page::First));
+}
+
+#[test]
+fn a_watch_that_gets_nowhere_backs_off_up_to_the_cap() {
+    for loss in [Loss::Cut, Loss::Closed, Loss::Expired, Loss::Refused] {
+        let mut course = watching();
+        let mut delays = Vec::new();
+        for _ in 0..12 {
+            if matches!(course.step(), Step::List(_)) {
+                course.paged(None, "5");
+            }
+            course.opened();
+            delays.push(course.lost(loss));
+        }
+        let cap = Timing::default().backoff.1;
+        assert!(delays.iter().all(|delay| *delay <= cap), "{delays:?}");
+        assert!(delays[2] >= Duration::from_millis(400), "{delays:?}");
+        assert!(delays[11] >= cap / 2, "{delays:?}");
+    }
+}
+
+#[test]
+fn one_thing_heard_ends_the_backoff() {
+    let mut course = watching();
+    for _ in 0..8 {
+        course.lost(Loss::Refused);
+    }
+    course.opened();
+    course.heard("6".to_owned());
+    course.lost(Loss::Cut);
+    assert!(course.lost(Loss::Refused) <= Duration::from_millis(800));
+}
+
+#[test]
+fn after_a_silence_an_open_connection_alone_proves_nothing() {
+    let mut course = watching();
+    assert!(course.opened());
+    assert_eq!(course.lost(Loss::Silence), Duration::ZERO);
+    assert_eq!(from(&course), "5");
+    assert!(!course.opened());
+    course.heard("6".to_owned());
+    course.lost(Loss::Cut);
+    assert!(course.opened());
+}
+
+#[test]
+fn two_silences_in_a_row_list_again() {
+    let mut course = watching();
+    course.opened();
+    course.lost(Loss::Silence);
+    course.opened();
+    course.lost(Loss::Silence);
+    assert_eq!(*course.step(), Step::List(Page::First));
+}
+
+#[test]
+fn a_list_from_the_past_is_believed_only_when_it_insists() {
+    let mut course = course();
+    let (old, new) = (Version::Number(5), Version::Number(9));
+    assert!(course.accepts(&new, Some(&old)));
+    assert!(!course.accepts(&old, Some(&new)));
+    assert!(!course.accepts(&old, Some(&new)));
+    assert!(course.accepts(&old, Some(&new)));
+    assert!(course.accepts(&Version::parse("x"), Some(&new)));
+}

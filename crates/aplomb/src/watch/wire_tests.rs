@@ -1,0 +1,164 @@
+//! What comes over the wire is read in one pass, and what does not fit is named.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde::Deserializer;
+use serde::de::{MapAccess, Visitor};
+
+use super::*;
+use crate::view::{Meta, MetaRef};
+
+/// Knows whether it was read straight from the text: only there can a string be borrowed.
+struct Direct {
+    metadata: Meta,
+}
+
+static BORROWED: AtomicUsize = AtomicUsize::new(0);
+
+impl<'de> Deserialize<'de> for Direct {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Probe;
+        impl<'de> Visitor<'de> for Probe {
+            type Value = Direct;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Direct, A::Error> {
+                let mut metadata = None;
+                while let Some(field) = map.next_key::<String>()? {
+                    match field.as_str() {
+                        "metadata" => metadata = Some(map.next_value()?),
+                        // A raw value can only be taken from the text itself, never from a buffer.
+                        _ => {
+                            map.next_value::<&RawValue>()?;
+                            BORROWED.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+                let metadata = metadata.unwrap_or_default();
+                Ok(Direct { metadata })
+            }
+        }
+        deserializer.deserialize_map(Probe)
+    }
+}
+
+#[derive(Deserialize)]
+struct Count {
+    metadata: Meta,
+    #[expect(dead_code, reason = "only its type matters")]
+    data: u64,
+}
+
+impl View for Count {
+    type Kind = ConfigMap;
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+fn event(kind: &str, data: &str) -> String {
+    let metadata = r#"{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}"#;
+    format!(r#"{{"type":"{kind}","object":{{"metadata":{metadata},"data":{data}}}}}"#)
+}
+
+#[test]
+fn an_object_is_read_in_place_when_the_type_comes_first() {
+    let line = event("ADDED", r#"{"a":[1,2]}"#);
+    let read: Line<Direct> = serde_json::from_str(&line).unwrap();
+    assert!(matches!(read, Line::Added(direct) if direct.metadata.as_ref().name == "a"));
+    assert_eq!(BORROWED.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn each_type_of_line_is_understood() {
+    let said = |text: &str| line::<Count>(text.as_bytes()).unwrap();
+    assert!(matches!(
+        said(&event("ADDED", "1")),
+        Said::Put(Seen::Object(_))
+    ));
+    assert!(matches!(
+        said(&event("MODIFIED", "1")),
+        Said::Put(Seen::Object(_))
+    ));
+    assert!(matches!(
+        said(&event("DELETED", "1")),
+        Said::Gone(Seen::Object(_))
+    ));
+    let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
+    assert!(matches!(said(bookmark), Said::Bookmark(version) if version == "9"));
+    let gone = r#"{"type":"ERROR","object":{"code":410,"reason":"Expired"}}"#;
+    assert!(matches!(said(gone), Said::Error(status) if status.code == 410));
+    let turned = r#"{"object":{"metadata":{"name":"a"},"data":1},"type":"ADDED"}"#;
+    assert!(matches!(said(turned), Said::Put(Seen::Object(_))));
+}
+
+#[test]
+fn an_object_that_does_not_fit_is_named_without_its_values() {
+    let text = event("MODIFIED", r#""s3cr3t""#);
+    let Ok(Said::Put(Seen::Unreadable(misfit))) = line::<Count>(text.as_bytes()) else {
+        panic!("it is named");
+    };
+    assert_eq!(misfit.key.to_string(), "n/a");
+    assert_eq!(misfit.version, Version::Number(7));
+    assert!(misfit.error.starts_with("expected u64"), "{}", misfit.error);
+    assert!(line::<Count>(b"{\"type\":\"ADDED\",\"obj").is_err());
+}
+
+#[test]
+fn a_page_keeps_what_fits_beside_what_does_not() {
+    let item = |name: &str, data: &str| {
+        format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"1"}},"data":{data}}}"#)
+    };
+    let list = |items: &[String]| {
+        let metadata = r#"{"resourceVersion":"9","continue":""}"#;
+        format!(r#"{{"metadata":{metadata},"items":[{}]}}"#, items.join(","))
+    };
+    let text = list(&[item("a", "1"), item("b", r#""s3cr3t""#)]);
+    let page = page::<Count>(text.as_bytes()).unwrap();
+    assert!(matches!(&page.items[0], Seen::Object(_)));
+    assert!(matches!(&page.items[1], Seen::Unreadable(misfit) if &*misfit.key.name == "b"));
+    assert_eq!((page.next, page.version.as_str()), (None, "9"));
+}
+
+#[test]
+fn selectors_and_versions_are_asked_for() {
+    let scope = Scope {
+        namespace: Some("n".to_owned()),
+        labels: Some("a=b".to_owned()),
+        fields: None,
+    };
+    let uri = watch::<Count>(&scope, "7", 250).unwrap().uri().to_string();
+    for part in [
+        "/namespaces/n/configmaps",
+        "labelSelector=a%3Db",
+        "resourceVersion=7",
+    ] {
+        assert!(uri.contains(part), "{uri}");
+    }
+    assert!(uri.contains("allowWatchBookmarks=true") && uri.contains("timeoutSeconds=250"));
+    let first = list::<Count>(&scope, &Timing::default(), &Page::First).unwrap();
+    assert!(first.uri().to_string().contains("limit=500"));
+}
+
+#[test]
+fn a_view_of_metadata_is_asked_for_as_such() {
+    type Names = crate::MetaOnly<ConfigMap>;
+    let scope = Scope::default();
+    let list = list::<Names>(&scope, &Timing::default(), &Page::First).unwrap();
+    let watch = watch::<Names>(&scope, "7", 250).unwrap();
+    assert!(
+        list.headers()[ACCEPT]
+            .to_str()
+            .unwrap()
+            .contains("PartialObjectMetadataList")
+    );
+    assert!(
+        watch.headers()[ACCEPT]
+            .to_str()
+            .unwrap()
+            .contains("as=PartialObjectMetadata;")
+    );
+}
