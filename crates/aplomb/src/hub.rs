@@ -192,16 +192,18 @@ impl<T: View> Watch<T> {
         listeners.push(Arc::new(listener));
     }
 
-    /// The same through a lens: `listener` is also told what the lens makes of each event, and each
-    /// is counted.
+    /// The same through the lens of the controller that writes as `manager`: `listener` is also told
+    /// what the lens makes of each event, and each is counted.
     pub fn observe(
         &self,
         lens: Lens<T>,
+        manager: &str,
         listener: impl Fn(&Event<T>, Sight) + Send + Sync + 'static,
     ) {
         let (kind, telemetry) = (self.0.kind.clone(), self.0.telemetry.clone());
+        let manager: Arc<str> = manager.into();
         self.listen(move |event| {
-            let sight = lens.sees(event);
+            let sight = lens.sees(event, &manager);
             let result = match event {
                 Event::Unreadable { .. } => EventResult::Unreadable,
                 _ => sight.into(),

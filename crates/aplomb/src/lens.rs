@@ -54,11 +54,12 @@ impl<T: View> Lens<T> {
     }
 
     /// What to make of `event`. Deletions, and changes of `deletionTimestamp`, finalizers and
-    /// owners pass any lens, unless this process made them.
+    /// owners pass any lens, unless `manager` made them: what one controller of a process writes is
+    /// news to the others.
     #[must_use]
-    pub fn sees(&self, event: &Event<T>) -> Sight {
+    pub fn sees(&self, event: &Event<T>, manager: &str) -> Sight {
         match event {
-            Event::Added { own: true, .. } | Event::Changed { own: true, .. } => Sight::Own,
+            _ if event.is_by(manager) => Sight::Own,
             Event::Changed { old, new, .. } if same_life(&**old, &**new) && (self.0)(old, new) => {
                 Sight::Noise
             }
@@ -73,6 +74,20 @@ fn same_life<T: View>(old: &T, new: &T) -> bool {
         && old.deleting == new.deleting
         && old.finalizers == new.finalizers
         && old.owners == new.owners
+}
+
+impl<K: kube::Resource<DynamicType = ()> + View> Lens<K> {
+    /// Sees what people say with an object: its spec, its labels and its annotations.
+    #[must_use]
+    pub fn desired() -> Self {
+        Self::comparing(|old, new| {
+            let (old, new) = (kube::Resource::meta(old), kube::Resource::meta(new));
+            old.generation.is_some()
+                && old.generation == new.generation
+                && old.labels == new.labels
+                && old.annotations == new.annotations
+        })
+    }
 }
 
 impl<T> Clone for Lens<T> {

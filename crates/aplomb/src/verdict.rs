@@ -27,6 +27,17 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// The word that logs, metrics and the journal use.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Settled => "Settled",
+            Self::Recheck(_) => "Recheck",
+            Self::Blocked { .. } => "Blocked",
+            Self::Rejected { .. } => "Rejected",
+        }
+    }
+
     /// Waits for `message`.
     #[must_use]
     pub fn blocked(reason: &str, message: impl Into<String>) -> Self {

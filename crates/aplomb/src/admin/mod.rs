@@ -26,6 +26,9 @@ use crate::telemetry::{self, Telemetry};
 pub trait Introspect: Send + Sync + 'static {
     /// Its state now. Must not wait for anything that work in progress may hold.
     fn state(&self) -> State;
+
+    /// Moves the metrics that grow while nothing occurs; called before metrics are read.
+    fn measure(&self) {}
 }
 
 /// What the endpoints answer from.
@@ -62,6 +65,7 @@ pub async fn serve(
 
 async fn metrics(Shared(admin): Shared<Arc<Admin>>) -> Response {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    admin.process.measure();
     let text = telemetry::encoded(&admin.registry);
     ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response()
 }

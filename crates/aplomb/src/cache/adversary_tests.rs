@@ -23,6 +23,15 @@ struct Thing {
     beside: u8,
 }
 
+fn made(base: Option<Version>, locked: bool) -> Made {
+    let manager = Arc::from("ours");
+    Made {
+        base,
+        locked,
+        manager,
+    }
+}
+
 impl View for Thing {
     type Kind = ConfigMap;
     fn meta(&self) -> MetaRef<'_> {
@@ -94,7 +103,7 @@ impl Model {
     fn new(check: bool) -> Self {
         let cache = Cache::new();
         if check {
-            cache.foreign_by(|old: &Thing, new: &Thing| {
+            cache.foreign_by(|old: &Thing, new: &Thing, _| {
                 old.theirs != new.theirs || old.beside != new.beside || !new.ours_by
             });
         }
@@ -195,7 +204,7 @@ impl Model {
                 self.look();
             } else {
                 let Answer { writing, .. } = answer;
-                writing.wrote(&answer.response, answer.base, answer.locked);
+                writing.wrote(&answer.response, made(answer.base, answer.locked));
             }
         }
         let events = self.cache.take_answered();
@@ -226,7 +235,7 @@ impl Model {
 
     fn hear(&mut self, events: Vec<Event<Thing>>) {
         for event in events {
-            if self.lens.sees(&event) == Sight::Pass {
+            if self.lens.sees(&event, "ours") == Sight::Pass {
                 self.passes += 1;
                 self.look();
             }

@@ -14,8 +14,8 @@ pub enum Event<T> {
         new: Arc<T>,
         /// It was there when the watch began: nothing is known to have happened to it.
         initial: bool,
-        /// This process created it, and nobody else is known to have touched it since.
-        own: bool,
+        /// The field manager of this process that created it, if nobody else touched it since.
+        own: Option<Arc<str>>,
     },
     /// An object that was there has another version.
     Changed {
@@ -23,8 +23,8 @@ pub enum Event<T> {
         old: Arc<T>,
         /// As it is now.
         new: Arc<T>,
-        /// All of the change is this process's own write.
-        own: bool,
+        /// The field manager of this process that made all of the change, if one did.
+        own: Option<Arc<str>>,
     },
     /// An object is gone.
     Deleted {
@@ -64,18 +64,46 @@ impl<T: View> Event<T> {
     }
 }
 
+impl<T> Event<T> {
+    /// The states of the object it tells of: before and after a change.
+    pub fn states(&self) -> impl Iterator<Item = &T> {
+        let (first, second) = match self {
+            Self::Added { new, .. } => (Some(new), None),
+            Self::Changed { old, new, .. } => (Some(old), Some(new)),
+            Self::Deleted { old } => (Some(old), None),
+            Self::Unreadable { .. } => (None, None),
+        };
+        first.into_iter().chain(second).map(|object| &**object)
+    }
+
+    /// Whether it only says that the object was there when the watch began.
+    #[must_use]
+    pub fn is_initial(&self) -> bool {
+        matches!(self, Self::Added { initial: true, .. })
+    }
+
+    /// Whether all of it was written by `manager`, which is of this process.
+    #[must_use]
+    pub fn is_by(&self, manager: &str) -> bool {
+        match self {
+            Self::Added { own, .. } | Self::Changed { own, .. } => own.as_deref() == Some(manager),
+            Self::Deleted { .. } | Self::Unreadable { .. } => false,
+        }
+    }
+}
+
 impl<T> Clone for Event<T> {
     fn clone(&self) -> Self {
         match self {
             Self::Added { new, initial, own } => Self::Added {
                 new: new.clone(),
                 initial: *initial,
-                own: *own,
+                own: own.clone(),
             },
             Self::Changed { old, new, own } => Self::Changed {
                 old: old.clone(),
                 new: new.clone(),
-                own: *own,
+                own: own.clone(),
             },
             Self::Deleted { old } => Self::Deleted { old: old.clone() },
             Self::Unreadable { key, error } => Self::Unreadable {
@@ -91,9 +119,9 @@ impl<T: View> fmt::Debug for Event<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self {
             Self::Added { initial: true, .. } => "Found",
-            Self::Added { own: true, .. } => "AddedByUs",
+            Self::Added { own: Some(_), .. } => "AddedByUs",
             Self::Added { .. } => "Added",
-            Self::Changed { own: true, .. } => "ChangedByUs",
+            Self::Changed { own: Some(_), .. } => "ChangedByUs",
             Self::Changed { .. } => "Changed",
             Self::Deleted { .. } => "Deleted",
             Self::Unreadable { .. } => "Unreadable",

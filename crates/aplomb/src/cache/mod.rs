@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 pub use self::event::Event;
 pub use self::freshness::Freshness;
-pub use self::writing::Writing;
+pub use self::writing::{Made, Writing};
 
 use self::own::Foreign;
 pub(crate) use self::state::News;
@@ -170,20 +170,24 @@ impl<T: View> Cache<T> {
         Writing::begin(self, key)
     }
 
+    /// Takes over what the server showed in answer to a read, where the watch lags behind.
+    pub fn reread(&self, response: &Value) {
+        if let Ok(object) = T::deserialize(response) {
+            self.write().reread(Arc::new(object), Instant::now());
+        }
+    }
+
     /// Takes over the answer to a write of this process. Readers see it from now on.
     ///
-    /// `base` is the version that had been read; `locked` says that nobody else's change lies between
-    /// it and the answer: the server would have refused the write on any other version (a creation
-    /// is locked to there being none), or the two have been compared.
-    pub fn wrote(&self, response: &Value, base: Option<Version>, locked: bool) {
+    pub fn wrote(&self, response: &Value, mut made: Made) {
         let Ok(object) = T::deserialize(response) else {
             // The watch will show it as unreadable, with a name; there is nothing to lay over.
             return;
         };
         // What only one manager has ever written, this process created.
-        let locked = locked || base.is_none() && has_one_manager(response);
+        made.locked |= made.base.is_none() && has_one_manager(response);
         let mut state = self.write();
-        state.wrote(Arc::new(object), base, locked, Instant::now());
+        state.wrote(Arc::new(object), made, Instant::now());
     }
 
     /// The server has carried out a deletion of the object with this UID.
@@ -191,10 +195,10 @@ impl<T: View> Cache<T> {
         self.write().deleted(key, uid);
     }
 
-    /// Says how to tell whether two watched states differ in anything this process did not write.
+    /// Says how to tell whether two watched states differ in anything a field manager did not write.
     /// Without it, only locked writes are known to be our own when they come back. The first one
     /// stays.
-    pub fn foreign_by(&self, foreign: impl Fn(&T, &T) -> bool + Send + Sync + 'static) {
+    pub fn foreign_by(&self, foreign: impl Fn(&T, &T, &str) -> bool + Send + Sync + 'static) {
         let _ = self.0.foreign.set(Arc::new(foreign));
     }
 }

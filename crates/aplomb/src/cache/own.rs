@@ -17,8 +17,8 @@ use crate::view::View;
 /// How long a write with an opaque version is remembered.
 const OPAQUE_MEMORY: Duration = Duration::from_secs(60);
 
-/// Says whether anything differs between two watched states that this process did not write.
-pub(super) type Foreign<T> = Arc<dyn Fn(&T, &T) -> bool + Send + Sync>;
+/// Says whether anything differs between two watched states that this field manager did not write.
+pub(super) type Foreign<T> = Arc<dyn Fn(&T, &T, &str) -> bool + Send + Sync>;
 
 /// A write of this process that the watch has not shown yet.
 pub(super) struct Write<T> {
@@ -30,16 +30,19 @@ pub(super) struct Write<T> {
     /// Nobody else's change lies between `base` and `version`: the server would have refused the
     /// write, or the writer has compared the two.
     pub(super) locked: bool,
+    /// The field manager it was made as.
+    pub(super) manager: Arc<str>,
     pub(super) at: Instant,
 }
 
 /// Whose change it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    Own,
+    /// All of it was made by this manager of ours.
+    Own(Arc<str>),
     Foreign,
-    /// We wrote, but somebody else may have too: only a look at the fields can tell.
-    Unclear,
+    /// This manager wrote, but somebody else may have too: only a look at the fields can tell.
+    Unclear(Arc<str>),
 }
 
 /// A change and whose it is.
@@ -150,7 +153,7 @@ impl<T: View> Own<T> {
             change.delivery,
         );
         match old {
-            Some(old) if whole != Origin::Own && change.delivery == Delivery::List => {
+            Some(old) if !matches!(whole, Origin::Own(_)) && change.delivery == Delivery::List => {
                 steps(writes, old, new, &change, told);
             }
             _ => told.push(Told {
@@ -224,18 +227,19 @@ fn origin<T>(
     let Some(mut write) = find(new) else {
         return Origin::Foreign;
     };
+    let manager = write.manager.clone();
     // Without a lock the version may be another's: a write that changes nothing is answered with
     // the version it found. With one, the version is new and the stream shows no other step.
     if write.locked && delivery == Delivery::Stream {
-        return Origin::Own;
+        return Origin::Own(manager);
     }
     // A list may hide several writes: they are ours if each was locked to the one before it.
     for _ in writes {
-        if !write.locked {
+        if !write.locked || write.manager != manager {
             break;
         }
         if write.base.as_ref() == old {
-            return Origin::Own;
+            return Origin::Own(manager);
         }
         match write.base.as_ref().and_then(find) {
             Some(before) => write = before,
@@ -243,7 +247,7 @@ fn origin<T>(
         }
     }
     if old.is_some() {
-        Origin::Unclear
+        Origin::Unclear(manager)
     } else {
         Origin::Foreign
     }

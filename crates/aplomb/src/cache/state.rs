@@ -10,6 +10,7 @@ use super::index::Values;
 use super::overlay::Overlay;
 use super::own::{Foreign, Origin, Own, Told, Write};
 use super::store::{Change, Seen, Step, Store};
+use super::writing::Made;
 use crate::key::Key;
 use crate::version::Version;
 use crate::view::View;
@@ -33,13 +34,18 @@ impl<T: View> Told<T> {
             Step::Added { new, initial } => Event::Added {
                 new,
                 initial,
-                own: origin == Origin::Own,
+                own: match origin {
+                    Origin::Own(manager) => Some(manager),
+                    Origin::Foreign | Origin::Unclear(_) => None,
+                },
             },
             Step::Changed { old, new } => {
                 let own = match origin {
-                    Origin::Own => true,
-                    Origin::Foreign => false,
-                    Origin::Unclear => foreign.is_some_and(|foreign| !foreign(&old, &new)),
+                    Origin::Own(manager) => Some(manager),
+                    Origin::Foreign => None,
+                    Origin::Unclear(manager) => foreign
+                        .is_some_and(|foreign| !foreign(&old, &new, &manager))
+                        .then_some(manager),
                 };
                 Event::Changed { old, new, own }
             }
@@ -128,28 +134,31 @@ impl<T: View> State<T> {
         self.own.end(key)
     }
 
-    pub(super) fn wrote(
-        &mut self,
-        object: Arc<T>,
-        base: Option<Version>,
-        locked: bool,
-        now: Instant,
-    ) {
+    pub(super) fn wrote(&mut self, object: Arc<T>, made: Made, now: Instant) {
         let (key, version) = (object.meta().key(), object.meta().version());
         let shown = self.shows(&key, &version);
         // A write that changed nothing is answered with the version that was there.
-        let effective = base.as_ref() != Some(&version);
+        let effective = made.base.as_ref() != Some(&version);
         if effective && (!shown || self.own.holds(&key)) {
             let write = Write {
                 object: object.clone(),
                 version,
-                base,
-                locked,
+                base: made.base,
+                locked: made.locked,
+                manager: made.manager,
                 at: now,
             };
             self.own.record(&key, write);
         }
         if !shown {
+            self.overlay.wrote(object, now);
+        }
+    }
+
+    /// The server showed `object` in answer to a read.
+    pub(super) fn reread(&mut self, object: Arc<T>, now: Instant) {
+        let (key, version) = (object.meta().key(), object.meta().version());
+        if !self.shows(&key, &version) {
             self.overlay.wrote(object, now);
         }
     }

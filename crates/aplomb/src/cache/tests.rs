@@ -6,6 +6,15 @@ use tokio::time::{Duration, advance};
 
 use super::*;
 
+fn made(base: Option<Version>, locked: bool) -> Made {
+    let manager = Arc::from("ours");
+    Made {
+        base,
+        locked,
+        manager,
+    }
+}
+
 fn value(name: &str, uid: &str, version: &str, data: &str) -> Value {
     json!({
         "metadata": { "namespace": "n", "name": name, "uid": uid, "resourceVersion": version },
@@ -86,7 +95,7 @@ async fn a_resumed_stream_that_repeats_itself_says_nothing_new() {
 #[tokio::test(start_paused = true)]
 async fn an_own_write_is_read_at_once_and_until_the_watch_passes_it() {
     let cache = listed();
-    cache.wrote(&value("a", "u", "8", "ours"), None, false);
+    cache.wrote(&value("a", "u", "8", "ours"), made(None, false));
     assert_eq!(data(&cache, "a").as_deref(), Some("ours"));
     cache.take(News::Put(object("a", "u", "7", "theirs")));
     assert_eq!(
@@ -107,8 +116,8 @@ async fn an_own_creation_is_listed_and_indexed_before_the_watch_shows_it() {
             .flat_map(|data| data.values().cloned())
             .collect()
     });
-    cache.wrote(&value("b", "u2", "8", "old"), None, true);
-    cache.wrote(&value("a", "u", "9", "moved"), None, true);
+    cache.wrote(&value("b", "u2", "8", "old"), made(None, true));
+    cache.wrote(&value("a", "u", "9", "moved"), made(None, true));
     assert_eq!(cache.list().len(), 2);
     let found: Vec<String> = cache
         .by("data", "old")
@@ -123,14 +132,14 @@ async fn an_answer_that_comes_after_its_event_covers_nothing() {
     let cache = listed();
     cache.take(News::Put(object("a", "u", "8", "ours")));
     cache.take(News::Gone(object("a", "u", "9", "ours")));
-    cache.wrote(&value("a", "u", "8", "ours"), None, false);
+    cache.wrote(&value("a", "u", "8", "ours"), made(None, false));
     assert!(cache.get(&key("a")).is_none(), "it was deleted since");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_own_write_out_of_scope_is_dropped_once_the_watch_is_past_it() {
     let cache = listed();
-    cache.wrote(&value("z", "u9", "8", "ours"), None, false);
+    cache.wrote(&value("z", "u9", "8", "ours"), made(None, false));
     cache.take(News::Passed(Version::Number(7)));
     assert!(cache.get(&key("z")).is_some());
     cache.take(News::Passed(Version::Number(8)));
@@ -140,7 +149,7 @@ async fn an_own_write_out_of_scope_is_dropped_once_the_watch_is_past_it() {
 #[tokio::test(start_paused = true)]
 async fn versions_that_do_not_compare_are_laid_over_for_thirty_seconds() {
     let cache = listed();
-    cache.wrote(&value("a", "u", "x", "ours"), None, false);
+    cache.wrote(&value("a", "u", "x", "ours"), made(None, false));
     advance(Duration::from_secs(29)).await;
     assert_eq!(data(&cache, "a").as_deref(), Some("ours"));
     advance(Duration::from_secs(2)).await;
@@ -157,7 +166,7 @@ async fn a_deleted_object_is_hidden_and_its_successor_shown() {
         cache.get(&key("a")).is_none(),
         "an event from before the deletion"
     );
-    cache.wrote(&value("a", "u2", "9", "next"), None, true);
+    cache.wrote(&value("a", "u2", "9", "next"), made(None, true));
     assert_eq!(data(&cache, "a").as_deref(), Some("next"));
     cache.take(News::Gone(object("a", "u", "8", "late")));
     assert_eq!(data(&cache, "a").as_deref(), Some("next"));
@@ -179,8 +188,7 @@ async fn an_event_that_overtakes_the_answer_is_still_ours() {
     );
     writing.wrote(
         &value("a", "u", "8", "ours"),
-        Some(Version::Number(5)),
-        true,
+        made(Some(Version::Number(5)), true),
     );
     cache.answered().await;
     assert_eq!(told(&cache.take_answered()), ["ChangedByUs(n/a)"]);
@@ -202,8 +210,14 @@ async fn a_write_that_failed_makes_what_happened_meanwhile_foreign() {
 #[tokio::test(start_paused = true)]
 async fn a_chain_of_locked_writes_is_ours_even_behind_a_relist() {
     let cache = listed();
-    cache.wrote(&value("a", "u", "7", "one"), Some(Version::Number(5)), true);
-    cache.wrote(&value("a", "u", "8", "two"), Some(Version::Number(7)), true);
+    cache.wrote(
+        &value("a", "u", "7", "one"),
+        made(Some(Version::Number(5)), true),
+    );
+    cache.wrote(
+        &value("a", "u", "8", "two"),
+        made(Some(Version::Number(7)), true),
+    );
     let events = cache.take(all(vec![object("a", "u", "8", "two")], "9"));
     assert_eq!(told(&events), ["ChangedByUs(n/a)"]);
 }
@@ -213,15 +227,14 @@ async fn an_unlocked_write_behind_a_relist_is_ours_only_if_the_check_says_so() {
     let write = |cache: &Cache<ConfigMap>| {
         cache.wrote(
             &value("a", "u", "8", "new"),
-            Some(Version::Number(5)),
-            false,
+            made(Some(Version::Number(5)), false),
         );
         told(&cache.take(all(vec![object("a", "u", "8", "new")], "9")))
     };
     assert_eq!(write(&listed()), ["Changed(n/a)"], "there is no check");
     for (foreign, expected) in [(true, "Changed(n/a)"), (false, "ChangedByUs(n/a)")] {
         let cache = listed();
-        cache.foreign_by(move |_, _| foreign);
+        cache.foreign_by(move |_, _, _| foreign);
         assert_eq!(write(&cache), [expected]);
     }
 }
@@ -238,8 +251,7 @@ async fn a_write_that_changes_nothing_does_not_take_a_foreign_change_for_its_own
     // The server had nothing to do and answers with what the other one wrote.
     writing.wrote(
         &value("a", "u", "8", "theirs"),
-        Some(Version::Number(5)),
-        false,
+        made(Some(Version::Number(5)), false),
     );
     assert_eq!(told(&cache.take_answered()), ["Changed(n/a)"]);
 }
@@ -260,7 +272,7 @@ async fn an_applied_creation_is_ours_as_long_as_nobody_else_has_a_field() {
         (&["us", "them"], "Added(n/b)"),
     ] {
         let cache = listed();
-        cache.wrote(&managed(managers), None, false);
+        cache.wrote(&managed(managers), made(None, false));
         let events = cache.take(News::Put(object("b", "u2", "8", "new")));
         assert_eq!(told(&events), [expected]);
     }
@@ -292,7 +304,7 @@ async fn children_are_found_by_their_owner() {
     let mut owned = value("child", "u3", "8", "x");
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u" });
     owned["metadata"]["ownerReferences"] = json!([owner]);
-    cache.wrote(&owned, None, true);
+    cache.wrote(&owned, made(None, true));
     assert_eq!(cache.owned_by("u").len(), 1, "before the watch shows it");
     let child = serde_json::from_value(owned).unwrap();
     cache.take(News::Put(Seen::Object(Arc::new(child))));

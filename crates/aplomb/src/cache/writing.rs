@@ -1,11 +1,24 @@
 //! A write under way: the changes of its object wait until it is known whether they are its own.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Cache;
 use crate::key::Key;
 use crate::version::Version;
 use crate::view::View;
+
+/// How a write was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The version that had been read; `None` when there was none.
+    pub base: Option<Version>,
+    /// Whether no change of anybody else can lie between that version and the answer.
+    pub locked: bool,
+    /// As which field manager.
+    pub manager: Arc<str>,
+}
 
 /// A write that was announced and not answered yet. Dropped, it counts as failed, and what happened
 /// to the object meanwhile as somebody else's doing.
@@ -25,8 +38,8 @@ impl<T: View> Writing<T> {
     }
 
     /// It was answered with the object: see [`Cache::wrote`].
-    pub fn wrote(self, response: &Value, base: Option<Version>, locked: bool) {
-        self.cache.wrote(response, base, locked);
+    pub fn wrote(self, response: &Value, made: Made) {
+        self.cache.wrote(response, made);
     }
 
     /// It was a deletion and was carried out: see [`Cache::deleted`].

@@ -105,7 +105,7 @@ impl Pass {
         }
         let (kind, object, known) = (&owner.kind, &owner.id, owner.known.as_deref());
         let answer = self
-            .send_apply(kind, object, desired, Some(&live), known, true)
+            .send_apply(kind, object, desired, Some(&self.read()), known, true)
             .await?;
         self.state().answered = Some(answer.body);
         Ok(())

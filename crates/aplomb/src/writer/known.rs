@@ -5,9 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cache::{Cache, Writing};
+use crate::cache::{Cache, Made, Writing};
 use crate::key::Key;
-use crate::version::Version;
 use crate::view::View;
 
 /// A view of the objects of one kind that includes our own writes.
@@ -27,9 +26,8 @@ pub trait Known: Send + Sync {
 
 /// A write that has been announced.
 pub trait UnderWay: Send {
-    /// It was answered with this object. `base` is the version that had been read; `alone` says that
-    /// no change of anybody else lies between the two.
-    fn wrote(self: Box<Self>, response: &Value, base: Option<Version>, alone: bool);
+    /// It was answered with this object.
+    fn wrote(self: Box<Self>, response: &Value, made: Made);
 
     /// It was a deletion, and the object with this UID is gone.
     fn deleted(self: Box<Self>, uid: &str);
@@ -51,8 +49,8 @@ impl<T: View + Serialize> Known for Cache<T> {
 }
 
 impl<T: View> UnderWay for Writing<T> {
-    fn wrote(self: Box<Self>, response: &Value, base: Option<Version>, alone: bool) {
-        Self::wrote(*self, response, base, alone);
+    fn wrote(self: Box<Self>, response: &Value, made: Made) {
+        Self::wrote(*self, response, made);
     }
 
     fn deleted(self: Box<Self>, uid: &str) {

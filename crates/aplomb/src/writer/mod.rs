@@ -36,7 +36,7 @@ pub struct Writer(Arc<Inner>);
 
 struct Inner {
     client: kube::Client,
-    manager: String,
+    manager: Arc<str>,
     fence: Fence,
     telemetry: Telemetry,
     clock: Clock,
@@ -56,7 +56,7 @@ impl Writer {
     ) -> Self {
         Self(Arc::new(Inner {
             client,
-            manager: manager.to_owned(),
+            manager: manager.into(),
             fence,
             telemetry,
             clock,

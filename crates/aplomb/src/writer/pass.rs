@@ -136,6 +136,13 @@ impl Pass {
         Ok(serde_json::from_value(self.live())?)
     }
 
+    /// The owner as this pass has read it: what it computes from that must not be written over
+    /// anything newer.
+    pub(super) fn read(&self) -> Value {
+        let answered = self.state().answered.clone();
+        answered.unwrap_or_else(|| self.owner.read.clone())
+    }
+
     pub(super) fn live(&self) -> Value {
         let owner = &self.owner;
         let known = owner.known.as_ref();

@@ -5,6 +5,7 @@
 use http::{Request, StatusCode};
 use serde_json::Value;
 
+use crate::cache::Made;
 use crate::error::{Class, Error, Result};
 use crate::fence::Guard;
 use crate::journal::Entry;
@@ -99,8 +100,12 @@ impl Pass {
         match (under_way, write.uid().filter(|_| gone)) {
             (Some(under_way), Some(uid)) => under_way.deleted(uid),
             (Some(under_way), None) => {
-                let alone = write.alone(answer, self.writer.manager());
-                under_way.wrote(&answer.body, write.base(), alone);
+                let made = Made {
+                    base: write.base(),
+                    locked: write.alone(answer, self.writer.manager()),
+                    manager: self.writer.0.manager.clone(),
+                };
+                under_way.wrote(&answer.body, made);
             }
             (None, _) => {}
         }

@@ -1,8 +1,18 @@
 //! What the runtime promises, each promise a test: on the box in virtual time, and where it is named
 //! `real_`, on a real kube-apiserver (ignored by default; `make test` runs those).
 #![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
+#![allow(unreachable_pub, reason = "one binary of several files")]
+
+#[path = "../../examples/page.rs"]
+#[allow(dead_code, reason = "its main is not called here")]
+mod page;
 
 mod admin;
+mod conflicts;
 mod events;
+mod example;
+mod faults;
+mod lab;
 mod leaders;
+mod peers;
 mod replica;

@@ -1,0 +1,180 @@
+//! What a reconcile is given: the caches it declared, the writer, and a draft of its status.
+//!
+//! Every effect goes through here, so that it is fenced, counted, journaled and seen by the next read.
+
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::cache::Cache;
+use crate::conditions::Condition;
+use crate::engine::{Caches, Kind};
+use crate::error::{Error, Result};
+use crate::events::{Note, Recorder};
+use crate::fence::Fence;
+use crate::key::Key;
+use crate::queue::Reason;
+use crate::view::View;
+use crate::writer::{Known, Pass};
+
+/// The surroundings of one pass over one object. Clones are the same pass.
+pub struct Context<K>(Arc<Inner<K>>);
+
+pub(crate) struct Inner<K> {
+    pub(crate) object: Arc<K>,
+    pub(crate) caches: Caches,
+    pub(crate) pass: Pass,
+    pub(crate) client: kube::Client,
+    pub(crate) fence: Fence,
+    pub(crate) recorder: Recorder,
+    pub(crate) reasons: Vec<Reason>,
+    pub(crate) deadline: Instant,
+}
+
+impl<K> Clone for Context<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: Kind> Context<K> {
+    pub(crate) fn new(inner: Inner<K>) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    pub(crate) fn pass(&self) -> &Pass {
+        &self.0.pass
+    }
+
+    /// The cache of a kind that this controller reconciles, owns or watches.
+    ///
+    /// # Errors
+    /// The controller does not declare it.
+    pub fn cache<T: View>(&self) -> Result<&Cache<T>> {
+        self.0.caches.get::<T>().ok_or_else(|| {
+            Error::fault(format!(
+                "{} is not watched: declare it with .owns() or .watches()",
+                std::any::type_name::<T>()
+            ))
+        })
+    }
+
+    /// Makes a child of this object as `desired` says, in every field it names, and returns it as
+    /// the server has it. What is so already is not sent; fields that `desired` leaves out belong to
+    /// others.
+    ///
+    /// # Errors
+    /// The server refuses, or somebody else controls an object of that name.
+    pub async fn apply<C: Kind>(&self, desired: C) -> Result<C> {
+        let known = self.known::<C>();
+        Ok(self.0.pass.apply(&desired, known).await?.object)
+    }
+
+    /// Like [`Self::apply`], but a conflict if another writer was first since the child was read: for
+    /// what is computed from the child itself.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub async fn apply_locked<C: Kind>(&self, desired: C) -> Result<C> {
+        let known = self.known::<C>();
+        Ok(self.0.pass.apply_locked(&desired, known).await?.object)
+    }
+
+    /// Sets labels and annotations of this object itself; a conflict if another writer was first
+    /// since it was read.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub async fn mark(&self, metadata: ObjectMeta) -> Result<()> {
+        self.0.pass.mark(&metadata).await
+    }
+
+    /// Deletes a child, if it is there and as it was read.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub async fn delete<C: Kind>(&self, key: &Key) -> Result<()> {
+        self.0.pass.delete::<C>(key, self.known::<C>()).await
+    }
+
+    /// Deletes the children of kind `C` that this pass has not applied, and says how many.
+    ///
+    /// # Errors
+    /// As the server says, or the controller does not own the kind.
+    pub async fn prune<C: Kind>(&self) -> Result<usize> {
+        self.0.pass.prune::<C>(self.cache::<C>()?).await
+    }
+
+    /// Keeps this object from being deleted before [`Self::release`] of the same name. The pass goes
+    /// on: nothing has to be run again for it.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub async fn finalizer(&self, name: &str) -> Result<()> {
+        self.0.pass.finalizer(name).await
+    }
+
+    /// Lets this object be deleted, as far as `name` is concerned.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub async fn release(&self, name: &str) -> Result<()> {
+        self.0.pass.release_finalizer(name).await
+    }
+
+    /// What the status shall say, conditions apart. Written once, when the pass ends.
+    pub fn status(&self, status: impl Serialize) {
+        self.0.pass.status(status);
+    }
+
+    /// Asserts a condition of this object, written when the pass ends.
+    pub fn condition(&self, condition: Condition) {
+        self.0.pass.condition(condition);
+    }
+
+    /// Tells people something about this object, in the background and within a budget.
+    pub fn event(&self, note: Note) {
+        self.0.recorder.publish(&*self.0.object, note);
+    }
+
+    /// A client held to the deadline of this run and to the budget of the API server, for what the
+    /// writer and the caches do not do.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        self.0.client.clone()
+    }
+
+    /// The right to act, for effects on other systems.
+    #[must_use]
+    pub fn fence(&self) -> &Fence {
+        &self.0.fence
+    }
+
+    /// Why this pass is run.
+    #[must_use]
+    pub fn reasons(&self) -> &[Reason] {
+        &self.0.reasons
+    }
+
+    /// When this pass must be over.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.0.deadline
+    }
+
+    fn known<C: Kind>(&self) -> Option<&dyn Known> {
+        let cache = self.0.caches.get::<C>()?;
+        Some(cache)
+    }
+}
+
+impl<K> fmt::Debug for Context<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("reasons", &self.0.reasons)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,161 @@
+//! After a conflict: when the key may try again. Pure.
+//!
+//! A conflict says that another writer was first, not that anything is broken. The key waits until
+//! its own cache has passed the version that won; then nothing is gained by waiting longer. If the
+//! rival keeps writing, trying at once loses every time, so from the second conflict in a row on the
+//! key waits for a quiet moment as long as a pass takes. Neither wait outlives the patience, which is
+//! counted so that the *write* lands within it.
+//!
+//! Nothing here may know a failure backoff: a conflict neither advances nor reads one.
+
+use std::time::Duration;
+
+use crate::key::ObjectId;
+use crate::version::Version;
+
+/// How conflicts are waited out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Patience {
+    /// After this long the key runs again whether or not its cache has passed the winner.
+    pub limit: Duration,
+    /// Whether the key waits for the version that won. Without, it runs again at once, on the view
+    /// that lost.
+    pub wait_for_winner: bool,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            limit: Duration::from_secs(1),
+            wait_for_winner: true,
+        }
+    }
+}
+
+/// The shortest quiet moment worth waiting for, and the longest.
+const QUIET: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+
+/// One key's open conflict.
+#[derive(Clone, Debug)]
+pub(crate) struct Contest {
+    /// The object both wrote.
+    pub(crate) object: Option<ObjectId>,
+    /// The version the loser had read.
+    read: Option<Version>,
+    met: Duration,
+    took: Duration,
+    streak: u32,
+    passed: Option<Duration>,
+}
+
+impl Contest {
+    /// A conflict met at `now`, at the end of a pass that took `took`; the `streak`-th in a row.
+    pub(crate) fn new(
+        object: Option<ObjectId>,
+        read: Option<Version>,
+        streak: u32,
+        now: Duration,
+        took: Duration,
+    ) -> Self {
+        Self {
+            object,
+            read,
+            met: now,
+            took,
+            streak,
+            passed: None,
+        }
+    }
+
+    /// The cache shows the object at `version` now. An opaque version that differs counts as newer.
+    pub(crate) fn saw(&mut self, version: &Version, now: Duration) {
+        let newer = match &self.read {
+            Some(read) => read.includes(version) != Some(true),
+            None => true,
+        };
+        if newer {
+            self.passed = Some(now);
+        }
+    }
+
+    /// Whether the cache has passed the version that lost.
+    pub(crate) fn passed(&self) -> bool {
+        self.passed.is_some()
+    }
+
+    /// When the key runs again, as far as is known now.
+    pub(crate) fn resume(&self, patience: Patience) -> Duration {
+        if !patience.wait_for_winner {
+            return self.met;
+        }
+        // Half the limit is for the pass itself at most: a slower pass cannot keep the promise anyway.
+        let margin = (self.took * 3 / 2)
+            .min(patience.limit / 2)
+            .max(patience.limit / 20);
+        let latest = self.met + (patience.limit - margin);
+        match self.passed {
+            None => latest,
+            Some(at) if self.streak <= 1 => at.min(latest),
+            Some(at) => (at + self.quiet()).min(latest),
+        }
+    }
+
+    fn quiet(&self) -> Duration {
+        (self.took * 3 / 2).clamp(QUIET.0, QUIET.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Patience = Patience {
+        limit: Duration::from_secs(1),
+        wait_for_winner: true,
+    };
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn contest(streak: u32) -> Contest {
+        Contest::new(None, Some(Version::Number(5)), streak, ms(100), ms(60))
+    }
+
+    #[test]
+    fn the_version_that_won_ends_the_wait() {
+        let mut contest = contest(1);
+        contest.saw(&Version::Number(6), ms(130));
+        assert_eq!(contest.resume(PATIENCE), ms(130));
+    }
+
+    #[test]
+    fn the_version_that_lost_does_not() {
+        let mut contest = contest(1);
+        contest.saw(&Version::Number(5), ms(130));
+        assert!(!contest.passed());
+        assert_eq!(contest.resume(PATIENCE), ms(100 + 1000 - 90));
+    }
+
+    #[test]
+    fn a_rival_that_keeps_writing_is_waited_out_but_not_for_ever() {
+        let mut contest = contest(2);
+        for at in [120, 170, 220] {
+            contest.saw(&Version::Number(at), ms(at));
+            assert_eq!(contest.resume(PATIENCE), ms(at + 90));
+        }
+        contest.saw(&Version::Number(1_000), ms(1_005));
+        assert_eq!(contest.resume(PATIENCE), ms(1_010));
+    }
+
+    #[test]
+    fn the_write_lands_within_the_limit_whatever_the_pass_takes() {
+        for took in [0, 1, 60, 200, 333] {
+            let contest = Contest::new(None, None, 3, ms(0), ms(took));
+            assert!(
+                contest.resume(PATIENCE) + ms(took) <= PATIENCE.limit,
+                "{took}"
+            );
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What a controller is: a kind, a reconcile, the inputs it reads and the lens on each.
+//!
+//! Declarations only: nothing runs before the engine does.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::options::Options;
+use super::wiring::{Wiring, kind};
+use crate::cache::Cache;
+use crate::context::Context;
+use crate::error::Result;
+use crate::key::{Key, ObjectId};
+use crate::lens::Lens;
+use crate::verdict::Verdict;
+use crate::view::View;
+use crate::watch::Scope;
+
+/// A kind that a controller reconciles or writes: any typed resource, built in or custom.
+pub trait Kind:
+    Resource<DynamicType = (), Scope: 'static>
+    + DeserializeOwned
+    + Serialize
+    + Clone
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Kind for K where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + Clone + Send + Sync + 'static
+{
+}
+
+pub(crate) type Reconcile<K> =
+    Arc<dyn Fn(Arc<K>, Context<K>) -> BoxFuture<'static, Result<Verdict>> + Send + Sync>;
+
+type Input<K> = Box<dyn FnOnce(&mut Wiring<'_, K>) + Send>;
+
+/// One kind, its reconcile, and what it reads.
+pub struct Controller<K: Kind> {
+    pub(crate) name: &'static str,
+    pub(crate) reconcile: Reconcile<K>,
+    pub(crate) lens: Lens<K>,
+    pub(crate) scope: Scope,
+    pub(crate) inputs: Vec<Input<K>>,
+    pub(crate) options: Options,
+}
+
+impl<K: Kind> Controller<K> {
+    /// A controller called `name`, which is also its field manager and its label in metrics.
+    pub fn new<F, Fut>(name: &'static str, reconcile: F) -> Self
+    where
+        F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Verdict>> + Send + 'static,
+    {
+        Self {
+            name,
+            reconcile: Arc::new(move |object, context| Box::pin(reconcile(object, context))),
+            lens: Lens::desired(),
+            scope: Scope::default(),
+            inputs: Vec::new(),
+            options: Options::default(),
+        }
+    }
+
+    /// What of the reconciled object matters; by default its spec, labels and annotations.
+    #[must_use]
+    pub fn lens(mut self, lens: Lens<K>) -> Self {
+        self.lens = lens;
+        self
+    }
+
+    /// Which objects are reconciled; by default all of the cluster.
+    #[must_use]
+    pub fn within(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Watches the children this controller writes. A change that `lens` sees runs their owner.
+    #[must_use]
+    pub fn owns<C: Kind>(mut self, lens: Lens<C>) -> Self {
+        self.inputs.push(Box::new(|wiring| wiring.owned(lens)));
+        self
+    }
+
+    /// Watches an input. A change that `lens` sees runs the keys that `map` names for it.
+    #[must_use]
+    pub fn watches<T: View>(
+        mut self,
+        scope: Scope,
+        lens: Lens<T>,
+        map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        self.inputs
+            .push(Box::new(move |wiring| wiring.input(scope, lens, map)));
+        self
+    }
+
+    /// How many keys run at once.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.options.workers = workers.max(1);
+        self
+    }
+
+    /// How long one run may take.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.options.deadline = deadline;
+        self
+    }
+
+    /// Looks at every object this often although nothing changed.
+    #[must_use]
+    pub fn resync(mut self, every: Duration) -> Self {
+        self.options.resync = Some(every);
+        self
+    }
+
+    /// Everything else that can be set.
+    #[must_use]
+    pub fn options(mut self, set: impl FnOnce(&mut Options)) -> Self {
+        set(&mut self.options);
+        self
+    }
+}
+
+impl<K: Kind> fmt::Debug for Controller<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+type Refresh = Arc<dyn Fn(kube::Client, Key) -> BoxFuture<'static, Result<()>> + Send + Sync>;
+
+/// The caches of one controller, by the type they hold, and how to read one object of each anew.
+#[derive(Clone, Default)]
+pub(crate) struct Caches {
+    by_type: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    refresh: BTreeMap<&'static str, Refresh>,
+}
+
+impl Caches {
+    pub(crate) fn insert<T: View>(&mut self, cache: Cache<T>) {
+        self.by_type.insert(TypeId::of::<T>(), Arc::new(cache));
+    }
+
+    /// A kind that is written, so that a conflict may be met on it.
+    pub(crate) fn insert_written<C: Kind>(&mut self, cache: Cache<C>) {
+        let reread = cache.clone();
+        let refresh: Refresh =
+            Arc::new(move |client, key| Box::pin(reread_one(reread.clone(), client, key)));
+        self.refresh.insert(kind::<C>(), refresh);
+        self.insert(cache);
+    }
+
+    pub(crate) fn get<T: View>(&self) -> Option<&Cache<T>> {
+        self.by_type.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+
+    /// Reads one object from the server into its cache.
+    pub(crate) async fn refresh(&self, client: &kube::Client, object: &ObjectId) -> Result<()> {
+        match self.refresh.get(&*object.kind) {
+            Some(refresh) => refresh(client.clone(), object.key.clone()).await,
+            None => Ok(()),
+        }
+    }
+}
+
+async fn reread_one<C: Kind>(cache: Cache<C>, client: kube::Client, key: Key) -> Result<()> {
+    let resource = ApiResource::erase::<C>(&());
+    let api: Api<DynamicObject> = match &key.namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    match api.get_opt(&key.name).await? {
+        Some(object) => cache.reread(&serde_json::to_value(object)?),
+        None => {
+            if let Some(known) = cache.get(&key) {
+                cache.deleted(&key, View::meta(&*known).uid);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! The desk of one controller: its queue, the past of its keys and their open conflicts.
+//!
+//! Events are laid on it by watch tasks, work is taken from it by the pump. Every critical section is
+//! short and synchronous; no lock is held across an await.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::contest::Contest;
+use super::history::{Facts, History, Outcome};
+use super::options::Options;
+use crate::admin::{self, Trigger};
+use crate::clock::Clock;
+use crate::error::Class;
+use crate::journal::{Entry, Journal};
+use crate::key::{Key, ObjectId};
+use crate::queue::{Dispatch, Lane, Queue, Reason};
+use crate::version::Version;
+
+/// Queue, histories and contests of one controller.
+pub(crate) struct Desk {
+    pub(crate) options: Options,
+    kind: std::sync::Arc<str>,
+    journal: Journal,
+    clock: Clock,
+    started: Instant,
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+struct State {
+    queue: Queue<Key>,
+    histories: BTreeMap<Key, History>,
+    contests: BTreeMap<Key, Contest>,
+    running: BTreeMap<Key, Run>,
+    triggers: VecDeque<Trigger>,
+}
+
+/// A run in progress, for people.
+struct Run {
+    lane: Lane,
+    reasons: Vec<Reason>,
+    began: Instant,
+    wall: Timestamp,
+}
+
+/// How many triggers are remembered for people.
+const TRIGGERS: usize = 32;
+
+/// A key that may run now.
+pub(crate) struct Work {
+    pub(crate) dispatch: Dispatch<Key>,
+    /// The object whose cached view has lost a conflict and has not changed since.
+    pub(crate) stale: Option<ObjectId>,
+}
+
+impl Desk {
+    pub(crate) fn new(kind: &str, options: Options, journal: Journal, clock: Clock) -> Self {
+        let queue = Queue::new(options.queue.clone());
+        Self {
+            options,
+            kind: kind.into(),
+            journal,
+            clock,
+            started: Instant::now(),
+            state: Mutex::new(State {
+                queue,
+                histories: BTreeMap::new(),
+                contests: BTreeMap::new(),
+                running: BTreeMap::new(),
+                triggers: VecDeque::new(),
+            }),
+            wake: Notify::new(),
+        }
+    }
+
+    /// Something changed that `key` reads. False if it joins what no run has served yet.
+    pub(crate) fn push(&self, key: &Key, lane: Lane, reason: Reason) -> bool {
+        let (now, wall) = (self.now(), self.clock.now());
+        let mut state = self.lock();
+        let first = state.queue.push(key, lane, reason, now);
+        state.triggers.truncate(TRIGGERS - 1);
+        state.triggers.push_front(Trigger {
+            key: key.to_string(),
+            reason: reason.to_string(),
+            lane: lane.word(),
+            at: wall,
+        });
+        drop(state);
+        if first {
+            self.note(key, Entry::Triggered { reason, lane });
+        }
+        self.wake.notify_one();
+        first
+    }
+
+    /// The object is gone: nothing of its key is kept.
+    pub(crate) fn forget(&self, key: &Key) {
+        {
+            let mut state = self.lock();
+            state.queue.forget(key);
+            state.histories.remove(key);
+            state.contests.remove(key);
+        }
+        self.wake.notify_one();
+    }
+
+    /// Whether any key waits after a conflict; asked for every event, so it must be cheap.
+    pub(crate) fn contested(&self) -> bool {
+        !self.lock().contests.is_empty()
+    }
+
+    /// A cache shows `object` at `version`: ends the waits of those that lost on it. Returns them.
+    pub(crate) fn saw(&self, object: &ObjectId, version: &Version) -> Vec<Key> {
+        let now = self.now();
+        let mut state = self.lock();
+        let mut settled = Vec::new();
+        for (key, contest) in &mut state.contests {
+            if contest.object.as_ref() == Some(object) {
+                let open = !contest.passed();
+                contest.saw(version, now);
+                if open && contest.passed() {
+                    settled.push(key.clone());
+                }
+            }
+        }
+        drop(state);
+        self.wake.notify_one();
+        settled
+    }
+
+    /// The next key that may run now.
+    pub(crate) fn take(&self) -> Option<Work> {
+        let now = self.now();
+        let mut state = self.lock();
+        state.release_contests(now, &self.options);
+        let dispatch = state.queue.pop(now)?;
+        let contest = state.contests.remove(&dispatch.key);
+        let stale = contest
+            .filter(|contest| !contest.passed())
+            .and_then(|contest| contest.object);
+        let run = Run {
+            lane: dispatch.lane,
+            reasons: dispatch.reasons.iter().collect(),
+            began: Instant::now(),
+            wall: self.clock.now(),
+        };
+        state.running.insert(dispatch.key.clone(), run);
+        Some(Work { dispatch, stale })
+    }
+
+    /// A run ended.
+    pub(crate) fn finish(&self, work: &Work, outcome: &Outcome, facts: Facts) {
+        let key = &work.dispatch.key;
+        let mut state = self.lock();
+        state.running.remove(key);
+        let sequel = state
+            .history(key, &self.options)
+            .follow(outcome, facts, &self.options);
+        state
+            .queue
+            .finish(work.dispatch.ticket, sequel.next, facts.now);
+        if let Some(contest) = sequel.contest {
+            state.contests.insert(key.clone(), contest);
+        }
+        if matches!(outcome, Outcome::Gone) {
+            state.queue.forget(key);
+            state.histories.remove(key);
+        }
+    }
+
+    /// Waits until there may be something to take.
+    pub(crate) async fn changed(&self) {
+        let due = {
+            let state = self.lock();
+            let contests = state
+                .contests
+                .values()
+                .map(|c| c.resume(self.options.conflict));
+            contests.chain(state.queue.next_due(self.now())).min()
+        };
+        match due {
+            Some(due) => {
+                let due = self.started + due;
+                tokio::select! { biased;
+                    () = self.wake.notified() => {}
+                    () = tokio::time::sleep_until(due) => {}
+                }
+            }
+            None => self.wake.notified().await,
+        }
+    }
+
+    /// Time since the engine's start, as the queue counts it.
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Whether a fault now would be one too many for `key`.
+    pub(crate) fn quarantines(&self, key: &Key, class: Class) -> bool {
+        let mut state = self.lock();
+        let history = state.history(key, &self.options);
+        history.quarantines(class, &self.options)
+    }
+
+    /// How often in a row `key` has ended with an error of `class`.
+    pub(crate) fn in_a_row(&self, key: &Key, class: Class) -> u32 {
+        let state = self.lock();
+        let history = state.histories.get(key);
+        history.map_or(0, |history| history.in_a_row(class))
+    }
+
+    /// A look at the queue, for metrics and the state page.
+    pub(crate) fn queue<T>(&self, look: impl FnOnce(&Queue<Key>, Duration) -> T) -> T {
+        let now = self.now();
+        look(&self.lock().queue, now)
+    }
+
+    /// The runs in progress.
+    pub(crate) fn running(&self) -> Vec<admin::Run> {
+        let bound = self.options.deadline.as_secs_f64();
+        let state = self.lock();
+        let show = |(key, run): (&Key, &Run)| admin::Run {
+            key: key.to_string(),
+            lane: run.lane.word(),
+            reasons: run.reasons.iter().map(Reason::to_string).collect(),
+            started: run.wall,
+            running: run.began.elapsed().as_secs_f64(),
+            bound,
+        };
+        state.running.iter().map(show).collect()
+    }
+
+    /// The keys in quarantine.
+    pub(crate) fn quarantined(&self) -> Vec<String> {
+        let (now, state) = (self.now(), self.lock());
+        let inside = state
+            .histories
+            .iter()
+            .filter(|(_, history)| history.quarantined(now));
+        inside.map(|(key, _)| key.to_string()).collect()
+    }
+
+    /// What came in last, newest first.
+    pub(crate) fn triggers(&self) -> Vec<Trigger> {
+        self.lock().triggers.iter().cloned().collect()
+    }
+
+    /// Adds a line to the journal of `key`.
+    pub(crate) fn note(&self, key: &Key, entry: Entry) {
+        self.journal.record(&self.object(key), entry);
+    }
+
+    /// The object of `key`.
+    pub(crate) fn object(&self, key: &Key) -> ObjectId {
+        ObjectId {
+            kind: self.kind.clone(),
+            key: key.clone(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn history(&mut self, key: &Key, options: &Options) -> &mut History {
+        self.histories
+            .entry(key.clone())
+            .or_insert_with(|| History::new(key, options.curves.clone()))
+    }
+
+    fn release_contests(&mut self, now: Duration, options: &Options) {
+        for (key, contest) in &self.contests {
+            if contest.resume(options.conflict) <= now {
+                let reason = Reason::Retry(Class::Conflict);
+                self.queue.release(key, Lane::Input, reason, now);
+            }
+        }
+    }
+}

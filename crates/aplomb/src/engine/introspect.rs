@@ -1,0 +1,98 @@
+//! What the engine says of itself on its admin address. Looks, never touches.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::controller::Kind;
+use super::run::Crew;
+use crate::admin::{self, Introspect, State, Task, Watch};
+use crate::budget::Budget;
+use crate::hub::Hub;
+use crate::lease::Lease;
+use crate::queue::Lane;
+use crate::tasks::Tasks;
+use crate::telemetry::QueueLevels;
+
+/// A controller that can say what it is doing.
+pub(crate) trait Inspect: Send + Sync {
+    /// What it is doing, for people.
+    fn inspect(&self, open: bool) -> admin::Controller;
+
+    /// Moves the metrics that grow while nothing occurs.
+    fn measure(&self);
+}
+
+/// Everything of a process that can be looked at.
+pub(crate) struct Process {
+    pub(crate) started: Instant,
+    pub(crate) hub: Hub,
+    pub(crate) budget: Budget,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) tasks: Tasks,
+    pub(crate) controllers: Vec<Arc<dyn Inspect>>,
+    pub(crate) leading: watch::Receiver<bool>,
+}
+
+impl Introspect for Process {
+    fn state(&self) -> State {
+        let open = *self.leading.borrow();
+        let dead = self.tasks.dead().into_iter();
+        State {
+            uptime: self.started.elapsed().as_secs_f64(),
+            controllers: self
+                .controllers
+                .iter()
+                .map(|one| one.inspect(open))
+                .collect(),
+            watches: self
+                .hub
+                .watches()
+                .iter()
+                .map(|one| Watch::of(one, true))
+                .collect(),
+            budgets: vec![self.budget.snapshot()],
+            leases: self.lease.iter().map(Lease::status).collect(),
+            tasks: dead
+                .map(|line| Task {
+                    name: line.clone(),
+                    dead: Some(line),
+                })
+                .collect(),
+        }
+    }
+
+    fn measure(&self) {
+        self.controllers.iter().for_each(|one| one.measure());
+    }
+}
+
+impl<K: Kind> Inspect for Crew<K> {
+    fn inspect(&self, open: bool) -> admin::Controller {
+        let desk = &self.desk;
+        let lane = |lane: Lane| {
+            desk.queue(|queue, now| admin::Lane {
+                name: lane.word(),
+                depth: queue.depth(lane),
+                oldest: queue.oldest(lane, now).map(|age| age.as_secs_f64()),
+            })
+        };
+        admin::Controller {
+            name: self.name.to_owned(),
+            open,
+            concurrency: desk.options.workers,
+            lanes: Lane::ALL.map(lane).to_vec(),
+            waiting: desk.queue(|queue, _| queue.waiting()),
+            running: desk.running(),
+            quarantined: desk.quarantined(),
+            triggers: desk.triggers(),
+        }
+    }
+
+    fn measure(&self) {
+        let name = self.name.into();
+        self.desk
+            .queue(|queue, now| self.telemetry.emit(QueueLevels::of(&name, queue, now)));
+    }
+}

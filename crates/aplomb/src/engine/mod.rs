@@ -1,0 +1,191 @@
+//! The engine: watches first, then the lease, then the work; and the other way round at the end.
+//!
+//! It owns every task it starts. A watch that is not ready in time is named, with its reason, instead
+//! of a controller that runs on half a view.
+
+mod contest;
+mod controller;
+mod desk;
+mod history;
+mod introspect;
+mod options;
+mod parts;
+mod pump;
+mod run;
+mod wiring;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use self::contest::Patience;
+pub(crate) use self::controller::Caches;
+pub use self::controller::{Controller, Kind};
+use self::introspect::Inspect;
+pub use self::options::Options;
+use self::parts::Parts;
+use crate::budget;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::lease;
+use crate::tasks::{Task, Tasks};
+
+/// A controller that is wired up and waits for its pump to be started.
+pub(crate) struct Installed {
+    pub(crate) name: &'static str,
+    pub(crate) inspect: Arc<dyn Inspect>,
+    pub(crate) pump: Box<dyn FnOnce(Terms) -> BoxFuture<'static, ()> + Send>,
+}
+
+/// Under which a pump works.
+pub(crate) struct Terms {
+    pub(crate) leading: watch::Receiver<bool>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) drain: Duration,
+    pub(crate) tasks: Tasks,
+}
+
+type Install = Box<dyn FnOnce(&Parts) -> Installed + Send>;
+
+/// What can be set about an engine.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Leader election; without it this process acts alone.
+    pub lease: Option<lease::Config>,
+    /// Where `/metrics`, `/livez`, `/readyz` and `/debug/state.json` are served.
+    pub admin: Option<SocketAddr>,
+    /// What may be spent on the API server.
+    pub budget: budget::Config,
+    /// How long one request may take.
+    pub request_deadline: Duration,
+    /// How long the first lists may take before the engine gives up and says which is missing.
+    pub sync_deadline: Duration,
+    /// How long what is in flight may take at the end.
+    pub drain: Duration,
+    /// Wall time for what people read.
+    pub clock: Clock,
+    /// Where tasks run; the current runtime unless set.
+    pub tasks: Option<Tasks>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: None,
+            admin: None,
+            budget: budget::Config::api_server(),
+            request_deadline: crate::gate::REQUEST_DEADLINE,
+            sync_deadline: Duration::from_secs(120),
+            drain: Duration::from_secs(10),
+            clock: Clock::system(),
+            tasks: None,
+        }
+    }
+}
+
+impl Settings {
+    /// What this replica is called.
+    fn instance(&self, name: &str) -> String {
+        let lease = self.lease.as_ref();
+        lease.map_or_else(|| name.to_owned(), |lease| lease.identity.clone())
+    }
+}
+
+/// Controllers that share watches, a budget and a lease.
+pub struct Engine {
+    name: String,
+    client: kube::Client,
+    settings: Settings,
+    controllers: Vec<Install>,
+}
+
+impl Engine {
+    /// An engine called `name`, as its events and its lease name it. `client` should come from
+    /// [`crate::client`]: what kube retries by itself is kept from the controllers for minutes.
+    #[must_use]
+    pub fn new(name: &str, client: kube::Client) -> Self {
+        Self {
+            name: name.to_owned(),
+            client,
+            settings: Settings::default(),
+            controllers: Vec::new(),
+        }
+    }
+
+    /// Changes what is not as wanted by default.
+    #[must_use]
+    pub fn settings(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        set(&mut self.settings);
+        self
+    }
+
+    /// Adds a controller.
+    #[must_use]
+    pub fn controller<K: Kind>(mut self, controller: Controller<K>) -> Self {
+        self.controllers
+            .push(Box::new(move |parts| parts.install(controller)));
+        self
+    }
+
+    /// Runs until the process is asked to end by `SIGTERM` or `SIGINT`.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    pub async fn run_until_signal(self) -> Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate()).map_err(Error::fault)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::fault)?;
+        self.run(async move {
+            tokio::select! { biased;
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        })
+        .await
+    }
+
+    /// Runs until `shutdown`, then lets what began end, gives up the lease and returns.
+    ///
+    /// # Errors
+    /// A watch was not ready in time, or the admin address is taken.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
+        let mut parts = Parts::new(&self.name, self.client, self.settings)?;
+        let installed: Vec<_> = self
+            .controllers
+            .into_iter()
+            .map(|install| install(&parts))
+            .collect();
+        let standing = parts.start(&installed).await?;
+        tokio::pin!(shutdown);
+        tokio::select! { biased;
+            () = &mut shutdown => return Ok(()),
+            ready = parts.ready() => ready?,
+        }
+        let stop = CancellationToken::new();
+        let pumps: Vec<Task<()>> = installed
+            .into_iter()
+            .map(|controller| parts.pump(controller, &stop))
+            .collect();
+        shutdown.await;
+        stop.cancel();
+        for pump in pumps {
+            pump.join().await;
+        }
+        parts.finish(standing).await;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("name", &self.name)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,45 @@
+//! What can be set about a controller. Every default is meant to be right for an operator in
+//! production; tests switch behaviours off to show that they matter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::contest::Patience;
+use crate::backoff::Curves;
+use crate::queue;
+
+/// How a controller runs its keys.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many keys run at once.
+    pub workers: usize,
+    /// How long one run may take. What is longer is a fault of that key.
+    pub deadline: Duration,
+    /// How often each object is looked at although nothing changed; spread by key.
+    pub resync: Option<Duration>,
+    /// How conflicts are waited out.
+    pub conflict: Patience,
+    /// How failures of each class are retried.
+    pub curves: Arc<Curves>,
+    /// After this many faults in a row a key is quarantined with `Stalled=True`.
+    pub quarantine_after: u32,
+    /// How long a quarantine lasts unless the object is edited.
+    pub quarantine: Duration,
+    /// Lanes, their shares, age bounds and pace.
+    pub queue: queue::Config,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workers: 8,
+            deadline: Duration::from_secs(30),
+            resync: None,
+            conflict: Patience::default(),
+            curves: Arc::default(),
+            quarantine_after: 5,
+            quarantine: Duration::from_secs(600),
+            queue: queue::Config::default(),
+        }
+    }
+}

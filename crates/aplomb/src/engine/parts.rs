@@ -1,0 +1,234 @@
+//! What the controllers of one engine share, and how a controller is put together from it.
+
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::controller::{Caches, Controller, Kind};
+use super::desk::Desk;
+use super::introspect::Process;
+use super::pump::pump;
+use super::run::Crew;
+use super::wiring::{Wiring, kind};
+use super::{Installed, Settings, Terms};
+use crate::admin;
+use crate::budget::Budget;
+use crate::error::{Error, Result};
+use crate::events::{Publisher, Recorder, Reporter};
+use crate::fence::Fence;
+use crate::gate::{self, Gate};
+use crate::hub::Hub;
+use crate::journal::{Capacity, Journal};
+use crate::lease::Lease;
+use crate::tasks::{Task, Tasks};
+use crate::telemetry::{Telemetry, WorkersSet};
+use crate::writer::Writer;
+
+/// The shared parts of an engine.
+pub(crate) struct Parts {
+    settings: Settings,
+    client: kube::Client,
+    budget: Budget,
+    telemetry: Telemetry,
+    journal: Journal,
+    hub: Hub,
+    recorder: Recorder,
+    publisher: Option<Publisher>,
+    fence: Fence,
+    lease: Option<Lease>,
+    leading: watch::Receiver<bool>,
+    tasks: Tasks,
+    /// Cancelled last: leases, Events and the admin address outlive the work.
+    over: CancellationToken,
+}
+
+impl Parts {
+    pub(crate) fn new(name: &str, client: kube::Client, settings: Settings) -> Result<Self> {
+        let (telemetry, clock) = (Telemetry::default(), settings.clock.clone());
+        let budget = Budget::new(
+            "apiserver",
+            settings.budget.clone(),
+            telemetry.clone(),
+            clock.clone(),
+        );
+        let mut gate = Gate::new(budget.clone(), telemetry.clone());
+        gate.request_deadline = settings.request_deadline;
+        let client = gate::wrap(client, gate);
+        let reporter = Reporter {
+            controller: name.to_owned(),
+            instance: settings.instance(name),
+        };
+        let (recorder, publisher) =
+            Recorder::new(client.clone(), reporter, telemetry.clone(), clock.clone());
+        let (fence, lease, leading) = right_to_act(&settings, &client, &telemetry)?;
+        Ok(Self {
+            tasks: settings.tasks.clone().unwrap_or_else(Tasks::on_runtime),
+            journal: Journal::new(Capacity::default(), clock),
+            hub: Hub::new(client.clone(), telemetry.clone()),
+            publisher: Some(publisher),
+            over: CancellationToken::new(),
+            settings,
+            client,
+            budget,
+            telemetry,
+            recorder,
+            fence,
+            lease,
+            leading,
+        })
+    }
+
+    /// Wires a controller up. Nothing of it runs yet.
+    pub(crate) fn install<K: Kind>(&self, controller: Controller<K>) -> Installed {
+        let desk = Arc::new(Desk::new(
+            kind::<K>(),
+            controller.options,
+            self.journal.clone(),
+            self.settings.clock.clone(),
+        ));
+        self.telemetry.emit(WorkersSet {
+            controller: controller.name,
+            concurrency: desk.options.workers,
+        });
+        let primary = self.hub.watch::<K>(controller.scope.clone()).cache();
+        let mut wiring = Wiring {
+            hub: &self.hub,
+            desk: desk.clone(),
+            primary: primary.clone(),
+            caches: Caches::default(),
+            scope: controller.scope,
+            manager: controller.name,
+            telemetry: self.telemetry.clone(),
+        };
+        wiring.primary(controller.lens);
+        for input in controller.inputs {
+            input(&mut wiring);
+        }
+        let caches = wiring.caches;
+        let writer = Writer::new(
+            self.client.clone(),
+            controller.name,
+            self.fence.clone(),
+            self.telemetry.clone(),
+            self.settings.clock.clone(),
+        );
+        let crew = Arc::new(Crew {
+            name: controller.name,
+            reconcile: controller.reconcile,
+            desk,
+            primary,
+            caches,
+            writer,
+            client: self.client.clone(),
+            fence: self.fence.clone(),
+            recorder: self.recorder.clone(),
+            journal: self.journal.clone(),
+            telemetry: self.telemetry.clone(),
+        });
+        Installed {
+            name: controller.name,
+            inspect: crew.clone(),
+            pump: Box::new(move |terms| Box::pin(pump(crew, terms))),
+        }
+    }
+
+    /// Starts everything but the work. What is returned must be kept until the end.
+    pub(crate) async fn start(&mut self, installed: &[Installed]) -> Result<Vec<Task<()>>> {
+        let mut standing = self.hub.start(&self.tasks);
+        if let Some(publisher) = self.publisher.take() {
+            let run = publisher.run(self.over.clone());
+            standing.push(self.tasks.start(run));
+        }
+        if let Some(lease) = self.lease.clone() {
+            let over = self.over.clone();
+            standing.push(self.tasks.start(async move { lease.run(over).await }));
+        }
+        if let Some(address) = self.settings.admin {
+            standing.push(self.serve(address, installed).await?);
+        }
+        Ok(standing)
+    }
+
+    async fn serve(
+        &self,
+        address: std::net::SocketAddr,
+        installed: &[Installed],
+    ) -> Result<Task<()>> {
+        let listener = TcpListener::bind(address).await.map_err(|error| {
+            Error::fault(format!(
+                "the admin address {address} cannot be used: {error}"
+            ))
+        })?;
+        let process = Process {
+            started: Instant::now(),
+            hub: self.hub.clone(),
+            budget: self.budget.clone(),
+            lease: self.lease.clone(),
+            tasks: self.tasks.clone(),
+            controllers: installed.iter().map(|one| one.inspect.clone()).collect(),
+            leading: self.leading.clone(),
+        };
+        let registry = prometheus_client::registry::Registry::default();
+        let router = admin::router(registry, &self.telemetry, Arc::new(process));
+        let over = self.over.clone();
+        Ok(self.tasks.start(async move {
+            if let Err(error) = admin::serve(listener, router, over).await {
+                tracing::error!(%error, "Admin address is no longer served");
+            }
+        }))
+    }
+
+    /// Waits until every watch is complete.
+    pub(crate) async fn ready(&self) -> Result<()> {
+        let deadline = Instant::now() + self.settings.sync_deadline;
+        self.hub.ready(deadline).await
+    }
+
+    /// Starts the work of one controller.
+    pub(crate) fn pump(&self, controller: Installed, stop: &CancellationToken) -> Task<()> {
+        let terms = Terms {
+            leading: self.leading.clone(),
+            stop: stop.clone(),
+            drain: self.settings.drain,
+            tasks: self.tasks.clone(),
+        };
+        tracing::info!(controller = controller.name, "Started controller");
+        self.tasks.start((controller.pump)(terms))
+    }
+
+    /// Gives up the lease, once nothing of this process acts any more, and writes the last Events.
+    pub(crate) async fn finish(self, standing: Vec<Task<()>>) {
+        if let Some(lease) = &self.lease {
+            lease.release().await;
+        }
+        self.over.cancel();
+        drop(self.recorder);
+        drop(standing);
+    }
+}
+
+type Right = (Fence, Option<Lease>, watch::Receiver<bool>);
+
+fn right_to_act(
+    settings: &Settings,
+    client: &kube::Client,
+    telemetry: &Telemetry,
+) -> Result<Right> {
+    let Some(config) = settings.lease.clone() else {
+        // The value outlives its sender.
+        return Ok((Fence::open(), None, watch::Sender::new(true).subscribe()));
+    };
+    let fence = Fence::shut();
+    let lease = Lease::new(
+        client.clone(),
+        config,
+        fence.clone(),
+        telemetry.clone(),
+        settings.clock.clone(),
+    )?;
+    let leading = lease.leading();
+    Ok((fence, Some(lease), leading))
+}

@@ -1,0 +1,219 @@
+//! One run of one key: the reconcile under its deadline, then the one status write of the pass.
+//!
+//! Whatever the reconcile does, a panic included, ends here as the outcome of this key alone.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::time::{Instant, timeout_at};
+
+use super::controller::{Caches, Kind, Reconcile};
+use super::desk::{Desk, Work};
+use super::history::{Facts, Outcome};
+use crate::budget::api;
+use crate::cache::Cache;
+use crate::conditions;
+use crate::context::{Context, Inner};
+use crate::error::{Class, Error, Result};
+use crate::events::Recorder;
+use crate::fence::Fence;
+use crate::journal::{Entry, Journal};
+use crate::key::Key;
+use crate::queue::Reason;
+use crate::scope::Scope;
+use crate::telemetry::{self, RunOutcome, Telemetry};
+use crate::verdict::Verdict;
+use crate::view::View;
+use crate::writer::{Owner, Writer};
+
+/// What every run of one controller shares.
+pub(crate) struct Crew<K: Kind> {
+    pub(crate) name: &'static str,
+    pub(crate) reconcile: Reconcile<K>,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) primary: Cache<K>,
+    pub(crate) caches: Caches,
+    pub(crate) writer: Writer,
+    pub(crate) client: kube::Client,
+    pub(crate) fence: Fence,
+    pub(crate) recorder: Recorder,
+    pub(crate) journal: Journal,
+    pub(crate) telemetry: Telemetry,
+}
+
+/// The time a pass has for its status after the reconcile has used up its own.
+const CODA: Duration = Duration::from_secs(5);
+
+impl<K: Kind> Crew<K> {
+    /// Runs one key and lays the outcome on the desk.
+    pub(crate) async fn run(self: Arc<Self>, work: Work) {
+        let began = Instant::now();
+        let deadline = began + self.desk.options.deadline;
+        let scope = Scope {
+            deadline: deadline + CODA,
+            lane: api::WORK,
+        };
+        let reasons: Vec<_> = work.dispatch.reasons.iter().collect();
+        self.telemetry.emit(telemetry::RunStarted {
+            controller: self.name,
+            key: &work.dispatch.key,
+            reasons: &reasons,
+            lane: work.dispatch.lane,
+            waited: work.dispatch.waited,
+        });
+        let (outcome, wrote) = scope.run(self.pass(&work, deadline)).await;
+        let facts = Facts {
+            by: work.dispatch.by,
+            took: began.elapsed(),
+            wrote,
+            closed_for: closed_for(&outcome),
+            now: self.desk.now(),
+        };
+        self.desk.finish(&work, &outcome, facts);
+        self.report(&work, &reasons, &outcome, facts.took);
+    }
+
+    /// The pass itself, and whether a write of it was accepted.
+    async fn pass(&self, work: &Work, deadline: Instant) -> (Outcome, bool) {
+        let key = &work.dispatch.key;
+        if let Some(stale) = &work.stale {
+            // What is cached is known to have lost: one read instead of one more conflict.
+            if let Err(error) = self.caches.refresh(&self.client, stale).await {
+                return (Outcome::Failed(error), false);
+            }
+        }
+        let Some(object) = self.primary.get(key) else {
+            return (Outcome::Gone, false);
+        };
+        let cx = match self.context(&object, work, deadline) {
+            Ok(cx) => cx,
+            Err(error) => return (Outcome::Failed(error), false),
+        };
+        let result = self.reconcile(&object, &cx, key, deadline).await;
+        let outcome = match self.close(&cx, key, &result).await {
+            Err(error) if result.is_ok() => Outcome::Failed(error),
+            _ => result.map_or_else(Outcome::Failed, Outcome::Ended),
+        };
+        let outcome = match outcome {
+            Outcome::Failed(error) if error.object().is_none() => {
+                // A conflict that does not say on what was almost always met on the object itself.
+                let version = View::meta(&*object).version();
+                Outcome::Failed(error.on(self.desk.object(key), Some(version)))
+            }
+            outcome => outcome,
+        };
+        (outcome, cx.pass().wrote())
+    }
+
+    fn context(&self, object: &Arc<K>, work: &Work, deadline: Instant) -> Result<Context<K>> {
+        let owner = Owner::new(&**object, Some(Arc::new(self.primary.clone())))?;
+        Ok(Context::new(Inner {
+            object: object.clone(),
+            caches: self.caches.clone(),
+            pass: self.writer.pass(owner, self.journal.clone()),
+            client: self.client.clone(),
+            fence: self.fence.clone(),
+            recorder: self.recorder.clone(),
+            reasons: work.dispatch.reasons.iter().collect(),
+            deadline,
+        }))
+    }
+
+    async fn reconcile(
+        &self,
+        object: &Arc<K>,
+        cx: &Context<K>,
+        key: &Key,
+        deadline: Instant,
+    ) -> Result<Verdict> {
+        self.desk.note(key, Entry::Started);
+        let reconcile = &self.reconcile;
+        // Called inside the caught future: a reconcile may panic before it returns one.
+        let run = async { reconcile(object.clone(), cx.clone()).await };
+        match timeout_at(deadline, AssertUnwindSafe(run).catch_unwind()).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => {
+                let message = panic_message(&*panic);
+                self.telemetry.emit(telemetry::Panicked {
+                    controller: self.name,
+                    key,
+                    message: &message,
+                });
+                Err(Error::new(
+                    Class::Fault,
+                    format!("the reconcile panicked: {message}"),
+                ))
+            }
+            Err(_) => {
+                let after = self.desk.options.deadline;
+                self.telemetry.emit(telemetry::DeadlinePassed {
+                    controller: self.name,
+                    key,
+                    after,
+                });
+                Err(Error::new(
+                    Class::Fault,
+                    format!("the reconcile took over {after:?}"),
+                ))
+            }
+        }
+    }
+
+    /// The one status write of the pass.
+    async fn close(&self, cx: &Context<K>, key: &Key, result: &Result<Verdict>) -> Result<()> {
+        let outcome = match result {
+            Ok(verdict) => conditions::Outcome::Verdict(verdict),
+            Err(error) if self.desk.quarantines(key, error.class()) => {
+                conditions::Outcome::Quarantined(error)
+            }
+            Err(error) => conditions::Outcome::Failed(error),
+        };
+        cx.pass().flush(outcome).await
+    }
+}
+
+impl<K: Kind> Crew<K> {
+    fn report(&self, work: &Work, reasons: &[Reason], outcome: &Outcome, took: Duration) {
+        let key = &work.dispatch.key;
+        let (said, in_a_row) = match outcome {
+            Outcome::Gone => (RunOutcome::Gone, 0),
+            Outcome::Ended(verdict) => {
+                self.desk.note(key, Entry::Ended(verdict.word()));
+                (RunOutcome::Ended(verdict), 0)
+            }
+            Outcome::Failed(error) => {
+                let class = error.class();
+                let message = error.to_string();
+                self.desk.note(key, Entry::Pushback { class, message });
+                (RunOutcome::Failed(error), self.desk.in_a_row(key, class))
+            }
+        };
+        self.telemetry.emit(telemetry::RunEnded {
+            controller: self.name,
+            key,
+            reasons,
+            lane: work.dispatch.lane,
+            outcome: said,
+            in_a_row,
+            took,
+        });
+    }
+}
+
+/// How long the budget that refused a call stays closed.
+fn closed_for(outcome: &Outcome) -> Option<Duration> {
+    let Outcome::Failed(error) = outcome else {
+        return None;
+    };
+    let until = error.until()?;
+    Some(until.saturating_duration_since(Instant::now()))
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "without a message".to_owned())
+}

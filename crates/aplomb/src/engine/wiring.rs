@@ -1,0 +1,195 @@
+//! From events to keys: which object of which watch runs what, in which lane.
+//!
+//! Runs inside the watch tasks: synchronous, short, and it never reads from a server.
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::Resource;
+use serde_json::Value;
+
+use super::controller::{Caches, Kind};
+use super::desk::Desk;
+use crate::cache::{Cache, Event};
+use crate::hub::{Hub, Watch};
+use crate::key::{Key, ObjectId};
+use crate::lens::{Lens, Sight};
+use crate::managed;
+use crate::queue::{Lane, Reason};
+use crate::telemetry::{ConflictLost, Telemetry};
+use crate::view::{MetaRef, View};
+use crate::watch::Scope;
+
+/// Connects the watches of one controller to its desk.
+pub(crate) struct Wiring<'a, K: Kind> {
+    pub(crate) hub: &'a Hub,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) primary: Cache<K>,
+    pub(crate) caches: Caches,
+    pub(crate) scope: Scope,
+    pub(crate) manager: &'static str,
+    pub(crate) telemetry: Telemetry,
+}
+
+impl<K: Kind> Wiring<'_, K> {
+    /// The reconciled kind itself.
+    pub(crate) fn primary(&mut self, lens: Lens<K>) {
+        let watch = self.hub.watch::<K>(self.scope.clone());
+        self.written(&watch);
+        let desk = self.desk.clone();
+        watch.observe(lens, self.manager, move |event, sight| {
+            if sight != Sight::Pass {
+                return;
+            }
+            match event {
+                Event::Added { new, initial, .. } => {
+                    let (lane, reason) = welcome(&**new, *initial);
+                    desk.push(&event.key(), lane, reason);
+                }
+                Event::Changed { new, .. } if View::meta(&**new).deleting => {
+                    desk.push(&event.key(), Lane::Edit, Reason::Deleted);
+                }
+                Event::Changed { .. } | Event::Unreadable { .. } => {
+                    desk.push(&event.key(), Lane::Edit, Reason::Changed);
+                }
+                Event::Deleted { .. } => desk.forget(&event.key()),
+            }
+        });
+    }
+
+    /// Children, found by the owner reference that says which object controls them.
+    pub(crate) fn owned<C: Kind>(&mut self, lens: Lens<C>) {
+        let scope = Scope {
+            namespace: self.scope.namespace.clone(),
+            ..Scope::default()
+        };
+        let watch = self.hub.watch::<C>(scope);
+        self.written(&watch);
+        let desk = self.desk.clone();
+        watch.observe(lens, self.manager, move |event, sight| {
+            if sight != Sight::Pass || event.is_initial() {
+                return;
+            }
+            for object in event.states() {
+                if let Some(owner) = owner_key::<K>(&View::meta(object)) {
+                    desk.push(&owner, Lane::Input, Reason::Input(kind::<C>()));
+                }
+            }
+        });
+    }
+
+    /// An input that is read but not written.
+    pub(crate) fn input<T: View>(
+        &mut self,
+        scope: Scope,
+        lens: Lens<T>,
+        map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
+    ) {
+        let watch = self.hub.watch::<T>(scope);
+        self.caches.insert(watch.cache());
+        let (desk, primary) = (self.desk.clone(), self.primary.clone());
+        let name = kind::<T::Kind>();
+        watch.observe(lens, self.manager, move |event, sight| {
+            if sight != Sight::Pass || event.is_initial() {
+                return;
+            }
+            for object in event.states() {
+                for key in map(object, &primary) {
+                    desk.push(&key, Lane::Input, Reason::Input(name));
+                }
+            }
+        });
+    }
+
+    /// A kind this controller writes: own writes are told from others', and conflicts on it end when
+    /// the cache has passed them.
+    fn written<C: Kind>(&mut self, watch: &Watch<C>) {
+        self.caches.insert_written(watch.cache());
+        watch.cache().foreign_by(|old, new, manager| {
+            let (old, new) = (serde_json::to_value(old), serde_json::to_value(new));
+            match (old, new) {
+                (Ok(old), Ok(new)) => managed::foreign_change(&old, &new, manager),
+                _ => true,
+            }
+        });
+        let (desk, telemetry, manager) = (self.desk.clone(), self.telemetry.clone(), self.manager);
+        watch.listen(move |event| {
+            // Asked for every event of the kind, so the usual case must cost nothing.
+            if !desk.contested() {
+                return;
+            }
+            let Some(newest) = event.object() else {
+                return;
+            };
+            let object = ObjectId {
+                kind: kind::<C>().into(),
+                key: event.key(),
+            };
+            for _ in desk.saw(&object, &View::meta(&**newest).version()) {
+                let newest = serde_json::to_value(&**newest).unwrap_or_default();
+                let winner = managed::newest_foreign_manager(&newest, manager);
+                telemetry.emit(ConflictLost {
+                    object: &object,
+                    manager,
+                    winner: winner.as_deref(),
+                });
+            }
+        });
+    }
+}
+
+/// The kind's name; leaked once per wiring where a derive did not make it static.
+pub(crate) fn kind<K: Resource<DynamicType = ()>>() -> &'static str {
+    match K::kind(&()) {
+        std::borrow::Cow::Borrowed(kind) => kind,
+        std::borrow::Cow::Owned(kind) => Box::leak(kind.into_boxed_str()),
+    }
+}
+
+/// The lane of an object that appears. What was handled before a restart is not urgent; what was not
+/// handled yet is, however it was found.
+fn welcome<K: Kind>(object: &K, initial: bool) -> (Lane, Reason) {
+    if initial && handled(object) {
+        (Lane::Resync, Reason::Resync)
+    } else {
+        (Lane::Edit, Reason::Created)
+    }
+}
+
+fn handled<K: Kind>(object: &K) -> bool {
+    let meta = View::meta(object);
+    if meta.deleting {
+        return false;
+    }
+    let Some(generation) = meta.generation else {
+        return true;
+    };
+    let Ok(object) = serde_json::to_value(object) else {
+        return false;
+    };
+    let status = &object["status"];
+    let ready = |c: &Value| c["type"] == "Ready" && c["status"] == "True";
+    status["observedGeneration"] == generation
+        && status["conditions"]
+            .as_array()
+            .is_some_and(|conditions| conditions.iter().any(ready))
+}
+
+/// The key of the object of kind `K` that controls a child. An owner written with another version of
+/// the same group is the same owner.
+fn owner_key<K: Kind>(child: &MetaRef<'_>) -> Option<Key> {
+    let owner = child.controller()?;
+    let group = owner
+        .api_version
+        .rsplit_once('/')
+        .map_or("", |(group, _)| group);
+    if owner.kind != K::kind(&()) || group != K::group(&()) {
+        return None;
+    }
+    let namespaced = TypeId::of::<K::Scope>() == TypeId::of::<NamespaceResourceScope>();
+    Some(Key::new(
+        child.namespace.filter(|_| namespaced),
+        &owner.name,
+    ))
+}

@@ -1,0 +1,193 @@
+//! Where a scenario runs: the box in virtual time, or a real kube-apiserver in real time. The same
+//! functions run on both, so that what was shown on one is shown on the other.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aplomb_controlplane::{ControlPlane, Options};
+use aplomb_sim::faults::Faults;
+use aplomb_sim::trace::Trace;
+use aplomb_sim::world::{Cluster, World};
+use http::{Method, Request};
+use kube::Client;
+use kube::client::Body;
+use tokio::time::{Instant, sleep};
+use tower::service_fn;
+
+/// A server, and the faults between it and each client.
+pub struct Lab {
+    place: Place,
+}
+
+enum Place {
+    Box(Cluster),
+    Real {
+        client: Client,
+        trace: Trace,
+        _plane: ControlPlane,
+    },
+}
+
+impl Lab {
+    /// A client that meets `faults(identity)` and retries nothing by itself.
+    pub fn client(&self, identity: &str) -> (Client, Faults) {
+        match &self.place {
+            Place::Box(cluster) => (cluster.plain_client(identity), cluster.faults(identity)),
+            Place::Real { client, trace, .. } => {
+                let faults = Faults::new(identity, trace);
+                (faults.plain_client(client), faults)
+            }
+        }
+    }
+
+    /// Somebody else's client, which meets no faults.
+    pub fn user(&self) -> Client {
+        self.client("user").0
+    }
+}
+
+/// One answer that a client got.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub at: Instant,
+    pub method: Method,
+    pub path: String,
+    pub code: u16,
+}
+
+impl Answer {
+    /// Whether it answers a write, events and leases aside.
+    pub fn is_write(&self) -> bool {
+        let aside = self.path.contains("/events") || self.path.contains("/leases");
+        self.method != Method::GET && !aside
+    }
+}
+
+/// What a burst of conflicts cost.
+#[derive(Debug)]
+pub struct Burst {
+    pub conflicts: usize,
+    /// From the last conflict to the next write, which was accepted.
+    pub silence: Duration,
+}
+
+/// Every answer of one client, oldest first.
+#[derive(Clone, Default)]
+pub struct Answers(Arc<Mutex<Vec<Answer>>>);
+
+impl Answers {
+    /// A client that answers as `client` does, written down here.
+    pub fn of(&self, client: &Client) -> Client {
+        let (answers, inner) = (self.clone(), client.clone());
+        let service = service_fn(move |request: Request<Body>| {
+            let (answers, inner) = (answers.clone(), inner.clone());
+            async move {
+                let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+                let response = inner.send(request).await?;
+                let (at, code) = (Instant::now(), response.status().as_u16());
+                let answer = Answer {
+                    at,
+                    method,
+                    path,
+                    code,
+                };
+                answers
+                    .0
+                    .lock()
+                    .expect("no test panics while it holds it")
+                    .push(answer);
+                Ok::<_, kube::Error>(response)
+            }
+        });
+        Client::new(service, client.default_namespace())
+    }
+
+    pub fn all(&self) -> Vec<Answer> {
+        self.0
+            .lock()
+            .expect("no test panics while it holds it")
+            .clone()
+    }
+
+    /// How many conflicts there were.
+    pub fn conflicts(&self) -> usize {
+        self.all()
+            .iter()
+            .filter(|answer| answer.code == 409)
+            .count()
+    }
+
+    /// The conflicts on the object at `path`, and what came after the last of them.
+    pub fn burst(&self, path: &str) -> Burst {
+        let on_path = |answer: &Answer| answer.path.ends_with(path);
+        let writes: Vec<_> = self.writes().into_iter().filter(on_path).collect();
+        let conflict = |answer: &Answer| answer.code == 409;
+        let last = writes
+            .iter()
+            .rposition(conflict)
+            .expect("there were conflicts");
+        Burst {
+            conflicts: writes.iter().filter(|answer| conflict(answer)).count(),
+            silence: writes[last + 1].at - writes[last].at,
+        }
+    }
+
+    pub fn writes(&self) -> Vec<Answer> {
+        self.all().into_iter().filter(Answer::is_write).collect()
+    }
+}
+
+/// Runs a scenario on the box.
+pub fn on_box<T, F, S>(seed: u64, scenario: S) -> T
+where
+    S: FnOnce(Lab) -> F + Send + 'static,
+    F: Future<Output = T>,
+    T: Send + 'static,
+{
+    let world = World::new(seed).interpose(aplomb_vtime::install);
+    let run = world.run(move |cluster| {
+        scenario(Lab {
+            place: Place::Box(cluster),
+        })
+    });
+    run.value
+}
+
+/// Runs a scenario on a real server.
+pub fn on_real<T, F, S>(scenario: S) -> T
+where
+    S: FnOnce(Lab) -> F,
+    F: Future<Output = T>,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime can be made");
+    runtime.block_on(async {
+        let options = Options::with_garbage_collection();
+        let plane = ControlPlane::start(options)
+            .await
+            .expect("the control plane starts");
+        let client = plane.client().await.expect("it has a client");
+        let trace = Trace::new();
+        let place = Place::Real {
+            client,
+            trace,
+            _plane: plane,
+        };
+        scenario(Lab { place }).await
+    })
+}
+
+/// Waits until `holds`, looking often; how long it took.
+pub async fn until<F>(limit: Duration, what: &str, mut holds: impl FnMut() -> F) -> Duration
+where
+    F: Future<Output = bool>,
+{
+    let began = Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < limit, "not within {limit:?}: {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+    began.elapsed()
+}
