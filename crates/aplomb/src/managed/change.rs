@@ -2,7 +2,7 @@
 //!
 //! Pure. In doubt the answer is yes: a needless run is cheap, a missed change is not.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::fields::{Fields, Step};
 use super::{entries, text, union};
@@ -112,6 +112,8 @@ fn foreign(old: Option<&Value>, new: Option<&Value>, owners: &Pair<'_>) -> bool 
     match (old, new) {
         // Others had a share in what is gone, or we had none: then it was not we who removed it.
         (_, None) => owners.old.theirs.is_some() || owners.old.mine.is_none(),
+        // The shell of what somebody emptied; the server removes one that we emptied.
+        (_, Some(new)) if is_empty(new) && owners.new.mine.is_none() => true,
         (_, Some(Value::Object(_))) if !owners.whole() => {
             let (old, new) = (old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null));
             names(old, new).any(|name| {
@@ -125,38 +127,51 @@ fn foreign(old: Option<&Value>, new: Option<&Value>, owners: &Pair<'_>) -> bool 
     }
 }
 
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+}
+
 fn items(old: Option<&Value>, new: Option<&Value>, owners: &Pair<'_>) -> bool {
     let (old, new) = (old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null));
     let steps = owners.steps();
-    let known = |list: &Value| -> Vec<Option<usize>> {
-        let found = |item: &Value| {
-            steps
-                .iter()
-                .position(|step| step.of(list).is_some_and(|it| std::ptr::eq(it, item)))
-        };
-        list.as_array().into_iter().flatten().map(found).collect()
+    let places = |list: &Value| -> Vec<Option<usize>> {
+        steps.iter().map(|step| step.place(list)).collect()
     };
-    let (was, is) = (known(old), known(new));
+    let (was, is) = (places(old), places(new));
     // An item no manager is known for cannot be compared by its keys: it must not have changed.
-    let unknown = |list: &Value, known: &[Option<usize>]| -> Vec<Value> {
-        let pairs = list.as_array().into_iter().flatten().zip(known);
-        pairs
-            .filter(|(_, step)| step.is_none())
-            .map(|(item, _)| item.clone())
-            .collect()
-    };
-    let common = |mine: &[Option<usize>], other: &[Option<usize>]| -> Vec<usize> {
-        mine.iter()
-            .filter(|step| other.contains(step))
-            .flatten()
-            .copied()
-            .collect()
-    };
-    common(&was, &is) != common(&is, &was)
-        || unknown(old, &was) != unknown(new, &is)
+    unnamed(old, &was) != unnamed(new, &is)
+        || reordered(&was, &is, |at| {
+            owners
+                .new
+                .mine
+                .is_some_and(|mine| mine.child(steps[at]).is_some())
+        })
         || steps
             .iter()
             .any(|step| foreign(step.of(old), step.of(new), &owners.child(step)))
+}
+
+/// The items at none of `places`.
+fn unnamed<'a>(list: &'a Value, places: &[Option<usize>]) -> Vec<&'a Value> {
+    let mut named: Vec<usize> = places.iter().flatten().copied().collect();
+    named.sort_unstable();
+    let items = list.as_array().into_iter().flatten().enumerate();
+    items
+        .filter(|(at, _)| named.binary_search(at).is_err())
+        .map(|(_, item)| item)
+        .collect()
+}
+
+/// Whether items that stayed changed places with each other, other than all of ours among themselves.
+fn reordered(was: &[Option<usize>], is: &[Option<usize>], ours: impl Fn(usize) -> bool) -> bool {
+    let mut stayed: Vec<(usize, usize, usize)> = was
+        .iter()
+        .zip(is)
+        .enumerate()
+        .filter_map(|(at, (was, is))| Some(((*was)?, (*is)?, at)))
+        .collect();
+    stayed.sort_unstable();
+    !stayed.is_sorted_by_key(|(_, is, _)| *is) && !stayed.iter().all(|(.., at)| ours(*at))
 }
 
 fn names<'a>(old: &'a Value, new: &'a Value) -> impl Iterator<Item = &'a str> {

@@ -131,13 +131,13 @@ mod tests {
 
     use super::*;
 
-    fn config_map(metadata: Value) -> ConfigMap {
+    fn config_map(metadata: &Value) -> ConfigMap {
         serde_json::from_value(json!({"metadata": metadata})).expect("a ConfigMap")
     }
 
     #[test]
     fn only_what_its_author_says_is_sent() {
-        let read = config_map(json!({
+        let read = config_map(&json!({
             "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": null,
             "managedFields": [], "labels": {"x": "y"},
         }));
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn an_object_without_a_name_or_namespace_is_refused() {
         let kind = Kind::of::<ConfigMap>();
-        let nameless = Desired::new(&config_map(json!({})), &kind, Some("team"));
+        let nameless = Desired::new(&config_map(&json!({})), &kind, Some("team"));
         assert_eq!(nameless.expect_err("refused").class(), Class::Invalid);
-        let homeless = Desired::new(&config_map(json!({"name": "a"})), &kind, None);
+        let homeless = Desired::new(&config_map(&json!({"name": "a"})), &kind, None);
         assert_eq!(homeless.expect_err("refused").class(), Class::Invalid);
     }
 
@@ -169,7 +169,7 @@ mod tests {
             uid: "u1",
         };
         let mut child =
-            Desired::new(&config_map(json!({"name": "a"})), &kind, Some("team")).expect("fine");
+            Desired::new(&config_map(&json!({"name": "a"})), &kind, Some("team")).expect("fine");
         assert!(child.controlled_by(&owner));
         assert!(child.controlled_by(&owner));
         assert_eq!(

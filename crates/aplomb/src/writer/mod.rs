@@ -12,6 +12,8 @@ mod finalizer;
 mod kind;
 mod known;
 mod memory;
+#[cfg(test)]
+mod oracle_tests;
 mod pass;
 mod removal;
 mod send;
