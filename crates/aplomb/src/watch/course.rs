@@ -34,7 +34,9 @@ pub(super) enum Page {
 /// What ended a connection or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Loss {
-    /// The server ended the stream, as it does now and then.
+    /// The server ended the stream when it had been asked to: all is well.
+    Ended,
+    /// The server ended the stream before its time.
     Closed,
     /// The stream broke, perhaps in the middle of a line.
     Cut,
@@ -51,6 +53,7 @@ pub(super) enum Loss {
 impl Loss {
     pub(super) const fn word(self) -> &'static str {
         match self {
+            Self::Ended => "ended",
             Self::Closed => "closed",
             Self::Cut => "cut",
             Self::Silence => "silence",
@@ -116,7 +119,7 @@ impl Course {
     }
 
     /// The server opened the watch. Whether that alone shows that it is alive: after a silence only
-    /// something heard does.
+    /// something heard does, or an end in due time.
     pub(super) fn opened(&mut self) -> bool {
         self.progress = false;
         self.silences == 0
@@ -147,6 +150,11 @@ impl Course {
         };
         let smooth = self.progress || loss == Loss::Silence;
         self.progress = false;
+        if loss == Loss::Ended {
+            self.losses = 0;
+            self.silences = 0;
+            return Duration::ZERO;
+        }
         // The end of a connection that worked is no failure, and neither is the first 410 after it.
         let gentle = matches!(
             loss,
@@ -162,8 +170,7 @@ impl Course {
         self.delay()
     }
 
-    /// A watch that was silent twice in a row may belong to a server without bookmarks: a list then
-    /// shows whether anything was missed.
+    /// A watch that was silent twice in a row may stay so: a list shows what was missed.
     fn after_watch(&mut self, from: String, loss: Loss) -> Step {
         if loss == Loss::Silence {
             self.silences += 1;

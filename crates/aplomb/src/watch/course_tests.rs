@@ -99,6 +99,17 @@ fn after_a_silence_an_open_connection_alone_proves_nothing() {
 }
 
 #[test]
+fn an_end_in_due_time_is_a_sign_of_life_and_no_failure() {
+    let mut course = watching();
+    course.opened();
+    course.lost(Loss::Silence);
+    course.opened();
+    assert_eq!(course.lost(Loss::Ended), Duration::ZERO);
+    assert!(course.opened());
+    assert_eq!(from(&course), "5");
+}
+
+#[test]
 fn two_silences_in_a_row_list_again() {
     let mut course = watching();
     course.opened();

@@ -41,6 +41,9 @@ pub(crate) struct Drive<T> {
     pub(crate) telemetry: Telemetry,
 }
 
+/// How much earlier than asked for a server may end a watch in due time.
+const PUNCTUAL: Duration = Duration::from_secs(5);
+
 /// Why a step came to its end.
 struct Failure {
     loss: Loss,
@@ -129,11 +132,13 @@ impl<T: View> Drive<T> {
         if course.opened() {
             self.alive();
         }
+        let due = Instant::now() + lifetime.saturating_sub(PUNCTUAL);
         let mut lines = Lines::new(response.into_body());
         loop {
             let next = self.attend(timeout(self.timing.silence, lines.next()));
             let line = match next.await {
                 Err(_) => return Err(Failure::new(Loss::Silence, "nothing was heard")),
+                Ok(None) if Instant::now() >= due => return Err(Failure::new(Loss::Ended, "")),
                 Ok(None) => return Err(Failure::new(Loss::Closed, "the server ended it")),
                 Ok(Some(Err(broken))) => return Err(Failure::new(Loss::Cut, broken.0)),
                 Ok(Some(Ok(line))) => line,
@@ -180,12 +185,15 @@ impl<T: View> Drive<T> {
     async fn pause(&self, course: &mut Course, failure: Failure) {
         let now = Instant::now();
         let delay = course.lost(failure.loss).max(failure.wait);
-        // The server ends every watch now and then: that alone does not make a cache stale.
-        if failure.loss != Loss::Closed || !delay.is_zero() {
-            self.cache.refresh(|freshness| {
-                freshness.reconnecting_since.get_or_insert(now);
-            });
+        if failure.loss == Loss::Ended {
+            // Everything before the end has arrived.
+            self.cache
+                .refresh(|freshness| freshness.last_activity = Some(now));
+            return self.alive();
         }
+        self.cache.refresh(|freshness| {
+            freshness.reconnecting_since.get_or_insert(now);
+        });
         self.telemetry.emit(WatchLost {
             kind: &self.kind,
             scope: &self.scope,

@@ -40,8 +40,8 @@ impl fmt::Display for Scope {
 /// The patience of a watch.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// A stream without an event or a bookmark for this long is dead. Servers send a bookmark about
-    /// every minute.
+    /// A stream without an event, a bookmark or its end for this long is dead. Longer than
+    /// `lifetime`.
     pub silence: Duration,
     /// How long the server may take to open a watch.
     pub head: Duration,
@@ -49,7 +49,9 @@ pub struct Timing {
     pub page: Duration,
     /// The first and the longest wait after failures.
     pub backoff: (Duration, Duration),
-    /// For how long, at least and at most, the server is asked to keep a watch open.
+    /// For how long, at least and at most, the server is asked to keep a watch open. A server sends
+    /// no bookmark while nothing happens, so only an end in due time tells a quiet watch from a dead
+    /// one: a minute, where others ask for five.
     pub lifetime: (Duration, Duration),
     /// Objects per page of a list.
     pub page_size: u32,
@@ -62,7 +64,7 @@ impl Default for Timing {
             head: Duration::from_secs(30),
             page: Duration::from_secs(60),
             backoff: (Duration::from_millis(800), Duration::from_secs(30)),
-            lifetime: (Duration::from_secs(240), Duration::from_secs(300)),
+            lifetime: (Duration::from_secs(50), Duration::from_secs(60)),
             page_size: 500,
         }
     }

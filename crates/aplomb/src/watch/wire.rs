@@ -167,7 +167,8 @@ pub(super) struct Listed<T> {
 #[derive(Deserialize)]
 struct Items<I> {
     metadata: ListMeta,
-    items: Vec<I>,
+    // An empty list may be null.
+    items: Option<Vec<I>>,
 }
 
 #[derive(Deserialize)]
@@ -182,11 +183,11 @@ struct ListMeta {
 /// Reads a page. An error means that it is no list at all.
 pub(super) fn page<T: View>(bytes: &[u8]) -> Result<Listed<T>, serde_json::Error> {
     if let Ok(list) = serde_json::from_slice::<Items<T>>(bytes) {
-        let items = list.items.into_iter().map(fit).collect();
+        let items = list.items.into_iter().flatten().map(fit).collect();
         return Ok(listed(items, list.metadata));
     }
     let list = serde_json::from_slice::<Items<&RawValue>>(bytes)?;
-    let items: Result<_, _> = list.items.into_iter().map(item).collect();
+    let items: Result<_, _> = list.items.into_iter().flatten().map(item).collect();
     Ok(listed(items?, list.metadata))
 }
 

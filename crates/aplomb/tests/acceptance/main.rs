@@ -16,3 +16,4 @@ mod lab;
 mod leaders;
 mod peers;
 mod replica;
+mod watches;

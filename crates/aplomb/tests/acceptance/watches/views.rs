@@ -1,0 +1,116 @@
+//! Views of a kind: shared by those who want the same, metadata only, and objects that do not fit.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use aplomb::tasks::Tasks;
+use aplomb::telemetry::Telemetry;
+use aplomb::watch::Timing;
+use aplomb::{Hub, Meta, MetaOnly, MetaRef, View};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PostParams;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::{SECOND, Setup, create, in_default, key, maps, touch, world};
+
+#[test]
+fn one_watch_is_shared_by_all_who_ask_for_the_same() {
+    let run = world().run(|cluster| async move {
+        let setup = Setup::start_with(&cluster, Timing::default(), |hub| {
+            let again = hub.watch::<ConfigMap>(in_default());
+            again.index("none", |_| Vec::new());
+            drop(hub.watch::<MetaOnly<ConfigMap>>(in_default()));
+        });
+        setup.hub.ready(setup.begin + SECOND).await.unwrap();
+        assert_eq!(
+            setup.hub.watches().len(),
+            2,
+            "another view is another watch"
+        );
+    });
+    let lists = |line: &&String| line.contains("GET") && line.contains("configmaps");
+    let lists: Vec<_> = run
+        .trace
+        .iter()
+        .filter(lists)
+        .filter(|line| !line.contains("watch"))
+        .collect();
+    assert_eq!(
+        lists
+            .iter()
+            .filter(|line| line.contains("limit=500"))
+            .count(),
+        2,
+        "{lists:?}"
+    );
+}
+
+#[test]
+fn a_view_of_metadata_follows_like_any_other() {
+    world().run(|cluster| async move {
+        let hub = Hub::new(cluster.client("operator"), Telemetry::default());
+        let watch = hub.watch::<MetaOnly<ConfigMap, BTreeMap<String, String>>>(in_default());
+        let _tasks = hub.start(&Tasks::on_runtime());
+        hub.ready(Instant::now() + SECOND).await.unwrap();
+        let map = json!({ "metadata": { "name": "a", "labels": { "x": "y" } } });
+        let map = serde_json::from_value(map).unwrap();
+        maps(&cluster)
+            .create(&PostParams::default(), &map)
+            .await
+            .unwrap();
+        sleep(SECOND).await;
+        let seen = watch.cache().get(&key("a")).expect("it is there");
+        assert_eq!(seen.metadata.labels["x"], "y");
+    });
+}
+
+/// Fits only config maps whose `n` is a single character.
+#[derive(serde::Deserialize)]
+struct Letter {
+    metadata: Meta,
+    #[serde(default)]
+    data: BTreeMap<String, char>,
+}
+
+impl View for Letter {
+    type Kind = ConfigMap;
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+#[test]
+fn an_object_that_does_not_fit_is_told_and_stops_nothing() {
+    world().run(|cluster| async move {
+        create(&cluster, "a").await;
+        touch(&cluster, "a", 12345).await;
+        let hub = Hub::new(cluster.client("operator"), Telemetry::default());
+        let watch = hub.watch::<Letter>(in_default());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let log = told.clone();
+        watch.listen(move |event| log.lock().unwrap().push(format!("{event:?}")));
+        let _tasks = hub.start(&Tasks::on_runtime());
+        hub.ready(Instant::now() + SECOND).await.unwrap();
+        let why = watch
+            .cache()
+            .unreadable(&key("a"))
+            .expect("it does not fit");
+        assert!(!why.contains("12345"), "{why}");
+        create(&cluster, "b").await;
+        touch(&cluster, "a", 7).await;
+        sleep(SECOND).await;
+        let expected = [
+            "Unreadable(default/a)",
+            "Added(default/b)",
+            "Added(default/a)",
+        ];
+        let told = told.lock().unwrap();
+        let about = |line: &&String| !line.contains("kube-root-ca");
+        assert_eq!(
+            told.iter().filter(about).cloned().collect::<Vec<_>>(),
+            expected
+        );
+        assert_eq!(watch.cache().get(&key("a")).unwrap().data["n"], '7');
+    });
+}
