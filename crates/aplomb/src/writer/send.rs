@@ -49,8 +49,11 @@ impl Write<'_> {
     /// version proves nothing: to a write that changes nothing, the server answers with the version
     /// that somebody else made.
     fn alone(&self, answer: &Answer, manager: &str) -> bool {
+        let version = answer.body["metadata"]["resourceVersion"].as_str();
         match self.live {
             None => answer.code == StatusCode::CREATED,
+            // Nothing was written, so the version is somebody else's even to a locked write.
+            Some(_) if version.map(Version::parse) == self.base() => false,
             Some(_) if self.locked => true,
             Some(live) => !foreign_change_beside(live, &answer.body, manager, self.part),
         }

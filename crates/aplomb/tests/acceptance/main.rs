@@ -8,6 +8,7 @@
 mod page;
 
 mod admin;
+mod bench;
 mod conflicts;
 mod events;
 mod example;
@@ -17,3 +18,4 @@ mod leaders;
 mod peers;
 mod replica;
 mod watches;
+mod writes;
