@@ -3,8 +3,9 @@
 //! A conflict says that another writer was first, not that anything is broken. The key waits until
 //! its own cache has passed the version that won; then nothing is gained by waiting longer. If the
 //! rival keeps writing, trying at once loses every time, so from the second conflict in a row on the
-//! key waits for a quiet moment as long as a pass takes. Neither wait outlives the patience, which is
-//! counted so that the *write* lands within it.
+//! key waits for a quiet moment as long as a pass takes. A cache that shows nothing is not waited for
+//! long: the key runs all the same, after a read of its own, soon the first time and later each time.
+//! No wait outlives the patience, which is counted so that the *write* lands within it.
 //!
 //! Nothing here may know a failure backoff: a conflict neither advances nor reads one.
 
@@ -94,10 +95,15 @@ impl Contest {
             .max(patience.limit / 20);
         let latest = self.met + (patience.limit - margin);
         match self.passed {
-            None => latest,
+            None => (self.met + self.look(patience)).min(latest),
             Some(at) if self.streak <= 1 => at.min(latest),
             Some(at) => (at + self.quiet()).min(latest),
         }
+    }
+
+    /// How long the cache is waited for before the object is read instead.
+    fn look(&self, patience: Patience) -> Duration {
+        patience.limit / 10 * 2u32.saturating_pow(self.streak - 1)
     }
 
     fn quiet(&self) -> Duration {
@@ -134,7 +140,13 @@ mod tests {
         let mut contest = contest(1);
         contest.saw(&Version::Number(5), ms(130));
         assert!(!contest.passed());
-        assert_eq!(contest.resume(PATIENCE), ms(100 + 1000 - 90));
+        assert!(contest.resume(PATIENCE) > ms(130));
+    }
+
+    #[test]
+    fn a_cache_that_shows_nothing_is_waited_for_ever_longer_up_to_the_limit() {
+        let waits = [1, 2, 3, 6, 1_000].map(|streak| contest(streak).resume(PATIENCE) - ms(100));
+        assert_eq!(waits, [100, 200, 400, 910, 910].map(ms));
     }
 
     #[test]

@@ -93,16 +93,10 @@ async fn burst(lab: Lab, length: u64, place: Where, watch: Option<WatchFault>) -
     }
     let answers = Answers::default();
     let operator = page::operator(answers.of(&client));
-    let landed = until(
-        seconds(5 * length + 60),
-        "a write lands after the burst",
-        || async {
-            answers
-                .writes()
-                .iter()
-                .any(|a| a.path.ends_with(place.path()) && a.code < 300)
-        },
-    );
+    let limit = seconds(5 * length + 60);
+    let landed = until(limit, "a write lands after the burst", || async {
+        answers.landed(place.path())
+    });
     tokio::select! { biased;
         _ = landed => {}
         () = async { events(pages, &answers, length).await; std::future::pending().await } => {}

@@ -111,10 +111,17 @@ impl Answers {
 
     /// How many conflicts there were.
     pub fn conflicts(&self) -> usize {
-        self.all()
+        let answers = self.0.lock().expect("no test panics while it holds it");
+        answers.iter().filter(|answer| answer.code == 409).count()
+    }
+
+    /// Whether the newest write to the object at `path` was accepted.
+    pub fn landed(&self, path: &str) -> bool {
+        let answers = self.0.lock().expect("no test panics while it holds it");
+        let newest = answers
             .iter()
-            .filter(|answer| answer.code == 409)
-            .count()
+            .rfind(|answer| answer.is_write() && answer.path.ends_with(path));
+        newest.is_some_and(|answer| answer.code < 300)
     }
 
     /// The conflicts on the object at `path`, and what came after the last of them.

@@ -51,8 +51,9 @@ async fn kube_rs_burst(lab: Lab, length: u64) -> Duration {
             Arc::new(client),
         )
         .for_each(|_| async {});
-    let landed = until(seconds(5 * length + 60), "a write lands", || async {
-        answers.writes().iter().any(|a| a.code < 300)
+    let limit = seconds(5 * length + 60);
+    let landed = until(limit, "a write lands", || async {
+        answers.landed("/configmaps/front")
     });
     tokio::select! { biased;
         _ = landed => {}
