@@ -144,7 +144,8 @@ impl Candidate {
         // Losing the lease is news as well, even when there is nothing to do about it.
         let lapse = self.election.held_until().filter(|_| self.leads);
         let until = self.begun + lapse.map_or(until, |lapse| lapse.min(until));
-        if !self.leads && self.watch.is_none() {
+        // From a version that was just read: after a failure the next read comes first, in its time.
+        if !self.leads && self.watch.is_none() && !self.election.is_doubtful() {
             self.watch = self.open_watch();
         }
         let shared = self.shared.clone();

@@ -184,7 +184,10 @@ impl Election {
             && *known != version
             && known.includes(&version) == Some(true)
         {
-            // From a watch that lags or a server that does.
+            // From a watch that lags or a server that does: no use in asking it again at once.
+            if self.doubtful {
+                self.call_at = now + self.config.retry;
+            }
             return false;
         }
         self.heard_at = now;

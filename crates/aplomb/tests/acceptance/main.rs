@@ -10,6 +10,7 @@ mod page;
 mod admin;
 mod bench;
 mod conflicts;
+mod elections;
 mod events;
 mod example;
 mod faults;
