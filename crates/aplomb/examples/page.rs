@@ -58,10 +58,14 @@ async fn reconcile(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
     Ok(Verdict::Settled)
 }
 
+/// Which kind is reconciled, and which children are watched for changes.
+pub fn controller() -> Controller<Page> {
+    Controller::new("page", reconcile).owns::<ConfigMap>(Lens::everything())
+}
+
 /// The operator, ready to run with any client.
 pub fn operator(client: Client) -> Engine {
-    let pages = Controller::new("page", reconcile).owns::<ConfigMap>(Lens::everything());
-    Engine::new("pages.example.com", client).controller(pages)
+    Engine::new("pages.example.com", client).controller(controller())
 }
 
 /// Installs the kind it reconciles.

@@ -4,7 +4,7 @@
 //! short and synchronous; no lock is held across an await.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,17 +20,25 @@ use crate::error::Class;
 use crate::journal::{Entry, Journal};
 use crate::key::{Key, ObjectId};
 use crate::queue::{Dispatch, Lane, Queue, Reason};
+use crate::telemetry::{Enqueued, Telemetry};
 use crate::version::Version;
 
 /// Queue, histories and contests of one controller.
 pub(crate) struct Desk {
     pub(crate) options: Options,
-    kind: std::sync::Arc<str>,
-    journal: Journal,
-    clock: Clock,
+    books: Books,
     started: Instant,
     state: Mutex<State>,
     wake: Notify,
+}
+
+/// Where a desk writes down what happens, and under which names.
+pub(crate) struct Books {
+    pub(crate) kind: Arc<str>,
+    pub(crate) controller: Arc<str>,
+    pub(crate) journal: Journal,
+    pub(crate) clock: Clock,
+    pub(crate) telemetry: Telemetry,
 }
 
 struct State {
@@ -60,13 +68,11 @@ pub(crate) struct Work {
 }
 
 impl Desk {
-    pub(crate) fn new(kind: &str, options: Options, journal: Journal, clock: Clock) -> Self {
-        let queue = Queue::new(options.queue.clone());
+    pub(crate) fn new(options: Options, books: Books) -> Self {
+        let queue = Queue::new(options.queue);
         Self {
             options,
-            kind: kind.into(),
-            journal,
-            clock,
+            books,
             started: Instant::now(),
             state: Mutex::new(State {
                 queue,
@@ -79,9 +85,9 @@ impl Desk {
         }
     }
 
-    /// Something changed that `key` reads. False if it joins what no run has served yet.
-    pub(crate) fn push(&self, key: &Key, lane: Lane, reason: Reason) -> bool {
-        let (now, wall) = (self.now(), self.clock.now());
+    /// Something changed that `key` reads.
+    pub(crate) fn push(&self, key: &Key, lane: Lane, reason: Reason) {
+        let (now, wall) = (self.now(), self.books.clock.now());
         let mut state = self.lock();
         let first = state.queue.push(key, lane, reason, now);
         state.triggers.truncate(TRIGGERS - 1);
@@ -93,10 +99,12 @@ impl Desk {
         });
         drop(state);
         if first {
+            self.books.telemetry.emit(Enqueued {
+                controller: &self.books.controller,
+            });
             self.note(key, Entry::Triggered { reason, lane });
         }
         self.wake.notify_one();
-        first
     }
 
     /// The object is gone: nothing of its key is kept.
@@ -148,7 +156,7 @@ impl Desk {
             lane: dispatch.lane,
             reasons: dispatch.reasons.iter().collect(),
             began: Instant::now(),
-            wall: self.clock.now(),
+            wall: self.books.clock.now(),
         };
         state.running.insert(dispatch.key.clone(), run);
         Some(Work { dispatch, stale })
@@ -253,13 +261,13 @@ impl Desk {
 
     /// Adds a line to the journal of `key`.
     pub(crate) fn note(&self, key: &Key, entry: Entry) {
-        self.journal.record(&self.object(key), entry);
+        self.books.journal.record(&self.object(key), entry);
     }
 
     /// The object of `key`.
     pub(crate) fn object(&self, key: &Key) -> ObjectId {
         ObjectId {
-            kind: self.kind.clone(),
+            kind: self.books.kind.clone(),
             key: key.clone(),
         }
     }

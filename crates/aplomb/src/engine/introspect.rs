@@ -91,8 +91,9 @@ impl<K: Kind> Inspect for Crew<K> {
     }
 
     fn measure(&self) {
-        let name = self.name.into();
-        self.desk
-            .queue(|queue, now| self.telemetry.emit(QueueLevels::of(&name, queue, now)));
+        self.desk.queue(|queue, now| {
+            self.telemetry
+                .emit(QueueLevels::of(&self.label, queue, now))
+        });
     }
 }

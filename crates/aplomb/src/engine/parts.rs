@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::controller::{Caches, Controller, Kind};
-use super::desk::Desk;
+use super::desk::{Books, Desk};
 use super::introspect::Process;
 use super::pump::pump;
 use super::run::Crew;
@@ -83,12 +83,15 @@ impl Parts {
 
     /// Wires a controller up. Nothing of it runs yet.
     pub(crate) fn install<K: Kind>(&self, controller: Controller<K>) -> Installed {
-        let desk = Arc::new(Desk::new(
-            kind::<K>(),
-            controller.options,
-            self.journal.clone(),
-            self.settings.clock.clone(),
-        ));
+        let label: Arc<str> = controller.name.into();
+        let books = Books {
+            kind: kind::<K>().into(),
+            controller: label.clone(),
+            journal: self.journal.clone(),
+            clock: self.settings.clock.clone(),
+            telemetry: self.telemetry.clone(),
+        };
+        let desk = Arc::new(Desk::new(controller.options, books));
         self.telemetry.emit(WorkersSet {
             controller: controller.name,
             concurrency: desk.options.workers,
@@ -117,6 +120,7 @@ impl Parts {
         );
         let crew = Arc::new(Crew {
             name: controller.name,
+            label,
             reconcile: controller.reconcile,
             desk,
             primary,

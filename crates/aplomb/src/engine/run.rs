@@ -3,12 +3,14 @@
 //! Whatever the reconcile does, a panic included, ends here as the outcome of this key alone.
 
 use std::any::Any;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
 
 use super::controller::{Caches, Kind, Reconcile};
 use super::desk::{Desk, Work};
@@ -32,6 +34,8 @@ use crate::writer::{Owner, Writer};
 /// What every run of one controller shares.
 pub(crate) struct Crew<K: Kind> {
     pub(crate) name: &'static str,
+    /// The name as metrics carry it.
+    pub(crate) label: Arc<str>,
     pub(crate) reconcile: Reconcile<K>,
     pub(crate) desk: Arc<Desk>,
     pub(crate) primary: Cache<K>,
@@ -57,6 +61,10 @@ impl<K: Kind> Crew<K> {
             lane: api::WORK,
         };
         let reasons: Vec<_> = work.dispatch.reasons.iter().collect();
+        self.telemetry.emit(telemetry::Dequeued {
+            controller: &self.label,
+            waited: work.dispatch.waited,
+        });
         self.telemetry.emit(telemetry::RunStarted {
             controller: self.name,
             key: &work.dispatch.key,
@@ -64,7 +72,15 @@ impl<K: Kind> Crew<K> {
             lane: work.dispatch.lane,
             waited: work.dispatch.waited,
         });
-        let (outcome, wrote) = scope.run(self.pass(&work, deadline)).await;
+        let span = tracing::info_span!(
+            "reconcile",
+            controller = self.name,
+            object = %work.dispatch.key,
+            reasons = %Reasons(&reasons),
+            lane = work.dispatch.lane.word(),
+        );
+        let pass = self.pass(&work, deadline).instrument(span);
+        let (outcome, wrote) = scope.run(pass).await;
         let facts = Facts {
             by: work.dispatch.by,
             took: began.elapsed(),
@@ -72,6 +88,11 @@ impl<K: Kind> Crew<K> {
             closed_for: closed_for(&outcome),
             now: self.desk.now(),
         };
+        self.telemetry.emit(telemetry::HandedBack {
+            controller: &self.label,
+            ran: facts.took,
+            retries: matches!(outcome, Outcome::Failed(_)),
+        });
         self.desk.finish(&work, &outcome, facts);
         self.report(&work, &reasons, &outcome, facts.took);
     }
@@ -171,7 +192,11 @@ impl<K: Kind> Crew<K> {
             }
             Err(error) => conditions::Outcome::Failed(error),
         };
-        cx.pass().flush(outcome).await
+        let scope = Scope {
+            deadline: cx.deadline() + CODA,
+            lane: api::STATUS,
+        };
+        scope.run(cx.pass().flush(outcome)).await
     }
 }
 
@@ -200,6 +225,19 @@ impl<K: Kind> Crew<K> {
             in_a_row,
             took,
         });
+    }
+}
+
+/// Reasons as one field of a span.
+struct Reasons<'a>(&'a [Reason]);
+
+impl fmt::Display for Reasons<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, reason) in self.0.iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            write!(f, "{comma}{reason}")?;
+        }
+        Ok(())
     }
 }
 

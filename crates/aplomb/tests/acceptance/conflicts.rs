@@ -84,7 +84,13 @@ pub async fn events(pages: Api<Page>, answers: &Answers, burst: u64) {
 }
 
 /// `length` conflicts in a row while events keep arriving.
-async fn burst(lab: Lab, length: u64, place: Where, watch: Option<WatchFault>) -> Burst {
+async fn burst(
+    lab: Lab,
+    length: u64,
+    place: Where,
+    watch: Option<WatchFault>,
+    patience: Patience,
+) -> Burst {
     let pages = page(&lab).await;
     let (client, faults) = lab.client("operator");
     faults.add(Rule::new(Fault::Conflict).on(place.writes()).first(length));
@@ -92,7 +98,9 @@ async fn burst(lab: Lab, length: u64, place: Where, watch: Option<WatchFault>) -
         faults.add(Rule::new(Fault::Watch(fault)).on(Match::watches()));
     }
     let answers = Answers::default();
-    let operator = page::operator(answers.of(&client));
+    let pages_controller = page::controller().options(|options| options.conflict = patience);
+    let operator =
+        Engine::new("pages.example.com", answers.of(&client)).controller(pages_controller);
     let limit = seconds(5 * length + 60);
     let landed = until(limit, "a write lands after the burst", || async {
         answers.landed(place.path())
@@ -113,7 +121,9 @@ fn a_burst_of_any_length_ends_within_a_second() {
     );
     for length in [1, 2, 8, 16, 18, 100, 1_000] {
         for place in [Where::Child, Where::Status] {
-            let ours = on_box(length, move |lab| burst(lab, length, place, None));
+            let ours = on_box(length, move |lab| {
+                burst(lab, length, place, None, Patience::default())
+            });
             assert_eq!(ours.conflicts as u64, length, "{place:?}");
             assert!(
                 ours.silence <= seconds(1),
@@ -131,10 +141,22 @@ fn a_burst_of_any_length_ends_within_a_second() {
 }
 
 #[test]
+fn without_the_limit_a_burst_becomes_silence() {
+    let silence = Patience {
+        limit: seconds(164),
+        ..Patience::default()
+    };
+    let theirs = on_box(1, move |lab| burst(lab, 16, Where::Child, None, silence));
+    assert!(theirs.silence > seconds(60), "{theirs:?}");
+}
+
+#[test]
 fn a_watch_that_lags_delays_the_write_by_no_more_than_its_lag() {
     for lag in [500, 2_000, 30_000].map(Duration::from_millis) {
         let fault = WatchFault::Lagged(lag);
-        let ours = on_box(3, move |lab| burst(lab, 16, Where::Child, Some(fault)));
+        let ours = on_box(3, move |lab| {
+            burst(lab, 16, Where::Child, Some(fault), Patience::default())
+        });
         let limit = seconds(1)
             .max(lag + Duration::from_millis(200))
             .min(seconds(15));
@@ -146,7 +168,7 @@ fn a_watch_that_lags_delays_the_write_by_no_more_than_its_lag() {
 #[ignore = "needs the real control plane"]
 fn real_a_burst_ends_within_a_second() {
     for length in [1, 8, 18] {
-        let ours = on_real(move |lab| burst(lab, length, Where::Child, None));
+        let ours = on_real(move |lab| burst(lab, length, Where::Child, None, Patience::default()));
         println!(
             "{length} conflicts on a real server: {:.3?} until the write",
             ours.silence

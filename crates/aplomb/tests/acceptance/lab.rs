@@ -20,11 +20,11 @@ pub struct Lab {
 }
 
 enum Place {
-    Box(Cluster),
+    Simulated(Cluster),
     Real {
         client: Client,
         trace: Trace,
-        _plane: ControlPlane,
+        _plane: Box<ControlPlane>,
     },
 }
 
@@ -32,7 +32,7 @@ impl Lab {
     /// A client that meets `faults(identity)` and retries nothing by itself.
     pub fn client(&self, identity: &str) -> (Client, Faults) {
         match &self.place {
-            Place::Box(cluster) => (cluster.plain_client(identity), cluster.faults(identity)),
+            Place::Simulated(cluster) => (cluster.plain_client(identity), cluster.faults(identity)),
             Place::Real { client, trace, .. } => {
                 let faults = Faults::new(identity, trace);
                 (faults.plain_client(client), faults)
@@ -154,7 +154,7 @@ where
     let world = World::new(seed).interpose(aplomb_vtime::install);
     let run = world.run(move |cluster| {
         scenario(Lab {
-            place: Place::Box(cluster),
+            place: Place::Simulated(cluster),
         })
     });
     run.value
@@ -180,7 +180,7 @@ where
         let place = Place::Real {
             client,
             trace,
-            _plane: plane,
+            _plane: Box::new(plane),
         };
         scenario(Lab { place }).await
     })
