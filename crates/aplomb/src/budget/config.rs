@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::Lane;
 use super::dialect::Dialect;
 
+/// Nothing is worth waiting longer for than to the next day.
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// One lane of a budget. The order of the table is the order of service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaneConfig {
@@ -21,11 +24,12 @@ pub struct LaneConfig {
 pub struct Config {
     /// Calls a second, over time. Anything but a positive number counts as one.
     pub rate: f64,
-    /// Calls that may be made at once after a quiet time, reserves included.
+    /// Calls that may be made at once after a quiet time, reserves included. At least one is
+    /// shared by all lanes.
     pub burst: u32,
-    /// Calls in flight, slots of the lanes included.
+    /// Calls in flight, slots of the lanes included. At least one is shared by all lanes.
     pub concurrency: usize,
-    /// The lanes, served in this order.
+    /// The lanes, served in this order. Without any, all calls are in one.
     pub lanes: Vec<LaneConfig>,
     /// How the target speaks of its limits.
     pub dialects: Vec<Dialect>,
@@ -36,13 +40,21 @@ pub struct Config {
 }
 
 impl Config {
-    /// The rate, whatever was configured.
-    pub(super) fn sane_rate(&self) -> f64 {
-        if self.rate.is_finite() && self.rate > 0.0 {
-            self.rate
-        } else {
-            1.0
+    /// The same with what makes no sense made sensible, so that nothing else has to ask.
+    pub(super) fn sane(mut self) -> Self {
+        if !self.rate.is_finite() || self.rate <= 0.0 {
+            self.rate = 1.0;
         }
+        if self.lanes.is_empty() {
+            self.lanes.push(LaneConfig {
+                name: "all".to_owned(),
+                reserve: 0,
+                slots: 0,
+            });
+        }
+        self.ramp = self.ramp.min(DAY);
+        self.longest_wait = self.longest_wait.min(DAY);
+        self
     }
 
     /// The place of a lane in the table. A lane that is not in it is the least urgent one.

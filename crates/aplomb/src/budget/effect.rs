@@ -5,11 +5,11 @@ use tokio::time::{Instant, timeout_at};
 use super::{Budget, Lane, Permit};
 use crate::error::{Class, Error, Result};
 use crate::fence::Fence;
-use crate::telemetry::StaleCall;
+use crate::telemetry::EffectStale;
 
 impl Budget {
     /// Makes one call to the target: waits for its turn, checks `fence` right before `effect` is
-    /// begun, and gives it up at `deadline`. `effect` tells the permit what was answered.
+    /// begun, and gives it up at `deadline`. `what` names it in logs. `effect` tells the permit what was answered.
     ///
     /// An effect during which the lease was lost has happened all the same: its result is
     /// returned, and it is counted as stale.
@@ -22,6 +22,7 @@ impl Budget {
         lane: Lane,
         deadline: Instant,
         fence: &Fence,
+        what: &str,
         effect: impl FnOnce(Permit) -> F,
     ) -> Result<T>
     where
@@ -31,13 +32,14 @@ impl Budget {
         let guard = fence.guard()?;
         let result = timeout_at(deadline, effect(permit)).await;
         if !guard.still_holds() {
-            self.telemetry().emit(StaleCall {
-                target: self.target(),
+            self.telemetry().emit(EffectStale {
+                target: self.name(),
+                what,
             });
         }
         result.unwrap_or_else(|_| {
-            let what = format!("{} did not answer in time", self.name());
-            Err(Error::new(Class::Unavailable, what))
+            let late = format!("{what}: {} did not answer in time", self.name());
+            Err(Error::new(Class::Unavailable, late))
         })
     }
 }

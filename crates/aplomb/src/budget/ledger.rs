@@ -2,29 +2,21 @@
 //!
 //! Time is a span since the budget was made, given by the caller. What flows in fills the reserves
 //! first, in the order of the lanes, and then what all share; one token in [`PAST`] flows past the
-//! reserves, and one shared token in [`FAIR`] goes to whoever waits longest, so that no lane, however
+//! reserves, and one shared token in [`FAIR`] goes to each lane in turn, so that no lane, however
 //! busy, starves another. A lane spends what is shared before its own reserve.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Lane;
+use super::bucket::Bucket;
 use super::config::Config;
-use super::dialect::Quota;
 use super::flow::Flow;
-use super::lesson::Lesson;
 
 /// One token in this many flows past the reserves.
 const PAST: f64 = 8.0;
-/// One shared token in this many goes to whoever waits longest.
+/// One shared token in this many goes to each lane in turn.
 const FAIR: u64 = 8;
-/// What rounding may take from a whole token.
-const ROUNDING: f64 = 1e-6;
-/// How long a refusal closes the budget at least, so that "now" is no hot loop.
-const SHORTEST: Duration = Duration::from_millis(100);
-/// How long a refusal without a hint closes it, doubled with each until [`UNHINTED_MOST`].
-const UNHINTED: Duration = Duration::from_secs(1);
-const UNHINTED_MOST: Duration = Duration::from_secs(60);
 
 /// A place in a queue. Smaller came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,30 +24,26 @@ pub(super) struct Ticket(u64);
 
 #[derive(Debug)]
 pub(super) struct Ledger {
-    config: Config,
-    flow: Flow,
+    pub(super) config: Config,
+    pub(super) flow: Flow,
     /// Up to when what flowed is accounted for.
-    at: Duration,
-    shared: Bucket,
-    lanes: Vec<LaneState>,
+    pub(super) at: Duration,
+    pub(super) shared: Bucket,
+    pub(super) lanes: Vec<LaneState>,
+    /// Granted and not yet taken up.
     granted: BTreeMap<Ticket, Grant>,
     tickets: u64,
     shared_grants: u64,
-    unhinted: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    level: f64,
-    cap: f64,
+    /// Refusals in a row that did not say how long.
+    pub(super) unhinted: u32,
 }
 
 #[derive(Debug)]
-struct LaneState {
-    reserve: Bucket,
+pub(super) struct LaneState {
+    pub(super) reserve: Bucket,
     slots: usize,
     in_flight: usize,
-    waiting: BTreeMap<Ticket, ()>,
+    waiting: BTreeSet<Ticket>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,58 +52,21 @@ struct Grant {
     from_reserve: bool,
 }
 
-impl Bucket {
-    fn full(cap: f64) -> Self {
-        Self { level: cap, cap }
-    }
-
-    fn missing(self) -> f64 {
-        self.cap - self.level
-    }
-
-    fn has_one(self) -> bool {
-        self.level >= 1.0 - ROUNDING
-    }
-
-    /// Takes what fits and gives back the rest.
-    fn fill(&mut self, amount: f64) -> f64 {
-        let fits = amount.min(self.missing());
-        self.level += fits;
-        amount - fits
-    }
-
-    fn spend(&mut self) {
-        self.level = (self.level - 1.0).max(0.0);
-    }
-
-    /// Gives up to `amount` away and says what is still to be given.
-    fn drain(&mut self, amount: f64) -> f64 {
-        let given = amount.min(self.level);
-        self.level -= given;
-        amount - given
-    }
-}
-
 impl Ledger {
     pub(super) fn new(config: Config) -> Self {
+        let config = config.sane();
         let lane = |reserve, slots| LaneState {
-            reserve: Bucket::full(reserve),
+            reserve: Bucket::full(f64::from(reserve)),
             slots,
             in_flight: 0,
-            waiting: BTreeMap::new(),
+            waiting: BTreeSet::new(),
         };
-        let mut lanes: Vec<_> = config
-            .lanes
-            .iter()
-            .map(|config| lane(f64::from(config.reserve), config.slots))
-            .collect();
-        if lanes.is_empty() {
-            lanes.push(lane(0.0, 0));
-        }
-        let reserved: f64 = lanes.iter().map(|lane| lane.reserve.cap).sum();
+        let table = config.lanes.iter();
+        let lanes: Vec<_> = table.map(|row| lane(row.reserve, row.slots)).collect();
+        let reserved: f64 = lanes.iter().map(|lane| lane.reserve.cap()).sum();
         let shared = (f64::from(config.burst) - reserved).max(1.0);
         Self {
-            flow: Flow::steady(config.sane_rate()),
+            flow: Flow::steady(config.rate),
             at: Duration::ZERO,
             shared: Bucket::full(shared),
             lanes,
@@ -132,7 +83,7 @@ impl Ledger {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
         let lane = self.config.index(lane);
-        self.lanes[lane].waiting.insert(ticket, ());
+        self.lanes[lane].waiting.insert(ticket);
         ticket
     }
 
@@ -140,11 +91,10 @@ impl Ledger {
     pub(super) fn pump(&mut self, now: Duration) -> Vec<Ticket> {
         self.refill(now);
         let mut granted = Vec::new();
-        while let Some(lane) = self.next_lane(now) {
+        while let Some((lane, ticket)) = self.next() {
             let state = &mut self.lanes[lane];
-            let Some((ticket, ())) = state.waiting.pop_first() else {
-                break;
-            };
+            state.waiting.remove(&ticket);
+            state.in_flight += 1;
             let from_reserve = !self.shared.has_one();
             if from_reserve {
                 state.reserve.spend();
@@ -152,7 +102,6 @@ impl Ledger {
                 self.shared.spend();
                 self.shared_grants += 1;
             }
-            state.in_flight += 1;
             self.granted.insert(ticket, Grant { lane, from_reserve });
             granted.push(ticket);
         }
@@ -181,11 +130,18 @@ impl Ledger {
             } else {
                 &mut self.shared
             };
-            // A refusal in between may have emptied the bucket for good reason.
-            if self.flow.closed_until(self.at).is_none() {
-                bucket.fill(1.0);
-            }
+            bucket.fill(1.0);
         }
+    }
+
+    /// Takes back what was granted and not taken up; its tickets wait again, where they were.
+    pub(super) fn revoke(&mut self) {
+        for (ticket, grant) in std::mem::take(&mut self.granted) {
+            let lane = &mut self.lanes[grant.lane];
+            lane.in_flight -= 1;
+            lane.waiting.insert(ticket);
+        }
+        self.shared_grants = 0;
     }
 
     /// A call of this lane is over.
@@ -195,44 +151,10 @@ impl Ledger {
         *in_flight = in_flight.saturating_sub(1);
     }
 
-    /// Changes what may be spent by what an answer said.
-    pub(super) fn learn(&mut self, lesson: &Lesson, now: Duration) {
-        self.refill(now);
-        if let Some(left) = lesson.left {
-            // Calls that are on their way may not be in the target's count yet.
-            let others = self.in_flight().saturating_sub(1);
-            let remaining = (left.remaining - others as f64).max(0.0);
-            self.clip(remaining);
-            let over = left.over.min(self.config.longest_wait);
-            match left.quota {
-                Quota::Leaky => {
-                    if let Some(refill) = left.refill {
-                        self.flow.pace(refill, now + over);
-                    }
-                }
-                Quota::Window if over.is_zero() => {}
-                Quota::Window if left.remaining < 1.0 => self.close(now, over),
-                Quota::Window => {
-                    let pace = (remaining - self.tokens()).max(0.0) / over.as_secs_f64();
-                    self.flow.pace(pace, now + over);
-                }
-            }
-        }
-        match (lesson.refused, lesson.wait) {
-            (true, Some(wait)) => self.close(now, wait.max(SHORTEST)),
-            // Calls that were on their way together are refused together: one step, not many.
-            (true, None) if self.flow.closed_until(now).is_some() => {}
-            (true, None) => {
-                let wait = self.unhinted_wait();
-                self.close(now, wait);
-            }
-            (false, _) => self.unhinted = 0,
-        }
-    }
-
     /// When a grant is possible that is not possible now, if slots allow any.
     pub(super) fn next_at(&self) -> Option<Duration> {
-        let lanes = (0..self.lanes.len()).filter(|&lane| !self.lanes[lane].waiting.is_empty());
+        let waiting = |&lane: &usize| !self.lanes[lane].waiting.is_empty();
+        let lanes = (0..self.lanes.len()).filter(waiting);
         let open = lanes.filter(|&lane| self.has_slot(lane));
         open.map(|lane| self.flow.when(self.at, self.short_of(lane)))
             .min()
@@ -243,13 +165,10 @@ impl Ledger {
         let lane = self.config.index(lane);
         let before = &self.lanes[..=lane];
         let ahead: usize = before.iter().map(|lane| lane.waiting.len()).sum();
-        let reserves: f64 = before.iter().map(|lane| lane.reserve.level).sum();
-        let behind = ahead as f64 + 1.0 - self.shared.level - reserves;
+        let reserves: f64 = before.iter().map(|lane| lane.reserve.level()).sum();
+        let behind = ahead as f64 + 1.0 - self.shared.level() - reserves;
         let amount = self.short_of(lane).max(behind);
-        let then = self.flow.when(self.at, amount);
-        self.flow
-            .closed_until(self.at)
-            .map_or(then, |until| then.max(until))
+        self.flow.when(self.at, amount)
     }
 
     pub(super) fn closed_until(&self, now: Duration) -> Option<Duration> {
@@ -258,28 +177,22 @@ impl Ledger {
 
     /// The first of each lane: whose turn it may be next.
     pub(super) fn heads(&self) -> impl Iterator<Item = Ticket> {
-        let first = |lane: &LaneState| lane.waiting.keys().next().copied();
+        let first = |lane: &LaneState| lane.waiting.first().copied();
         self.lanes.iter().filter_map(first)
     }
 
     /// Tokens a lane can spend, those who wait, calls in flight.
     pub(super) fn lane(&self, lane: usize) -> (f64, usize, usize) {
         let state = &self.lanes[lane];
-        let tokens = self.shared.level + state.reserve.level;
+        let tokens = self.shared.level() + state.reserve.level();
         (tokens, state.waiting.len(), state.in_flight)
     }
 
-    pub(super) fn rate(&self) -> f64 {
-        self.flow.rate(self.at).0
+    pub(super) fn in_flight(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.in_flight).sum()
     }
 
-    pub(super) fn config(&self) -> &Config {
-        &self.config
-    }
-}
-
-impl Ledger {
-    fn refill(&mut self, now: Duration) {
+    pub(super) fn refill(&mut self, now: Duration) {
         let now = now.max(self.at);
         let flowed = self.flow.between(self.at, now);
         self.at = now;
@@ -294,22 +207,25 @@ impl Ledger {
         }
     }
 
-    /// The lane that is served next, if one can be.
-    fn next_lane(&self, now: Duration) -> Option<usize> {
-        if self.flow.closed_until(now).is_some() {
+    /// Who is served next, if anybody can be.
+    fn next(&self) -> Option<(usize, Ticket)> {
+        if self.flow.closed_until(self.at).is_some() {
             return None;
         }
-        let can = |&lane: &usize| {
+        let can = |lane: usize| {
             let state = &self.lanes[lane];
-            !state.waiting.is_empty()
-                && self.has_slot(lane)
-                && (self.shared.has_one() || state.reserve.has_one())
+            let token = self.shared.has_one() || state.reserve.has_one();
+            let ticket = state.waiting.first().copied()?;
+            (token && self.has_slot(lane)).then_some((lane, ticket))
         };
-        let mut lanes = (0..self.lanes.len()).filter(can);
-        if self.shared.has_one() && self.shared_grants % FAIR == FAIR - 1 {
-            return lanes.min_by_key(|&lane| self.lanes[lane].waiting.keys().next().copied());
-        }
-        lanes.next()
+        let many = self.lanes.len();
+        let first = if self.shared.has_one() && self.shared_grants % FAIR == FAIR - 1 {
+            // Another lane each time, from the least urgent on.
+            many - 1 - (self.shared_grants / FAIR) as usize % many
+        } else {
+            0
+        };
+        (0..many).map(|step| (first + step) % many).find_map(can)
     }
 
     fn has_slot(&self, lane: usize) -> bool {
@@ -329,49 +245,16 @@ impl Ledger {
         if self.shared.has_one() || state.reserve.has_one() {
             return 0.0;
         }
-        let wanted = 1.0 - self.shared.level;
-        let unfilled: f64 = self.lanes.iter().map(|lane| lane.reserve.missing()).sum();
-        let shared = (wanted * PAST).min(wanted + unfilled);
-        if state.reserve.cap < 1.0 {
+        let wanted = 1.0 - self.shared.level();
+        let missing =
+            |lanes: &[LaneState]| -> f64 { lanes.iter().map(|lane| lane.reserve.missing()).sum() };
+        // What flows past the reserves is enough, or they are full before.
+        let shared = (wanted * PAST).min(wanted + missing(&self.lanes));
+        if state.reserve.cap() < 1.0 {
             return shared;
         }
-        let before: f64 = self.lanes[..lane]
-            .iter()
-            .map(|lane| lane.reserve.missing())
-            .sum();
-        let own = (before + 1.0 - state.reserve.level) * PAST / (PAST - 1.0);
-        shared.min(own)
-    }
-
-    fn close(&mut self, now: Duration, wait: Duration) {
-        let until = now + wait.min(self.config.longest_wait);
-        self.flow.close(now, until, self.config.ramp);
-        self.clip(0.0);
-        self.shared_grants = 0;
-    }
-
-    fn unhinted_wait(&mut self) -> Duration {
-        let wait = UNHINTED * 2u32.pow(self.unhinted.min(6));
-        self.unhinted += 1;
-        wait.min(UNHINTED_MOST)
-    }
-
-    /// Leaves at most `most` tokens: what is shared goes first, then the least urgent reserves.
-    fn clip(&mut self, most: f64) {
-        let mut excess = (self.tokens() - most).max(0.0);
-        excess = self.shared.drain(excess);
-        for lane in self.lanes.iter_mut().rev() {
-            excess = lane.reserve.drain(excess);
-        }
-    }
-
-    fn tokens(&self) -> f64 {
-        let reserves: f64 = self.lanes.iter().map(|lane| lane.reserve.level).sum();
-        self.shared.level + reserves
-    }
-
-    fn in_flight(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.in_flight).sum()
+        let own = missing(&self.lanes[..lane]) + 1.0 - state.reserve.level();
+        shared.min(own * PAST / (PAST - 1.0))
     }
 }
 

@@ -1,1 +1,386 @@
 //! The ledger under every order of events.
+
+use proptest::prelude::*;
+
+use super::super::dialect::{KUBERNETES, Quota};
+use super::super::lesson::{Left, Lesson};
+use super::*;
+use crate::budget::LaneConfig;
+
+const FIRST: Lane = Lane(0);
+const LAST: Lane = Lane(2);
+
+fn lanes(reserves: [u32; 3], slots: [usize; 3]) -> Vec<LaneConfig> {
+    let lane = |(reserve, slots)| LaneConfig {
+        name: String::new(),
+        reserve,
+        slots,
+    };
+    reserves.into_iter().zip(slots).map(lane).collect()
+}
+
+fn config(rate: f64, burst: u32, reserves: [u32; 3]) -> Config {
+    Config {
+        rate,
+        burst,
+        concurrency: 1000,
+        lanes: lanes(reserves, [0, 0, 0]),
+        dialects: vec![KUBERNETES],
+        ramp: Duration::from_secs(4),
+        longest_wait: Duration::from_secs(3600),
+    }
+}
+
+fn refused(seconds: u64) -> Lesson {
+    Lesson {
+        refused: true,
+        wait: Some(Duration::from_secs(seconds)),
+        ..Lesson::default()
+    }
+}
+
+fn left(remaining: f64, over: u64, quota: Quota) -> Lesson {
+    let left = Left {
+        remaining,
+        over: Duration::from_secs(over),
+        quota,
+        refill: None,
+    };
+    Lesson {
+        left: Some(left),
+        ..Lesson::default()
+    }
+}
+
+fn secs(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+fn crowd(ledger: &mut Ledger, lane: Lane, many: usize) -> Vec<Ticket> {
+    (0..many).map(|_| ledger.enqueue(lane)).collect()
+}
+
+#[test]
+fn a_reserve_is_there_however_many_others_call() {
+    let mut ledger = Ledger::new(config(1.0, 20, [5, 0, 0]));
+    crowd(&mut ledger, LAST, 100);
+    assert_eq!(ledger.pump(Duration::ZERO).len(), 15);
+    let urgent = crowd(&mut ledger, FIRST, 5);
+    assert_eq!(ledger.pump(Duration::ZERO), urgent);
+}
+
+#[test]
+fn after_a_refusal_the_reserve_lane_is_first_and_nobody_is_early() {
+    let mut ledger = Ledger::new(config(8.0, 100, [5, 0, 0]));
+    ledger.learn(&refused(60), Duration::ZERO);
+    let last = crowd(&mut ledger, LAST, 50);
+    let first = crowd(&mut ledger, FIRST, 5);
+    assert_eq!(ledger.pump(secs(59.999)), []);
+    assert_eq!(ledger.pump(secs(60.0)), [], "a ramp and no step");
+    let mut served = Vec::new();
+    for tick in 0..600 {
+        served.extend(ledger.pump(secs(60.0 + f64::from(tick) * 0.05)));
+    }
+    assert_eq!(served[..5], first);
+    assert_eq!(served[5..], last, "in the order they came");
+}
+
+#[test]
+fn what_is_granted_and_not_yet_sent_waits_again_after_a_refusal() {
+    let mut ledger = Ledger::new(config(10.0, 10, [0, 0, 0]));
+    let tickets = crowd(&mut ledger, LAST, 3);
+    assert_eq!(ledger.pump(Duration::ZERO), tickets);
+    assert!(ledger.take(tickets[0]));
+    ledger.learn(&refused(10), Duration::ZERO);
+    assert!(!ledger.take(tickets[1]));
+    assert_eq!(ledger.in_flight(), 1);
+    assert_eq!(ledger.pump(secs(60.0)), tickets[1..]);
+}
+
+#[test]
+fn a_busy_lane_starves_no_other() {
+    let mut ledger = Ledger::new(config(1.0, 20, [10, 0, 0]));
+    ledger.learn(&refused(1), Duration::ZERO);
+    crowd(&mut ledger, FIRST, 10_000);
+    let patient = ledger.enqueue(LAST);
+    let within = PAST * (FAIR as f64 + 1.0) + 10.0;
+    let served =
+        (0..within as u64).any(|at| ledger.pump(Duration::from_secs(at)).contains(&patient));
+    assert!(served);
+}
+
+#[test]
+fn slots_have_lanes_too() {
+    let mut config = config(1000.0, 1000, [0, 0, 0]);
+    config.concurrency = 4;
+    config.lanes = lanes([0, 0, 0], [2, 0, 0]);
+    let mut ledger = Ledger::new(config);
+    let slow = crowd(&mut ledger, LAST, 5);
+    assert_eq!(ledger.pump(Duration::ZERO), slow[..2]);
+    let urgent = crowd(&mut ledger, FIRST, 3);
+    assert_eq!(ledger.pump(Duration::ZERO), urgent[..2]);
+    assert_eq!(ledger.next_at(), None, "no time brings a slot");
+    slow[..2]
+        .iter()
+        .for_each(|ticket| assert!(ledger.take(*ticket)));
+    ledger.finish(LAST);
+    assert_eq!(
+        ledger.pump(Duration::ZERO),
+        urgent[2..],
+        "the urgent lane first"
+    );
+}
+
+#[test]
+fn a_window_is_spent_evenly_and_closed_when_it_is_spent() {
+    let mut ledger = Ledger::new(config(100.0, 10, [0, 0, 0]));
+    ledger.learn(&left(30.0, 60, Quota::Window), Duration::ZERO);
+    crowd(&mut ledger, LAST, 1000);
+    assert_eq!(ledger.pump(Duration::ZERO).len(), 10);
+    let within: usize = (1..60)
+        .map(|at| ledger.pump(Duration::from_secs(at)).len())
+        .sum();
+    assert!(
+        (15..=20).contains(&within),
+        "{within} of the 20 that were left"
+    );
+    ledger.learn(&left(0.0, 30, Quota::Window), secs(60.0));
+    assert_eq!(ledger.closed_until(secs(60.0)), Some(secs(90.0)));
+}
+
+#[test]
+fn what_a_bucket_has_left_is_kept_for_the_reserve() {
+    let mut ledger = Ledger::new(config(1.0, 3600, [10, 0, 0]));
+    ledger.learn(&left(8.0, 3592, Quota::Leaky), Duration::ZERO);
+    crowd(&mut ledger, LAST, 10);
+    assert_eq!(ledger.pump(Duration::ZERO), []);
+    let urgent = crowd(&mut ledger, FIRST, 9);
+    assert_eq!(ledger.pump(Duration::ZERO), urgent[..8]);
+}
+
+#[test]
+fn refusals_without_a_hint_close_it_longer_each_time() {
+    let mut ledger = Ledger::new(config(1.0, 10, [0, 0, 0]));
+    let unhinted = Lesson {
+        refused: true,
+        ..Lesson::default()
+    };
+    let mut now = Duration::ZERO;
+    for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
+        // Ten that were on their way together count once.
+        for _ in 0..10 {
+            ledger.learn(&unhinted, now);
+        }
+        let until = ledger.closed_until(now).expect("closed");
+        assert_eq!(until - now, Duration::from_secs(expected));
+        now = until;
+    }
+    ledger.learn(&Lesson::default(), now);
+    ledger.learn(&unhinted, now);
+    assert_eq!(ledger.closed_until(now), Some(now + Duration::from_secs(1)));
+}
+
+#[test]
+fn no_answer_closes_it_for_ever() {
+    let mut ledger = Ledger::new(config(1.0, 10, [0, 0, 0]));
+    assert!(
+        ledger.learn(&refused(u64::MAX / 2), Duration::ZERO),
+        "not believed"
+    );
+    assert_eq!(ledger.closed_until(Duration::ZERO), Some(secs(3600.0)));
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Enqueue(usize),
+    Take,
+    Finish,
+    Cancel(usize),
+    Refuse(u64),
+    Window(u32, u64),
+    Leaky(u32),
+    Pass(u64),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        6 => (0usize..3).prop_map(Op::Enqueue),
+        4 => Just(Op::Take),
+        3 => Just(Op::Finish),
+        2 => (0usize..20).prop_map(Op::Cancel),
+        1 => (0u64..20).prop_map(Op::Refuse),
+        1 => (0u32..30, 0u64..20).prop_map(|(left, over)| Op::Window(left, over)),
+        1 => (0u32..30).prop_map(Op::Leaky),
+        6 => (1u64..3000).prop_map(Op::Pass),
+    ];
+    proptest::collection::vec(op, 1..200)
+}
+
+/// What an onlooker knows: who waits, who was granted and who called, and when.
+#[derive(Default)]
+struct Onlooker {
+    now: Duration,
+    waiting: Vec<(Ticket, usize)>,
+    granted: Vec<(Ticket, usize)>,
+    flying: Vec<usize>,
+    calls: Vec<Duration>,
+    closed: Option<(Duration, Duration)>,
+}
+
+impl Onlooker {
+    fn act(&mut self, ledger: &mut Ledger, op: &Op) {
+        match op {
+            Op::Enqueue(lane) => self.waiting.push((ledger.enqueue(Lane(*lane)), *lane)),
+            Op::Take => {
+                if let Some((ticket, lane)) = self.granted.pop() {
+                    assert!(ledger.take(ticket));
+                    self.flying.push(lane);
+                    self.calls.push(self.now);
+                }
+            }
+            Op::Finish => {
+                if let Some(lane) = self.flying.pop() {
+                    ledger.finish(Lane(lane));
+                }
+            }
+            Op::Cancel(at) => {
+                let all = self.waiting.iter().chain(&self.granted);
+                if let Some((ticket, _)) = all.copied().nth(*at) {
+                    ledger.cancel(ticket);
+                    self.waiting.retain(|(waiting, _)| *waiting != ticket);
+                    self.granted.retain(|(granted, _)| *granted != ticket);
+                }
+            }
+            Op::Refuse(wait) => {
+                ledger.learn(&refused(*wait), self.now);
+            }
+            Op::Window(remaining, over) => {
+                ledger.learn(&left(f64::from(*remaining), *over, Quota::Window), self.now);
+            }
+            Op::Leaky(remaining) => {
+                ledger.learn(&left(f64::from(*remaining), 60, Quota::Leaky), self.now);
+            }
+            Op::Pass(millis) => self.now += Duration::from_millis(*millis),
+        }
+        self.closes(ledger);
+    }
+
+    fn closes(&mut self, ledger: &Ledger) {
+        if let Some(until) = ledger.closed_until(self.now) {
+            self.closed = Some((self.now, until));
+            let revoked = self
+                .granted
+                .extract_if(.., |(ticket, _)| !ledger.is_granted(*ticket));
+            self.waiting.extend(revoked);
+            self.waiting.sort_unstable();
+        }
+    }
+
+    fn pump(&mut self, ledger: &mut Ledger) {
+        let before: Vec<f64> = ledger
+            .lanes
+            .iter()
+            .map(|lane| lane.reserve.level())
+            .collect();
+        let granted = ledger.pump(self.now);
+        for (lane, before) in before.iter().enumerate() {
+            let own = granted.iter().any(|ticket| self.lane_of(*ticket) == lane);
+            assert!(
+                own || ledger.lanes[lane].reserve.level() >= *before,
+                "a reserve was spent"
+            );
+        }
+        for ticket in granted {
+            let at = self
+                .waiting
+                .iter()
+                .position(|(waiting, _)| *waiting == ticket);
+            let served = self.waiting.remove(at.expect("who waited"));
+            let ahead = |other: &&(Ticket, usize)| other.1 == served.1 && other.0 < ticket;
+            assert!(
+                !self.waiting.iter().any(|other| ahead(&other)),
+                "first come, first served"
+            );
+            self.granted.push(served);
+        }
+    }
+
+    fn lane_of(&self, ticket: Ticket) -> usize {
+        let found = self.waiting.iter().find(|(waiting, _)| *waiting == ticket);
+        found.expect("who waited").1
+    }
+
+    fn check(&self, ledger: &Ledger, rate: f64, burst: f64) {
+        let tokens = ledger.tokens();
+        assert!((0.0..=burst + 1e-6).contains(&tokens), "{tokens} tokens");
+        assert_eq!(ledger.in_flight(), self.flying.len() + self.granted.len());
+        if let Some((from, until)) = self.closed {
+            let early = self.calls.iter().filter(|at| **at > from && **at < until);
+            assert_eq!(early.count(), 0, "a call while closed");
+            let since = self.calls.iter().filter(|at| **at >= until).count() as f64;
+            let most = rate * self.now.saturating_sub(until).as_secs_f64();
+            assert!(since <= most + 1e-3, "{since} calls, {most} at the most");
+        }
+        for (first, from) in self.calls.iter().enumerate() {
+            let span = (self.now - *from).as_secs_f64();
+            let calls = (self.calls.len() - first) as f64;
+            assert!(
+                calls <= burst + rate * span + self.calls.len() as f64 * 1e-6,
+                "{calls} in {span} s"
+            );
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_overspent_and_nobody_is_passed_over(ops in ops(), rate in 0.5f64..20.0) {
+        let burst = 12;
+        let mut config = config(rate, burst, [3, 0, 2]);
+        config.concurrency = 6;
+        config.lanes = lanes([3, 0, 2], [1, 0, 1]);
+        let mut ledger = Ledger::new(config);
+        let mut onlooker = Onlooker::default();
+        for op in &ops {
+            onlooker.act(&mut ledger, op);
+            onlooker.pump(&mut ledger);
+            onlooker.check(&ledger, rate, f64::from(burst));
+        }
+    }
+
+    #[test]
+    fn a_grant_comes_when_it_is_foretold_and_not_before(ops in ops(), rate in 0.5f64..20.0) {
+        let mut ledger = Ledger::new(config(rate, 12, [3, 0, 2]));
+        let mut onlooker = Onlooker::default();
+        for op in &ops {
+            onlooker.act(&mut ledger, op);
+            onlooker.pump(&mut ledger);
+            let Some(next) = ledger.next_at() else { continue };
+            prop_assert!(next >= onlooker.now);
+            let tick = Duration::from_millis(1);
+            if next > onlooker.now + tick {
+                onlooker.now = next - tick;
+                prop_assert_eq!(ledger.pump(onlooker.now), []);
+            }
+            onlooker.now = next;
+            let waiting = onlooker.waiting.len();
+            onlooker.pump(&mut ledger);
+            prop_assert!(onlooker.waiting.len() < waiting, "nobody at {:?}", next);
+        }
+    }
+
+    #[test]
+    fn everybody_is_served_in_the_end(ops in ops(), rate in 0.5f64..20.0) {
+        let mut ledger = Ledger::new(config(rate, 12, [3, 0, 2]));
+        let mut onlooker = Onlooker::default();
+        for op in &ops {
+            onlooker.act(&mut ledger, op);
+            onlooker.pump(&mut ledger);
+        }
+        for _ in 0..=onlooker.waiting.len() {
+            onlooker.now = ledger.next_at().unwrap_or(onlooker.now);
+            onlooker.pump(&mut ledger);
+        }
+        prop_assert_eq!(onlooker.waiting.len(), 0);
+    }
+}

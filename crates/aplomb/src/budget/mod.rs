@@ -5,13 +5,18 @@
 //! in the ledger, which is pure; the [`Budget`] is the ledger with a clock and with waiters.
 //! Nothing here sends a request, and nothing here tries one again.
 
+mod bucket;
 mod config;
 mod dialect;
 mod effect;
 mod flow;
+mod learn;
 mod ledger;
 mod lesson;
+mod permit;
+mod place;
 mod shell;
+mod snapshot;
 
 pub mod api;
 
@@ -19,7 +24,9 @@ pub use config::{Config, LaneConfig};
 pub use dialect::{
     CODER, Dialect, GITHUB, HETZNER, IETF, KUBERNETES, Names, Precedence, Quota, Unit,
 };
-pub use shell::{Budget, LaneSnapshot, Permit, Snapshot};
+pub use permit::Permit;
+pub use shell::Budget;
+pub use snapshot::{LaneSnapshot, Snapshot};
 
 /// A lane of a budget: an index into its table of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

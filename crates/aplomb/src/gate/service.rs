@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -23,7 +24,10 @@ use super::refusal::{self, Meant, Refusal};
 use crate::budget::{Permit, api};
 use crate::error::{Class, Error};
 use crate::scope::Scope;
-use crate::telemetry::{DeadlineExceeded, RequestDone};
+use crate::telemetry::{DeadlineExceeded, ReadersThrottled, RequestDone};
+
+/// No request is worth more, whatever is configured.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 type Answer = Result<Response<Timed>, BoxError>;
 
@@ -76,7 +80,7 @@ impl Inner {
             api::WORK
         };
         let lane = scope.map_or(usual, |scope| scope.lane);
-        let own = Instant::now() + self.gate.request_deadline;
+        let own = Instant::now() + self.gate.request_deadline.min(LONGEST);
         let deadline = scope.map_or(own, |scope| scope.deadline.min(own));
         let span = tracing::debug_span!(
             "call",
@@ -88,6 +92,11 @@ impl Inner {
         );
         let work = async {
             self.ask(&call)?;
+            if Instant::now() >= deadline {
+                return Err(self.exceeded(&call, "turn"));
+            }
+            // Sealed first: between its turn and the wire, nothing may come.
+            let request = self.once.seal(request).await?;
             let permit = self.gate.budget.acquire(lane, deadline).await?;
             self.send(call, request, permit, deadline).await
         };
@@ -118,7 +127,6 @@ impl Inner {
         deadline: Instant,
     ) -> Answer {
         let method = request.method().clone();
-        let request = self.once.seal(request).await?;
         let head = timeout_at(deadline, self.client.send(request)).await;
         let code = match &head {
             Ok(Ok(response)) => Some(response.status().as_u16()),
@@ -167,6 +175,11 @@ impl Inner {
             }
             Meant::Readers => {
                 let until = self.spare(&call, &hints);
+                self.gate.telemetry.emit(ReadersThrottled {
+                    target: self.gate.budget.target(),
+                    resource: &call.resource,
+                    wait: until.duration_since(Instant::now()),
+                });
                 Err(self.throttled(&call, &refusal.message(), Some(until)))
             }
             Meant::Everybody => {

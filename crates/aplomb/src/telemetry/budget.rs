@@ -56,7 +56,6 @@ pub struct BudgetFamilies {
     closed: Family<TargetLabels, Seconds>,
     nonsense: Family<TargetLabels, Counter>,
     exceeded: Family<CallLabels, Counter>,
-    stale: Family<TargetLabels, Counter>,
 }
 
 impl Default for BudgetFamilies {
@@ -71,7 +70,6 @@ impl Default for BudgetFamilies {
             closed: Family::default(),
             nonsense: Family::default(),
             exceeded: Family::default(),
-            stale: Family::default(),
         }
     }
 }
@@ -118,11 +116,25 @@ impl BudgetFamilies {
             "Calls that were given up at their deadline",
             self.exceeded.clone(),
         );
-        registry.register(
-            "aplomb_stale_calls",
-            "Calls to a target during which the lease was lost",
-            self.stale.clone(),
-        );
+    }
+
+    /// How often `target` refused a call for being one too many.
+    #[must_use]
+    pub fn throttled(&self, name: &str) -> u64 {
+        let counter = self.throttled.get(&target(&name.into()));
+        counter.map_or(0, |counter| counter.get())
+    }
+
+    /// How many calls to `target` were given up at their deadline.
+    #[must_use]
+    pub fn deadline_exceeded(&self, target: &str, verb: &str, resource: &str) -> u64 {
+        let labels = CallLabels {
+            target: target.into(),
+            verb: verb.into(),
+            resource: resource.into(),
+        };
+        let counter = self.exceeded.get(&labels);
+        counter.map_or(0, |counter| counter.get())
     }
 }
 
@@ -243,6 +255,22 @@ impl Occurrence for BudgetClosed<'_> {
     }
 }
 
+/// A target refused a read for the sake of one collection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadersThrottled<'a> {
+    pub(crate) target: &'a Arc<str>,
+    pub(crate) resource: &'a str,
+    pub(crate) wait: Duration,
+}
+
+impl Occurrence for ReadersThrottled<'_> {
+    fn emit(self, families: &Families) {
+        let labels = target(self.target);
+        families.budget.throttled.get_or_create(&labels).inc();
+        debug!(target_name = %self.target, resource = self.resource, wait = ?self.wait, "Not ready to be read");
+    }
+}
+
 /// An answer had rate limit headers that made no sense.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NonsenseHint<'a> {
@@ -259,23 +287,6 @@ impl Occurrence for NonsenseHint<'_> {
             .get_or_create(&labels)
             .inc_by(self.headers);
         debug!(target_name = %self.target, "Rate limit headers make no sense");
-    }
-}
-
-/// The lease was lost while a call to a target was on its way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StaleCall<'a> {
-    pub(crate) target: &'a Arc<str>,
-}
-
-impl Occurrence for StaleCall<'_> {
-    fn emit(self, families: &Families) {
-        families
-            .budget
-            .stale
-            .get_or_create(&target(self.target))
-            .inc();
-        warn!(target_name = %self.target, "A call landed after the lease was lost");
     }
 }
 

@@ -16,8 +16,8 @@ use prometheus_client::registry::Registry;
 
 pub use self::budget::BudgetFamilies;
 pub(crate) use self::budget::{
-    BudgetClosed, BudgetRefused, BudgetWaited, DeadlineExceeded, NonsenseHint, RequestDone,
-    StaleCall,
+    BudgetClosed, BudgetRefused, BudgetWaited, DeadlineExceeded, NonsenseHint, ReadersThrottled,
+    RequestDone,
 };
 pub use self::events::{EventFamilies, EventWritten, EventsDropped};
 pub use self::lease::{

@@ -9,11 +9,15 @@ mod page;
 
 mod admin;
 mod bench;
+mod budgets;
 mod conflicts;
+mod deadlines;
 mod elections;
 mod events;
 mod example;
+mod external;
 mod faults;
+mod gated;
 mod lab;
 mod leaders;
 mod peers;

@@ -1,0 +1,87 @@
+//! How the ledger changes by what a target says of its limits.
+//!
+//! What is learned can only hold calls back: no answer lets more through than the configuration.
+
+use std::time::Duration;
+
+use super::dialect::Quota;
+use super::ledger::Ledger;
+use super::lesson::{Left, Lesson};
+
+/// How long a refusal closes the budget at least, so that "now" is no hot loop.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// How long a refusal without a hint closes it, doubled with each until [`UNHINTED_MOST`].
+const UNHINTED: Duration = Duration::from_secs(1);
+const UNHINTED_MOST: Duration = Duration::from_secs(60);
+
+impl Ledger {
+    /// Changes what may be spent by what an answer said. Returns whether it asked for more than
+    /// is believed.
+    pub(super) fn learn(&mut self, lesson: &Lesson, now: Duration) -> bool {
+        self.refill(now);
+        if let Some(left) = lesson.left {
+            self.heed(left, now);
+        }
+        match (lesson.refused, lesson.wait) {
+            (true, Some(wait)) => self.close(now, wait.max(SHORTEST)),
+            // Calls that were on their way together are refused together: one step, not many.
+            (true, None) if self.closed_until(now).is_some() => {}
+            (true, None) => {
+                let wait = UNHINTED * 2u32.pow(self.unhinted.min(6));
+                self.unhinted += 1;
+                self.close(now, wait.min(UNHINTED_MOST));
+            }
+            (false, _) => self.unhinted = 0,
+        }
+        let most = self.config.longest_wait;
+        lesson.wait.is_some_and(|wait| wait > most)
+            || lesson.left.is_some_and(|left| left.over > most)
+    }
+
+    /// Paces calls ahead of the limit.
+    fn heed(&mut self, left: Left, now: Duration) {
+        // Calls that are on their way may not be in the target's count yet.
+        let others = self.in_flight().saturating_sub(1);
+        let remaining = (left.remaining - others as f64).max(0.0);
+        let over = left.over.min(self.config.longest_wait);
+        let until = now.saturating_add(over);
+        match (left.quota, left.refill) {
+            (Quota::Leaky, refill) => {
+                self.clip(remaining);
+                if let Some(refill) = refill {
+                    self.flow.pace(refill, until);
+                }
+            }
+            // The window is over; what was left in it says nothing about the next.
+            (Quota::Window, _) if over.is_zero() => {}
+            (Quota::Window, _) if left.remaining < 1.0 => self.close(now, over),
+            (Quota::Window, _) => {
+                self.clip(remaining);
+                let flows = (remaining - self.tokens()).max(0.0);
+                self.flow.pace(flows / over.as_secs_f64(), until);
+            }
+        }
+    }
+
+    /// No call for as long as this. What was granted and not yet sent waits again.
+    fn close(&mut self, now: Duration, wait: Duration) {
+        let until = now.saturating_add(wait.min(self.config.longest_wait));
+        self.flow.close(now, until, self.config.ramp);
+        self.revoke();
+        self.clip(0.0);
+    }
+
+    /// Leaves at most `most` tokens: what is shared goes first, then the least urgent reserves.
+    fn clip(&mut self, most: f64) {
+        let mut excess = (self.tokens() - most).max(0.0);
+        excess = self.shared.drain(excess);
+        for lane in self.lanes.iter_mut().rev() {
+            excess = lane.reserve.drain(excess);
+        }
+    }
+
+    pub(super) fn tokens(&self) -> f64 {
+        let reserves: f64 = self.lanes.iter().map(|lane| lane.reserve.level()).sum();
+        self.shared.level() + reserves
+    }
+}

@@ -1,0 +1,76 @@
+//! The right to make one call, and the ear for its answer.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+
+use super::{Budget, Lane, lesson};
+use crate::telemetry::{BudgetClosed, NonsenseHint};
+
+/// The right to make one call. The slot is free again when it is dropped.
+#[must_use = "a permit that is dropped was spent for nothing"]
+#[derive(Debug)]
+pub struct Permit {
+    budget: Budget,
+    lane: Lane,
+}
+
+impl Permit {
+    pub(super) fn new(budget: Budget, lane: Lane) -> Self {
+        Self { budget, lane }
+    }
+
+    /// Learns from an answer. A permit that is dropped without it teaches nothing.
+    pub fn answered(&self, status: u16, headers: &HeaderMap) {
+        let wall = self.budget.clock().now();
+        let now = self.budget.now();
+        let (lesson, before, after) = self.budget.update(|state| {
+            let ledger = &mut state.ledger;
+            let before = ledger.closed_until(now);
+            let mut lesson = lesson::read(&ledger.config.dialects, status, headers, wall);
+            lesson.nonsense += u64::from(ledger.learn(&lesson, now));
+            let after = ledger.closed_until(now);
+            if after > before {
+                // Some will now come too late, and should hear it now.
+                state.tell(state.waiters.keys().copied());
+            } else if lesson.left.is_some() {
+                state.tell(state.ledger.heads());
+            }
+            (lesson, before.unwrap_or(now), after.unwrap_or(now))
+        });
+        self.report(
+            lesson.refused,
+            lesson.nonsense,
+            after.saturating_sub(now),
+            after - before,
+        );
+    }
+
+    fn report(&self, refused: bool, nonsense: u64, wait: Duration, longer: Duration) {
+        let target = self.budget.target();
+        if nonsense > 0 {
+            self.budget.telemetry().emit(NonsenseHint {
+                target,
+                headers: nonsense,
+            });
+        }
+        if refused || !longer.is_zero() {
+            self.budget.telemetry().emit(BudgetClosed {
+                target,
+                refused,
+                wait,
+                longer,
+            });
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let lane = self.lane;
+        self.budget.update(|state| {
+            state.ledger.finish(lane);
+            state.tell(state.ledger.heads());
+        });
+    }
+}

@@ -1,0 +1,98 @@
+//! A place in a lane, from entering it to the permit, or to giving it up.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::ledger::Ticket;
+use super::permit::Permit;
+use super::{Budget, Lane};
+
+/// What whoever holds a place has to do.
+pub(super) enum Turn {
+    Granted,
+    /// The deadline is over, or the budget stays closed past it.
+    TooLate,
+    /// Look again when told, or at this moment.
+    At(Instant),
+}
+
+/// A place in a lane. Given up when dropped, with what was granted and not taken.
+pub(super) struct Place {
+    budget: Budget,
+    lane: Lane,
+    ticket: Ticket,
+    told: Arc<Notify>,
+    taken: bool,
+}
+
+impl Place {
+    /// Takes the last place of a lane, unless it would come too late.
+    pub(super) fn enter(budget: &Budget, lane: Lane, deadline: Instant) -> Option<Self> {
+        let told = Arc::new(Notify::new());
+        let ticket = budget.update(|state| {
+            if budget.at(state.ledger.forecast(lane)) > deadline {
+                return None;
+            }
+            let ticket = state.ledger.enqueue(lane);
+            state.waiters.insert(ticket, told.clone());
+            Some(ticket)
+        })?;
+        Some(Self {
+            budget: budget.clone(),
+            lane,
+            ticket,
+            told,
+            taken: false,
+        })
+    }
+
+    /// Grants what can be granted, and says what to do. Only the first of a lane has to look at
+    /// the time: it wakes the one behind it.
+    pub(super) fn advance(&self, deadline: Instant) -> Turn {
+        let (budget, now) = (&self.budget, self.budget.now());
+        budget.update(|state| {
+            let ledger = &state.ledger;
+            if ledger.is_granted(self.ticket) {
+                return Turn::Granted;
+            }
+            let reopens = ledger.closed_until(now).unwrap_or(now);
+            if budget.at(reopens) >= deadline {
+                return Turn::TooLate;
+            }
+            let first = ledger.heads().any(|head| head == self.ticket);
+            let next = first.then(|| ledger.next_at()).flatten();
+            Turn::At(next.map_or(deadline, |next| budget.at(next).min(deadline)))
+        })
+    }
+
+    /// Returns when there is something to look at.
+    pub(super) async fn told(&self) {
+        self.told.notified().await;
+    }
+
+    /// The permit, and how many more the lane could have at once.
+    pub(super) fn take(mut self) -> (Permit, f64) {
+        self.taken = true;
+        let (ticket, lane) = (self.ticket, self.lane);
+        let tokens = self.budget.update(|state| {
+            state.waiters.remove(&ticket);
+            state.ledger.take(ticket);
+            state.ledger.lane(state.ledger.config.index(lane)).0
+        });
+        (Permit::new(self.budget.clone(), lane), tokens)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.taken {
+            let ticket = self.ticket;
+            self.budget.update(|state| {
+                state.waiters.remove(&ticket);
+                state.ledger.cancel(ticket);
+            });
+        }
+    }
+}

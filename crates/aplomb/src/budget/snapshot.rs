@@ -1,0 +1,58 @@
+//! A budget at one moment, for people and for `/debug/state.json`.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::ledger::Ledger;
+
+/// A budget at one moment.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// The target's name.
+    pub target: String,
+    /// Calls a second at this moment.
+    pub rate: f64,
+    /// How long no call is allowed, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closed_for_seconds: Option<f64>,
+    /// The lanes, most urgent first.
+    pub lanes: Vec<LaneSnapshot>,
+}
+
+/// A lane of a budget at one moment.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaneSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Calls it could make at once.
+    pub tokens: f64,
+    /// Calls that wait.
+    pub waiting: usize,
+    /// Calls on their way.
+    pub in_flight: usize,
+}
+
+impl Snapshot {
+    pub(super) fn of(target: &str, ledger: &Ledger, now: Duration) -> Self {
+        let lane = |(index, name): (usize, &String)| {
+            let (tokens, waiting, in_flight) = ledger.lane(index);
+            LaneSnapshot {
+                name: name.clone(),
+                tokens,
+                waiting,
+                in_flight,
+            }
+        };
+        let closed = ledger.closed_until(now);
+        let names = ledger.config.lanes.iter().map(|lane| &lane.name);
+        Self {
+            target: target.to_owned(),
+            rate: ledger.flow.rate(now).0,
+            closed_for_seconds: closed.map(|until| until.saturating_sub(now).as_secs_f64()),
+            lanes: names.enumerate().map(lane).collect(),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A client behind a gate of its own, and what its server was asked, for the tests of both.
+
+use std::time::Duration;
+
+use aplomb::budget::{Budget, Config};
+use aplomb::clock::Clock;
+use aplomb::gate::{Gate, wrap};
+use aplomb::telemetry::Telemetry;
+use kube::Client;
+
+/// A client behind a gate.
+pub(crate) struct Gated {
+    pub(crate) client: Client,
+    pub(crate) budget: Budget,
+    pub(crate) telemetry: Telemetry,
+}
+
+impl Gated {
+    /// `client` behind a gate with the API server's usual budget.
+    pub(crate) fn new(client: Client) -> Self {
+        Self::with(client, Config::api_server())
+    }
+
+    /// `client` behind a gate with this budget.
+    pub(crate) fn with(client: Client, config: Config) -> Self {
+        let telemetry = Telemetry::default();
+        let budget = Budget::new("apiserver", config, telemetry.clone(), Clock::system());
+        let gate = Gate::new(budget.clone(), telemetry.clone());
+        Self {
+            client: wrap(client, gate),
+            budget,
+            telemetry,
+        }
+    }
+
+    /// Calls that hold a slot.
+    pub(crate) fn in_flight(&self) -> usize {
+        let lanes = self.budget.snapshot().lanes;
+        lanes.iter().map(|lane| lane.in_flight).sum()
+    }
+}
+
+/// When `identity` sent what, from the trace of a run: time and URL.
+pub(crate) fn requests(trace: &[String], identity: &str) -> Vec<(Duration, String)> {
+    let read = |line: &String| {
+        let mut words = line.split(' ');
+        let at = words.next()?.parse().ok()?;
+        let (who, what, _number, _method) =
+            (words.next()?, words.next()?, words.next()?, words.next()?);
+        let url = words.next()?.to_owned();
+        (who == identity && what == "request").then(|| (Duration::from_secs_f64(at), url))
+    };
+    trace.iter().filter_map(read).collect()
+}
