@@ -34,6 +34,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::lease;
 use crate::tasks::{Task, Tasks};
+use crate::telemetry::Telemetry;
 
 /// A controller that is wired up and waits for its pump to be started.
 pub(crate) struct Installed {
@@ -67,6 +68,8 @@ pub struct Settings {
     pub sync_deadline: Duration,
     /// How long what is in flight may take at the end.
     pub drain: Duration,
+    /// Where everything is counted: given from outside, a program can show it elsewhere too.
+    pub telemetry: Telemetry,
     /// Wall time for what people read.
     pub clock: Clock,
     /// Where tasks run; the current runtime unless set.
@@ -82,6 +85,7 @@ impl Default for Settings {
             request_deadline: crate::gate::REQUEST_DEADLINE,
             sync_deadline: Duration::from_secs(120),
             drain: Duration::from_secs(10),
+            telemetry: Telemetry::default(),
             clock: Clock::system(),
             tasks: None,
         }

@@ -47,7 +47,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn new(name: &str, client: kube::Client, settings: Settings) -> Result<Self> {
-        let (telemetry, clock) = (Telemetry::default(), settings.clock.clone());
+        let (telemetry, clock) = (settings.telemetry.clone(), settings.clock.clone());
         let budget = Budget::new(
             "apiserver",
             settings.budget.clone(),
