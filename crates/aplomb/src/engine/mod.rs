@@ -40,7 +40,7 @@ use crate::telemetry::Telemetry;
 pub(crate) struct Installed {
     pub(crate) name: &'static str,
     pub(crate) inspect: Arc<dyn Inspect>,
-    pub(crate) pump: Box<dyn FnOnce(Terms) -> BoxFuture<'static, ()> + Send>,
+    pub(crate) pump: Box<dyn FnOnce(Terms) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
 /// Under which a pump works.

@@ -9,6 +9,7 @@ use aplomb::lease::{Config, Lease};
 use aplomb::telemetry::Telemetry;
 use aplomb_sim::faults::{Fault, Faults, Latency, Match, Rule, Sampler, WatchFault};
 use aplomb_sim::world::{Cluster, World};
+use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
@@ -27,6 +28,15 @@ struct Candidate {
     thaws: Option<Instant>,
 }
 
+/// A wall clock that is wrong and runs a tenth too fast.
+fn wrong_by(seconds: i64) -> Clock {
+    let (right, begun) = (Clock::system(), Instant::now());
+    Clock::new(move || {
+        let fast = SignedDuration::try_from(begun.elapsed() / 10).unwrap();
+        right.now() + SignedDuration::from_secs(seconds) + fast
+    })
+}
+
 impl Candidate {
     /// Each life has a name of its own, as a Pod does.
     fn start(cluster: &Cluster, place: usize, life: u32) -> Self {
@@ -34,7 +44,8 @@ impl Candidate {
         let client = cluster.plain_client(&identity);
         let config = Config::new("default", "demo", &format!("{identity}-{life}"));
         let (fence, telemetry) = (Fence::shut(), Telemetry::default());
-        let lease = Lease::new(client, config, fence.clone(), telemetry, Clock::system()).unwrap();
+        let clock = wrong_by(30 * (place as i64 - 1));
+        let lease = Lease::new(client, config, fence.clone(), telemetry, clock).unwrap();
         let process = Process::default();
         process.spawn(lease.run(CancellationToken::new()));
         let faults = cluster.faults(&identity);
@@ -176,6 +187,30 @@ fn on_a_bad_day_one_leads_at_a_time_and_mostly_one_does() {
         let led = world.run(bad_day).value;
         assert!(led > 0.5, "seed {seed}: somebody led {led:.2} of the time");
     }
+}
+
+/// Replicas whose wall clocks are a minute apart: the renewals of one look to the other as if its
+/// lease had run out long ago.
+async fn wrong_clocks(cluster: Cluster) {
+    let first = Candidate::start(&cluster, 0, 0);
+    first
+        .lease
+        .leading()
+        .wait_for(|leading| *leading)
+        .await
+        .unwrap();
+    let second = Candidate::start(&cluster, 2, 0);
+    sleep(Duration::from_secs(300)).await;
+    assert!(*first.lease.leading().borrow());
+    let status = second.lease.status();
+    assert_eq!(status.holder.as_deref(), Some("replica-0-0"));
+    assert_eq!((status.leading, status.transitions), (false, 0));
+}
+
+#[test]
+fn clocks_that_are_wrong_decide_nothing() {
+    let world = World::new(1).interpose(aplomb_vtime::install);
+    world.run(wrong_clocks);
 }
 
 /// A standby that hears nothing on its watch.

@@ -4,8 +4,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use aplomb::tasks::Tasks;
 use futures::future::BoxFuture;
-use http::{Method, Request};
+use http::{Request, StatusCode};
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::Notify;
@@ -22,6 +23,12 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         spawn(&self.pause, &self.tasks, Box::pin(task));
+    }
+
+    /// Where an engine puts its tasks so that they stop with this process.
+    pub(crate) fn tasks(&self) -> Tasks {
+        let (pause, tasks) = (self.pause.clone(), self.tasks.clone());
+        Tasks::with(move |task| spawn(&pause, &tasks, task))
     }
 
     /// Nothing of it runs any more, while time passes.
@@ -85,51 +92,72 @@ impl Future for Pausable {
     }
 }
 
-/// Stands between a replica and the server: counts its writes, and holds one request on demand.
+/// Stands between a replica and the world: counts its writes, and holds one step of it on demand.
 #[derive(Clone, Default)]
 pub(crate) struct Turnstile(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    hold: Mutex<Option<(Method, String)>>,
+    hold: Mutex<Option<(&'static str, &'static str)>>,
     writes: Mutex<Vec<String>>,
     reached: Notify,
     open: Notify,
 }
 
 impl Turnstile {
-    /// A client whose requests pass here.
+    /// A client whose requests pass here. One that is held is out of the hands of its sender: it
+    /// reaches the server even if nobody waits for the answer any more.
     pub(crate) fn client(&self, client: &Client) -> Client {
         let (inner, this) = (client.clone(), self.clone());
         let service = service_fn(move |request: Request<Body>| {
             let (inner, this) = (inner.clone(), this.clone());
             async move {
-                let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-                this.pass(&method, &path).await;
-                let response = inner.send(request).await?;
-                if method != Method::GET && response.status().is_success() {
-                    this.0.writes.lock().unwrap().push(path);
+                let step = format!("{} {}", request.method(), request.uri().path());
+                let held = this.holds(&step);
+                let sent = async move {
+                    if held {
+                        this.0.open.notified().await;
+                    }
+                    let response = inner.send(request).await?;
+                    this.answered(step, response.status());
+                    Ok::<_, kube::Error>(response)
+                };
+                if held {
+                    tokio::spawn(sent).await.unwrap()
+                } else {
+                    sent.await
                 }
-                Ok::<_, kube::Error>(response)
             }
         });
         Client::new(service, client.default_namespace())
     }
 
-    async fn pass(&self, method: &Method, path: &str) {
-        let held = {
-            let mut hold = self.0.hold.lock().unwrap();
-            hold.take_if(|(verb, end)| verb == method && path.ends_with(end.as_str()))
-        };
+    fn answered(&self, step: String, status: StatusCode) {
+        let aside = step.contains("/leases") || step.contains("/events");
+        if !step.starts_with("GET") && !aside && status.is_success() {
+            self.0.writes.lock().unwrap().push(step);
+        }
+    }
+
+    fn holds(&self, step: &str) -> bool {
+        let mut hold = self.0.hold.lock().unwrap();
+        let held = hold.take_if(|(start, end)| step.starts_with(*start) && step.ends_with(*end));
         if held.is_some() {
             self.0.reached.notify_one();
+        }
+        held.is_some()
+    }
+
+    /// A step of the replica itself.
+    pub(crate) async fn step(&self, step: &str) {
+        if self.holds(step) {
             self.0.open.notified().await;
         }
     }
 
-    /// Holds the next request like this.
-    pub(crate) fn hold(&self, method: Method, path: &str) {
-        *self.0.hold.lock().unwrap() = Some((method, path.to_owned()));
+    /// Holds the next step, or request, whose name begins and ends like this.
+    pub(crate) fn hold(&self, start: &'static str, end: &'static str) {
+        *self.0.hold.lock().unwrap() = Some((start, end));
     }
 
     /// Waits until it is held.
@@ -142,9 +170,8 @@ impl Turnstile {
         self.0.open.notify_one();
     }
 
-    /// The writes to objects at `path` that were carried out.
-    pub(crate) fn writes(&self, path: &str) -> usize {
-        let writes = self.0.writes.lock().unwrap();
-        writes.iter().filter(|write| write.ends_with(path)).count()
+    /// The writes that were carried out, leases and events aside.
+    pub(crate) fn writes(&self) -> usize {
+        self.0.writes.lock().unwrap().len()
     }
 }
