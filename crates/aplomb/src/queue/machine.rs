@@ -8,17 +8,11 @@ use super::{Cause, Lane, Queue, Reason};
 use crate::error::Class;
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    pub(super) fn slot_of(&mut self, key: &K) -> u32 {
-        match self.slots.find(key) {
-            Some(slot) => slot,
-            None => self.slots.insert(key),
-        }
-    }
-
     /// Queues what has become due, in the order it did, before anything that came after it.
     pub(super) fn advance(&mut self, now: Duration) {
         while let Some(slot) = self.timers.pop(now) {
-            let due = self.slots.get(slot).and_then(|entry| entry.obligation);
+            let entry = self.slots.get(slot);
+            let due = entry.and_then(|entry| entry.obligation.as_deref().copied());
             let due = due.expect("a timer belongs to an obligation");
             self.event(slot, due.lane, due.reason, Cause::Due, due.due);
             if let Some(entry) = self.slots.get_mut(slot) {

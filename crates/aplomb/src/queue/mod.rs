@@ -92,7 +92,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// happens to one that waits is up to its [`Hold`].
     pub fn push(&mut self, key: &K, lane: Lane, reason: Reason, now: Duration) -> bool {
         self.advance(now);
-        let slot = self.slot_of(key);
+        let slot = self.slots.find_or_insert(key);
         self.event(slot, lane, reason, Cause::Event, now)
     }
 
@@ -100,7 +100,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// again at once, whatever hold the end of that run asks for.
     pub fn release(&mut self, key: &K, lane: Lane, reason: Reason, now: Duration) {
         self.advance(now);
-        let slot = self.slot_of(key);
+        let slot = self.slots.find_or_insert(key);
         self.event(slot, lane, reason, Cause::Due, now);
         let entry = self.slots.get_mut(slot).expect("it was just found");
         if entry.state == State::Queued {

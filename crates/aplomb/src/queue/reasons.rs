@@ -13,14 +13,20 @@ const KEPT: usize = 8;
 pub struct Reasons {
     // Most runs have one reason: it costs no allocation.
     first: Option<Reason>,
-    rest: Vec<Reason>,
+    more: Option<Box<More>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct More {
+    reasons: Vec<Reason>,
     left_out: u32,
 }
 
 impl Reasons {
     /// The reasons, in the order they came.
     pub fn iter(&self) -> impl Iterator<Item = Reason> + '_ {
-        self.first.iter().chain(&self.rest).copied()
+        let more = self.more.iter().flat_map(|more| &more.reasons);
+        self.first.iter().chain(more).copied()
     }
 
     /// Whether `reason` is among them.
@@ -32,7 +38,8 @@ impl Reasons {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.rest.len()
+        let more = self.more.as_ref().map_or(0, |more| more.reasons.len());
+        usize::from(self.first.is_some()) + more
     }
 
     /// Whether there is none.
@@ -44,17 +51,23 @@ impl Reasons {
     /// How many notes were left out because the set was full.
     #[must_use]
     pub fn left_out(&self) -> u32 {
-        self.left_out
+        self.more.as_ref().map_or(0, |more| more.left_out)
     }
 
     pub(super) fn note(&mut self, reason: Reason) {
         if self.contains(reason) {
             return;
         }
-        match self.len() {
-            0 => self.first = Some(reason),
-            KEPT.. => self.left_out = self.left_out.saturating_add(1),
-            _ => self.rest.push(reason),
+        if self.first.is_none() {
+            self.first = Some(reason);
+            return;
+        }
+        let more = self.more.get_or_insert_default();
+        // The first is one of them.
+        if more.reasons.len() + 1 < KEPT {
+            more.reasons.push(reason);
+        } else {
+            more.left_out = more.left_out.saturating_add(1);
         }
     }
 }
@@ -65,7 +78,7 @@ impl fmt::Display for Reasons {
             let comma = if i == 0 { "" } else { "," };
             write!(f, "{comma}{reason}")?;
         }
-        match self.left_out {
+        match self.left_out() {
             0 => Ok(()),
             more => write!(f, ",+{more}"),
         }

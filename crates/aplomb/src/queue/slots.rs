@@ -1,12 +1,9 @@
 //! What is known of each key that is not idle. An idle key costs nothing: it has no slot.
 
-#[expect(
-    clippy::disallowed_types,
-    reason = "only asked for one key at a time, never iterated"
-)]
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::{Cause, Hold, Lane, Next, Reason, Reasons};
 
@@ -47,8 +44,8 @@ pub(super) struct Obligation {
 
 impl Obligation {
     /// What is to be done after a run that ended with `next`, before which `before` was to be done.
-    pub(super) fn after(before: Option<Self>, next: Next) -> Option<Self> {
-        let spent = |before: Self| before.hold == Hold::Once && before.spent;
+    pub(super) fn after(before: Option<Box<Self>>, next: Next) -> Option<Box<Self>> {
+        let spent = |before: Box<Self>| before.hold == Hold::Once && before.spent;
         match next {
             Next::Idle => None,
             Next::Keep => before,
@@ -57,7 +54,7 @@ impl Obligation {
                 lane,
                 reason,
                 hold,
-            } => Some(Self {
+            } => Some(Box::new(Self {
                 due,
                 lane,
                 reason,
@@ -65,7 +62,7 @@ impl Obligation {
                 // Were it renewed by the very run that used it up, events could run a failing key
                 // without end.
                 spent: hold == Hold::Once && before.is_some_and(spent),
-            }),
+            })),
         }
     }
 
@@ -81,9 +78,11 @@ impl Obligation {
 #[derive(Debug)]
 pub(super) struct Slot<K> {
     pub(super) key: K,
+    hash: u32,
     pub(super) state: State,
     pub(super) unserved: Option<Unserved>,
-    pub(super) obligation: Option<Obligation>,
+    // Seldom there, and large.
+    pub(super) obligation: Option<Box<Obligation>>,
 }
 
 impl<K> Slot<K> {
@@ -105,36 +104,53 @@ impl<K> Slot<K> {
 
     /// Whether an event may run the key now, which may use up its allowance.
     pub(super) fn admits_event(&mut self) -> bool {
-        self.obligation.as_mut().is_none_or(Obligation::admits)
+        self.obligation.as_mut().is_none_or(|it| it.admits())
     }
 }
 
+/// Where a key is. The hash is kept beside it, so that neither growing the table nor leaving it reads
+/// a key.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    hash: u32,
+    slot: u32,
+}
+
+/// The table takes the bucket from the low bits and a tag from the high ones.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
 #[derive(Debug)]
-#[expect(
-    clippy::disallowed_types,
-    reason = "only asked for one key at a time, never iterated"
-)]
 pub(super) struct Slots<K> {
-    by_key: HashMap<K, u32>,
+    /// Only asked for one key at a time, never iterated: its order is random.
+    places: HashTable<Place>,
+    hasher: DefaultHashBuilder,
     slots: Vec<Option<Slot<K>>>,
     free: Vec<u32>,
 }
 
 impl<K: Clone + Eq + Hash> Slots<K> {
-    #[expect(
-        clippy::disallowed_types,
-        reason = "only asked for one key at a time, never iterated"
-    )]
     pub(super) fn new() -> Self {
         Self {
-            by_key: HashMap::new(),
+            places: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
             slots: Vec::new(),
             free: Vec::new(),
         }
     }
 
     pub(super) fn find(&self, key: &K) -> Option<u32> {
-        self.by_key.get(key).copied()
+        self.find_hashed(key, self.hash(key))
+    }
+
+    /// The slot of `key`, a new one if it has none.
+    pub(super) fn find_or_insert(&mut self, key: &K) -> u32 {
+        let hash = self.hash(key);
+        match self.find_hashed(key, hash) {
+            Some(slot) => slot,
+            None => self.insert(key.clone(), hash),
+        }
     }
 
     pub(super) fn get(&self, slot: u32) -> Option<&Slot<K>> {
@@ -145,38 +161,61 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// A slot for a key that has none.
-    pub(super) fn insert(&mut self, key: &K) -> u32 {
-        let slot = Slot {
-            key: key.clone(),
-            state: State::Waiting,
-            unserved: None,
-            obligation: None,
-        };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index as usize] = Some(slot);
-                index
-            }
-            None => {
-                self.slots.push(Some(slot));
-                u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 keys at once")
-            }
-        };
-        self.by_key.insert(key.clone(), index);
-        index
-    }
-
     /// The key is idle.
     pub(super) fn remove(&mut self, slot: u32) {
-        let Some(gone) = self.slots.get_mut(slot as usize).and_then(Option::take) else {
+        let Some(entry) = self.slots.get_mut(slot as usize) else {
             return;
         };
-        self.by_key.remove(&gone.key);
+        let Some(hash) = entry.as_ref().map(|entry| entry.hash) else {
+            return;
+        };
+        *entry = None;
+        let place = self
+            .places
+            .find_entry(spread(hash), |place| place.slot == slot);
+        if let Ok(place) = place {
+            place.remove();
+        }
         self.free.push(slot);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_key.len()
+        self.places.len()
+    }
+
+    fn hash(&self, key: &K) -> u32 {
+        let hash = self.hasher.hash_one(key);
+        (hash ^ (hash >> 32)) as u32
+    }
+
+    fn find_hashed(&self, key: &K, hash: u32) -> Option<u32> {
+        let same = |place: &Place| {
+            place.hash == hash && self.get(place.slot).is_some_and(|slot| slot.key == *key)
+        };
+        self.places.find(spread(hash), same).map(|place| place.slot)
+    }
+
+    fn insert(&mut self, key: K, hash: u32) -> u32 {
+        let entry = Some(Slot {
+            key,
+            hash,
+            state: State::Waiting,
+            unserved: None,
+            obligation: None,
+        });
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = entry;
+                slot
+            }
+            None => {
+                self.slots.push(entry);
+                u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 keys at once")
+            }
+        };
+        let place = Place { hash, slot };
+        self.places
+            .insert_unique(spread(hash), place, |place| spread(place.hash));
+        slot
     }
 }

@@ -19,6 +19,7 @@ mod external;
 mod faults;
 mod gated;
 mod lab;
+mod lanes;
 mod leaders;
 mod peers;
 mod replica;

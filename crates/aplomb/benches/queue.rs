@@ -1,0 +1,251 @@
+//! The queue beside kube-rs's scheduler, in one run on one machine: 200,000 keys in line, drained by
+//! sixteen workers with nothing to do. Ends with the ratio, and fails if it is below 40.
+//!
+//! kube-rs is measured twice: as its `Controller` uses it (`applier`: scheduler, runner, store), and
+//! the bare scheduler with the keys held until all are due, which is what its runner does while its
+//! workers are busy. The ratio is against the former; both are printed.
+
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use aplomb::Key;
+use aplomb::queue::{Config, Dispatch, Lane, Next, Queue, Reason};
+use criterion::{BenchmarkId, Criterion, Throughput};
+use futures::{FutureExt, Stream, StreamExt, future, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use kube::runtime::controller::{Action, applier};
+use kube::runtime::reflector::{ObjectRef, Store, store};
+use kube::runtime::scheduler::{ScheduleRequest, scheduler};
+use kube::runtime::{Config as Controller, watcher};
+use tokio::time::Instant;
+
+const KEYS: usize = 200_000;
+const WORKERS: u16 = 16;
+const AT_LEAST: f64 = 40.0;
+
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+fn main() -> ExitCode {
+    let mut criterion = Criterion::default().configure_from_args();
+    let drained = drained(&mut criterion);
+    completed(&mut criterion);
+    criterion.final_summary();
+    // Without `--bench` this is a test that the benchmark runs at all.
+    if std::env::args().any(|argument| argument == "--bench") {
+        verdict(&drained)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// The least time that each needed for all keys: the run that was disturbed least.
+struct Drained {
+    ours: Duration,
+    scheduler: Duration,
+    controller: Duration,
+}
+
+/// All three, one after the other, on the same keys.
+fn drained(criterion: &mut Criterion) -> Drained {
+    let mut group = criterion.benchmark_group("drain");
+    group
+        .sample_size(10)
+        .throughput(Throughput::Elements(KEYS as u64));
+    group
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(3));
+    let (keys, store) = (keys(KEYS), stored(KEYS));
+    let mut least = |name: &str, drain: &dyn Fn() -> Duration| {
+        let mut least = Duration::MAX;
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|times| {
+                let total = (0..times).map(|_| drain()).sum::<Duration>();
+                least = least.min(total / u32::try_from(times).unwrap_or(u32::MAX));
+                total
+            });
+        });
+        least
+    };
+    let drained = Drained {
+        ours: least("aplomb", &|| timed(|| drain(queue(), &keys))),
+        scheduler: least("kube-rs, bare scheduler", &|| kube_scheduler(&store)),
+        controller: least("kube-rs, as Controller has it", &|| kube_controller(&store)),
+    };
+    group.finish();
+    drained
+}
+
+/// What one event, run and completion costs while many other keys run.
+fn completed(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("complete with keys in flight");
+    group
+        .sample_size(20)
+        .measurement_time(Duration::from_secs(1));
+    group.warm_up_time(Duration::from_millis(500));
+    for in_flight in [0, 1_000, 10_000, 100_000] {
+        let mut queue = queue();
+        for key in keys(in_flight) {
+            queue.push(&key, Lane::Input, Reason::Changed, Duration::ZERO);
+        }
+        let running: Vec<_> = std::iter::from_fn(|| queue.pop(Duration::ZERO)).collect();
+        assert_eq!(running.len(), in_flight);
+        let hot = Key::new(Some("default"), "hot");
+        group.bench_function(BenchmarkId::from_parameter(in_flight), |bencher| {
+            bencher.iter(|| {
+                queue.push(&hot, Lane::Input, Reason::Changed, Duration::ZERO);
+                let run = queue.pop(Duration::ZERO).expect("it was pushed");
+                queue.finish(run.ticket, Next::Idle, Duration::ZERO)
+            });
+        });
+    }
+    group.finish();
+}
+
+fn verdict(drained: &Drained) -> ExitCode {
+    let per_second = |time: Duration| KEYS as f64 / time.as_secs_f64();
+    let (ours, kube) = (per_second(drained.ours), per_second(drained.controller));
+    let bare = per_second(drained.scheduler);
+    println!(
+        "kube-rs, the bare scheduler: {bare:.0}/s, ratio {:.1}",
+        ours / bare
+    );
+    let ratio = ours / kube;
+    println!("queue: {ours:.0} dispatches/s, kube-rs: {kube:.0}/s, ratio {ratio:.1}");
+    if ratio < AT_LEAST {
+        eprintln!("the ratio is below {AT_LEAST}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn keys(count: usize) -> Vec<Key> {
+    let name = |i| Key::new(Some("default"), &format!("object-{i}"));
+    (0..count).map(name).collect()
+}
+
+fn queue() -> Queue<Key> {
+    Queue::new(Config::default())
+}
+
+/// Every key in line, then sixteen at a time through a reconcile that does nothing.
+fn drain(mut queue: Queue<Key>, keys: &[Key]) {
+    let now = Duration::ZERO;
+    for key in keys {
+        queue.push(key, Lane::Input, Reason::Changed, now);
+    }
+    let mut running: Vec<Dispatch<Key>> = Vec::with_capacity(WORKERS.into());
+    let mut runs = 0;
+    loop {
+        while running.len() < WORKERS.into() {
+            let Some(run) = queue.pop(now) else { break };
+            running.push(run);
+        }
+        if running.is_empty() {
+            break;
+        }
+        for run in running.drain(..) {
+            async { black_box(&run.key) }.now_or_never();
+            queue.finish(run.ticket, Next::Idle, now);
+            runs += 1;
+        }
+    }
+    assert_eq!(runs, keys.len());
+}
+
+/// A store as kube-rs's controller reads it.
+fn stored(count: usize) -> Store<ConfigMap> {
+    let (reader, mut writer) = store();
+    writer.apply_watcher_event(&watcher::Event::Init);
+    for key in keys(count) {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(key.name.to_string());
+        object.metadata.namespace = key.namespace.map(|namespace| namespace.to_string());
+        writer.apply_watcher_event(&watcher::Event::InitApply(object));
+    }
+    writer.apply_watcher_event(&watcher::Event::InitDone);
+    // A store whose writer is gone is never ready.
+    std::mem::forget(writer);
+    reader
+}
+
+fn references(store: &Store<ConfigMap>) -> Vec<ObjectRef<ConfigMap>> {
+    let objects = store.state();
+    objects
+        .iter()
+        .map(|object| ObjectRef::from_obj(&**object))
+        .collect()
+}
+
+fn kube_controller(store: &Store<ConfigMap>) -> Duration {
+    let references = references(store);
+    let count = references.len();
+    let events = stream::iter(references.into_iter().map(Ok::<_, Infallible>));
+    let runs = applier(
+        |object: Arc<ConfigMap>, _: Arc<()>| {
+            black_box(object.name_any());
+            future::ready(Ok::<_, Infallible>(Action::await_change()))
+        },
+        |_, _, _| Action::await_change(),
+        Arc::new(()),
+        store.clone(),
+        events.chain(stream::pending()),
+        Controller::default().concurrency(WORKERS),
+    );
+    timed(|| run_all(runs, count))
+}
+
+fn kube_scheduler(store: &Store<ConfigMap>) -> Duration {
+    let references = references(store);
+    let count = references.len();
+    timed(|| {
+        let run_at = runtime().block_on(async { Instant::now() });
+        let requests = references
+            .into_iter()
+            .map(|message| ScheduleRequest { message, run_at });
+        let held = async {
+            let mut scheduler = pin!(scheduler(stream::iter(requests).chain(stream::pending())));
+            // Its timer has a resolution of a millisecond: until then nothing is due.
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(
+                scheduler
+                    .as_mut()
+                    .hold()
+                    .poll_next_unpin(&mut context)
+                    .is_pending()
+            );
+            scheduler.take(count).count().await
+        };
+        assert_eq!(runtime().block_on(held), count);
+    })
+}
+
+fn run_all(runs: impl Stream, count: usize) {
+    let done = runtime().block_on(runs.take(count).count());
+    assert_eq!(done, count);
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().build().expect("a runtime")
+}
+
+/// The time this thread spent on it, so that others on the machine do not count.
+fn timed<T>(work: impl FnOnce() -> T) -> Duration {
+    let start = spent();
+    black_box(work());
+    spent().saturating_sub(start)
+}
+
+/// The processor time of this thread where the system tells it (Linux), the clock elsewhere.
+fn spent() -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanos = told.and_then(|text| text.split(' ').next()?.parse().ok());
+    nanos.map_or_else(|| START.elapsed(), Duration::from_nanos)
+}

@@ -1,0 +1,203 @@
+//! No lane waits past its age bound under ten times overload, and an edit during a cold start is
+//! served at once.
+//!
+//! The overload is simulated here, millisecond by millisecond, with the queue itself and nothing else; the cold
+//! start is played with the whole engine.
+
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use aplomb::queue::{Config, Dispatch, Lane, Next, Queue, Reason, Ticket};
+
+const WORKERS: usize = 16;
+const WORK: Duration = Duration::from_millis(80);
+/// What sixteen workers of 80 ms can do.
+const CAPACITY: u64 = 200;
+const TICK: Duration = Duration::from_millis(1);
+const SPAN: Duration = Duration::from_secs(100);
+
+/// A lane and a number.
+type Object = (usize, u64);
+
+/// Sixteen workers and a queue.
+struct Pool {
+    queue: Queue<Object>,
+    now: Duration,
+    /// The runs that end first are on top.
+    busy: BinaryHeap<std::cmp::Reverse<(Duration, Ticket)>>,
+    /// Since when each lane has had work and not been served.
+    unserved: [Option<Duration>; 4],
+    worst: Worst,
+}
+
+/// What was worst, by lane.
+#[derive(Clone, Copy, Default)]
+struct Worst {
+    /// A lane had work and was not served for so long.
+    gap: [Duration; 4],
+    /// An object waited for so long.
+    wait: [Duration; 4],
+    served: [u64; 4],
+}
+
+impl Pool {
+    fn new(config: Config) -> Self {
+        Self {
+            queue: Queue::new(config),
+            now: Duration::ZERO,
+            busy: BinaryHeap::new(),
+            unserved: [None; 4],
+            worst: Worst::default(),
+        }
+    }
+
+    fn push(&mut self, object: Object) {
+        let lane = Lane::ALL[object.0];
+        self.queue.push(&object, lane, Reason::Changed, self.now);
+        self.unserved[object.0].get_or_insert(self.now);
+    }
+
+    fn tick(&mut self) {
+        while let Some(std::cmp::Reverse((end, ticket))) = self.busy.peek().copied() {
+            if end > self.now {
+                break;
+            }
+            self.busy.pop();
+            self.queue.finish(ticket, Next::Idle, self.now);
+        }
+        while self.busy.len() < WORKERS {
+            let Some(run) = self.queue.pop(self.now) else {
+                break;
+            };
+            self.started(&run);
+            self.busy
+                .push(std::cmp::Reverse((self.now + WORK, run.ticket)));
+        }
+        for (lane, since) in self.unserved.iter().enumerate() {
+            let gap = since.map_or(Duration::ZERO, |since| self.now - since);
+            self.worst.gap[lane] = self.worst.gap[lane].max(gap);
+        }
+        self.now += TICK;
+    }
+
+    fn started(&mut self, run: &Dispatch<Object>) {
+        let lane = run.key.0;
+        self.worst.served[lane] += 1;
+        self.worst.wait[lane] = self.worst.wait[lane].max(run.waited);
+        let more = self.queue.oldest(Lane::ALL[lane], self.now).is_some();
+        self.unserved[lane] = more.then_some(self.now);
+    }
+
+    /// What still waits counts too: a lane that is never served has no wait to show.
+    fn close(mut self) -> Worst {
+        for (lane, wait) in self.worst.wait.iter_mut().enumerate() {
+            let oldest = self.queue.oldest(Lane::ALL[lane], self.now);
+            *wait = oldest.map_or(*wait, |oldest| oldest.max(*wait));
+        }
+        self.worst
+    }
+}
+
+/// Ten events for each that can be served, `event` saying of which object the `n`th is.
+fn overloaded(config: Config, event: impl Fn(u64) -> Object) -> Worst {
+    let mut pool = Pool::new(config);
+    let per_tick = 10 * CAPACITY / 1_000;
+    let mut n = 0;
+    while pool.now < SPAN {
+        for _ in 0..per_tick {
+            pool.push(event(n));
+            n += 1;
+        }
+        pool.tick();
+    }
+    pool.close()
+}
+
+fn bounds() -> [Duration; 4] {
+    let config = Config::default();
+    Lane::ALL.map(|lane| config.lane(lane).bound.expect("every lane has one"))
+}
+
+fn within(worst: &[Duration; 4]) -> bool {
+    worst
+        .iter()
+        .zip(bounds())
+        .all(|(worst, bound)| *worst <= bound)
+}
+
+fn show(title: &str, worst: &Worst) {
+    println!("{title}");
+    for (lane, bound) in Lane::ALL.into_iter().zip(bounds()) {
+        let at = lane as usize;
+        println!(
+            "  {:<7} bound {bound:>4?}  unserved {:>9.3?}  oldest {:>9.3?}  served {}",
+            lane.word(),
+            worst.gap[at],
+            worst.wait[at],
+            worst.served[at],
+        );
+    }
+}
+
+/// Every lane gets new objects without end: none goes unserved for longer than its bound.
+#[test]
+fn no_lane_goes_unserved_past_its_bound_under_ten_times_overload() {
+    let flood = |n: u64| ((n % 4) as usize, n);
+    let fair = overloaded(Config::default(), flood);
+    show("all lanes flooded with new objects", &fair);
+    assert!(within(&fair.gap));
+
+    let strict = overloaded(Config::strict(), flood);
+    show("the same under strict priority", &strict);
+    assert!(!within(&strict.gap));
+}
+
+/// As many objects in each lane as its guaranteed half share serves within its bound, touched without
+/// end: no object waits for longer than the bound.
+#[test]
+fn no_object_waits_past_its_bound_under_ten_times_overload() {
+    let objects = [50, 120, 180, 350];
+    let touch = |n: u64| {
+        let lane = (n % 4) as usize;
+        (lane, (n / 4) % objects[lane])
+    };
+    let fair = overloaded(Config::default(), touch);
+    show("700 objects touched 2,000 times a second", &fair);
+    assert!(within(&fair.wait));
+
+    let strict = overloaded(Config::strict(), touch);
+    show("the same under strict priority", &strict);
+    assert!(!within(&strict.wait));
+}
+
+/// One lane is flooded, the others get an event now and then: theirs are served within their bounds.
+#[test]
+fn a_flooded_lane_holds_up_no_other() {
+    for flooded in Lane::ALL {
+        let flooded = flooded as usize;
+        let event = |n: u64| {
+            let other = ((n / 100) % 4) as usize;
+            let lane = if n.is_multiple_of(100) {
+                other
+            } else {
+                flooded
+            };
+            (lane, n)
+        };
+        let mut fair = overloaded(Config::default(), event);
+        show(
+            &format!("only {} flooded", Lane::ALL[flooded].word()),
+            &fair,
+        );
+        fair.wait[flooded] = Duration::ZERO;
+        assert!(within(&fair.wait) && within(&fair.gap));
+    }
+    let event = |n: u64| {
+        if n.is_multiple_of(100) {
+            (3, n)
+        } else {
+            (0, n)
+        }
+    };
+    assert!(!within(&overloaded(Config::strict(), event).wait));
+}
