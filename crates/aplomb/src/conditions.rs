@@ -34,6 +34,17 @@ pub enum Status {
 }
 
 impl Status {
+    /// Reads the word the API uses.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "True" => Some(Self::True),
+            "False" => Some(Self::False),
+            "Unknown" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+
     /// The word the API uses.
     #[must_use]
     pub const fn word(self) -> &'static str {

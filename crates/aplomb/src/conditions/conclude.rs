@@ -5,7 +5,7 @@
 use crate::error::{Class, Error};
 use crate::verdict::Verdict;
 
-use super::{Condition, READY, RECONCILING, STALLED, Wishes};
+use super::{Condition, READY, RECONCILING, STALLED, Status, Wishes};
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug)]
@@ -28,15 +28,16 @@ impl Outcome<'_> {
     }
 }
 
-/// What a pass leaves in the conditions: what the reconcile `said`, and what its end adds. `None`
-/// after a conflict, which says nothing about the object and must leave no trace in it.
+/// What a pass leaves in the conditions: what the reconcile `said`, and what its end adds to that,
+/// given what `Ready` was before. `None` after a conflict, which says nothing about the object and
+/// must leave no trace in it.
 #[must_use]
-pub fn conclude(said: &Wishes, outcome: Outcome<'_>, was_ready: bool) -> Option<Wishes> {
+pub fn conclude(said: &Wishes, outcome: Outcome<'_>, was: Option<Status>) -> Option<Wishes> {
     let mut wishes = said.clone();
     wishes.retract(RECONCILING);
     wishes.retract(STALLED);
     match outcome {
-        Outcome::Verdict(verdict) => settle(&mut wishes, verdict, was_ready),
+        Outcome::Verdict(verdict) => settle(&mut wishes, verdict, was),
         Outcome::Failed(error) if error.class() == Class::Conflict => return None,
         Outcome::Failed(error) => fail(&mut wishes, error),
         Outcome::Quarantined(error) => {
@@ -46,10 +47,19 @@ pub fn conclude(said: &Wishes, outcome: Outcome<'_>, was_ready: bool) -> Option<
             wishes.set(Condition::yes(STALLED, "Quarantined", message));
         }
     }
+    // Every object says something of its readiness, from its first pass on.
+    if was.is_none() && wishes.get(READY).is_none() {
+        wishes.set(unproven());
+    }
     Some(wishes)
 }
 
-fn settle(wishes: &mut Wishes, verdict: &Verdict, was_ready: bool) {
+fn unproven() -> Condition {
+    let message = "not proven yet; it is looked at again";
+    Condition::unknown(READY, "Progressing", message)
+}
+
+fn settle(wishes: &mut Wishes, verdict: &Verdict, was: Option<Status>) {
     let silent = wishes.get(READY).is_none();
     match verdict {
         Verdict::Settled if silent => {
@@ -60,10 +70,7 @@ fn settle(wishes: &mut Wishes, verdict: &Verdict, was_ready: bool) {
             ));
         }
         // Something is still to come, so it is not ready by that alone; a proof given stays.
-        Verdict::Recheck(_) if silent && !was_ready => {
-            let message = "not proven yet; it is looked at again";
-            wishes.set(Condition::unknown(READY, "Progressing", message));
-        }
+        Verdict::Recheck(_) if silent && was != Some(Status::True) => wishes.set(unproven()),
         Verdict::Settled | Verdict::Recheck(_) => {}
         Verdict::Blocked { reason, message } => {
             wishes.set(Condition::no(READY, reason, message));

@@ -27,8 +27,8 @@ fn find<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
 
 /// The conditions after a pass that ended with `outcome`.
 fn after(existing: &[Value], said: &Wishes, outcome: Outcome<'_>) -> Vec<Value> {
-    let was_ready = find(existing, READY).is_some_and(|it| it["status"] == "True");
-    match conclude(said, outcome, was_ready) {
+    let was = find(existing, READY).and_then(|it| Status::parse(it["status"].as_str()?));
+    match conclude(said, outcome, was) {
         Some(wishes) => merge(existing, &wishes, Some(2), at(60)),
         None => existing.to_vec(),
     }
@@ -98,7 +98,7 @@ fn a_conflict_leaves_no_trace() {
         conclude(
             &only(Condition::no(READY, "X", "x")),
             Outcome::Failed(&error),
-            true
+            Some(Status::True)
         ),
         None
     );
@@ -124,6 +124,17 @@ fn pushback_leaves_ready_as_last_proven() {
             !reconciling["message"].to_string().contains("attempt"),
             "{reconciling}"
         );
+    }
+}
+
+#[test]
+fn an_object_says_something_of_its_readiness_from_the_first_pass_on() {
+    for outcome in [
+        Outcome::Failed(&failed(Class::Unavailable)),
+        Outcome::Quarantined(&failed(Class::Fault)),
+    ] {
+        let now = after(&[], &Wishes::default(), outcome);
+        assert_eq!(find(&now, READY).expect("Ready")["status"], "Unknown");
     }
 }
 

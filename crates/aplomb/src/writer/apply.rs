@@ -131,6 +131,10 @@ impl Pass {
             desired.controlled_by(&self.owner.controller());
         }
         let live = self.look(&kind, &object, known).await?;
+        if live.is_none() && role == Role::Share {
+            let what = format!("{object} is not there, and a part of it makes no whole");
+            return Err(Error::new(Class::Missing, what).on(object, None));
+        }
         if let Some(live) = &live {
             if role == Role::Child {
                 self.refuse_foreign(&object, live)?;
@@ -185,9 +189,15 @@ impl Pass {
             .map_err(Error::fault)?;
         let answer = self.send(&write, request).await?;
         if !answer.accepted() {
-            return Err(self.refused(&write, &answer));
+            let error = self.refused(&write, &answer);
+            return Err(if two_controllers(&answer) {
+                let what = format!("{object} is already controlled by another object");
+                Error::new(Class::Exists, what).on(object.clone(), None)
+            } else {
+                error
+            });
         }
-        self.remember(object, None, &desired.body, &answer.body);
+        self.remember(object, None, &desired.body, (live, &answer.body));
         Ok(answer)
     }
 
@@ -266,15 +276,23 @@ impl Pass {
         object: &ObjectId,
         subresource: Option<&'static str>,
         desired: &Value,
-        result: &Value,
+        change: (Option<&Value>, &Value),
     ) {
         let inner = &self.writer.0;
-        if !converged(desired, result, &inner.manager, subresource) {
+        if !converged(desired, change.1, &inner.manager, subresource) {
             inner
                 .memory
-                .keep(object, subresource, &inner.manager, desired, result);
+                .keep(object, subresource, &inner.manager, desired, change);
         }
     }
+}
+
+/// The server refuses a second controller, which a cache that is behind could not show.
+fn two_controllers(answer: &Answer) -> bool {
+    let causes = answer.body["details"]["causes"].as_array();
+    let mut fields = causes.into_iter().flatten().map(|cause| &cause["field"]);
+    answer.code == http::StatusCode::UNPROCESSABLE_ENTITY
+        && fields.any(|field| *field == "metadata.ownerReferences")
 }
 
 fn effect(answer: &Answer, live: Option<&Value>) -> Effect {

@@ -14,7 +14,8 @@ use crate::view::View;
 /// The writer compares with it before it writes and tells it every answer, so that the next read
 /// sees the write although the watch has not shown it yet.
 pub trait Known: Send + Sync {
-    /// The object as last known, own writes included. `None`: there is none.
+    /// The object as last known, own writes included. `None`: there is none. One of which not all is
+    /// known is given without its `managedFields`, and is read from the server where it matters.
     fn live(&self, key: &Key) -> Option<Value>;
 
     /// The objects that name `uid` among their owners.
@@ -35,7 +36,10 @@ pub trait UnderWay: Send {
 
 impl<T: View + Serialize> Known for Cache<T> {
     fn live(&self, key: &Key) -> Option<Value> {
-        self.get(key).and_then(|object| value(&object))
+        match self.get(key) {
+            Some(object) => value(&object),
+            None => self.unreadable(key).map(|_| Value::Null),
+        }
     }
 
     fn owned_by(&self, uid: &str) -> Vec<Value> {

@@ -8,16 +8,13 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::key::ObjectId;
-use crate::managed::applied_entry;
+use crate::managed::{applied_entry, owned_fields};
 
 /// Odd objects are few; beyond this many, some are written once more.
 const MOST: usize = 65_536;
-
-/// Bookkeeping that moves without anything having changed.
-const BOOKKEEPING: [&str; 3] = ["managedFields", "resourceVersion", "generation"];
 
 type Place = (ObjectId, Option<&'static str>);
 
@@ -35,7 +32,7 @@ impl Last {
     fn new(desired: &Value, live: &Value, manager: &str, subresource: Option<&str>) -> Self {
         Self {
             desired: digest(desired),
-            result: digest(&essence(live, manager, subresource)),
+            result: digest(&essence(desired, live, manager, subresource)),
         }
     }
 }
@@ -55,18 +52,28 @@ impl Memory {
         last.is_some_and(|last| last == Last::new(desired, live, manager, subresource))
     }
 
-    /// Remembers that writing `desired` made `live`.
+    /// Remembers that writing `desired` made `result` of what was there `before`.
+    ///
+    /// An empty list or map is only believed to stay once writing it has changed nothing: the server
+    /// removes one that it emptied itself, and makes it when it is applied again.
     pub(crate) fn keep(
         &self,
         object: &ObjectId,
         subresource: Option<&'static str>,
         manager: &str,
         desired: &Value,
-        live: &Value,
+        (before, result): (Option<&Value>, &Value),
     ) {
-        let last = Last::new(desired, live, manager, subresource);
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        let unchanged = before.is_some_and(|before| version(before) == version(result));
+        let place = (object.clone(), subresource);
+        if has_empty(desired) && !unchanged {
+            self.lock().remove(&place);
+            return;
+        }
+        let last = Last::new(desired, result, manager, subresource);
         let mut kept = self.lock();
-        kept.insert((object.clone(), subresource), last);
+        kept.insert(place, last);
         while kept.len() > MOST {
             kept.pop_first();
         }
@@ -85,22 +92,38 @@ impl Memory {
     }
 }
 
-/// The part of an object that a write of ours to `subresource` can touch, and what we own of it:
-/// a heartbeat in the status must not make the spec look changed.
-fn essence(live: &Value, manager: &str, subresource: Option<&str>) -> Value {
-    let owned = applied_entry(live, manager, subresource).map(|entry| entry["fieldsV1"].clone());
-    let mut essence = live.clone();
-    if let Value::Object(fields) = &mut essence {
-        match subresource {
-            Some(part) => fields.retain(|name, _| name == part),
-            None => drop(fields.remove("status")),
+/// What we own of an object, the values of it, and what is at the places that leave no trace among
+/// what is owned: nothing else can make a write of ours needed.
+fn essence(desired: &Value, live: &Value, manager: &str, subresource: Option<&str>) -> Value {
+    let owned = owned_fields(live, manager, subresource);
+    json!({
+        "fields": applied_entry(live, manager, subresource).map(|entry| &entry["fieldsV1"]),
+        "values": owned.map_or_else(|| live.clone(), |owned| owned.extract(live)),
+        "traceless": traceless(desired, live),
+    })
+}
+
+/// The parts of `live` where `desired` has something empty.
+fn traceless(desired: &Value, live: &Value) -> Value {
+    match desired {
+        Value::Object(fields) if !fields.is_empty() => {
+            let within = fields.iter().filter(|(_, inner)| has_empty(inner));
+            let parts = within.map(|(name, inner)| {
+                let live = live.get(name).unwrap_or(&Value::Null);
+                (name.clone(), traceless(inner, live))
+            });
+            Value::Object(parts.collect())
         }
-        if let Some(Value::Object(meta)) = fields.get_mut("metadata") {
-            meta.retain(|name, _| !BOOKKEEPING.contains(&name.as_str()));
-        }
-        fields.insert("owned".to_owned(), owned.unwrap_or_default());
+        _ => live.clone(),
     }
-    essence
+}
+
+fn has_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.is_empty() || fields.values().any(has_empty),
+        Value::Array(items) => items.is_empty() || items.iter().any(has_empty),
+        _ => false,
+    }
 }
 
 /// A digest that is the same in every run, which `Value`'s sorted maps make possible.
@@ -124,53 +147,71 @@ mod tests {
         }
     }
 
-    fn live(cpu: &str, ready: i64, version: &str) -> Value {
-        json!({"metadata": {"resourceVersion": version}, "spec": {"cpu": cpu}, "status": {"ready": ready}})
+    fn live(cpu: &str, replicas: i64, owned: &Value) -> Value {
+        json!({
+            "metadata": {"managedFields": [
+                {"manager": "ours", "operation": "Apply", "fieldsV1": owned},
+                {"manager": "theirs", "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+            ]},
+            "spec": {"cpu": cpu, "replicas": replicas},
+        })
+    }
+
+    fn wish() -> Value {
+        json!({"spec": {"cpu": "1000m"}})
+    }
+
+    fn cpu() -> Value {
+        json!({"f:spec": {"f:cpu": {}}})
     }
 
     #[test]
     fn what_the_server_spells_otherwise_is_recognised() {
         let memory = Memory::default();
-        let desired = json!({"spec": {"cpu": "1000m"}});
+        let desired = wish();
         let holds =
             |desired: &Value, live: &Value| memory.holds(&object(), None, "ours", desired, live);
-        assert!(!holds(&desired, &live("1", 0, "5")));
-        memory.keep(&object(), None, "ours", &desired, &live("1", 0, "5"));
-        assert!(
-            holds(&desired, &live("1", 3, "6")),
-            "a heartbeat is no change"
+        assert!(!holds(&desired, &live("1", 0, &cpu())));
+        memory.keep(
+            &object(),
+            None,
+            "ours",
+            &desired,
+            (None, &live("1", 0, &cpu())),
         );
-        assert!(!holds(&desired, &live("2", 3, "7")), "another value is");
-        assert!(!holds(&json!({"spec": {"cpu": "2"}}), &live("1", 0, "5")));
+        assert!(
+            holds(&desired, &live("1", 3, &cpu())),
+            "what others own is theirs"
+        );
+        assert!(
+            !holds(&desired, &live("2", 0, &cpu())),
+            "another value of ours"
+        );
+        let other = json!({"spec": {"cpu": "2"}});
+        assert!(!holds(&other, &live("1", 0, &cpu())), "another wish");
     }
 
     #[test]
     fn an_ownership_that_was_lost_is_noticed() {
         let memory = Memory::default();
-        let mut owned = live("1", 0, "5");
-        let entry = json!([{"manager": "ours", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]);
-        owned["metadata"]["managedFields"] = entry;
-        memory.keep(&object(), None, "ours", &json!({}), &owned);
-        assert!(!memory.holds(&object(), None, "ours", &json!({}), &live("1", 0, "6")));
+        memory.keep(
+            &object(),
+            None,
+            "ours",
+            &wish(),
+            (None, &live("1", 0, &cpu())),
+        );
+        let lost = live("1", 0, &json!({}));
+        assert!(!memory.holds(&object(), None, "ours", &wish(), &lost));
     }
 
     #[test]
     fn what_is_gone_is_forgotten() {
         let memory = Memory::default();
-        memory.keep(
-            &object(),
-            Some("status"),
-            "ours",
-            &json!({}),
-            &live("1", 0, "5"),
-        );
+        let (status, live) = (Some("status"), live("1", 0, &cpu()));
+        memory.keep(&object(), status, "ours", &wish(), (None, &live));
+        assert!(memory.holds(&object(), status, "ours", &wish(), &live));
         memory.forget(&object());
-        assert!(!memory.holds(
-            &object(),
-            Some("status"),
-            "ours",
-            &json!({}),
-            &live("1", 0, "5")
-        ));
+        assert!(!memory.holds(&object(), status, "ours", &wish(), &live));
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::conditions::{Condition, Outcome, READY, Status, Wishes, conclude, merge};
 use crate::error::{Class, Error, Result};
 use crate::journal::Entry;
-use crate::managed::{Fields, Part, Step, owned_fields};
+use crate::managed::{Fields, Part, Step, owned_beside, owned_fields};
 
 use super::desired::drop_nulls;
 use super::pass::Pass;
@@ -82,7 +82,7 @@ impl Pass {
             return Err(self.refused(&write, &answer));
         }
         self.tell_turns(&live["status"], &answer.body["status"]);
-        self.remember(&owner.id, STATUS, &desired, &answer.body);
+        self.remember(&owner.id, STATUS, &desired, (Some(live), &answer.body));
         self.state().answered = Some(answer.body);
         Ok(())
     }
@@ -106,11 +106,10 @@ impl Pass {
         };
         let conditions = status.remove("conditions");
         adopt(&mut wishes, conditions.as_ref().filter(|_| spoken));
-        let existing = existing(live, owned, &wishes);
-        let was_ready = existing
-            .iter()
-            .any(|it| it["type"] == READY && it["status"] == "True");
-        let Some(wishes) = conclude(&wishes, outcome, was_ready) else {
+        let existing = existing(live, owned, self.whole_list(live), &wishes);
+        let ready = existing.iter().find(|it| it["type"] == READY);
+        let was = ready.and_then(|it| Status::parse(it["status"].as_str()?));
+        let Some(wishes) = conclude(&wishes, outcome, was) else {
             return Ok(None);
         };
         let now = self.writer.0.clock.now();
@@ -122,6 +121,16 @@ impl Pass {
         };
         status.insert("observedGeneration".to_owned(), observed);
         self.declared(live, status)
+    }
+
+    /// Whether the conditions are owned as a whole, so that to set one is to set all.
+    fn whole_list(&self, live: &Value) -> bool {
+        let others = owned_beside(live, self.writer.manager(), STATUS);
+        let others = others
+            .as_ref()
+            .and_then(|all| all.child(&Step::field("status")));
+        let conditions = others.and_then(|all| all.child(&Step::field("conditions")));
+        conditions.is_some_and(Fields::is_leaf)
     }
 
     /// Leaves out what the type of the owner does not declare: the server would refuse it all.
@@ -175,14 +184,16 @@ fn restrict(value: &mut Value, known: &Value) {
     }
 }
 
-/// The conditions that ours are laid over: those we own, and those of others that we now set too.
-fn existing(live: &Value, owned: Option<&Fields>, wishes: &Wishes) -> Vec<Value> {
+/// The conditions that ours are laid over: those we own, those of others that we now set too, and
+/// all of them where the list is one `whole`.
+fn existing(live: &Value, owned: Option<&Fields>, whole: bool, wishes: &Wishes) -> Vec<Value> {
     let conditions = &live["status"]["conditions"];
     let owned = owned.and_then(|owned| owned.child(&Step::field("conditions")));
     let ours = |condition: &&Value| {
         let kind = condition["type"].as_str().unwrap_or_default();
         let mentioned = wishes.get(kind).is_some() || kind == READY;
-        mentioned
+        whole
+            || mentioned
             || owned.is_some_and(|owned| {
                 owned.is_leaf()
                     || owned.steps().any(|(step, _)| {
@@ -207,12 +218,7 @@ fn adopt(wishes: &mut Wishes, conditions: Option<&Value>) {
 
 fn read(condition: &Value) -> Option<Condition> {
     let text = |field: &str| condition[field].as_str().unwrap_or_default();
-    let status = match text("status") {
-        "True" => Status::True,
-        "False" => Status::False,
-        "Unknown" => Status::Unknown,
-        _ => return None,
-    };
+    let status = Status::parse(text("status"))?;
     Some(Condition::new(
         text("type"),
         status,
