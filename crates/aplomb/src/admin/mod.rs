@@ -1,5 +1,5 @@
-//! What a person or a kubelet asks the process over HTTP: `/metrics`, `/livez`, `/readyz` and
-//! `/debug/state.json`.
+//! What a person or a kubelet asks the process over HTTP: `/metrics`, `/livez`, `/readyz`,
+//! `/debug/state.json` and `/debug/journal/{kind}/{namespace}/{name}`.
 //!
 //! Reads only. It shows names, times and counts, never what an object contains.
 
@@ -9,7 +9,7 @@ mod state;
 use std::io;
 use std::sync::Arc;
 
-use axum::extract::State as Shared;
+use axum::extract::{Path, State as Shared};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -20,6 +20,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use self::state::{Controller, Lane, Run, State, Task, Trigger, Watch};
+use crate::journal::Journal;
+use crate::key::{Key, ObjectId};
 use crate::telemetry::{self, Telemetry};
 
 /// A process that can say what it is doing.
@@ -29,6 +31,11 @@ pub trait Introspect: Send + Sync + 'static {
 
     /// Moves the metrics that grow while nothing occurs; called before metrics are read.
     fn measure(&self) {}
+
+    /// What it remembers of each object.
+    fn journal(&self) -> Option<&Journal> {
+        None
+    }
 }
 
 /// What the endpoints answer from.
@@ -49,6 +56,14 @@ pub fn router(
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/debug/state.json", get(debug_state))
+        .route(
+            "/debug/journal/{kind}/{name}",
+            get(journal_of_cluster_scoped),
+        )
+        .route(
+            "/debug/journal/{kind}/{namespace}/{name}",
+            get(journal_of_namespaced),
+        )
         .with_state(Arc::new(Admin { registry, process }))
 }
 
@@ -92,4 +107,33 @@ fn answer(endpoint: &str, checks: &[health::Check], uri: &Uri) -> Response {
 
 async fn debug_state(Shared(admin): Shared<Arc<Admin>>) -> Json<State> {
     Json(admin.process.state())
+}
+
+async fn journal_of_cluster_scoped(
+    Shared(admin): Shared<Arc<Admin>>,
+    Path((kind, name)): Path<(String, String)>,
+) -> Response {
+    read_journal(&admin, &kind, Key::new(None, &name))
+}
+
+async fn journal_of_namespaced(
+    Shared(admin): Shared<Arc<Admin>>,
+    Path((kind, namespace, name)): Path<(String, String, String)>,
+) -> Response {
+    read_journal(&admin, &kind, Key::new(Some(&namespace), &name))
+}
+
+fn read_journal(admin: &Admin, kind: &str, key: Key) -> Response {
+    let object = ObjectId {
+        kind: kind.into(),
+        key,
+    };
+    let journal = admin.process.journal();
+    match journal.map(|journal| journal.read(&object)) {
+        Some(lines) if !lines.is_empty() => Json(lines).into_response(),
+        _ => {
+            let nothing = format!("nothing is remembered of {object}\n");
+            (StatusCode::NOT_FOUND, nothing).into_response()
+        }
+    }
 }

@@ -10,6 +10,7 @@ use super::run::Crew;
 use crate::admin::{self, Introspect, State, Task, Watch};
 use crate::budget::Budget;
 use crate::hub::Hub;
+use crate::journal::Journal;
 use crate::lease::Lease;
 use crate::queue::Lane;
 use crate::tasks::Tasks;
@@ -30,6 +31,7 @@ pub(crate) struct Process {
     pub(crate) hub: Hub,
     pub(crate) budget: Budget,
     pub(crate) lease: Option<Lease>,
+    pub(crate) journal: Journal,
     pub(crate) tasks: Tasks,
     pub(crate) controllers: Vec<Arc<dyn Inspect>>,
     pub(crate) leading: watch::Receiver<bool>,
@@ -61,6 +63,10 @@ impl Introspect for Process {
                 })
                 .collect(),
         }
+    }
+
+    fn journal(&self) -> Option<&Journal> {
+        Some(&self.journal)
     }
 
     fn measure(&self) {

@@ -171,6 +171,7 @@ impl Parts {
             hub: self.hub.clone(),
             budget: self.budget.clone(),
             lease: self.lease.clone(),
+            journal: self.journal.clone(),
             tasks: self.tasks.clone(),
             controllers: installed.iter().map(|one| one.inspect.clone()).collect(),
             leading: self.leading.clone(),

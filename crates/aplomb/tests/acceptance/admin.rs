@@ -1,8 +1,10 @@
 //! What a kubelet and a person are told over HTTP, by a process whose state is laid out here.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use aplomb::admin::{self, Introspect, State, Task, Watch};
+use aplomb::lease;
 use aplomb::telemetry::{Telemetry, WorkersSet};
 use axum::Router;
 use axum::body::Body;
@@ -15,6 +17,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
+
+use crate::conflicts::{self, seconds};
+use crate::lab::{Lab, on_real, until};
+use crate::page;
 
 struct Known(Mutex<State>);
 
@@ -119,18 +125,79 @@ async fn the_state_is_json_with_ages() {
     assert_eq!(state["tasks"][0]["name"], "lease");
 }
 
+/// Asks over a socket, as a kubelet does.
+async fn ask(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
 #[tokio::test]
 async fn it_is_served_on_a_socket_until_the_end() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
     let serving = tokio::spawn(admin::serve(listener, router(&process()), shutdown.clone()));
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
+    let answer = ask(address, "/livez").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok"));
     shutdown.cancel();
     serving.await.unwrap().unwrap();
+}
+
+/// The example operator with a lease, asked about itself.
+async fn an_operator_tells(lab: Lab) {
+    let address = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let pages = conflicts::page(&lab).await;
+    let operator = page::operator(lab.client("operator").0).settings(|settings| {
+        settings.admin = Some(address);
+        settings.lease = Some(lease::Config::new("default", "pages", "one"));
+    });
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(operator.run(shutdown.clone().cancelled_owned()));
+    until(seconds(20), "the page is ready", || async {
+        let status = pages.get("front").await.unwrap().status;
+        status.is_some_and(|status| !status.conditions.is_empty())
+    })
+    .await;
+    for path in ["/livez", "/readyz"] {
+        let answer = ask(address, path).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{path}: {answer}");
+    }
+    let metrics = ask(address, "/metrics").await;
+    for metric in [
+        r#"controller_runtime_reconcile_total{controller="page",result="success"}"#,
+        r#"leader_election_master_status{name="pages"} 1"#,
+        "workqueue_adds_total",
+    ] {
+        assert!(metrics.contains(metric), "{metric} in {metrics}");
+    }
+    let journal = ask(address, "/debug/journal/Page/default/front").await;
+    for what in ["triggered", "started", "wrote", "ended"] {
+        assert!(
+            journal.contains(&format!(r#""what":"{what}""#)),
+            "{journal}"
+        );
+    }
+    let state = ask(address, "/debug/state.json").await;
+    let (_, state) = state.split_once("\r\n\r\n").unwrap();
+    let state: Value = serde_json::from_str(state).unwrap();
+    assert_eq!(state["leases"][0]["leading"], true, "{state}");
+    assert_eq!(state["controllers"][0]["name"], "page");
+    assert!(state["watches"][0]["age"].is_number(), "{state}");
+    assert_eq!(state["budgets"][0]["target"], "apiserver");
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_an_operator_tells_what_it_does() {
+    on_real(an_operator_tells);
 }
