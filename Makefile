@@ -33,7 +33,12 @@ lint: ## Format, clippy, documentation, dependency rules
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked -q
+	$(CARGO) package --locked -q --allow-dirty -p aplomb
 	@tools/make/deny check bans licenses sources
+
+.PHONY: runtime
+runtime: controlplane ## What the runtime promises, on the box and on a real kube-apiserver, with figures
+	$(CARGO) test --locked -q -p aplomb --test acceptance -- --nocapture --include-ignored --test-threads 1
 
 .PHONY: advisories
 advisories: ## Known vulnerabilities in dependencies (needs an outside database)

@@ -91,6 +91,7 @@ fn the_words_of_make_stay() {
         "conformance",
         "differential",
         "seeds",
+        "runtime",
         "bench",
         "controlplane",
         "lint",
