@@ -19,8 +19,8 @@ use crate::clock::Clock;
 use crate::error::Class;
 use crate::journal::{Entry, Journal};
 use crate::key::{Key, ObjectId};
-use crate::queue::{Dispatch, Lane, Queue, Reason};
-use crate::telemetry::{Enqueued, Telemetry};
+use crate::queue::{Dispatch, Lane, Next, Queue, Reason};
+use crate::telemetry::{Enqueued, QuarantineEnded, Quarantined, Telemetry};
 use crate::version::Version;
 
 /// Queue, histories and contests of one controller.
@@ -55,6 +55,8 @@ struct Run {
     reasons: Vec<Reason>,
     began: Instant,
     wall: Timestamp,
+    /// The object went away meanwhile: how the run ends is of no consequence.
+    forgotten: bool,
 }
 
 /// How many triggers are remembered for people.
@@ -110,10 +112,14 @@ impl Desk {
     /// The object is gone: nothing of its key is kept.
     pub(crate) fn forget(&self, key: &Key) {
         {
+            let now = self.now();
             let mut state = self.lock();
             state.queue.forget(key);
-            state.histories.remove(key);
             state.contests.remove(key);
+            self.drop_history(&mut state, key, now);
+            if let Some(run) = state.running.get_mut(key) {
+                run.forgotten = true;
+            }
         }
         self.wake.notify_one();
     }
@@ -157,6 +163,7 @@ impl Desk {
             reasons: dispatch.reasons.iter().collect(),
             began: Instant::now(),
             wall: self.books.clock.now(),
+            forgotten: false,
         };
         state.running.insert(dispatch.key.clone(), run);
         Some(Work { dispatch, stale })
@@ -166,19 +173,50 @@ impl Desk {
     pub(crate) fn finish(&self, work: &Work, outcome: &Outcome, facts: Facts) {
         let key = &work.dispatch.key;
         let mut state = self.lock();
-        state.running.remove(key);
-        let sequel = state
-            .history(key, &self.options)
-            .follow(outcome, facts, &self.options);
-        state
-            .queue
-            .finish(work.dispatch.ticket, sequel.next, facts.now);
+        let run = state.running.remove(key);
+        let ticket = work.dispatch.ticket;
+        if run.is_none_or(|run| run.forgotten) || matches!(outcome, Outcome::Gone) {
+            state.queue.finish(ticket, Next::Idle, facts.now);
+            self.drop_history(&mut state, key, facts.now);
+            return;
+        }
+        let history = state.history(key, &self.options);
+        let inside = history.quarantined(facts.now);
+        let sequel = history.follow(outcome, facts, &self.options);
+        let (still, faults) = (
+            history.quarantined(facts.now),
+            history.in_a_row(Class::Fault),
+        );
+        if history.is_clear() {
+            state.histories.remove(key);
+        }
+        state.queue.finish(ticket, sequel.next, facts.now);
         if let Some(contest) = sequel.contest {
             state.contests.insert(key.clone(), contest);
         }
-        if matches!(outcome, Outcome::Gone) {
-            state.queue.forget(key);
-            state.histories.remove(key);
+        drop(state);
+        let controller = &*self.books.controller;
+        match (inside, still) {
+            (false, true) => self.books.telemetry.emit(Quarantined {
+                controller,
+                key,
+                faults,
+            }),
+            (true, false) => self
+                .books
+                .telemetry
+                .emit(QuarantineEnded { controller, key }),
+            _ => {}
+        }
+    }
+
+    fn drop_history(&self, state: &mut State, key: &Key, now: Duration) {
+        let history = state.histories.remove(key);
+        if history.is_some_and(|history| history.quarantined(now)) {
+            let controller = &*self.books.controller;
+            self.books
+                .telemetry
+                .emit(QuarantineEnded { controller, key });
         }
     }
 
@@ -231,7 +269,7 @@ impl Desk {
 
     /// The runs in progress.
     pub(crate) fn running(&self) -> Vec<admin::Run> {
-        let bound = self.options.deadline.as_secs_f64();
+        let bound = self.options.bound().as_secs_f64();
         let state = self.lock();
         let show = |(key, run): (&Key, &Run)| admin::Run {
             key: key.to_string(),

@@ -86,6 +86,11 @@ impl History {
         }
     }
 
+    /// Whether nothing is held against the key, so that its past need not be kept.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.conflicts == 0 && self.faults == 0 && self.backoff.is_clear()
+    }
+
     /// Whether the key is in quarantine.
     pub(crate) fn quarantined(&self, now: Duration) -> bool {
         now < self.quarantined_until
@@ -199,5 +204,127 @@ impl Sequel {
             next,
             contest: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn facts(by: Cause, now: Duration) -> Facts {
+        Facts {
+            by,
+            took: Duration::from_millis(10),
+            wrote: false,
+            closed_for: None,
+            now,
+        }
+    }
+
+    fn history() -> History {
+        History::new(&Key::new(Some("default"), "a"), Arc::default())
+    }
+
+    fn failed(class: Class) -> Outcome {
+        Outcome::Failed(Error::new(class, "no"))
+    }
+
+    fn due(sequel: &Sequel) -> Duration {
+        match sequel.next {
+            Next::At { due, .. } => due,
+            Next::Idle | Next::Keep => panic!("{sequel:?} has no time"),
+        }
+    }
+
+    #[test]
+    fn conflicts_never_advance_the_failure_backoff() {
+        let (mut history, options) = (history(), Options::default());
+        for number in 0..1_000 {
+            let now = secs(number);
+            let sequel = history.follow(&failed(Class::Conflict), facts(Cause::Due, now), &options);
+            assert!(sequel.contest.is_some());
+            assert!(due(&sequel) <= now + options.conflict.limit);
+        }
+        for class in Class::ALL
+            .into_iter()
+            .filter(|class| *class != Class::Conflict)
+        {
+            assert_eq!(history.in_a_row(class), 0, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn a_conflict_does_not_make_a_failing_key_look_well() {
+        let (mut history, options) = (history(), Options::default());
+        history.follow(
+            &failed(Class::Unavailable),
+            facts(Cause::Due, secs(1)),
+            &options,
+        );
+        history.follow(
+            &failed(Class::Conflict),
+            facts(Cause::Due, secs(2)),
+            &options,
+        );
+        assert_eq!(history.in_a_row(Class::Unavailable), 1);
+    }
+
+    #[test]
+    fn a_quarantine_is_not_prolonged_by_events_and_ends_with_a_success() {
+        let (mut history, options) = (history(), Options::default());
+        for number in 1..=5 {
+            history.follow(
+                &failed(Class::Fault),
+                facts(Cause::Due, secs(number)),
+                &options,
+            );
+        }
+        assert!(history.quarantined(secs(6)));
+        let sequel = history.follow(
+            &failed(Class::Fault),
+            facts(Cause::Event, secs(100)),
+            &options,
+        );
+        assert_eq!(due(&sequel), secs(5) + options.quarantine);
+        history.follow(
+            &Outcome::Ended(Verdict::Settled),
+            facts(Cause::Event, secs(101)),
+            &options,
+        );
+        assert!(history.is_clear() && !history.quarantined(secs(101)));
+    }
+
+    #[test]
+    fn a_closed_budget_is_waited_for_to_the_end() {
+        let (mut history, options) = (history(), Options::default());
+        let facts = Facts {
+            closed_for: Some(secs(300)),
+            ..facts(Cause::Event, secs(10))
+        };
+        assert_eq!(
+            due(&history.follow(&failed(Class::Throttled), facts, &options)),
+            secs(310)
+        );
+    }
+
+    #[test]
+    fn resyncs_keep_to_the_phase_of_the_key() {
+        let mut history = history();
+        let options = Options {
+            resync: Some(secs(60)),
+            ..Options::default()
+        };
+        let mut next = |now| {
+            let ended = Outcome::Ended(Verdict::Settled);
+            due(&history.follow(&ended, facts(Cause::Due, now), &options))
+        };
+        let first = next(secs(0));
+        assert!(first > secs(0) && first <= secs(60));
+        assert_eq!(next(first), first + secs(60));
+        assert_eq!(next(first + secs(7)), first + secs(60));
     }
 }

@@ -29,6 +29,16 @@ pub struct Options {
     pub queue: queue::Config,
 }
 
+/// The time a pass has for its status after the reconcile has used up its own.
+const CODA: Duration = Duration::from_secs(5);
+
+impl Options {
+    /// How long a run can last, its status write included.
+    pub(crate) fn bound(&self) -> Duration {
+        self.deadline + CODA
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {

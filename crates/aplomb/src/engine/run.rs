@@ -48,16 +48,13 @@ pub(crate) struct Crew<K: Kind> {
     pub(crate) telemetry: Telemetry,
 }
 
-/// The time a pass has for its status after the reconcile has used up its own.
-const CODA: Duration = Duration::from_secs(5);
-
 impl<K: Kind> Crew<K> {
     /// Runs one key and lays the outcome on the desk.
     pub(crate) async fn run(self: Arc<Self>, work: Work) {
         let began = Instant::now();
         let deadline = began + self.desk.options.deadline;
         let scope = Scope {
-            deadline: deadline + CODA,
+            deadline: began + self.desk.options.bound(),
             lane: api::WORK,
         };
         let reasons: Vec<_> = work.dispatch.reasons.iter().collect();
@@ -84,7 +81,7 @@ impl<K: Kind> Crew<K> {
         let facts = Facts {
             by: work.dispatch.by,
             took: began.elapsed(),
-            wrote,
+            wrote: wrote.is_some(),
             closed_for: closed_for(&outcome),
             now: self.desk.now(),
         };
@@ -93,25 +90,31 @@ impl<K: Kind> Crew<K> {
             ran: facts.took,
             retries: matches!(outcome, Outcome::Failed(_)),
         });
+        if let Some(at) = wrote {
+            self.telemetry.emit(telemetry::FirstWrite {
+                controller: self.name,
+                after: work.dispatch.waited + (at - began),
+            });
+        }
         self.desk.finish(&work, &outcome, facts);
         self.report(&work, &reasons, &outcome, facts.took);
     }
 
-    /// The pass itself, and whether a write of it was accepted.
-    async fn pass(&self, work: &Work, deadline: Instant) -> (Outcome, bool) {
+    /// The pass itself, and when the first write of it was accepted.
+    async fn pass(&self, work: &Work, deadline: Instant) -> (Outcome, Option<Instant>) {
         let key = &work.dispatch.key;
         if let Some(stale) = &work.stale {
             // What is cached is known to have lost: one read instead of one more conflict.
             if let Err(error) = self.caches.refresh(&self.client, stale).await {
-                return (Outcome::Failed(error), false);
+                return (Outcome::Failed(error), None);
             }
         }
         let Some(object) = self.primary.get(key) else {
-            return (Outcome::Gone, false);
+            return (Outcome::Gone, None);
         };
         let cx = match self.context(&object, work, deadline) {
             Ok(cx) => cx,
-            Err(error) => return (Outcome::Failed(error), false),
+            Err(error) => return (Outcome::Failed(error), None),
         };
         let result = self.reconcile(&object, &cx, key, deadline).await;
         let outcome = match self.close(&cx, key, &result).await {
@@ -192,11 +195,10 @@ impl<K: Kind> Crew<K> {
             }
             Err(error) => conditions::Outcome::Failed(error),
         };
-        let scope = Scope {
-            deadline: cx.deadline() + CODA,
-            lane: api::STATUS,
-        };
-        scope.run(cx.pass().flush(outcome)).await
+        let deadline = Scope::current().map_or(cx.deadline(), |scope| scope.deadline);
+        let lane = api::STATUS;
+        let flush = cx.pass().flush(outcome);
+        Scope { deadline, lane }.run(flush).await
     }
 }
 

@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use tokio::time::Instant;
+
 use crate::conditions::{Condition, Wishes};
 use crate::error::Result;
 use crate::journal::{Entry, Journal};
@@ -90,7 +92,7 @@ pub(super) struct State {
     /// Whether the owner went with the release of its finalizer.
     pub(super) gone: bool,
     /// Whether anything was written.
-    pub(super) wrote: bool,
+    pub(super) wrote: Option<Instant>,
     pub(super) status: Option<Result<Value, String>>,
     pub(super) wishes: Wishes,
 }
@@ -115,9 +117,9 @@ impl Pass {
         self.state().status = Some(status.map_err(|error| error.to_string()));
     }
 
-    /// Whether this pass has changed anything on the server.
+    /// When this pass first changed anything on the server, if it did.
     #[must_use]
-    pub fn wrote(&self) -> bool {
+    pub fn wrote(&self) -> Option<Instant> {
         self.state().wrote
     }
 

@@ -5,6 +5,8 @@
 use http::{Request, StatusCode};
 use serde_json::Value;
 
+use tokio::time::Instant;
+
 use crate::cache::Made;
 use crate::error::{Class, Error, Result};
 use crate::fence::Guard;
@@ -115,7 +117,7 @@ impl Pass {
         if gone {
             self.writer.forget(write.object);
         }
-        self.state().wrote = true;
+        self.state().wrote.get_or_insert_with(Instant::now);
         self.ended(write.verb, write.object, WriteResult::Written);
         let version = answer.body["metadata"]["resourceVersion"].as_str();
         self.record(Entry::Wrote {
