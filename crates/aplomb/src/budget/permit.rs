@@ -20,6 +20,10 @@ impl Permit {
         Self { budget, lane }
     }
 
+    pub(crate) fn lane(&self) -> Lane {
+        self.lane
+    }
+
     /// Learns from an answer. A permit that is dropped without it teaches nothing.
     pub fn answered(&self, status: u16, headers: &HeaderMap) {
         let wall = self.budget.clock().now();

@@ -54,6 +54,11 @@ impl Call {
         self.verb == "create" && self.resource == "pods/eviction"
     }
 
+    /// A refusal of it can mean nothing but that there are too many.
+    pub(super) fn is_one_of_many(&self) -> bool {
+        !self.is_eviction() && !self.is_watch() && !self.is_list()
+    }
+
     pub(super) fn is_watch(&self) -> bool {
         self.verb == "watch"
     }

@@ -10,6 +10,7 @@ use kube::core::Status;
 use tower::BoxError;
 
 use super::call::Call;
+use crate::budget::{Lane, api};
 
 /// No Status is longer; a proxy's page may be.
 const MOST: usize = 64 * 1024;
@@ -17,7 +18,7 @@ const MOST: usize = 64 * 1024;
 const SHOWN: usize = 200;
 
 /// What a 429 says.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Refusal {
     pub(super) body: Bytes,
     status: Option<Status>,
@@ -28,8 +29,9 @@ pub(super) struct Refusal {
 pub(super) enum Meant {
     /// Everybody who calls this server.
     Everybody,
-    /// Whoever reads this collection: its cache is not ready, or its watch was refused. Other
-    /// calls still go, or one broken kind would hold up all the others.
+    /// Whoever reads this collection: its cache is not ready, or a watch of it was refused. Other
+    /// calls still go, or one broken kind would hold up all the others; if the server has no room
+    /// for them either, it says so itself.
     Readers,
     /// This request alone: a disruption budget, not a rate.
     Nobody,
@@ -58,10 +60,12 @@ impl Refusal {
         hints
     }
 
-    pub(super) fn meant(&self, call: &Call) -> Meant {
+    pub(super) fn meant(&self, call: &Call, lane: Lane) -> Meant {
+        // A Status comes from the collection itself, text from the filter in front of all of them.
+        let about_it = self.status.is_some() || lane == api::BACKGROUND;
         if call.is_eviction() {
             Meant::Nobody
-        } else if call.is_watch() || (call.is_list() && self.status.is_some()) {
+        } else if call.is_watch() || (call.is_list() && about_it) {
             Meant::Readers
         } else {
             Meant::Everybody

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
@@ -142,7 +143,7 @@ impl Inner {
         };
         let response = head.map_err(unwrapped)?;
         if response.status() == StatusCode::TOO_MANY_REQUESTS {
-            return self.refused(call, response, permit, deadline).await;
+            return self.refused(&call, response, permit, deadline).await;
         }
         permit.answered(response.status().as_u16(), response.headers());
         if call.endless || response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -155,37 +156,41 @@ impl Inner {
 
     async fn refused(
         &self,
-        call: Call,
+        call: &Call,
         response: Response<Body>,
         permit: Permit,
         deadline: Instant,
     ) -> Answer {
+        let lane = permit.lane();
         let (head, body) = response.into_parts();
-        // Whatever becomes of the body, the refusal itself has been heard.
-        let read = timeout_at(deadline, Refusal::read(body)).await;
-        let Ok(Ok(refusal)) = read else {
+        let heard = call.is_one_of_many() && head.headers.contains_key(RETRY_AFTER);
+        if heard {
+            // Its body may take as long as it likes: nobody else is to call meanwhile.
             permit.answered(429, &head.headers);
-            return Err(self.throttled(&call, "", self.gate.budget.closed_until()));
-        };
+        }
+        let read = timeout_at(deadline, Refusal::read(body)).await;
+        let refusal = read.ok().and_then(Result::ok).unwrap_or_default();
         let hints = refusal.hints(&head.headers);
-        match refusal.meant(&call) {
+        match refusal.meant(call, lane) {
             Meant::Nobody => {
                 let body = Body::from(refusal.body.to_vec());
                 Ok(Response::from_parts(head, Timed::endless(body)))
             }
             Meant::Readers => {
-                let until = self.spare(&call, &hints);
+                let until = self.spare(call, &hints);
                 self.gate.telemetry.emit(ReadersThrottled {
                     target: self.gate.budget.target(),
                     resource: &call.resource,
                     wait: until.duration_since(Instant::now()),
                 });
-                Err(self.throttled(&call, &refusal.message(), Some(until)))
+                Err(self.throttled(call, &refusal.message(), Some(until)))
             }
             Meant::Everybody => {
-                permit.answered(429, &hints);
+                if !heard {
+                    permit.answered(429, &hints);
+                }
                 let until = self.gate.budget.closed_until();
-                Err(self.throttled(&call, &refusal.message(), until))
+                Err(self.throttled(call, &refusal.message(), until))
             }
         }
     }

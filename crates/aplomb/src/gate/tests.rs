@@ -259,6 +259,27 @@ async fn a_kind_that_is_not_ready_holds_up_its_readers_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_is_heard_before_its_body_is_there() {
+    let server = Server::new(async |_| {
+        let (head, _) = respond(429, &[("retry-after", "60")], "").into_parts();
+        let body = StreamBody::new(futures::stream::pending::<
+            Result<http_body::Frame<bytes::Bytes>, BoxError>,
+        >());
+        Response::from_parts(head, body.boxed_unsync())
+    });
+    let maps = server.maps();
+    let other = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        maps.get("b").await
+    };
+    let (slow, other) = tokio::join!(maps.get("a"), other);
+    for error in [slow.unwrap_err(), other.unwrap_err()] {
+        assert_eq!(Error::from(error).class(), Class::Throttled);
+    }
+    assert_eq!(server.requests(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_disruption_budget_is_not_the_servers() {
     let server = Server::new(async |_| respond(429, &[("retry-after", "10")], "Cannot evict pod"));
     let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::default_namespaced(server.client.clone());

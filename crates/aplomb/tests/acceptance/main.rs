@@ -23,6 +23,7 @@ mod lab;
 mod lanes;
 mod leaders;
 mod peers;
+mod polite;
 mod replica;
 mod statuses;
 mod watches;
