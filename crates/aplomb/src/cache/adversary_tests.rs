@@ -56,6 +56,8 @@ enum Act {
     Beside,
     /// The adversary deletes it and makes a new one.
     Recreate,
+    /// The controller reads it past the cache, as after a conflict, and looks again.
+    Reread,
     /// The watch shows the next change.
     Deliver,
     /// The watch begins anew with a list.
@@ -64,19 +66,31 @@ enum Act {
 }
 
 fn acts(foreign: bool, lost: bool) -> impl Strategy<Value = Vec<Act>> {
-    let weight = u32::from(foreign);
     let act = prop_oneof![
         4 => (0..3u8, any::<bool>()).prop_map(|(value, locked)| Act::Write { value, locked }),
         4 => any::<bool>().prop_map(move |flip| Act::Answer { lost: lost && flip }),
-        2 * weight => (0..3u8).prop_map(Act::Theirs),
-        weight => (0..3u8).prop_map(Act::Ours),
-        weight => Just(Act::Beside),
-        weight => Just(Act::Recreate),
+        2 => (0..3u8).prop_map(Act::Theirs),
+        1 => (0..3u8).prop_map(Act::Ours),
+        1 => Just(Act::Beside),
+        1 => Just(Act::Recreate),
+        1 => Just(Act::Reread),
         5 => Just(Act::Deliver),
         2 => Just(Act::Relist),
         1 => Just(Act::Bookmark),
     ];
-    prop::collection::vec(act, 0..60)
+    prop::collection::vec(act, 0..60).prop_map(move |mut acts| {
+        acts.retain(|act| foreign || !act.is_foreign());
+        acts
+    })
+}
+
+impl Act {
+    fn is_foreign(&self) -> bool {
+        matches!(
+            self,
+            Self::Theirs(_) | Self::Ours(_) | Self::Beside | Self::Recreate
+        )
+    }
 }
 
 struct Answer {
@@ -135,6 +149,10 @@ impl Model {
             }),
             Act::Beside => self.commit(|thing| thing.beside = thing.beside.wrapping_add(1)),
             Act::Recreate => self.recreate(),
+            Act::Reread => {
+                self.cache.reread(&to_value(&self.stored).unwrap());
+                self.look();
+            }
             Act::Deliver => self.deliver(),
             Act::Relist => self.relist(),
             Act::Bookmark if self.undelivered.is_empty() => {

@@ -20,7 +20,7 @@ const OPAQUE_MEMORY: Duration = Duration::from_secs(60);
 /// Says whether anything differs between two watched states that this field manager did not write.
 pub(super) type Foreign<T> = Arc<dyn Fn(&T, &T, &str) -> bool + Send + Sync>;
 
-/// A write of this process that the watch has not shown yet.
+/// A state that an answer showed before the watch did, most often to a write of this process.
 pub(super) struct Write<T> {
     /// What the server answered.
     pub(super) object: Arc<T>,
@@ -30,8 +30,8 @@ pub(super) struct Write<T> {
     /// Nobody else's change lies between `base` and `version`: the server would have refused the
     /// write, or the writer has compared the two.
     pub(super) locked: bool,
-    /// The field manager it was made as.
-    pub(super) manager: Arc<str>,
+    /// The field manager it was made as; `None` for a state that was only read.
+    pub(super) manager: Option<Arc<str>>,
     pub(super) at: Instant,
 }
 
@@ -104,6 +104,15 @@ impl<T: View> Own<T> {
         writes.retain(|old| {
             matches!(old.version, Version::Number(_)) || now < old.at + OPAQUE_MEMORY
         });
+        // What was read first and turns out to be our own write is that; never the other way round.
+        let same = |other: &Write<T>| other.version == write.version;
+        if writes
+            .iter()
+            .any(|other| same(other) && other.manager.is_some())
+        {
+            return;
+        }
+        writes.retain(|other| !same(other));
         // Answers may overtake each other.
         let newer = |other: &Write<T>| other.version.includes(&write.version) == Some(true);
         let at = writes.iter().position(newer).unwrap_or(writes.len());
@@ -227,7 +236,9 @@ fn origin<T>(
     let Some(mut write) = find(new) else {
         return Origin::Foreign;
     };
-    let manager = write.manager.clone();
+    let Some(manager) = write.manager.clone() else {
+        return Origin::Foreign;
+    };
     // Without a lock the version may be another's: a write that changes nothing is answered with
     // the version it found. With one, the version is new and the stream shows no other step.
     if write.locked && delivery == Delivery::Stream {
@@ -235,7 +246,7 @@ fn origin<T>(
     }
     // A list may hide several writes: they are ours if each was locked to the one before it.
     for _ in writes {
-        if !write.locked || write.manager != manager {
+        if !write.locked || write.manager.as_ref() != Some(&manager) {
             break;
         }
         if write.base.as_ref() == old {

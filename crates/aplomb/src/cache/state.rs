@@ -145,7 +145,7 @@ impl<T: View> State<T> {
                 version,
                 base: made.base,
                 locked: made.locked,
-                manager: made.manager,
+                manager: Some(made.manager),
                 at: now,
             };
             self.own.record(&key, write);
@@ -158,9 +158,20 @@ impl<T: View> State<T> {
     /// The server showed `object` in answer to a read.
     pub(super) fn reread(&mut self, object: Arc<T>, now: Instant) {
         let (key, version) = (object.meta().key(), object.meta().version());
-        if !self.shows(&key, &version) {
-            self.overlay.wrote(object, now);
+        if self.shows(&key, &version) {
+            return;
         }
+        // Remembered, so that a relist which hides that it was taken back can be seen through.
+        let read = Write {
+            object: object.clone(),
+            version,
+            base: None,
+            locked: false,
+            manager: None,
+            at: now,
+        };
+        self.own.record(&key, read);
+        self.overlay.wrote(object, now);
     }
 
     pub(super) fn deleted(&mut self, key: &Key, uid: &str) {
