@@ -16,7 +16,7 @@ use kube::core::Status;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::course::{Course, Loss, Page, Step};
-use super::stream::Lines;
+use super::stream::{Line, Lines};
 use super::wire::{self, Said};
 use super::{Scope, Timing};
 use crate::budget::api;
@@ -133,7 +133,7 @@ impl<T: View> Drive<T> {
             self.alive();
         }
         let due = Instant::now() + lifetime.saturating_sub(PUNCTUAL);
-        let mut lines = Lines::new(response.into_body());
+        let mut lines = Lines::new(response.into_body().into_data_stream());
         loop {
             let next = self.attend(timeout(self.timing.silence, lines.next()));
             let line = match next.await {
@@ -149,9 +149,11 @@ impl<T: View> Drive<T> {
         }
     }
 
-    fn hear(&self, course: &mut Course, line: &[u8]) -> Result<(), Failure> {
-        let said = wire::line::<T>(line)
-            .map_err(|_| Failure::new(Loss::Expired, "a line is no watch event"))?;
+    fn hear(&self, course: &mut Course, line: &Line) -> Result<(), Failure> {
+        let said = wire::line::<T>(line.bytes()).map_err(|_| match line {
+            Line::Whole(_) => Failure::new(Loss::Expired, "a line is no watch event"),
+            Line::Last(_) => Failure::new(Loss::Cut, "the stream ends inside a line"),
+        })?;
         let (version, news) = match said {
             Said::Put(seen) => (seen.version(), News::Put(seen)),
             Said::Gone(seen) => (seen.version(), News::Gone(seen)),

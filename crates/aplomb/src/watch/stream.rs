@@ -2,51 +2,111 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures::{Stream, StreamExt};
-use http_body_util::BodyExt;
-use kube::client::Body;
 
-/// The lines of a body. Half a line at the end is not one.
+/// A line, without its end.
+#[derive(Debug, PartialEq)]
+pub(super) enum Line {
+    Whole(Bytes),
+    /// The stream ended before the line did, so it may be half of one.
+    Last(Bytes),
+}
+
+impl Line {
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Whole(bytes) | Self::Last(bytes) => bytes,
+        }
+    }
+}
+
+/// The lines of a body.
 pub(super) struct Lines {
     body: std::pin::Pin<Box<dyn Stream<Item = Result<Bytes, kube::Error>> + Send>>,
-    rest: BytesMut,
-    /// How much of `rest` is known to hold no end of a line.
-    searched: usize,
+    /// What has arrived and was not read: lines are cut from it without being copied.
+    piece: Bytes,
+    /// The beginning of a line whose end is still to come.
+    begun: BytesMut,
 }
 
 impl Lines {
-    pub(super) fn new(body: Body) -> Self {
+    pub(super) fn new(
+        body: impl Stream<Item = Result<Bytes, kube::Error>> + Send + 'static,
+    ) -> Self {
         Self {
-            body: Box::pin(body.into_data_stream()),
-            rest: BytesMut::new(),
-            searched: 0,
+            body: Box::pin(body),
+            piece: Bytes::new(),
+            begun: BytesMut::new(),
         }
     }
 
-    /// The next whole line, without its end; `None` when the server ended the stream after one.
+    /// The next line; `None` when the server ended the stream.
     ///
     /// Cancel-safe: what was received stays.
-    pub(super) async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Line, Broken>> {
         loop {
-            if let Some(at) = memchr::memchr(b'\n', &self.rest[self.searched..]) {
-                let line = self.rest.split_to(self.searched + at).freeze();
-                self.rest.advance(1);
-                self.searched = 0;
+            if let Some(line) = self.cut() {
                 if line.is_empty() {
                     continue;
                 }
-                return Some(Ok(line));
+                return Some(Ok(Line::Whole(line)));
             }
-            self.searched = self.rest.len();
             match self.body.next().await {
-                Some(Ok(bytes)) => self.rest.extend_from_slice(&bytes),
+                Some(Ok(bytes)) => self.piece = bytes,
                 Some(Err(error)) => return Some(Err(Broken(error.to_string()))),
-                None if self.rest.is_empty() => return None,
-                None => return Some(Err(Broken("the stream ends inside a line".to_owned()))),
+                None if self.begun.is_empty() => return None,
+                None => return Some(Ok(Line::Last(self.begun.split().freeze()))),
             }
         }
+    }
+
+    /// Takes a line off the piece at hand, or moves the piece to the line it begins.
+    fn cut(&mut self) -> Option<Bytes> {
+        let Some(at) = memchr::memchr(b'\n', &self.piece) else {
+            self.begun.extend_from_slice(&self.piece);
+            self.piece.clear();
+            return None;
+        };
+        let end = self.piece.split_to(at);
+        self.piece.advance(1);
+        if self.begun.is_empty() {
+            return Some(end);
+        }
+        self.begun.extend_from_slice(&end);
+        Some(self.begun.split().freeze())
     }
 }
 
 /// Why a stream has no further line.
 #[derive(Debug)]
 pub(super) struct Broken(pub(super) String);
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+
+    use super::*;
+
+    async fn lines(pieces: &[&'static str]) -> Vec<Line> {
+        let pieces: Vec<Bytes> = pieces.iter().map(|piece| (*piece).into()).collect();
+        let mut lines = Lines::new(stream::iter(pieces).map(Ok));
+        let mut read = Vec::new();
+        while let Some(Ok(line)) = lines.next().await {
+            read.push(line);
+        }
+        read
+    }
+
+    #[tokio::test]
+    async fn lines_are_found_wherever_the_pieces_end() {
+        let whole = ["one", "two"].map(|line| Line::Whole(line.into()));
+        assert_eq!(lines(&["one\ntwo\n"]).await, whole);
+        assert_eq!(lines(&["o", "ne", "\n", "\ntw", "o\n"]).await, whole);
+        assert_eq!(lines(&["one\ntw", "o\n", ""]).await, whole);
+    }
+
+    #[tokio::test]
+    async fn a_line_without_an_end_is_told_from_a_whole_one() {
+        let read = [Line::Whole("one".into()), Line::Last("tw".into())];
+        assert_eq!(lines(&["one\nt", "w"]).await, read);
+    }
+}

@@ -22,6 +22,7 @@ mod gated;
 mod lab;
 mod lanes;
 mod leaders;
+mod noise;
 mod peers;
 mod polite;
 mod replica;
