@@ -58,18 +58,30 @@ impl Tasks {
 
     /// Starts `work`, which is meant to go on for ever: that it ended is a failed health check.
     pub fn keep(&self, name: &str, work: impl Future<Output = ()> + Send + 'static) -> Task<()> {
-        let (name, dead) = (name.to_owned(), self.dead.clone());
+        let (this, name) = (self.clone(), name.to_owned());
         self.start(async move {
-            let how = match AssertUnwindSafe(work).catch_unwind().await {
-                Ok(()) => "ended",
-                Err(_) => "panicked",
-            };
-            tracing::error!(task = name, "Task {how}");
-            let line = format!("{name} {how}");
-            dead.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(line);
+            match AssertUnwindSafe(work).catch_unwind().await {
+                Ok(()) => this.missed(&name, "ended"),
+                Err(_) => this.missed(&name, "panicked"),
+            }
         })
+    }
+
+    /// Starts `work`, which ends when it is asked to: that it panicked is a failed health check.
+    pub fn vital(&self, name: &str, work: impl Future<Output = ()> + Send + 'static) -> Task<()> {
+        let (this, name) = (self.clone(), name.to_owned());
+        self.start(async move {
+            if AssertUnwindSafe(work).catch_unwind().await.is_err() {
+                this.missed(&name, "panicked");
+            }
+        })
+    }
+
+    fn missed(&self, name: &str, how: &str) {
+        tracing::error!(task = name, "Task {how}");
+        let line = format!("{name} {how}");
+        let dead = self.dead.lock();
+        dead.unwrap_or_else(PoisonError::into_inner).push(line);
     }
 
     /// The tasks that ended although they were meant to go on.
@@ -132,5 +144,15 @@ mod tests {
         let task = tasks.keep("watch of Pod", async { panic!("a defect") });
         task.join().await;
         assert_eq!(tasks.dead(), ["watch of Pod panicked"]);
+    }
+
+    #[tokio::test]
+    async fn a_vital_task_may_end_but_not_panic() {
+        let tasks = Tasks::on_runtime();
+        tasks.vital("lease", async {}).join().await;
+        assert!(tasks.dead().is_empty());
+        let task = tasks.vital("lease", async { panic!("a defect") });
+        task.join().await;
+        assert_eq!(tasks.dead(), ["lease panicked"]);
     }
 }

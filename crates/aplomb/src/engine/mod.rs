@@ -164,12 +164,13 @@ impl Engine {
             .into_iter()
             .map(|install| install(&parts))
             .collect();
-        let standing = parts.start(&installed).await?;
+        let mut standing = parts.start(&installed).await?;
         tokio::pin!(shutdown);
         tokio::select! { biased;
             () = &mut shutdown => return Ok(()),
             ready = parts.ready() => ready?,
         }
+        standing.extend(parts.contend());
         let stop = CancellationToken::new();
         let pumps: Vec<Task<()>> = installed
             .into_iter()

@@ -37,6 +37,7 @@ pub(crate) struct Parts {
     hub: Hub,
     recorder: Recorder,
     publisher: Option<Publisher>,
+    publishing: Option<Task<()>>,
     fence: Fence,
     lease: Option<Lease>,
     leading: watch::Receiver<bool>,
@@ -69,6 +70,7 @@ impl Parts {
             journal: Journal::new(Capacity::default(), clock),
             hub: Hub::new(client.clone(), telemetry.clone()),
             publisher: Some(publisher),
+            publishing: None,
             over: CancellationToken::new(),
             settings,
             client,
@@ -144,16 +146,19 @@ impl Parts {
         let mut standing = self.hub.start(&self.tasks);
         if let Some(publisher) = self.publisher.take() {
             let run = publisher.run(self.over.clone());
-            standing.push(self.tasks.start(run));
-        }
-        if let Some(lease) = self.lease.clone() {
-            let over = self.over.clone();
-            standing.push(self.tasks.start(async move { lease.run(over).await }));
+            self.publishing = Some(self.tasks.vital("events", run));
         }
         if let Some(address) = self.settings.admin {
             standing.push(self.serve(address, installed).await?);
         }
         Ok(standing)
+    }
+
+    /// Begins to contend for the lease. Not before the caches are complete: a leader that cannot
+    /// act yet would keep the lease from one that can.
+    pub(crate) fn contend(&self) -> Option<Task<()>> {
+        let lease = self.lease.as_ref()?;
+        Some(self.tasks.vital("lease", lease.run(self.over.clone())))
     }
 
     async fn serve(
@@ -201,7 +206,7 @@ impl Parts {
             tasks: self.tasks.clone(),
         };
         tracing::info!(controller = controller.name, "Started controller");
-        self.tasks.start((controller.pump)(terms))
+        self.tasks.vital(controller.name, (controller.pump)(terms))
     }
 
     /// Gives up the lease, once nothing of this process acts any more, and writes the last Events.
@@ -210,7 +215,9 @@ impl Parts {
             lease.release().await;
         }
         self.over.cancel();
-        drop(self.recorder);
+        if let Some(publishing) = self.publishing {
+            publishing.join().await;
+        }
         drop(standing);
     }
 }

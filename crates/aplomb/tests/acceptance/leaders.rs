@@ -9,6 +9,9 @@ use std::time::Duration;
 use aplomb::lease::Config;
 use aplomb::telemetry::Telemetry;
 use aplomb::{Context, Controller, Engine, Lens, Verdict};
+use aplomb_sim::call::Verb;
+use aplomb_sim::faults::{Fault, Match, Rule};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ObjectMeta, Patch, PatchParams};
@@ -307,6 +310,26 @@ fn however_long_a_leader_sleeps_the_newest_edit_wins() {
             });
         }
     }
+}
+
+/// Who holds the lease while the first cannot read its inputs, and the second can.
+async fn first_cannot_read(lab: Lab) -> Option<String> {
+    let _pages = page(&lab).await;
+    let refused = Rule::new(Fault::ServiceUnavailable);
+    let lists = Match::any().verb(Verb::List).resource("configmaps");
+    lab.client("first").1.add(refused.on(lists));
+    let _first = Replica::start(&lab, "first", AS_MEANT);
+    sleep(seconds(20)).await;
+    let _second = Replica::start(&lab, "second", AS_MEANT);
+    sleep(seconds(20)).await;
+    let leases: Api<Lease> = Api::namespaced(lab.user(), "default");
+    leases.get("copy").await.unwrap().spec?.holder_identity
+}
+
+#[test]
+fn a_replica_that_cannot_read_its_inputs_does_not_lead() {
+    let holder = on_box(11, first_cannot_read);
+    assert_eq!(holder.as_deref(), Some("second"));
 }
 
 #[test]
