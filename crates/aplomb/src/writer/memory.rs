@@ -54,8 +54,8 @@ impl Memory {
 
     /// Remembers that writing `desired` made `result` of what was there `before`.
     ///
-    /// An empty list or map is only believed to stay once writing it has changed nothing: the server
-    /// removes one that it emptied itself, and makes it when it is applied again.
+    /// An empty list or map that did not come of it is believed only once writing has changed
+    /// nothing: the server removes one that it emptied, and makes it when it is applied again.
     pub(crate) fn keep(
         &self,
         object: &ObjectId,
@@ -67,7 +67,7 @@ impl Memory {
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         let unchanged = before.is_some_and(|before| version(before) == version(result));
         let place = (object.clone(), subresource);
-        if has_empty(desired) && !unchanged {
+        if !unchanged && lacks_empty(desired, result) {
             self.lock().remove(&place);
             return;
         }
@@ -115,6 +115,21 @@ fn traceless(desired: &Value, live: &Value) -> Value {
             Value::Object(parts.collect())
         }
         _ => live.clone(),
+    }
+}
+
+/// Whether something empty in `desired` is not so in `result`.
+fn lacks_empty(desired: &Value, result: &Value) -> bool {
+    match (desired, result) {
+        _ if !has_empty(desired) || desired == result => false,
+        (Value::Object(fields), Value::Object(result)) if !fields.is_empty() => fields
+            .iter()
+            .any(|(name, inner)| lacks_empty(inner, result.get(name).unwrap_or(&Value::Null))),
+        (Value::Array(items), Value::Array(result)) if items.len() == result.len() => {
+            let mut pairs = items.iter().zip(result);
+            pairs.any(|(item, result)| lacks_empty(item, result))
+        }
+        _ => true,
     }
 }
 
