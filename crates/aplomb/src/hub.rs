@@ -42,6 +42,8 @@ pub struct WatchState {
     pub scope: Scope,
     /// How many there are.
     pub objects: usize,
+    /// Whether the work waits for it to be complete.
+    pub required: bool,
     /// How current they are.
     pub freshness: Freshness,
     /// What went wrong last, if nothing went right since.
@@ -78,9 +80,18 @@ impl Hub {
     }
 
     /// The watch of `T` in `scope`, shared by all who ask for the same. It begins with
-    /// [`Self::start`].
+    /// [`Self::start`], and [`Self::ready`] waits for it.
     #[must_use]
     pub fn watch<T: View>(&self, scope: Scope) -> Watch<T> {
+        let watch = self.watch_if_possible(scope);
+        watch.0.required.store(true, Ordering::Relaxed);
+        watch
+    }
+
+    /// The same for those who can do without: [`Self::ready`] does not wait for it unless somebody
+    /// else requires it.
+    #[must_use]
+    pub fn watch_if_possible<T: View>(&self, scope: Scope) -> Watch<T> {
         let mut watches = self.lock();
         let same = watches
             .iter()
@@ -105,14 +116,14 @@ impl Hub {
         watches.into_iter().filter_map(begin).collect()
     }
 
-    /// Waits until every cache is complete.
+    /// Waits until every required cache is complete.
     ///
     /// # Errors
     /// One was not by `deadline`; the error names it and says why.
     pub async fn ready(&self, deadline: Instant) -> Result<()> {
         let watches = self.lock().clone();
-        for watch in watches {
-            ready(&*watch, deadline).await?;
+        for watch in watches.iter().filter(|watch| watch.state().required) {
+            ready(&**watch, deadline).await?;
         }
         Ok(())
     }
@@ -161,6 +172,7 @@ struct Core<T: View> {
     cache: Cache<T>,
     listeners: RwLock<Vec<Listener<T>>>,
     trouble: Arc<Mutex<Option<String>>>,
+    required: AtomicBool,
     began: AtomicBool,
     telemetry: Telemetry,
 }
@@ -251,6 +263,7 @@ impl<T: View> Core<T> {
             cache: Cache::new(),
             listeners: RwLock::default(),
             trouble: Arc::default(),
+            required: AtomicBool::new(false),
             began: AtomicBool::new(false),
             telemetry: telemetry.clone(),
         });
@@ -301,6 +314,7 @@ impl<T: View> Source for Core<T> {
             kind: self.kind.clone(),
             scope: self.scope.clone(),
             objects: self.cache.len(),
+            required: self.required.load(Ordering::Relaxed),
             freshness: self.cache.freshness(),
             trouble: trouble.unwrap_or_else(PoisonError::into_inner).clone(),
         }

@@ -103,8 +103,26 @@ impl<K: Kind> Controller<K> {
         lens: Lens<T>,
         map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
-        self.inputs
-            .push(Box::new(move |wiring| wiring.input(scope, lens, map)));
+        self.inputs.push(Box::new(move |wiring| {
+            let watch = wiring.hub.watch(scope);
+            wiring.input(&watch, lens, map);
+        }));
+        self
+    }
+
+    /// Watches an input that the reconcile can do without: the work begins although its cache may
+    /// not be complete, as [`Cache::freshness`] tells, and its objects run their keys when they come.
+    #[must_use]
+    pub fn watches_if_possible<T: View>(
+        mut self,
+        scope: Scope,
+        lens: Lens<T>,
+        map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        self.inputs.push(Box::new(move |wiring| {
+            let watch = wiring.hub.watch_if_possible(scope);
+            wiring.input(&watch, lens, map);
+        }));
         self
     }
 

@@ -52,7 +52,7 @@ impl Introspect for Process {
                 .hub
                 .watches()
                 .iter()
-                .map(|one| Watch::of(one, true))
+                .map(|one| Watch::of(one, one.required))
                 .collect(),
             budgets: vec![self.budget.snapshot()],
             leases: self.lease.iter().map(Lease::status).collect(),

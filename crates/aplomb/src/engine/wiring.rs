@@ -82,21 +82,26 @@ impl<K: Kind> Wiring<'_, K> {
     /// An input that is read but not written.
     pub(crate) fn input<T: View>(
         &mut self,
-        scope: Scope,
+        watch: &Watch<T>,
         lens: Lens<T>,
         map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
     ) {
-        let watch = self.hub.watch::<T>(scope);
         self.caches.insert(watch.cache());
         let (desk, primary) = (self.desk.clone(), self.primary.clone());
-        let name = kind::<T::Kind>();
+        let (name, required) = (kind::<T::Kind>(), watch.state().required);
         watch.observe(lens, self.manager, move |event, sight| {
-            if sight != Sight::Pass || event.is_initial() {
+            // What is there at the start is there for every first run, unless nobody waited for it.
+            let lane = match event.is_initial() {
+                true if required => return,
+                true => Lane::Resync,
+                false => Lane::Input,
+            };
+            if sight != Sight::Pass {
                 return;
             }
             for object in event.states() {
                 for key in map(object, &primary) {
-                    desk.push(&key, Lane::Input, Reason::Input(name));
+                    desk.push(&key, lane, Reason::Input(name));
                 }
             }
         });

@@ -1,5 +1,6 @@
 //! Watches fail in every way a watch can, alone, and say so.
 
+mod engines;
 mod losses;
 mod views;
 
