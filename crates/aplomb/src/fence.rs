@@ -3,6 +3,9 @@
 //! Judged on the monotonic clock of this process alone; nothing here reads wall time. A check says
 //! whether an effect may be started; only a [`Guard`] asked after it can say whether the right was
 //! held all the way, because a process may stop for minutes between a check and its effect.
+//!
+//! A process that is stopped is covered; a machine that is suspended is not, where its monotonic
+//! clock stops with it, as Linux's does. There the server's own check of versions is what is left.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

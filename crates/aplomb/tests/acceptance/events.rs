@@ -1,19 +1,25 @@
 //! Events reach the server in the background, few of them, and nobody waits for one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::clock::Clock;
 use aplomb::events::{Note, Publisher, Recorder, Reporter};
 use aplomb::telemetry::Telemetry;
+use aplomb::{Context, Controller, Engine, Verdict};
 use aplomb_controlplane::{ControlPlane, Options};
 use aplomb_sim::call::Verb;
-use aplomb_sim::faults::{Fault, Match, Rule};
+use aplomb_sim::faults::{Fault, Latency, Match, Rule};
 use aplomb_sim::world::World;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Client, ResourceExt};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+
+use crate::conflicts::{page, seconds};
+use crate::lab::{Lab, on_box, until};
+use crate::page::Page;
 
 /// A recorder whose publisher is not running yet.
 fn recorder(client: &Client) -> (Recorder, Publisher, Telemetry) {
@@ -97,6 +103,42 @@ fn the_same_run_gives_its_events_the_same_names() {
         names.collect::<Vec<_>>()
     };
     assert_eq!(names(5), names(5));
+}
+
+async fn greet(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Verdict> {
+    cx.event(Note::normal("Greeted", "Greet", page.spec.title.clone()));
+    Ok(Verdict::Settled)
+}
+
+/// An operator that is stopped while its last Event is on its way; the Events it leaves.
+async fn stopped_at_once(lab: Lab) -> Vec<Event> {
+    let pages = page(&lab).await;
+    let (client, faults) = lab.client("operator");
+    let slow = Fault::Latency(Latency::Fixed(Duration::from_secs(2)));
+    let creations = Match::any().verb(Verb::Create).resource("events");
+    faults.add(Rule::new(slow).on(creations));
+    let greeter = Controller::new("greet", greet);
+    let engine = Engine::new("greet.example.com", client).controller(greeter);
+    let greeted = until(seconds(10), "it is greeted", || async {
+        pages.get("front").await.unwrap().status.is_some()
+    });
+    engine.run(async { _ = greeted.await }).await.unwrap();
+    let events: Api<Event> = Api::namespaced(lab.user(), "default");
+    events.list(&Default::default()).await.unwrap().items
+}
+
+#[test]
+fn the_last_events_are_written_before_an_operator_ends() {
+    let events = on_box(3, stopped_at_once);
+    let notes: Vec<_> = events
+        .iter()
+        .filter_map(|event| event.note.as_deref())
+        .collect();
+    assert_eq!(notes, ["a title"]);
+    assert_eq!(
+        events[0].regarding.as_ref().unwrap().name.as_deref(),
+        Some("front")
+    );
 }
 
 #[test]
