@@ -19,7 +19,8 @@ use serde_json::json;
     version = "v1",
     kind = "Page",
     namespaced,
-    status = "PageStatus"
+    status = "PageStatus",
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status"}"#
 )]
 pub struct PageSpec {
     pub title: String,
