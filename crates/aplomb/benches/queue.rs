@@ -1,9 +1,10 @@
 //! The queue beside kube-rs's scheduler, in one run on one machine: 200,000 keys in line, drained by
 //! sixteen workers with nothing to do. Ends with the ratio, and fails if it is below 40.
 //!
-//! kube-rs is measured twice: as its `Controller` uses it (`applier`: scheduler, runner, store), and
-//! the bare scheduler with the keys held until all are due, which is what its runner does while its
-//! workers are busy. The ratio is against the former; both are printed.
+//! kube-rs is measured twice: its `applier` (scheduler, runner and store lookup, without the task that
+//! `Controller` starts for each run), and the bare scheduler with the keys held until all are due,
+//! which is what the runner does while its workers are busy. The ratio that is asserted is against the
+//! former; both are printed.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -47,11 +48,12 @@ fn main() -> ExitCode {
 /// The least time that each needed for all keys: the run that was disturbed least.
 struct Drained {
     ours: Duration,
+    applier: Duration,
     scheduler: Duration,
-    controller: Duration,
 }
 
-/// All three, one after the other, on the same keys.
+/// All three, one after the other, on the same keys. kube-rs needs over a second for each sample, so
+/// its bare scheduler gets two and no statistics.
 fn drained(criterion: &mut Criterion) -> Drained {
     let mut group = criterion.benchmark_group("drain");
     group
@@ -74,8 +76,8 @@ fn drained(criterion: &mut Criterion) -> Drained {
     };
     let drained = Drained {
         ours: least("aplomb", &|| timed(|| drain(queue(), &keys))),
-        scheduler: least("kube-rs, bare scheduler", &|| kube_scheduler(&store)),
-        controller: least("kube-rs, as Controller has it", &|| kube_controller(&store)),
+        applier: least("kube-rs", &|| kube_applier(&store)),
+        scheduler: kube_scheduler(&store).min(kube_scheduler(&store)),
     };
     group.finish();
     drained
@@ -109,7 +111,7 @@ fn completed(criterion: &mut Criterion) {
 
 fn verdict(drained: &Drained) -> ExitCode {
     let per_second = |time: Duration| KEYS as f64 / time.as_secs_f64();
-    let (ours, kube) = (per_second(drained.ours), per_second(drained.controller));
+    let (ours, kube) = (per_second(drained.ours), per_second(drained.applier));
     let bare = per_second(drained.scheduler);
     println!(
         "kube-rs, the bare scheduler: {bare:.0}/s, ratio {:.1}",
@@ -158,7 +160,7 @@ fn drain(mut queue: Queue<Key>, keys: &[Key]) {
     assert_eq!(runs, keys.len());
 }
 
-/// A store as kube-rs's controller reads it.
+/// A store as kube-rs's applier reads it.
 fn stored(count: usize) -> Store<ConfigMap> {
     let (reader, mut writer) = store();
     writer.apply_watcher_event(&watcher::Event::Init);
@@ -182,7 +184,7 @@ fn references(store: &Store<ConfigMap>) -> Vec<ObjectRef<ConfigMap>> {
         .collect()
 }
 
-fn kube_controller(store: &Store<ConfigMap>) -> Duration {
+fn kube_applier(store: &Store<ConfigMap>) -> Duration {
     let references = references(store);
     let count = references.len();
     let events = stream::iter(references.into_iter().map(Ok::<_, Infallible>));

@@ -116,6 +116,9 @@ struct Place {
     slot: u32,
 }
 
+/// How many keys leave the table together: each is a miss of the cache, and together they overlap.
+const TOGETHER: usize = 8;
+
 /// The table takes the bucket from the low bits and a tag from the high ones.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
@@ -128,6 +131,8 @@ pub(super) struct Slots<K> {
     hasher: DefaultHashBuilder,
     slots: Vec<Option<Slot<K>>>,
     free: Vec<u32>,
+    /// Slots that are empty, but still have their place in the table.
+    leaving: Vec<Place>,
 }
 
 impl<K: Clone + Eq + Hash> Slots<K> {
@@ -137,6 +142,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
             hasher: DefaultHashBuilder::default(),
             slots: Vec::new(),
             free: Vec::new(),
+            leaving: Vec::with_capacity(TOGETHER),
         }
     }
 
@@ -170,17 +176,24 @@ impl<K: Clone + Eq + Hash> Slots<K> {
             return;
         };
         *entry = None;
-        let place = self
-            .places
-            .find_entry(spread(hash), |place| place.slot == slot);
-        if let Ok(place) = place {
-            place.remove();
+        self.leaving.push(Place { hash, slot });
+        if self.leaving.len() >= TOGETHER {
+            self.leave();
         }
-        self.free.push(slot);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.places.len() - self.leaving.len()
+    }
+
+    fn leave(&mut self) {
+        for gone in self.leaving.drain(..) {
+            let same = |place: &Place| place.slot == gone.slot;
+            if let Ok(place) = self.places.find_entry(spread(gone.hash), same) {
+                place.remove();
+            }
+            self.free.push(gone.slot);
+        }
     }
 
     fn hash(&self, key: &K) -> u32 {

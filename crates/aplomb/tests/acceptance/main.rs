@@ -11,6 +11,7 @@ mod admin;
 mod bench;
 mod budgets;
 mod children;
+mod cold_start;
 mod conflicts;
 mod deadlines;
 mod elections;

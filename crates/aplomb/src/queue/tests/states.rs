@@ -62,19 +62,30 @@ fn an_edit_never_makes_a_key_wait_longer_than_without_it() {
 }
 
 #[test]
-fn a_ticket_of_a_run_that_is_over_is_refused() {
-    let mut queue = queue();
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
-    let first = run(&mut queue, at(0));
-    assert!(queue.finish(first.ticket, Next::Idle, at(1)));
-    queue.push(&"b", Lane::Edit, Reason::Changed, at(2));
-    let second = run(&mut queue, at(2));
-    assert_eq!(
-        first.ticket.slot, second.ticket.slot,
-        "slots are used again"
+fn a_ticket_of_a_run_that_is_over_is_refused_even_when_its_slot_is_used_again() {
+    let mut queue = Queue::new(Config::default());
+    let mut next = |key: usize| {
+        queue.push(&key, Lane::Edit, Reason::Changed, at(0));
+        queue.pop(at(0)).expect("it is in line").ticket
+    };
+    let first = next(0);
+    let others: Vec<_> = (1..100).map(&mut next).collect();
+    for ticket in std::iter::once(first).chain(others) {
+        assert!(queue.finish(ticket, Next::Idle, at(1)));
+        assert!(!queue.finish(ticket, Next::Idle, at(1)));
+    }
+    let again = |key| {
+        queue.push(&key, Lane::Edit, Reason::Changed, at(2));
+        queue.pop(at(2)).expect("it is in line").ticket
+    };
+    let slots: Vec<_> = (100..200).map(again).map(|ticket| ticket.slot).collect();
+    assert!(slots.contains(&first.slot));
+    assert!(
+        slots.iter().filter(|slot| **slot >= 100).count() < 10,
+        "few are new"
     );
-    assert!(!queue.finish(first.ticket, Next::Idle, at(3)));
-    assert_eq!(queue.running(), 1);
+    assert!(!queue.finish(first, Next::Idle, at(3)));
+    assert_eq!(queue.running(), 100);
 }
 
 #[test]
