@@ -170,7 +170,8 @@ struct Core<T: View> {
     kind: Arc<str>,
     scope: Scope,
     cache: Cache<T>,
-    listeners: RwLock<Vec<Listener<T>>>,
+    /// Replaced as a whole, so that telling an event neither holds the lock nor copies the list.
+    listeners: RwLock<Arc<Vec<Listener<T>>>>,
     trouble: Arc<Mutex<Option<String>>>,
     required: AtomicBool,
     began: AtomicBool,
@@ -201,7 +202,7 @@ impl<T: View> Watch<T> {
     pub fn listen(&self, listener: impl Fn(&Event<T>) + Send + Sync + 'static) {
         let listeners = self.0.listeners.write();
         let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);
-        listeners.push(Arc::new(listener));
+        Arc::make_mut(&mut listeners).push(Arc::new(listener));
     }
 
     /// The same through the lens of the controller that writes as `manager`: `listener` is also told
@@ -293,7 +294,7 @@ impl<T: View> Core<T> {
         }
         let listeners = self.listeners.read();
         let listeners = listeners.unwrap_or_else(PoisonError::into_inner).clone();
-        for listener in &listeners {
+        for listener in listeners.iter() {
             listener(event);
         }
     }

@@ -101,3 +101,7 @@ impl<T> fmt::Debug for Lens<T> {
         f.write_str("Lens")
     }
 }
+
+#[cfg(test)]
+#[path = "lens_tests.rs"]
+mod tests;

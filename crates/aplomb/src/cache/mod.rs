@@ -178,7 +178,6 @@ impl<T: View> Cache<T> {
     }
 
     /// Takes over the answer to a write of this process. Readers see it from now on.
-    ///
     pub fn wrote(&self, response: &Value, mut made: Made) {
         let Ok(object) = T::deserialize(response) else {
             // The watch will show it as unreadable, with a name; there is nothing to lay over.

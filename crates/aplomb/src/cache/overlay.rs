@@ -100,6 +100,13 @@ impl<T: View> Overlay<T> {
         all.iter().for_each(|key| self.drop(key));
     }
 
+    /// Nothing of what was written holds any more.
+    pub(super) fn clear(&mut self) {
+        let all: Vec<Key> = self.kept.keys().cloned().collect();
+        all.iter().for_each(|key| self.drop(key));
+        self.tombs.clear();
+    }
+
     /// What a reader sees of `key`, given what the watch shows of it.
     pub(super) fn look(&self, key: &Key, watched: Option<&Arc<T>>, now: Instant) -> Option<Arc<T>> {
         let shown = self.own(key, now).or(watched)?;

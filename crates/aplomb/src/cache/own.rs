@@ -176,6 +176,11 @@ impl<T: View> Own<T> {
         }
     }
 
+    /// Nothing of what was written holds any more.
+    pub(super) fn forget(&mut self) {
+        self.writes.clear();
+    }
+
     /// Everything up to `version` has been seen and told.
     pub(super) fn passed(&mut self, version: &Version) {
         let held = &self.held;

@@ -100,6 +100,12 @@ impl<T: View> State<T> {
             News::Put(seen) => self.store.apply(seen, &mut changes),
             News::Gone(seen) => self.store.remove(&seen, &mut changes),
             News::All(all, version) => {
+                let seen = self.store.version();
+                if seen.is_some_and(|seen| version.includes(seen) == Some(false)) {
+                    // Versions ran backwards, as after a restore: what we wrote is undone.
+                    self.overlay.clear();
+                    self.own.forget();
+                }
                 self.store.replace(all, version.clone(), &mut changes);
                 passed = Some(version);
             }

@@ -299,6 +299,19 @@ async fn an_unreadable_object_is_not_shown_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_restore_the_list_is_the_truth_whatever_was_written() {
+    let cache = listed();
+    cache.take(News::Put(object("a", "u", "8", "newer")));
+    cache.wrote(&value("a", "u", "9", "ours"), made(None, false));
+    cache.deleted(&key("b"), "u2");
+    let events = cache.take(all(vec![object("a", "u", "3", "restored")], "4"));
+    assert_eq!(told(&events), ["Changed(n/a)"]);
+    assert_eq!(data(&cache, "a").as_deref(), Some("restored"));
+    let next = cache.take(News::Put(object("a", "u", "5", "next")));
+    assert_eq!(told(&next), ["Changed(n/a)"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn children_are_found_by_their_owner() {
     let cache = listed();
     let mut owned = value("child", "u3", "8", "x");
