@@ -184,3 +184,46 @@ impl Occurrence for EffectStale<'_> {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+    use crate::key::Key;
+    use crate::telemetry::Telemetry;
+
+    #[test]
+    fn what_becomes_of_writes_is_counted_under_public_names() {
+        let telemetry = Telemetry::default();
+        let object = &ObjectId {
+            kind: "Page".into(),
+            key: Key::new(Some("team"), "front"),
+        };
+        telemetry.emit(WriteEnded {
+            object,
+            verb: "status",
+            result: WriteResult::Suppressed,
+        });
+        telemetry.emit(ConflictLost {
+            object,
+            manager: "ours",
+            winner: None,
+        });
+        telemetry.emit(EffectStale {
+            target: "apiserver",
+            what: "status of Page team/front",
+        });
+        let mut registry = Registry::default();
+        telemetry.register(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("text");
+        for line in [
+            r#"aplomb_writes_total{kind="Page",verb="status",result="suppressed"} 1"#,
+            r#"aplomb_conflicts_total{kind="Page",manager="ours",winner="unknown"} 1"#,
+            r#"aplomb_stale_effects_total{target="apiserver"} 1"#,
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

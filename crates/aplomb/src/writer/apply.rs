@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Class, Error, Result};
 use crate::key::ObjectId;
-use crate::managed::Part;
+use crate::managed::{Part, applied_entry};
 use crate::version::Version;
 
 use super::answer::Answer;
@@ -97,9 +97,11 @@ impl Pass {
             annotations: metadata.annotations.clone(),
             ..ObjectMeta::default()
         };
-        let desired = Desired::new(&json!({ "metadata": marks }), &owner.kind, None)?;
+        let desired = Desired::new(&json!({ "metadata": &marks }), &owner.kind, None)?;
         let live = self.live();
-        if self.needless(&owner.id, None, &desired.body, &live) {
+        let bare = marks.labels.is_none() && marks.annotations.is_none();
+        let nothing = bare && applied_entry(&live, self.writer.manager(), None).is_none();
+        if nothing || self.needless(&owner.id, None, &desired.body, &live) {
             self.suppressed("apply", &owner.id);
             return Ok(());
         }
@@ -233,7 +235,7 @@ impl Pass {
     }
 
     /// Two controllers of one child would undo each other for ever.
-    fn refuse_foreign(&self, object: &ObjectId, live: &Value) -> Result<()> {
+    pub(super) fn refuse_foreign(&self, object: &ObjectId, live: &Value) -> Result<()> {
         let references = live["metadata"]["ownerReferences"].as_array();
         let other = references
             .into_iter()

@@ -16,7 +16,8 @@ use super::pass::Pass;
 use super::send::Write;
 
 impl Pass {
-    /// Deletes the child `key` of kind `K`, if it is there and as it was read.
+    /// Deletes the child `key` of kind `K`, if it is there and as it was read. One that another
+    /// object controls is refused.
     pub async fn delete<K>(&self, key: &Key, known: Option<&dyn Known>) -> Result<()>
     where
         K: Resource<DynamicType = ()>,
@@ -25,7 +26,10 @@ impl Pass {
         let kind = Kind::of::<K>();
         let object = kind.object(key.clone());
         match self.look(&kind, &object, known).await? {
-            Some(live) => self.remove(&kind, &object, &live, known).await,
+            Some(live) => {
+                self.refuse_foreign(&object, &live)?;
+                self.remove(&kind, &object, &live, known).await
+            }
             None => Ok(()),
         }
     }

@@ -4,6 +4,7 @@
 
 use http::{Request, StatusCode};
 use serde_json::Value;
+use tokio::time::sleep_until;
 
 use tokio::time::Instant;
 
@@ -77,7 +78,8 @@ impl Pass {
             guard,
             certain: false,
         };
-        let answer = match Answer::to(&self.writer.0.client, request).await {
+        let answer = Answer::to(&self.writer.0.client, request);
+        let answer = match while_held(&effect.guard, answer).await {
             Ok(answer) => answer,
             Err(error) => {
                 self.ended(write.verb, write.object, WriteResult::Failed);
@@ -90,11 +92,8 @@ impl Pass {
         if answer.accepted() {
             self.accepted(write, &answer, under_way);
             if !effect.certain {
-                let what = format!(
-                    "the lease was lost during {} of {}",
-                    write.verb, write.object
-                );
-                return Err(Error::new(Class::Unavailable, what));
+                let doing = format!("{} of {}", write.verb, write.object);
+                return Err(lease_lost().while_doing(&doing));
             }
         }
         Ok(answer)
@@ -163,6 +162,25 @@ impl Pass {
             result,
         });
     }
+}
+
+/// Waits for `answer` while the lease is held. A write that still waits for its turn in front of the
+/// server is given up with the lease, however late this process comes to notice.
+async fn while_held<T>(guard: &Guard, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::pin!(answer);
+    while let Some(end) = guard.deadline() {
+        tokio::select! { biased;
+            () = sleep_until(end) => if !guard.still_holds() {
+                return Err(lease_lost());
+            },
+            answer = &mut answer => return answer,
+        }
+    }
+    answer.await
+}
+
+fn lease_lost() -> Error {
+    Error::new(Class::Unavailable, "the lease was lost meanwhile")
 }
 
 /// A write on its way. One that is given up half-way may still land.

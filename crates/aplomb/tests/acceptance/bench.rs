@@ -11,13 +11,16 @@ use aplomb::telemetry::Telemetry;
 use aplomb::watch::Scope;
 use aplomb::writer::{Known, Owner, Pass, UnderWay, Writer};
 use aplomb::{Cache, Hub, Key};
-use aplomb_sim::faults::{Fault, Faults, Match, Rule, WatchFault};
+use aplomb_sim::faults::{Fault, Match, Rule, WatchFault};
+use http::Request;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::api::{Api, PostParams};
+use kube::client::Body;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+use tower::service_fn;
 
 use crate::conflicts::seconds;
 use crate::lab::{Answers, Lab};
@@ -32,7 +35,6 @@ pub struct Bench {
     pub services: Cache<Service>,
     pub deployments: Cache<Deployment>,
     pub answers: Answers,
-    pub faults: Faults,
     pub telemetry: Telemetry,
     pub key: Key,
     client: Client,
@@ -88,7 +90,6 @@ impl Bench {
             services: services.cache(),
             deployments: deployments.cache(),
             answers,
-            faults,
             telemetry,
             key: Key::new(Some("default"), "front"),
             client,
@@ -129,8 +130,9 @@ impl Bench {
         begin(&writer, page, Arc::new(self.pages.clone()))
     }
 
-    pub fn fenced_pass(&self, page: &Page, fence: &Fence) -> Pass {
-        let writer = writer(&self.client, fence, &self.telemetry);
+    /// A pass under a lease, each of whose writes is held up for five seconds.
+    pub fn fenced_pass(&self, page: &Page, fence: &Fence, held_up: HeldUp) -> Pass {
+        let writer = writer(&held_up.client(&self.client), fence, &self.telemetry);
         begin(&writer, page, Arc::new(self.pages.clone()))
     }
 
@@ -173,6 +175,35 @@ fn begin(writer: &Writer, page: &Page, known: Arc<dyn Known>) -> Pass {
     let owner = Owner::new(page, Some(known)).unwrap();
     let journal = Journal::new(Capacity::default(), Clock::system());
     writer.pass(owner, journal)
+}
+
+/// Where a write is held up.
+#[derive(Clone, Copy)]
+pub enum HeldUp {
+    /// Before it reaches the server.
+    There,
+    /// Its answer.
+    Back,
+}
+
+impl HeldUp {
+    fn client(self, client: &Client) -> Client {
+        let inner = client.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let inner = inner.clone();
+            async move {
+                if matches!(self, Self::There) {
+                    sleep(seconds(5)).await;
+                }
+                let response = inner.send(request).await?;
+                if matches!(self, Self::Back) {
+                    sleep(seconds(5)).await;
+                }
+                Ok::<_, kube::Error>(response)
+            }
+        });
+        Client::new(service, client.default_namespace())
+    }
 }
 
 /// A cache that is told nothing of our own writes.

@@ -1,20 +1,19 @@
 //! Promise: a child no longer wanted goes, one that is gone is not brought back, one of somebody else
 //! is left alone, and what is done without the lease is not done unawares.
 
-use aplomb::Class;
-use aplomb::Verdict;
 use aplomb::conditions::Outcome;
 use aplomb::fence::Fence;
 use aplomb::telemetry::WriteResult;
 use aplomb::writer::Known;
-use aplomb_sim::faults::{Fault, Latency, Match, Rule, WatchFault};
+use aplomb::{Class, Key, Verdict};
+use aplomb_sim::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::bench::{Bench, MANAGER, config_map};
+use crate::bench::{Bench, HeldUp, MANAGER, config_map};
 use crate::conflicts::{page, seconds};
 use crate::lab::{Lab, on_box, on_real, until};
 
@@ -220,6 +219,10 @@ async fn taken(lab: Lab) {
             "{error}"
         );
     }
+    let known = Some(&bench.maps as &dyn Known);
+    let key = Key::new(Some("default"), "child");
+    let error = pass.delete::<ConfigMap>(&key, known).await.unwrap_err();
+    assert_eq!(error.class(), Class::Exists);
     assert!(bench.answers.writes().is_empty());
     assert_eq!(pass.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
 }
@@ -290,20 +293,16 @@ fn real_a_locked_write_notices_a_rival_and_another_merges() {
     assert_eq!(on_real(|lab| rival(lab, true)), Some(Class::Conflict));
 }
 
-/// The lease ends while the answer is on its way.
-async fn stale(lab: Lab, leased: bool) -> u64 {
+/// The lease ends two seconds into a write that is held up for five, on its way there or back. How
+/// many stale effects are counted, and whether the write has landed.
+async fn stale(lab: Lab, leased: bool, held_up: HeldUp) -> (u64, bool) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
-    let fence = if leased {
-        let fence = Fence::shut();
+    let fence = if leased { Fence::shut() } else { Fence::open() };
+    if leased {
         fence.hold_until(Instant::now() + seconds(2));
-        fence
-    } else {
-        Fence::open()
-    };
-    let latency = Fault::Latency(Latency::Fixed(seconds(5)));
-    bench.faults.add(Rule::new(latency).on(Match::writes()));
-    let pass = bench.fenced_pass(&bench.front(), &fence);
+    }
+    let pass = bench.fenced_pass(&bench.front(), &fence, held_up);
     let child = config_map("child", "x");
     let applied = pass.apply(&child, Some(&bench.maps)).await;
     assert_eq!(applied.is_err(), leased, "a stale pass must not go on");
@@ -317,13 +316,21 @@ async fn stale(lab: Lab, leased: bool) -> u64 {
             "nothing is sent without the lease"
         );
     }
-    bench.telemetry.writes.stale_effects("apiserver")
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let landed = maps.get_opt("child").await.unwrap().is_some();
+    (bench.telemetry.writes.stale_effects("apiserver"), landed)
 }
 
 #[test]
 fn a_write_that_outlives_the_lease_is_counted() {
-    assert_eq!(on_box(12, |lab| stale(lab, true)), 1);
-    assert_eq!(on_box(12, |lab| stale(lab, false)), 0);
+    let run = |leased, held_up| on_box(12, move |lab| stale(lab, leased, held_up));
+    assert_eq!(run(true, HeldUp::Back), (1, true));
+    assert_eq!(
+        run(true, HeldUp::There),
+        (1, false),
+        "what waits for its turn is not sent"
+    );
+    assert_eq!(run(false, HeldUp::Back), (0, true));
 }
 
 /// A few fields of an object that is somebody else's: nothing of it becomes ours but those.
@@ -353,4 +360,35 @@ async fn shared(lab: Lab) {
 #[test]
 fn a_share_in_a_foreign_object_takes_no_more_than_its_fields() {
     on_box(13, shared);
+}
+
+/// The owner's own labels: set once, noticed when a rival was first, taken away when not named.
+async fn marked(lab: Lab) {
+    let pages = page(&lab).await;
+    let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
+    let labels = |value: &str| ObjectMeta {
+        labels: Some([("example.com/mark".to_owned(), value.to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    let nothing = ObjectMeta::default();
+    let pass = bench.pass(&bench.front());
+    pass.mark(&nothing).await.unwrap();
+    assert!(bench.answers.writes().is_empty());
+    pass.mark(&labels("1")).await.unwrap();
+    pass.mark(&labels("1")).await.unwrap();
+    assert_eq!(bench.answers.writes().len(), 1);
+    pass.mark(&nothing).await.unwrap();
+    assert!(pages.get("front").await.unwrap().labels().is_empty());
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
+    pages
+        .patch("front", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let error = pass.mark(&labels("2")).await.unwrap_err();
+    assert_eq!(error.class(), Class::Conflict, "{error}");
+}
+
+#[test]
+fn a_mark_on_the_owner_is_locked_to_what_was_read() {
+    on_box(14, marked);
 }
