@@ -63,7 +63,8 @@ impl Pass {
     }
 
     /// Like [`Self::apply`], but refused as a conflict when another writer was first: for what is
-    /// computed from the object itself.
+    /// computed from the object itself. First since when is what the `resourceVersion` of `desired`
+    /// says, else since the cache last showed it.
     pub async fn apply_locked<K>(
         &self,
         desired: &K,
@@ -105,10 +106,16 @@ impl Pass {
             self.suppressed("apply", &owner.id);
             return Ok(());
         }
-        let (kind, object, known) = (&owner.kind, &owner.id, owner.known.as_deref());
-        let answer = self
-            .send_apply(kind, object, desired, Some(&self.read()), known, true)
-            .await?;
+        let read = self.read();
+        let write = Write {
+            verb: "apply",
+            object: &owner.id,
+            part: Part::Main,
+            live: Some(&live),
+            lock: read["metadata"]["resourceVersion"].as_str(),
+            known: owner.known.as_deref(),
+        };
+        let answer = self.send_apply(&owner.kind, &desired.body, &write).await?;
         self.state().answered = Some(answer.body);
         Ok(())
     }
@@ -133,74 +140,67 @@ impl Pass {
             desired.controlled_by(&self.owner.controller());
         }
         let live = self.look(&kind, &object, known).await?;
-        if live.is_none() && role == Role::Share {
-            let what = format!("{object} is not there, and a part of it makes no whole");
-            return Err(Error::new(Class::Missing, what).on(object, None));
+        self.admit(role, &object, live.as_ref())?;
+        let done = |live: &&Value| self.needless(&object, None, &desired.body, live);
+        if let Some(live) = live.as_ref().filter(done) {
+            self.suppressed("apply", &object);
+            return Ok(Applied {
+                object: serde_json::from_value(live.clone())?,
+                effect: Effect::Unchanged,
+            });
         }
-        if let Some(live) = &live {
-            if role == Role::Child {
-                self.refuse_foreign(&object, live)?;
-            }
-            if self.needless(&object, None, &desired.body, live) {
-                self.suppressed("apply", &object);
-                return Ok(Applied {
-                    object: serde_json::from_value(live.clone())?,
-                    effect: Effect::Unchanged,
-                });
-            }
-        }
-        let answer = self
-            .send_apply(&kind, &object, desired, live.as_ref(), known, locked)
-            .await?;
+        let seen = live
+            .as_ref()
+            .and_then(|live| live["metadata"]["resourceVersion"].as_str());
+        let write = Write {
+            verb: "apply",
+            object: &object,
+            part: Part::Main,
+            live: live.as_ref(),
+            lock: desired.version.as_deref().or(seen).filter(|_| locked),
+            known,
+        };
+        let answer = self.send_apply(&kind, &desired.body, &write).await?;
         Ok(Applied {
             effect: effect(&answer, live.as_ref()),
             object: serde_json::from_value(answer.body)?,
         })
     }
 
-    async fn send_apply(
-        &self,
-        kind: &Kind,
-        object: &ObjectId,
-        desired: Desired,
-        live: Option<&Value>,
-        known: Option<&dyn Known>,
-        locked: bool,
-    ) -> Result<Answer> {
-        let mut body = desired.body.clone();
-        let uid = live.and_then(|live| live["metadata"]["uid"].as_str());
-        if let Some(uid) = uid {
-            body["metadata"]["uid"] = json!(uid);
+    /// Whether an object that is there, or is not, may be written to in this role.
+    fn admit(&self, role: Role, object: &ObjectId, live: Option<&Value>) -> Result<()> {
+        match (role, live) {
+            (Role::Child, Some(live)) => self.refuse_foreign(object, live),
+            (Role::Share, None) => {
+                let what = format!("{object} is not there, and a part of it makes no whole");
+                Err(Error::new(Class::Missing, what).on(object.clone(), None))
+            }
+            (Role::Child, None) | (Role::Share, Some(_)) => Ok(()),
         }
-        let base = live.and_then(|live| live["metadata"]["resourceVersion"].as_str());
-        if let Some(base) = base.filter(|_| locked) {
-            body["metadata"]["resourceVersion"] = json!(base);
-        }
-        let write = Write {
-            verb: "apply",
-            object,
-            part: Part::Main,
-            live,
-            locked,
-            known,
-        };
+    }
+
+    async fn send_apply(&self, kind: &Kind, desired: &Value, write: &Write<'_>) -> Result<Answer> {
+        let key = &write.object.key;
         let parameters = PatchParams::apply(self.writer.manager()).force();
         let request = kind
-            .request(object.key.namespace.as_deref())
-            .patch(&object.key.name, &parameters, &Patch::Apply(&body))
+            .request(key.namespace.as_deref())
+            .patch(
+                &key.name,
+                &parameters,
+                &Patch::Apply(pinned(desired, write)),
+            )
             .map_err(Error::fault)?;
-        let answer = self.send(&write, request).await?;
-        if !answer.accepted() {
-            let error = self.refused(&write, &answer);
-            return Err(if two_controllers(&answer) {
-                let what = format!("{object} is already controlled by another object");
-                Error::new(Class::Exists, what).on(object.clone(), None)
-            } else {
-                error
-            });
+        let answer = self.send(write, request).await?;
+        if answer.accepted() {
+            self.remember(write.object, None, desired, (write.live, &answer.body));
+            return Ok(answer);
         }
-        self.remember(object, None, &desired.body, (live, &answer.body));
-        Ok(answer)
+        let error = self.refused(write, &answer);
+        if two_controllers(&answer) {
+            let what = format!("{} is already controlled by another object", write.object);
+            return Err(Error::new(Class::Exists, what).on(write.object.clone(), None));
+        }
+        Err(error)
     }
 
     /// The object as far as it is known; read from the server where no cache holds all of it.
@@ -287,6 +287,20 @@ impl Pass {
                 .keep(object, subresource, &inner.manager, desired, change);
         }
     }
+}
+
+/// The body of an apply: tied to the object that was read, so that it cannot bring back one that is
+/// gone, and to a version if the write is locked.
+fn pinned(desired: &Value, write: &Write<'_>) -> Value {
+    let mut body = desired.clone();
+    let uid = write.live.and_then(|live| live["metadata"]["uid"].as_str());
+    if let Some(uid) = uid {
+        body["metadata"]["uid"] = json!(uid);
+    }
+    if let Some(version) = write.lock {
+        body["metadata"]["resourceVersion"] = json!(version);
+    }
+    body
 }
 
 /// The server refuses a second controller, which a cache that is behind could not show.

@@ -34,6 +34,8 @@ pub(crate) struct Controller<'a> {
 pub(crate) struct Desired {
     pub(crate) key: Key,
     pub(crate) body: Value,
+    /// The version it was read at, if it was made from an object that had been read.
+    pub(crate) version: Option<String>,
 }
 
 impl Desired {
@@ -53,9 +55,11 @@ impl Desired {
             .or_insert_with(|| json!({}))
             .as_object_mut()
             .ok_or_else(|| invalid(kind, "has odd metadata"))?;
+        let version = meta.get("resourceVersion").and_then(Value::as_str);
+        let version = version.map(str::to_owned);
         SERVERS.iter().for_each(|field| drop(meta.remove(*field)));
         let key = key_of(meta, kind, beside)?;
-        Ok(Self { key, body })
+        Ok(Self { key, body, version })
     }
 
     /// Makes `owner` the controller, where the API allows a reference at all: within a namespace,

@@ -53,7 +53,7 @@ impl Pass {
             object: &owner.id,
             part: Part::Finalizers,
             live: Some(live),
-            locked: false,
+            lock: None,
             known: owner.known.as_deref(),
         };
         // Tests rather than a resource version: what others write elsewhere is no conflict.

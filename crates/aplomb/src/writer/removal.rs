@@ -78,7 +78,7 @@ impl Pass {
             object,
             part: Part::Main,
             live: Some(live),
-            locked: true,
+            lock: text("resourceVersion"),
             known,
         };
         let parameters = DeleteParams {

@@ -33,8 +33,8 @@ pub(super) struct Write<'a> {
     pub(super) part: Part,
     /// The object as it had been read; `None` when there was none.
     pub(super) live: Option<&'a Value>,
-    /// Whether the server refuses it if another writer was first.
-    pub(super) locked: bool,
+    /// The version it carries, so that the server refuses it if another writer was first.
+    pub(super) lock: Option<&'a str>,
     pub(super) known: Option<&'a dyn Known>,
 }
 
@@ -42,6 +42,11 @@ impl Write<'_> {
     fn base(&self) -> Option<Version> {
         let version = self.live?["metadata"]["resourceVersion"].as_str();
         version.map(Version::parse)
+    }
+
+    /// The version that an error is about: the one that turned out to be too old.
+    fn read(&self) -> Option<Version> {
+        self.lock.map(Version::parse).or_else(|| self.base())
     }
 
     fn uid(&self) -> Option<&str> {
@@ -57,7 +62,7 @@ impl Write<'_> {
             None => answer.code == StatusCode::CREATED,
             // Nothing was written, so the version is somebody else's even to a locked write.
             Some(_) if version.map(Version::parse) == self.base() => false,
-            Some(_) if self.locked => true,
+            Some(_) if self.lock.is_some() && self.read() == self.base() => true,
             Some(live) => !foreign_change_beside(live, &answer.body, manager, self.part),
         }
     }
@@ -144,14 +149,14 @@ impl Pass {
             _ => WriteResult::Failed,
         };
         self.ended(write.verb, write.object, result);
-        error.on(write.object.clone(), write.base())
+        error.on(write.object.clone(), write.read())
     }
 
     /// Counts a write that another writer was before, where the answer does not call it a conflict.
     pub(super) fn lost(&self, write: &Write<'_>, why: &str) -> Error {
         self.ended(write.verb, write.object, WriteResult::Conflict);
         let what = format!("{} of {}: {why}", write.verb, write.object);
-        Error::new(Class::Conflict, what).on(write.object.clone(), write.base())
+        Error::new(Class::Conflict, what).on(write.object.clone(), write.read())
     }
 
     /// Counts a write.

@@ -9,6 +9,7 @@ use crate::error::{Class, Error, Result};
 use crate::journal::Entry;
 use crate::managed::{Fields, Part, Step, owned_beside, owned_fields};
 
+use super::answer::Answer;
 use super::desired::drop_nulls;
 use super::pass::Pass;
 use super::send::Write;
@@ -52,7 +53,7 @@ impl Pass {
             object: &owner.id,
             part: Part::Status,
             live: Some(live),
-            locked: false,
+            lock: None,
             known: owner.known.as_deref(),
         };
         let parameters = PatchParams::apply(self.writer.manager()).force();
@@ -71,20 +72,23 @@ impl Pass {
             self.state().gone = true;
             return Ok(());
         }
-        if answer.code == StatusCode::NOT_FOUND {
-            let what = format!(
-                "{} has no status subresource; declare one in its CRD",
-                owner.id.kind
-            );
-            return Err(Error::new(Class::Invalid, what));
-        }
         if !answer.accepted() {
-            return Err(self.refused(&write, &answer));
+            return Err(self.status_refused(&write, &answer));
         }
         self.tell_turns(&live["status"], &answer.body["status"]);
         self.remember(&owner.id, STATUS, &desired, (Some(live), &answer.body));
         self.state().answered = Some(answer.body);
         Ok(())
+    }
+
+    fn status_refused(&self, write: &Write<'_>, answer: &Answer) -> Error {
+        let error = self.refused(write, answer);
+        if answer.code != StatusCode::NOT_FOUND {
+            return error;
+        }
+        let kind = &write.object.kind;
+        let what = format!("{kind} has no status subresource; declare one in its definition");
+        Error::new(Class::Invalid, what)
     }
 
     /// The status to apply; `None` when this pass has nothing to say.

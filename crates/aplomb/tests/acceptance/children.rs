@@ -362,6 +362,42 @@ fn a_share_in_a_foreign_object_takes_no_more_than_its_fields() {
     on_box(13, shared);
 }
 
+/// The cache moves on between the read and the locked write that rests on it.
+async fn read_then_overtaken(lab: Lab, carries: bool) -> Option<Class> {
+    page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    let pass = bench.pass(&bench.front());
+    let child = config_map("child", "1");
+    let read = pass.apply(&child, Some(&bench.maps)).await.unwrap().object;
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let patch = Patch::Merge(json!({ "data": { "theirs": "x" } }));
+    let theirs = maps
+        .patch("child", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    until(seconds(5), "the rival's write is seen", || async {
+        bench.map("child").unwrap().resource_version() == theirs.resource_version()
+    })
+    .await;
+    let mut wanted = config_map("child", "2");
+    if carries {
+        wanted.metadata.resource_version = read.resource_version();
+    }
+    let applied = pass.apply_locked(&wanted, Some(&bench.maps)).await;
+    applied.err().map(|error| error.class())
+}
+
+#[test]
+fn a_lock_is_on_the_version_that_was_read() {
+    let run = |carries| on_box(15, move |lab| read_then_overtaken(lab, carries));
+    assert_eq!(run(true), Some(Class::Conflict));
+    assert_eq!(
+        run(false),
+        None,
+        "without a version it is what the cache shows"
+    );
+}
+
 /// The owner's own labels: set once, noticed when a rival was first, taken away when not named.
 async fn marked(lab: Lab) {
     let pages = page(&lab).await;
