@@ -83,6 +83,16 @@ impl<K: Kind> Context<K> {
         Ok(self.0.pass.apply_locked(&desired, known).await?.object)
     }
 
+    /// Applies the fields that `desired` names to an object that is not a child of this one, such as a
+    /// label of a node: it gets no owner, and nothing prunes it.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub async fn share<C: Kind>(&self, desired: C) -> Result<C> {
+        let known = self.known::<C>();
+        Ok(self.0.pass.share(&desired, known).await?.object)
+    }
+
     /// Sets labels and annotations of this object itself; a conflict if another writer was first
     /// since it was read.
     ///
@@ -133,6 +143,11 @@ impl<K: Kind> Context<K> {
     /// Asserts a condition of this object, written when the pass ends.
     pub fn condition(&self, condition: Condition) {
         self.0.pass.condition(condition);
+    }
+
+    /// Takes a condition of this object away when the pass ends.
+    pub fn retract(&self, condition: &str) {
+        self.0.pass.retract(condition);
     }
 
     /// Tells people something about this object, in the background and within a budget.
