@@ -242,6 +242,7 @@ async fn noisy(lab: Lab, noise: Noise, lens: Lens<NodeView>) -> (Cost, Cost) {
     let engine = stage.operator(&client, lens);
     let scenario = async {
         stage.converged().await;
+        assert_eq!(stage.runs(), noise.pages, "own writes led to no run");
         // Each watch has expired when it is opened again, within a minute.
         for resource in ["nodes", "pages", "configmaps"] {
             let rule = Rule::new(Fault::Watch(WatchFault::Expired));

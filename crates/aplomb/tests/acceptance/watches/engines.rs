@@ -9,7 +9,7 @@ use aplomb::{Engine, Lens};
 use aplomb_sim::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -88,4 +88,30 @@ fn a_required_input_that_never_comes_is_named() {
     let expected = "the watch of Secret in all namespaces is not ready";
     assert!(error.starts_with(expected), "{error}");
     assert_eq!(after, seconds(20));
+}
+
+/// The child is deleted ten seconds after its watch was black-holed: when it is there again.
+#[test]
+fn an_engine_makes_up_for_a_black_holed_watch_within_90_seconds() {
+    let healed = on_box(11, |lab| async move {
+        let (client, faults) = lab.client("operator");
+        let hole = Fault::Watch(WatchFault::BlackHoled(seconds(20)));
+        let children = Match::watches().resource("configmaps");
+        faults.add(Rule::new(hole).on(children).once());
+        let scenario = async {
+            let _pages = page(&lab).await;
+            let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+            let there = || async { maps.get_opt("front").await.unwrap().is_some() };
+            sleep(seconds(30)).await;
+            assert!(there().await);
+            let deleted = maps.delete("front", &DeleteParams::default()).await;
+            deleted.expect("the user's requests meet no faults");
+            seconds(10) + until(seconds(200), "the child is there again", there).await
+        };
+        tokio::select! { biased;
+            healed = scenario => healed,
+            ended = page::operator(client).run(pending()) => panic!("it ended: {ended:?}"),
+        }
+    });
+    assert!(healed < seconds(90), "{healed:?}");
 }
