@@ -176,6 +176,19 @@ impl<T: View> Own<T> {
         }
     }
 
+    /// The states known from answers up to `version`, the newest of each object.
+    pub(super) fn known(&self, version: &Version) -> impl Iterator<Item = (&Key, &Arc<T>)> {
+        self.writes.iter().filter_map(move |(key, writes)| {
+            let included = |write: &&Write<T>| version.includes(&write.version) == Some(true);
+            let newest = writes.iter().rev().find(included)?;
+            Some((key, &newest.object))
+        })
+    }
+
+    pub(super) fn is_under_way(&self, key: &Key) -> bool {
+        self.under_way.contains_key(key)
+    }
+
     /// Nothing of what was written holds any more.
     pub(super) fn forget(&mut self) {
         self.writes.clear();

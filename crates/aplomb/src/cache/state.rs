@@ -107,6 +107,7 @@ impl<T: View> State<T> {
                     self.own.forget();
                 }
                 self.store.replace(all, version.clone(), &mut changes);
+                self.miss(&version, &mut changes);
                 passed = Some(version);
             }
             News::Passed(version) => {
@@ -122,6 +123,15 @@ impl<T: View> State<T> {
             self.own.passed(&version);
         }
         told
+    }
+
+    /// What an answer showed and a list does not is gone, although the watch never had it: somebody
+    /// took back what we made.
+    fn miss(&self, version: &Version, changes: &mut Vec<Change<T>>) {
+        let told: BTreeSet<Key> = changes.iter().map(|change| change.key.clone()).collect();
+        let known = self.own.known(version);
+        let gone = known.filter(|(key, _)| self.store.known(key).is_none() && !told.contains(*key));
+        changes.extend(gone.map(|(key, old)| Change::gone(key, old)));
     }
 
     pub(super) fn take_answered(&mut self) -> Vec<Told<T>> {
@@ -158,6 +168,12 @@ impl<T: View> State<T> {
         }
         if !shown {
             self.overlay.wrote(object, now);
+        } else if self.store.known(&key).is_none()
+            && self.own.is_under_way(&key)
+            && !self.own.holds(&key)
+        {
+            // A list without it came before the answer.
+            self.own.admit(Change::gone(&key, &object));
         }
     }
 

@@ -57,6 +57,15 @@ pub(crate) struct Change<T> {
 }
 
 impl<T> Change<T> {
+    /// A list shows that what an answer had shown is gone.
+    pub(super) fn gone(key: &Key, old: &Arc<T>) -> Self {
+        Self {
+            key: key.clone(),
+            delivery: Delivery::List,
+            step: Step::Deleted { old: old.clone() },
+        }
+    }
+
     /// Another step of the same object, known in the same way.
     pub(super) fn with(&self, step: Step<T>) -> Self {
         Self {

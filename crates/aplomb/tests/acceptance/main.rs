@@ -8,6 +8,7 @@
 mod page;
 
 mod admin;
+mod adversary;
 mod bench;
 mod budgets;
 mod children;
