@@ -47,6 +47,7 @@ impl Fifo {
     }
 
     /// The slot that has been in for longest, and since when.
+    #[inline]
     pub(super) fn front(&self) -> Option<(u32, Duration)> {
         let entered = self.at(self.head).entered?;
         Some((self.head, entered))
@@ -70,6 +71,7 @@ impl Fifo {
     }
 
     /// Puts `slot` at the end, unless it is in already.
+    #[inline]
     pub(super) fn push_back(&mut self, slot: u32, now: Duration) {
         let index = slot as usize;
         if self.links.len() <= index {
@@ -93,6 +95,7 @@ impl Fifo {
     }
 
     /// Takes `slot` out, if it is in.
+    #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
         let link = self.at(slot);
         let Some(entered) = link.entered else { return };
@@ -109,6 +112,7 @@ impl Fifo {
         self.entered = self.entered.saturating_sub(entered);
     }
 
+    #[inline]
     fn at(&self, slot: u32) -> Link {
         self.links.get(slot as usize).copied().unwrap_or(OUT)
     }

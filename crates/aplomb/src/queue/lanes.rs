@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::fifo::Fifo;
 use super::pace::Meter;
-use super::turns::Turns;
+use super::turns::{Ready, Turns};
 use super::{Config, Lane};
 
 #[derive(Debug)]
@@ -21,6 +21,7 @@ struct Line {
 impl Line {
     /// Since when, or from when on, the head can be served: a paced head is not late before its pace
     /// lets it go.
+    #[inline]
     fn ready(&self) -> Option<Duration> {
         let (_, entered) = self.fifo.front()?;
         let pace = self.meter.as_ref().map_or(Duration::ZERO, Meter::ready);
@@ -47,6 +48,7 @@ impl Lanes {
         }
     }
 
+    #[inline]
     pub(super) fn join(&mut self, slot: u32, lane: Lane, now: Duration) {
         let line = &mut self.lines[lane.index()];
         line.fifo.push_back(slot, now);
@@ -60,6 +62,7 @@ impl Lanes {
     }
 
     /// Leaves every lane. `lane` is the most urgent it was in.
+    #[inline]
     pub(super) fn leave(&mut self, slot: u32, lane: Lane) {
         self.lines[lane.index()].depth -= 1;
         for line in &mut self.lines {
@@ -68,9 +71,12 @@ impl Lanes {
     }
 
     /// The slot to serve now. It stays in line until it leaves.
+    #[inline]
     pub(super) fn pick(&mut self, now: Duration) -> Option<u32> {
-        let ready = |line: &Line| line.ready().filter(|ready| *ready <= now);
-        let ready = self.lines.each_ref().map(ready);
+        let mut ready = Ready::default();
+        for (ready, line) in ready.iter_mut().zip(&self.lines) {
+            *ready = line.ready().filter(|ready| *ready <= now);
+        }
         let lane = self.turns.take(&ready, now)?;
         let line = &mut self.lines[lane.index()];
         if let Some(meter) = &mut line.meter {

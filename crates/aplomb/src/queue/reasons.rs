@@ -54,12 +54,13 @@ impl Reasons {
         self.more.as_ref().map_or(0, |more| more.left_out)
     }
 
+    #[inline]
     pub(super) fn note(&mut self, reason: Reason) {
-        if self.contains(reason) {
-            return;
-        }
         if self.first.is_none() {
             self.first = Some(reason);
+            return;
+        }
+        if self.contains(reason) {
             return;
         }
         let more = self.more.get_or_insert_default();

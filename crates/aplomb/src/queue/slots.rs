@@ -44,6 +44,7 @@ pub(super) struct Obligation {
 
 impl Obligation {
     /// What is to be done after a run that ended with `next`, before which `before` was to be done.
+    #[inline]
     pub(super) fn after(before: Option<Box<Self>>, next: Next) -> Option<Box<Self>> {
         let spent = |before: Box<Self>| before.hold == Hold::Once && before.spent;
         match next {
@@ -66,6 +67,7 @@ impl Obligation {
         }
     }
 
+    #[inline]
     fn admits(&mut self) -> bool {
         match self.hold {
             Hold::Open => true,

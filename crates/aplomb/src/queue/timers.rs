@@ -24,6 +24,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
+    #[inline]
     pub(super) fn first(&self) -> Option<Duration> {
         self.heap.first().map(|timer| timer.due)
     }
@@ -51,6 +52,7 @@ impl Timers {
     }
 
     /// Takes the timer of `slot` out, if it has one.
+    #[inline]
     pub(super) fn clear(&mut self, slot: u32) {
         let Some(&place) = self.places.get(slot as usize) else {
             return;
@@ -61,6 +63,7 @@ impl Timers {
     }
 
     /// Takes out the timer that is due first, if it is due by `now`.
+    #[inline]
     pub(super) fn pop(&mut self, now: Duration) -> Option<u32> {
         let timer = *self.heap.first()?;
         if timer.due > now {

@@ -53,6 +53,7 @@ impl Turns {
     }
 
     /// The lane to serve, which then counts as served.
+    #[inline]
     pub(super) fn take(&mut self, ready: &Ready, now: Duration) -> Option<Lane> {
         let called = if self.last_by_age {
             None
@@ -68,6 +69,7 @@ impl Turns {
         Some(lane)
     }
 
+    #[inline]
     fn called(&self, ready: &Ready, now: Duration) -> Option<Lane> {
         let call = |lane: &Lane| {
             let turn = &self.lanes[lane.index()];
@@ -78,6 +80,7 @@ impl Turns {
         Lane::ALL.iter().filter_map(call).min().map(|call| call.2)
     }
 
+    #[inline]
     fn by_share(&mut self, ready: &Ready) -> Option<Lane> {
         let has_work = |lane: &Lane| ready[lane.index()].is_some();
         let urgent = Lane::ALL.into_iter().find(has_work)?;
@@ -95,6 +98,7 @@ impl Turns {
         Some(lane)
     }
 
+    #[inline]
     fn with_credit(&self, ready: &Ready) -> Option<Lane> {
         let mut lanes = Lane::ALL.into_iter();
         lanes.find(|lane| ready[lane.index()].is_some() && self.lanes[lane.index()].credit > 0)
