@@ -80,14 +80,24 @@ enum Weather {
 }
 
 impl Weather {
+    /// From before the operator starts until the end.
+    fn set(self, faults: &Faults) {
+        if matches!(self, Self::Relists) {
+            let children = Match::watches().resource("configmaps");
+            faults.add(Rule::new(Fault::Watch(WatchFault::Expired)).on(children));
+        }
+    }
+
+    /// While the adversary is at work.
     fn begin(self, faults: &Faults, seed: u64) {
-        match self {
-            Self::BadDay => faults.sample(Sampler::bad_day(seed, 0.15)),
-            Self::Relists => {
-                let children = || Match::watches().resource("configmaps");
-                let expired = Rule::new(Fault::Watch(WatchFault::Expired));
-                faults.add(expired.on(children()));
-            }
+        if matches!(self, Self::BadDay) {
+            faults.sample(Sampler::bad_day(seed, 0.15));
+        }
+    }
+
+    fn end(self, faults: &Faults) {
+        if matches!(self, Self::BadDay) {
+            faults.clear();
         }
     }
 }
@@ -96,6 +106,7 @@ async fn adversary(lab: Lab, seed: u64, weather: Weather) {
     let pages = page(&lab).await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let (client, faults) = lab.client("operator");
+    weather.set(&faults);
     let controller =
         Controller::<Page>::new("page", reconcile).owns::<ConfigMap>(Lens::everything());
     let engine = Engine::new("pages.example.com", client).controller(controller);
@@ -105,7 +116,7 @@ async fn adversary(lab: Lab, seed: u64, weather: Weather) {
         for round in 0..12 {
             weather.begin(&faults, seed + round);
             meddle(&pages, &maps, &mut rng).await;
-            faults.clear();
+            weather.end(&faults);
             sleep(seconds(200)).await;
             let page = pages.get("front").await.unwrap();
             let child = maps.get("front").await.unwrap().data.unwrap_or_default();
