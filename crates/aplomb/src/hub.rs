@@ -3,23 +3,25 @@
 //! Each watch has a task and a backoff of its own, so one that fails costs the others nothing. The
 //! hub starts them and tells how they are; what an event means is for its listeners to say.
 
+mod shared;
+
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
-use kube::Resource;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cache::{Cache, Event, Freshness};
+use self::shared::Core;
+pub use self::shared::Watch;
+use crate::cache::Freshness;
 use crate::error::{Class, Error, Result};
-use crate::lens::{Lens, Sight};
 use crate::tasks::{Task, Tasks};
-use crate::telemetry::{EventResult, EventSeen, ObjectUnreadable, Reading, Telemetry, WatchBegan};
+use crate::telemetry::Telemetry;
 use crate::view::View;
-use crate::watch::{Drive, Scope, Timing, drive};
+use crate::watch::{Scope, Timing};
 
 /// The watches of a process. Clones share them.
 #[derive(Clone)]
@@ -159,190 +161,4 @@ async fn ready(watch: &dyn Source, deadline: Instant) -> Result<()> {
         .unwrap_or("the list takes too long");
     let what = format!("the {} is not ready: {why}", watch.name());
     Err(Error::new(Class::Unavailable, what))
-}
-
-type Listener<T> = Arc<dyn Fn(&Event<T>) + Send + Sync>;
-
-/// One watch, its cache and its listeners. Clones share them.
-pub struct Watch<T: View>(Arc<Core<T>>);
-
-struct Core<T: View> {
-    kind: Arc<str>,
-    scope: Scope,
-    cache: Cache<T>,
-    /// Replaced as a whole, so that telling an event neither holds the lock nor copies the list.
-    listeners: RwLock<Arc<Vec<Listener<T>>>>,
-    trouble: Arc<Mutex<Option<String>>>,
-    required: AtomicBool,
-    began: AtomicBool,
-    telemetry: Telemetry,
-}
-
-impl<T: View> Watch<T> {
-    /// The objects.
-    #[must_use]
-    pub fn cache(&self) -> Cache<T> {
-        self.0.cache.clone()
-    }
-
-    /// The kind, such as `ConfigMap`.
-    #[must_use]
-    pub fn kind(&self) -> Arc<str> {
-        self.0.kind.clone()
-    }
-
-    /// Keeps an index that [`Cache::by`] finds objects in. The first function under a name stays.
-    pub fn index(&self, name: &str, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) {
-        self.0.cache.index(name, values);
-    }
-
-    /// Calls `listener` with every event, in order, from the watch's own task and without any lock,
-    /// after the cache shows it. Nothing is repeated for those who come late: listen before
-    /// [`Hub::start`].
-    pub fn listen(&self, listener: impl Fn(&Event<T>) + Send + Sync + 'static) {
-        let listeners = self.0.listeners.write();
-        let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);
-        Arc::make_mut(&mut listeners).push(Arc::new(listener));
-    }
-
-    /// The same through the lens of the controller that writes as `manager`: `listener` is also told
-    /// what the lens makes of each event, and each is counted.
-    pub fn observe(
-        &self,
-        lens: Lens<T>,
-        manager: &str,
-        listener: impl Fn(&Event<T>, Sight) + Send + Sync + 'static,
-    ) {
-        let (kind, telemetry) = (self.0.kind.clone(), self.0.telemetry.clone());
-        let manager: Arc<str> = manager.into();
-        self.listen(move |event| {
-            let sight = lens.sees(event, &manager);
-            let result = match event {
-                Event::Unreadable { .. } => EventResult::Unreadable,
-                _ => sight.into(),
-            };
-            telemetry.emit(EventSeen {
-                kind: &kind,
-                result,
-            });
-            listener(event, sight);
-        });
-    }
-
-    /// Waits until the cache is complete.
-    ///
-    /// # Errors
-    /// It was not by `deadline`; the error says why.
-    pub async fn ready(&self, deadline: Instant) -> Result<()> {
-        ready(&*self.0, deadline).await
-    }
-
-    /// How it is.
-    #[must_use]
-    pub fn state(&self) -> WatchState {
-        self.0.state()
-    }
-}
-
-impl<T: View> Clone for Watch<T> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<T: View> fmt::Debug for Watch<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Watch").field(&self.state()).finish()
-    }
-}
-
-impl<T: View> Core<T> {
-    fn new(scope: Scope, telemetry: &Telemetry) -> Arc<Self> {
-        let core = Arc::new(Self {
-            kind: Arc::from(&*T::Kind::kind(&())),
-            scope,
-            cache: Cache::new(),
-            listeners: RwLock::default(),
-            trouble: Arc::default(),
-            required: AtomicBool::new(false),
-            began: AtomicBool::new(false),
-            telemetry: telemetry.clone(),
-        });
-        let (watched, since) = (Arc::downgrade(&core), Instant::now());
-        let reading = move || {
-            let core = watched.upgrade()?;
-            let heard = core.cache.freshness().last_activity.unwrap_or(since);
-            Some(Reading {
-                objects: core.cache.len() as u64,
-                age: Instant::now().saturating_duration_since(heard),
-            })
-        };
-        telemetry.emit(WatchBegan {
-            kind: core.kind.clone(),
-            reading: Box::new(reading),
-        });
-        core
-    }
-
-    fn tell(&self, event: &Event<T>) {
-        if let Event::Unreadable { key, error } = event {
-            self.telemetry.emit(ObjectUnreadable {
-                kind: &self.kind,
-                key,
-                error,
-            });
-        }
-        let listeners = self.listeners.read();
-        let listeners = listeners.unwrap_or_else(PoisonError::into_inner).clone();
-        for listener in listeners.iter() {
-            listener(event);
-        }
-    }
-}
-
-impl<T: View> Source for Core<T> {
-    fn scope(&self) -> &Scope {
-        &self.scope
-    }
-
-    fn name(&self) -> String {
-        format!("watch of {} in {}", self.kind, self.scope)
-    }
-
-    fn state(&self) -> WatchState {
-        let trouble = self.trouble.lock();
-        WatchState {
-            kind: self.kind.clone(),
-            scope: self.scope.clone(),
-            objects: self.cache.len(),
-            required: self.required.load(Ordering::Relaxed),
-            freshness: self.cache.freshness(),
-            trouble: trouble.unwrap_or_else(PoisonError::into_inner).clone(),
-        }
-    }
-
-    fn follow(&self) -> Receiver<Freshness> {
-        self.cache.follow_freshness()
-    }
-
-    fn begin(self: Arc<Self>, inner: &Inner) -> Option<BoxFuture<'static, ()>> {
-        if self.began.swap(true, Ordering::Relaxed) {
-            return None;
-        }
-        let work = Drive {
-            client: inner.client.clone(),
-            kind: self.kind.clone(),
-            scope: self.scope.clone(),
-            timing: inner.timing.clone(),
-            cache: self.cache.clone(),
-            trouble: self.trouble.clone(),
-            telemetry: inner.telemetry.clone(),
-            tell: Box::new(move |event| self.tell(event)),
-        };
-        Some(Box::pin(drive(work)))
-    }
-
-    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
 }

@@ -8,20 +8,18 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::header::RETRY_AFTER;
-use http::{HeaderMap, Response, StatusCode};
+use http::Response;
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube::core::Status;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::course::{Course, Loss, Page, Step};
+use super::failure::{Failure, of_status, refusal, refused, unreachable};
 use super::stream::{Line, Lines};
 use super::wire::{self, Said};
 use super::{Scope, Timing};
 use crate::budget::api;
 use crate::cache::{Cache, Event, News, Seen};
-use crate::error::Error;
 use crate::telemetry::{Telemetry, WatchListed, WatchLost};
 use crate::version::Version;
 use crate::view::View;
@@ -43,24 +41,6 @@ pub(crate) struct Drive<T> {
 
 /// How much earlier than asked for a server may end a watch in due time.
 const PUNCTUAL: Duration = Duration::from_secs(5);
-
-/// Why a step came to its end.
-struct Failure {
-    loss: Loss,
-    why: String,
-    /// How long the server asked us to wait.
-    wait: Duration,
-}
-
-impl Failure {
-    fn new(loss: Loss, why: impl Into<String>) -> Self {
-        Self {
-            loss,
-            why: why.into(),
-            wait: Duration::ZERO,
-        }
-    }
-}
 
 /// Lists and watches until the task is aborted.
 pub(crate) async fn drive<T: View>(watch: Drive<T>) {
@@ -258,47 +238,4 @@ impl<T: View> Drive<T> {
         (&self.kind, &self.scope).hash(&mut hasher);
         hasher.finish()
     }
-}
-
-fn refused(error: &Error) -> Failure {
-    Failure::new(Loss::Refused, error.to_string())
-}
-
-fn unreachable(error: &Error) -> Failure {
-    let mut failure = Failure::new(Loss::Unreachable, error.to_string());
-    if let Some(until) = error.until() {
-        failure.wait = until.saturating_duration_since(Instant::now());
-    }
-    failure
-}
-
-fn of_status(status: &Status) -> Failure {
-    let loss = if status.code == StatusCode::GONE.as_u16() {
-        Loss::Expired
-    } else {
-        Loss::Refused
-    };
-    Failure::new(loss, format!("{} ({})", status.message, status.code))
-}
-
-async fn refusal(response: Response<Body>) -> Failure {
-    let code = response.status();
-    let wait = retry_after(response.headers());
-    let body = response.into_body().collect().await;
-    let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
-    // A proxy answers with a page of its own, which nobody wants in a log.
-    let mut failure = match serde_json::from_slice::<Status>(&bytes) {
-        Ok(status) => of_status(&status.with_code(code.as_u16())),
-        Err(_) if code == StatusCode::GONE => Failure::new(Loss::Expired, code.to_string()),
-        Err(_) => Failure::new(Loss::Refused, code.to_string()),
-    };
-    failure.wait = wait;
-    failure
-}
-
-fn retry_after(headers: &HeaderMap) -> Duration {
-    let seconds = headers
-        .get(RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.parse().ok());
-    seconds.map_or(Duration::ZERO, Duration::from_secs)
 }

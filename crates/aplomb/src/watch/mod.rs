@@ -5,6 +5,7 @@
 
 mod course;
 mod drive;
+mod failure;
 mod stream;
 mod wire;
 

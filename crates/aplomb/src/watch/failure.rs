@@ -1,0 +1,74 @@
+//! Why a request or a stream came to its end, from whatever the server or the wire said.
+
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::core::Status;
+use tokio::time::Instant;
+
+use super::course::Loss;
+use crate::error::Error;
+
+/// Why a step came to its end.
+pub(super) struct Failure {
+    pub(super) loss: Loss,
+    pub(super) why: String,
+    /// How long the server asked us to wait.
+    pub(super) wait: Duration,
+}
+
+impl Failure {
+    pub(super) fn new(loss: Loss, why: impl Into<String>) -> Self {
+        Self {
+            loss,
+            why: why.into(),
+            wait: Duration::ZERO,
+        }
+    }
+}
+
+pub(super) fn refused(error: &Error) -> Failure {
+    Failure::new(Loss::Refused, error.to_string())
+}
+
+pub(super) fn unreachable(error: &Error) -> Failure {
+    let mut failure = Failure::new(Loss::Unreachable, error.to_string());
+    if let Some(until) = error.until() {
+        failure.wait = until.saturating_duration_since(Instant::now());
+    }
+    failure
+}
+
+pub(super) fn of_status(status: &Status) -> Failure {
+    let loss = if status.code == StatusCode::GONE.as_u16() {
+        Loss::Expired
+    } else {
+        Loss::Refused
+    };
+    Failure::new(loss, format!("{} ({})", status.message, status.code))
+}
+
+pub(super) async fn refusal(response: Response<Body>) -> Failure {
+    let code = response.status();
+    let wait = retry_after(response.headers());
+    let body = response.into_body().collect().await;
+    let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
+    // A proxy answers with a page of its own, which nobody wants in a log.
+    let mut failure = match serde_json::from_slice::<Status>(&bytes) {
+        Ok(status) => of_status(&status.with_code(code.as_u16())),
+        Err(_) if code == StatusCode::GONE => Failure::new(Loss::Expired, code.to_string()),
+        Err(_) => Failure::new(Loss::Refused, code.to_string()),
+    };
+    failure.wait = wait;
+    failure
+}
+
+fn retry_after(headers: &HeaderMap) -> Duration {
+    let seconds = headers
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.parse().ok());
+    seconds.map_or(Duration::ZERO, Duration::from_secs)
+}
