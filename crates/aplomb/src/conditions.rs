@@ -99,7 +99,23 @@ impl Condition {
         Self::new(kind, Status::Unknown, reason, message)
     }
 
-    /// `Ready` cannot be told because `what` it rests on is stale.
+    /// `Ready` cannot be told because `what` it rests on is stale. For a reconcile that meets a
+    /// cache it can no longer vouch for, as [`Cache::freshness`](crate::Cache::freshness) tells:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use aplomb::{Condition, Context, Kind, Result, Verdict};
+    /// use k8s_openapi::api::core::v1::Node;
+    ///
+    /// fn judge<K: Kind>(cx: &Context<K>) -> Result<Verdict> {
+    ///     if !cx.cache::<Node>()?.freshness().is_fresh() {
+    ///         cx.condition(Condition::stale("the Nodes"));
+    ///         return Ok(Verdict::Recheck(Duration::from_secs(10)));
+    ///     }
+    ///     Ok(Verdict::Settled)
+    /// }
+    /// ```
     #[must_use]
     pub fn stale(what: &str) -> Self {
         let message = format!("{what} has not been heard of for too long to say");

@@ -81,12 +81,7 @@ impl Fence {
         self.state().right.holds(Instant::now())
     }
 
-    /// Refuses an effect that may no longer be started.
-    pub fn check(&self) -> Result<()> {
-        self.guard().map(|_| ())
-    }
-
-    /// Taken before an effect, asked after it.
+    /// Taken before an effect, asked after it. An error where the effect may not be started.
     pub fn guard(&self) -> Result<Guard> {
         let state = self.state();
         if state.right.holds(Instant::now()) {
@@ -157,9 +152,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_right_ends_at_its_deadline_without_anybody_closing_it() {
         let fence = held_for(seconds(10));
-        assert!(fence.check().is_ok());
+        assert!(fence.guard().is_ok());
         advance(seconds(10)).await;
-        assert!(fence.check().is_err());
+        assert!(fence.guard().is_err());
     }
 
     #[tokio::test(start_paused = true)]

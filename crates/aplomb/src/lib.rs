@@ -1,9 +1,33 @@
-//! A reconcile runtime on kube-rs that tells one kind of pushback from another.
+#![doc = include_str!("../README.md")]
 //!
-//! A conflict waits for the version that won and runs at once; a throttle closes a shared budget;
-//! noise is dropped by a lens before it becomes a run; silence is shown as what it is.
+//! # The parts
 //!
-//! This crate depends on no other crate of the workspace and must stay usable alone.
+//! What an operator uses; the names it needs most are re-exported at the root.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`engine`] | [`Engine`], [`Controller`], their [`Settings`] and [`Options`], and [`Kind`] |
+//! | [`context`] | [`Context`]: what a reconcile is given |
+//! | [`verdict`], [`error`] | [`Verdict`] and [`Error`]: what it returns |
+//! | [`conditions`], [`events`] | [`Condition`] and [`Note`]: what it tells people |
+//! | [`cache`], [`lens`], [`view`], [`watch`], [`key`] | [`Cache`], [`Lens`], [`View`], [`Scope`], [`Key`]: what it reads, and how much of it |
+//! | [`budget`], [`flight`] | [`Budget`] and [`Flight`]: calls to other systems, and reads of them that are shared |
+//! | [`fence`], [`lease`] | the right to act, and [`LeaseConfig`] for leader election |
+//! | [`backoff`], [`queue::Config`] | curves and lanes, where the defaults of [`Options`] do not fit |
+//! | [`telemetry`], [`admin`], [`journal`] | [`Telemetry`], the endpoints, and what is remembered of each object |
+//! | [`clock`], [`tasks`] | [`Clock`] and [`Tasks`]: where time comes from and where work runs, for tests |
+//!
+//! What the engine uses. Public for tests, benchmarks and the curious; an operator needs none of it.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`queue`] | which key runs next, beyond its [`Config`](queue::Config), [`Lane`](queue::Lane) and [`Reason`](queue::Reason) |
+//! | [`hub`] | every watch of the process, one per view and scope |
+//! | [`writer`], [`managed`] | writes that are not sent when they would change nothing, and who owns which field |
+//! | [`gate`] | what holds a client to its budget and deadline, beyond [`client`] |
+//! | [`scope`], [`version`] | what a call knows of its run, and resource versions |
+//!
+//! This crate depends on no other crate of its workspace and is usable alone.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -37,13 +61,22 @@ pub mod view;
 pub mod watch;
 pub mod writer;
 
+pub use budget::Budget;
 pub use cache::{Cache, Event, Freshness};
+pub use clock::Clock;
+pub use conditions::Condition;
 pub use context::Context;
-pub use engine::{Controller, Engine};
+pub use engine::{Controller, Engine, Kind, Options, Settings};
 pub use error::{Class, Error, Result};
+pub use events::Note;
+pub use flight::Flight;
 pub use gate::client;
 pub use hub::{Hub, Watch};
 pub use key::{Key, ObjectId};
+pub use lease::Config as LeaseConfig;
 pub use lens::{Lens, Sight};
+pub use tasks::Tasks;
+pub use telemetry::Telemetry;
 pub use verdict::Verdict;
 pub use view::{Meta, MetaOnly, MetaRef, View};
+pub use watch::Scope;

@@ -45,7 +45,7 @@ pub struct Controller {
     pub running: Vec<Run>,
     /// The keys that are not run because their reconcile keeps failing by a defect.
     pub quarantined: Vec<String>,
-    /// What came in last, newest last.
+    /// What came in last, newest first.
     pub triggers: Vec<Trigger>,
 }
 

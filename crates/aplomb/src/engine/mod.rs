@@ -109,8 +109,9 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine called `name`, as its events and its lease name it. `client` should come from
-    /// [`crate::client`]: what kube retries by itself is kept from the controllers for minutes.
+    /// An engine called `name`, as its events name it; the name of its lease is in [`lease::Config`].
+    /// `client` should come from [`crate::client`]: what kube retries by itself is kept from the
+    /// controllers for minutes.
     #[must_use]
     pub fn new(name: &str, client: kube::Client) -> Self {
         Self {

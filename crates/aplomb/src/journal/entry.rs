@@ -68,13 +68,11 @@ pub enum Entry {
         /// Its reason.
         reason: String,
     },
-    /// A note of the reconcile itself.
-    Note(String),
 }
 
 impl Entry {
     pub(super) fn cut(mut self) -> Self {
-        if let Self::Pushback { message: text, .. } | Self::Note(text) = &mut self
+        if let Self::Pushback { message: text, .. } = &mut self
             && text.len() > TEXT_LIMIT
         {
             text.truncate(text.floor_char_boundary(TEXT_LIMIT));

@@ -105,6 +105,7 @@ mod tests {
 
     use super::entry::TEXT_LIMIT;
     use super::*;
+    use crate::error::Class;
     use crate::key::Key;
     use crate::version::Version;
 
@@ -122,19 +123,22 @@ mod tests {
         )
     }
 
-    fn note(text: &str) -> Entry {
-        Entry::Note(text.to_owned())
+    fn said(text: &str) -> Entry {
+        Entry::Pushback {
+            class: Class::Fault,
+            message: text.to_owned(),
+        }
     }
 
     #[test]
     fn the_oldest_line_of_an_object_goes_first() {
         let journal = journal(2, 2);
         for text in ["one", "two", "three"] {
-            journal.record(&object("a"), note(text));
+            journal.record(&object("a"), said(text));
         }
         let lines = journal.read(&object("a"));
         let entries: Vec<_> = lines.into_iter().map(|line| line.entry).collect();
-        assert_eq!(entries, [note("two"), note("three")]);
+        assert_eq!(entries, [said("two"), said("three")]);
     }
 
     #[test]
@@ -150,9 +154,9 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_at_a_character() {
         let journal = journal(1, 1);
-        journal.record(&object("a"), note(&"ä".repeat(TEXT_LIMIT)));
-        let Entry::Note(text) = &journal.read(&object("a"))[0].entry else {
-            panic!("a note");
+        journal.record(&object("a"), said(&"ä".repeat(TEXT_LIMIT)));
+        let Entry::Pushback { message: text, .. } = &journal.read(&object("a"))[0].entry else {
+            panic!("it was a pushback");
         };
         assert!(text.len() <= TEXT_LIMIT + 3 && text.ends_with("ä..."));
     }

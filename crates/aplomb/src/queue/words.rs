@@ -57,8 +57,6 @@ pub enum Reason {
     Recheck,
     /// A restart, a relist or the periodic look.
     Resync,
-    /// The program asked for it.
-    Requested,
 }
 
 impl Reason {
@@ -81,7 +79,6 @@ impl fmt::Display for Reason {
             Self::Retry(class) => write!(f, "Retry({})", class.word()),
             Self::Recheck => f.write_str("Recheck"),
             Self::Resync => f.write_str("Resync"),
-            Self::Requested => f.write_str("Requested"),
         }
     }
 }

@@ -42,9 +42,9 @@ impl EventFamilies {
 
 /// An Event was written.
 #[derive(Clone, Copy, Debug)]
-pub struct EventWritten {
+pub(crate) struct EventWritten {
     /// `create` or `update`.
-    pub verb: &'static str,
+    pub(crate) verb: &'static str,
 }
 
 impl Occurrence for EventWritten {
@@ -56,13 +56,13 @@ impl Occurrence for EventWritten {
 
 /// Events were not written.
 #[derive(Clone, Copy, Debug)]
-pub struct EventsDropped<'a> {
+pub(crate) struct EventsDropped<'a> {
     /// `full`, `spam`, `refused`, `unavailable` or `shutdown`.
-    pub reason: &'static str,
+    pub(crate) reason: &'static str,
     /// How many.
-    pub count: u64,
+    pub(crate) count: u64,
     /// What the server said, if it was asked.
-    pub err: &'a str,
+    pub(crate) err: &'a str,
 }
 
 impl Occurrence for EventsDropped<'_> {

@@ -56,11 +56,11 @@ impl LeaseFamilies {
 
 /// This replica contends for a lease.
 #[derive(Clone, Copy, Debug)]
-pub struct Contending<'a> {
+pub(crate) struct Contending<'a> {
     /// Which lease.
-    pub lease: &'a str,
+    pub(crate) lease: &'a str,
     /// As whom.
-    pub identity: &'a str,
+    pub(crate) identity: &'a str,
 }
 
 impl Occurrence for Contending<'_> {
@@ -78,13 +78,13 @@ impl Occurrence for Contending<'_> {
 
 /// This replica leads from now on.
 #[derive(Clone, Copy, Debug)]
-pub struct LeaseGained<'a> {
+pub(crate) struct LeaseGained<'a> {
     /// Which lease.
-    pub lease: &'a str,
+    pub(crate) lease: &'a str,
     /// As whom.
-    pub identity: &'a str,
+    pub(crate) identity: &'a str,
     /// How often the lease has changed hands.
-    pub transitions: i32,
+    pub(crate) transitions: i32,
 }
 
 impl Occurrence for LeaseGained<'_> {
@@ -101,11 +101,11 @@ impl Occurrence for LeaseGained<'_> {
 
 /// This replica leads no more, though nobody asked it to stop.
 #[derive(Clone, Copy, Debug)]
-pub struct LeaseLost<'a> {
+pub(crate) struct LeaseLost<'a> {
     /// Which lease.
-    pub lease: &'a str,
+    pub(crate) lease: &'a str,
     /// Why.
-    pub reason: &'a str,
+    pub(crate) reason: &'a str,
 }
 
 impl Occurrence for LeaseLost<'_> {
@@ -117,9 +117,9 @@ impl Occurrence for LeaseLost<'_> {
 
 /// This replica gave the lease up, so that another need not wait for it to expire.
 #[derive(Clone, Copy, Debug)]
-pub struct LeaseReleased<'a> {
+pub(crate) struct LeaseReleased<'a> {
     /// Which lease.
-    pub lease: &'a str,
+    pub(crate) lease: &'a str,
 }
 
 impl Occurrence for LeaseReleased<'_> {
@@ -131,9 +131,9 @@ impl Occurrence for LeaseReleased<'_> {
 
 /// A holder had to read the lease before it could renew it.
 #[derive(Clone, Copy, Debug)]
-pub struct SlowPath<'a> {
+pub(crate) struct SlowPath<'a> {
     /// Which lease.
-    pub lease: &'a str,
+    pub(crate) lease: &'a str,
 }
 
 impl Occurrence for SlowPath<'_> {
@@ -148,15 +148,15 @@ impl Occurrence for SlowPath<'_> {
 
 /// A call for the lease failed; it is tried again while there is time.
 #[derive(Clone, Copy, Debug)]
-pub struct LeaseCallFailed<'a> {
+pub(crate) struct LeaseCallFailed<'a> {
     /// Which lease.
-    pub lease: &'a str,
+    pub(crate) lease: &'a str,
     /// `read`, `create`, `update` or `watch`.
-    pub verb: &'static str,
+    pub(crate) verb: &'static str,
     /// What the server said.
-    pub err: &'a str,
+    pub(crate) err: &'a str,
     /// Whether this replica leads and will lose the lease if this goes on.
-    pub leading: bool,
+    pub(crate) leading: bool,
 }
 
 impl Occurrence for LeaseCallFailed<'_> {

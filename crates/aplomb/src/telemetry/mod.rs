@@ -19,20 +19,25 @@ pub(crate) use self::budget::{
     BudgetClosed, BudgetRefused, BudgetWaited, DeadlineExceeded, NonsenseHint, ReadersThrottled,
     RequestDone,
 };
-pub use self::events::{EventFamilies, EventWritten, EventsDropped};
-pub use self::lease::{
-    Contending, LeaseCallFailed, LeaseFamilies, LeaseGained, LeaseLost, LeaseReleased, SlowPath,
+pub use self::events::EventFamilies;
+pub(crate) use self::events::{EventWritten, EventsDropped};
+pub use self::lease::LeaseFamilies;
+pub(crate) use self::lease::{
+    Contending, LeaseCallFailed, LeaseGained, LeaseLost, LeaseReleased, SlowPath,
 };
-pub use self::queue::{Dequeued, Enqueued, HandedBack, QueueFamilies, QueueLevels};
-pub use self::runs::{
-    DeadlinePassed, FirstWrite, Panicked, QuarantineEnded, Quarantined, RunEnded, RunFamilies,
-    RunOutcome, RunStarted, WorkersSet,
+pub use self::queue::QueueFamilies;
+pub(crate) use self::queue::{Dequeued, Enqueued, HandedBack, QueueLevels};
+pub(crate) use self::runs::{
+    DeadlinePassed, FirstWrite, Panicked, QuarantineEnded, Quarantined, RunEnded, RunOutcome,
+    RunStarted,
 };
+pub use self::runs::{RunFamilies, WorkersSet};
 pub use self::watch::{EventResult, WatchFamilies};
 pub(crate) use self::watch::{
     EventSeen, ObjectUnreadable, Reading, WatchBegan, WatchListed, WatchLost,
 };
-pub use self::writes::{ConflictLost, EffectStale, WriteEnded, WriteFamilies, WriteResult};
+pub(crate) use self::writes::{ConflictLost, EffectStale, WriteEnded};
+pub use self::writes::{WriteFamilies, WriteResult};
 
 /// Every metric of the runtime. Clones share them.
 #[derive(Clone, Debug, Default)]

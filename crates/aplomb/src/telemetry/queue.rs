@@ -132,9 +132,9 @@ impl QueueFamilies {
 
 /// An event joined no unserved one of the same key.
 #[derive(Clone, Copy, Debug)]
-pub struct Enqueued<'a> {
+pub(crate) struct Enqueued<'a> {
     /// Whose queue.
-    pub controller: &'a Arc<str>,
+    pub(crate) controller: &'a Arc<str>,
 }
 
 impl Occurrence for Enqueued<'_> {
@@ -149,11 +149,11 @@ impl Occurrence for Enqueued<'_> {
 
 /// A key left the line to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Dequeued<'a> {
+pub(crate) struct Dequeued<'a> {
     /// Whose queue.
-    pub controller: &'a Arc<str>,
+    pub(crate) controller: &'a Arc<str>,
     /// For how long it had been in line.
-    pub waited: Duration,
+    pub(crate) waited: Duration,
 }
 
 impl Occurrence for Dequeued<'_> {
@@ -165,13 +165,13 @@ impl Occurrence for Dequeued<'_> {
 
 /// A key was handed back after its run.
 #[derive(Clone, Copy, Debug)]
-pub struct HandedBack<'a> {
+pub(crate) struct HandedBack<'a> {
     /// Whose queue.
-    pub controller: &'a Arc<str>,
+    pub(crate) controller: &'a Arc<str>,
     /// For how long it ran.
-    pub ran: Duration,
+    pub(crate) ran: Duration,
     /// Whether it is to try again because it failed.
-    pub retries: bool,
+    pub(crate) retries: bool,
 }
 
 impl Occurrence for HandedBack<'_> {
@@ -186,7 +186,7 @@ impl Occurrence for HandedBack<'_> {
 
 /// How full a queue is. To be told before metrics are read, since ages grow while nothing occurs.
 #[derive(Clone, Debug)]
-pub struct QueueLevels<'a> {
+pub(crate) struct QueueLevels<'a> {
     controller: &'a Arc<str>,
     depth: usize,
     unfinished: Duration,
@@ -198,7 +198,7 @@ pub struct QueueLevels<'a> {
 impl<'a> QueueLevels<'a> {
     /// The levels of the queue of `controller`.
     #[must_use]
-    pub fn of<K: Clone + Eq + Hash>(
+    pub(crate) fn of<K: Clone + Eq + Hash>(
         controller: &'a Arc<str>,
         queue: &Queue<K>,
         now: Duration,

@@ -117,13 +117,13 @@ impl WriteResult {
 
 /// A write came to an end.
 #[derive(Debug)]
-pub struct WriteEnded<'a> {
+pub(crate) struct WriteEnded<'a> {
     /// What was written to.
-    pub object: &'a ObjectId,
+    pub(crate) object: &'a ObjectId,
     /// `apply`, `status`, `delete` or `finalizer`.
-    pub verb: &'static str,
+    pub(crate) verb: &'static str,
     /// What became of it.
-    pub result: WriteResult,
+    pub(crate) result: WriteResult,
 }
 
 impl Occurrence for WriteEnded<'_> {
@@ -140,13 +140,13 @@ impl Occurrence for WriteEnded<'_> {
 
 /// A write of ours met a conflict, and it is now known who was first.
 #[derive(Debug)]
-pub struct ConflictLost<'a> {
+pub(crate) struct ConflictLost<'a> {
     /// What was written to.
-    pub object: &'a ObjectId,
+    pub(crate) object: &'a ObjectId,
     /// Our field manager.
-    pub manager: &'a str,
+    pub(crate) manager: &'a str,
     /// The field manager that was first, where the object tells.
-    pub winner: Option<&'a str>,
+    pub(crate) winner: Option<&'a str>,
 }
 
 impl Occurrence for ConflictLost<'_> {
@@ -164,11 +164,11 @@ impl Occurrence for ConflictLost<'_> {
 
 /// An effect may have landed after the lease was lost.
 #[derive(Debug)]
-pub struct EffectStale<'a> {
+pub(crate) struct EffectStale<'a> {
     /// Which system it went to, such as `apiserver`.
-    pub target: &'a str,
+    pub(crate) target: &'a str,
     /// What it was.
-    pub what: &'a str,
+    pub(crate) what: &'a str,
 }
 
 impl Occurrence for EffectStale<'_> {

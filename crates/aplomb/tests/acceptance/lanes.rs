@@ -1,8 +1,7 @@
-//! No lane waits past its age bound under ten times overload, and an edit during a cold start is
-//! served at once.
+//! Promise: no lane waits past its age bound under ten times overload.
 //!
-//! The overload is simulated here, millisecond by millisecond, with the queue itself and nothing else; the cold
-//! start is played with the whole engine.
+//! Simulated millisecond by millisecond, with the queue itself and nothing else. The cold start, which
+//! needs the whole engine, is in `cold_start`.
 
 use std::collections::BinaryHeap;
 use std::time::Duration;

@@ -10,13 +10,13 @@ use crate::telemetry::{Families, Occurrence};
 
 /// A run panicked. The run itself also ends, as a fault.
 #[derive(Clone, Copy, Debug)]
-pub struct Panicked<'a> {
+pub(crate) struct Panicked<'a> {
     /// Of which controller.
-    pub controller: &'a str,
+    pub(crate) controller: &'a str,
     /// Of which object.
-    pub key: &'a Key,
+    pub(crate) key: &'a Key,
     /// What the panic said.
-    pub message: &'a str,
+    pub(crate) message: &'a str,
 }
 
 impl Occurrence for Panicked<'_> {
@@ -38,13 +38,13 @@ impl Occurrence for Panicked<'_> {
 
 /// A run passed its deadline and was stopped. The run itself also ends, as a fault.
 #[derive(Clone, Copy, Debug)]
-pub struct DeadlinePassed<'a> {
+pub(crate) struct DeadlinePassed<'a> {
     /// Of which controller.
-    pub controller: &'a str,
+    pub(crate) controller: &'a str,
     /// Of which object.
-    pub key: &'a Key,
+    pub(crate) key: &'a Key,
     /// How long it had.
-    pub after: Duration,
+    pub(crate) after: Duration,
 }
 
 impl Occurrence for DeadlinePassed<'_> {
@@ -66,13 +66,13 @@ impl Occurrence for DeadlinePassed<'_> {
 
 /// An object is no longer run, because its reconcile failed by a defect too often.
 #[derive(Clone, Copy, Debug)]
-pub struct Quarantined<'a> {
+pub(crate) struct Quarantined<'a> {
     /// Of which controller.
-    pub controller: &'a str,
+    pub(crate) controller: &'a str,
     /// Which object.
-    pub key: &'a Key,
+    pub(crate) key: &'a Key,
     /// After how many faults.
-    pub faults: u32,
+    pub(crate) faults: u32,
 }
 
 impl Occurrence for Quarantined<'_> {
@@ -94,11 +94,11 @@ impl Occurrence for Quarantined<'_> {
 
 /// An object left quarantine: its spec changed, it is gone, or its time is over.
 #[derive(Clone, Copy, Debug)]
-pub struct QuarantineEnded<'a> {
+pub(crate) struct QuarantineEnded<'a> {
     /// Of which controller.
-    pub controller: &'a str,
+    pub(crate) controller: &'a str,
     /// Which object.
-    pub key: &'a Key,
+    pub(crate) key: &'a Key,
 }
 
 impl Occurrence for QuarantineEnded<'_> {

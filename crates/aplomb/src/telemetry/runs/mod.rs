@@ -15,8 +15,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-pub use self::faults::{DeadlinePassed, Panicked, QuarantineEnded, Quarantined};
-pub use self::run::{FirstWrite, RunEnded, RunOutcome, RunStarted, WorkersSet};
+pub(crate) use self::faults::{DeadlinePassed, Panicked, QuarantineEnded, Quarantined};
+pub use self::run::WorkersSet;
+pub(crate) use self::run::{FirstWrite, RunEnded, RunOutcome, RunStarted};
 
 /// controller-runtime's, so that quantiles of both can be put side by side.
 const BUCKETS: [f64; 40] = [

@@ -45,17 +45,17 @@ impl Occurrence for WorkersSet<'_> {
 
 /// A run began.
 #[derive(Clone, Copy, Debug)]
-pub struct RunStarted<'a> {
+pub(crate) struct RunStarted<'a> {
     /// Of which controller.
-    pub controller: &'a str,
+    pub(crate) controller: &'a str,
     /// Of which object.
-    pub key: &'a Key,
+    pub(crate) key: &'a Key,
     /// What triggered it.
-    pub reasons: &'a [Reason],
+    pub(crate) reasons: &'a [Reason],
     /// In which lane it waited.
-    pub lane: Lane,
+    pub(crate) lane: Lane,
     /// For how long.
-    pub waited: Duration,
+    pub(crate) waited: Duration,
 }
 
 impl Occurrence for RunStarted<'_> {
@@ -79,7 +79,7 @@ impl Occurrence for RunStarted<'_> {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug)]
-pub enum RunOutcome<'a> {
+pub(crate) enum RunOutcome<'a> {
     /// There was no object any more.
     Gone,
     /// With a verdict.
@@ -103,7 +103,7 @@ impl<'a> From<&'a Error> for RunOutcome<'a> {
 impl RunOutcome<'_> {
     /// The word that metrics and logs use.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Gone => "Gone",
             Self::Ended(Verdict::Settled) => "Settled",
@@ -139,21 +139,21 @@ impl RunOutcome<'_> {
 
 /// A run ended.
 #[derive(Clone, Copy, Debug)]
-pub struct RunEnded<'a> {
+pub(crate) struct RunEnded<'a> {
     /// Of which controller.
-    pub controller: &'a str,
+    pub(crate) controller: &'a str,
     /// Of which object.
-    pub key: &'a Key,
+    pub(crate) key: &'a Key,
     /// What had triggered it.
-    pub reasons: &'a [Reason],
+    pub(crate) reasons: &'a [Reason],
     /// In which lane it had waited.
-    pub lane: Lane,
+    pub(crate) lane: Lane,
     /// How it ended.
-    pub outcome: RunOutcome<'a>,
+    pub(crate) outcome: RunOutcome<'a>,
     /// How often in a row it has now ended with an error of this class.
-    pub in_a_row: u32,
+    pub(crate) in_a_row: u32,
     /// How long it took.
-    pub took: Duration,
+    pub(crate) took: Duration,
 }
 
 impl Occurrence for RunEnded<'_> {
@@ -237,11 +237,11 @@ impl RunEnded<'_> {
 
 /// The first write of a run was answered, so long after the event that triggered the run.
 #[derive(Clone, Copy, Debug)]
-pub struct FirstWrite<'a> {
+pub(crate) struct FirstWrite<'a> {
     /// Of which controller.
-    pub controller: &'a str,
+    pub(crate) controller: &'a str,
     /// How long after the event.
-    pub after: Duration,
+    pub(crate) after: Duration,
 }
 
 impl Occurrence for FirstWrite<'_> {
