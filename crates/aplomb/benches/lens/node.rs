@@ -88,7 +88,7 @@ impl Writer {
 
 fn node() -> Value {
     let number = NUMBER;
-    let name = format!("worker-{number}.cluster.example.net");
+    let name = format!("worker-{number}.cluster.example.com");
     let beat = format!("2026-11-15T09:{BEAT}");
     json!({
         "apiVersion": "v1",
@@ -101,14 +101,14 @@ fn node() -> Value {
             "labels": labels(&name),
             "annotations": {
                 "node.alpha.kubernetes.io/ttl": "0",
-                "csi.volume.kubernetes.io/nodeid": format!("{{\"csi.example.net\":\"{number}\"}}"),
+                "csi.volume.kubernetes.io/nodeid": format!("{{\"csi.example.com\":\"{number}\"}}"),
                 "volumes.kubernetes.io/controller-managed-attach-detach": "true",
             },
             "managedFields": managed_fields(&beat),
         },
         "spec": {
-            "podCIDR": "10.42.7.0/24",
-            "podCIDRs": ["10.42.7.0/24"],
+            "podCIDR": "198.51.100.0/24",
+            "podCIDRs": ["198.51.100.0/24"],
             "providerID": format!("cloud://{number}"),
         },
         "status": status(&name, &beat),
@@ -118,15 +118,15 @@ fn node() -> Value {
 fn labels(name: &str) -> Value {
     json!({
         "beta.kubernetes.io/arch": "amd64",
-        "beta.kubernetes.io/instance-type": "cpx41",
+        "beta.kubernetes.io/instance-type": "std41",
         "beta.kubernetes.io/os": "linux",
-        "failure-domain.beta.kubernetes.io/region": "fsn1",
+        "failure-domain.beta.kubernetes.io/region": "reg1",
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
-        "node.kubernetes.io/instance-type": "cpx41",
-        "topology.kubernetes.io/region": "fsn1",
-        "topology.kubernetes.io/zone": "fsn1-dc14",
+        "node.kubernetes.io/instance-type": "std41",
+        "topology.kubernetes.io/region": "reg1",
+        "topology.kubernetes.io/zone": "reg1-dc14",
     })
 }
 
@@ -138,8 +138,8 @@ fn status(name: &str, beat: &str) -> Value {
     json!({
         "addresses": [
             { "type": "Hostname", "address": name },
-            { "type": "InternalIP", "address": format!("fd00::{NUMBER}") },
-            { "type": "ExternalIP", "address": format!("2001:db8::{NUMBER}") },
+            { "type": "InternalIP", "address": "192.0.2.17" },
+            { "type": "ExternalIP", "address": "203.0.113.17" },
         ],
         "allocatable": resources,
         "capacity": resources,
@@ -203,7 +203,7 @@ fn conditions(beat: &str) -> Value {
 }
 
 fn image(number: u64) -> Value {
-    let name = format!("registry.example.net/platform/component-{number:02}");
+    let name = format!("registry.example.com/platform/component-{number:02}");
     let digest = format!(
         "{:064x}",
         u128::from(number + 1) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835
