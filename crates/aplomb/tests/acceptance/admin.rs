@@ -18,8 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::conflicts::{self, seconds};
-use crate::lab::{Lab, on_real, until};
+use crate::lab::{self, Lab, on_real, seconds, until};
 use crate::page;
 
 struct Known(Mutex<State>);
@@ -154,7 +153,7 @@ async fn an_operator_tells(lab: Lab) {
         .unwrap()
         .local_addr()
         .unwrap();
-    let pages = conflicts::page(&lab).await;
+    let pages = lab::page(&lab).await;
     let operator = page::operator(lab.client("operator").0).settings(|settings| {
         settings.admin = Some(address);
         settings.lease = Some(lease::Config::new("default", "pages", "one"));

@@ -14,8 +14,7 @@ use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::conflicts::{page, seconds};
-use crate::lab::{Lab, on_box};
+use crate::lab::{Lab, on_box, page, seconds};
 use crate::page::Page;
 
 /// Writes the title to the child, and reports what somebody else wrote there.

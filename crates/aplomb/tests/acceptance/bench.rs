@@ -22,8 +22,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower::service_fn;
 
-use crate::conflicts::seconds;
-use crate::lab::{Answers, Lab};
+use crate::lab::{Answers, Lab, seconds};
 use crate::page::Page;
 
 pub const MANAGER: &str = "pages.example.com";

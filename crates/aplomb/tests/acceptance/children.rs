@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::bench::{Bench, HeldUp, MANAGER, config_map};
-use crate::conflicts::{page, seconds};
-use crate::lab::{Lab, on_box, on_real, until};
+use crate::lab::{Lab, on_box, on_real, page, seconds, until};
 
 const SETTLED: Outcome<'static> = Outcome::Verdict(&Verdict::Settled);
 

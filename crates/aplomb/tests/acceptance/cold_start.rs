@@ -11,8 +11,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::conflicts::{page, seconds};
-use crate::lab::{Answers, Lab, on_box, on_real, until};
+use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
 use crate::page::{Page, PageSpec};
 
 const OBJECTS: usize = 10_000;

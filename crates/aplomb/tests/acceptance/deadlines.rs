@@ -24,6 +24,7 @@ use tower::{BoxError, service_fn};
 use crate::gated::{Gated, requests};
 
 const DEADLINE: Duration = aplomb::gate::REQUEST_DEADLINE;
+const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn world() -> World {
@@ -105,30 +106,57 @@ fn a_call_into_a_black_hole_costs_its_deadline() {
     });
 }
 
+/// Calls to `fine`, a map, pass; calls to `hole` do not.
+async fn with_a_hole(cluster: &Cluster) -> Gated {
+    let created = maps(&cluster.client("user"))
+        .create(&PostParams::default(), &map("fine"))
+        .await;
+    created.expect("the user's requests meet no faults");
+    cluster
+        .faults("operator")
+        .add(black_hole().on(Match::any().name("hole")));
+    Gated::new(cluster.client("operator"))
+}
+
 #[test]
-fn nobody_else_waits_for_a_black_hole() {
+fn nobody_else_waits_for_black_holes_that_leave_a_slot() {
     world().run(|cluster| async move {
-        maps(&cluster.client("user"))
-            .create(&PostParams::default(), &map("fine"))
-            .await
-            .unwrap();
-        cluster
-            .faults("operator")
-            .add(black_hole().on(Match::any().name("hole")));
-        let gated = Gated::new(cluster.client("operator"));
-        let begin = Instant::now();
-        let maps = maps(&gated.client);
-        let holes = join_all((0..500).map(|_| maps.get("hole")));
+        let gated = with_a_hole(&cluster).await;
+        let (maps, begin) = (maps(&gated.client), Instant::now());
+        let holes = join_all((0..50).map(|_| maps.get("hole")));
         let (holes, ()) = tokio::join!(holes, async {
-            sleep(Duration::from_secs(1)).await;
-            renews_a_lease(&gated.client, &cluster).await;
-            assert_eq!(
-                begin.elapsed(),
-                Duration::from_secs(1),
-                "the lease has slots of its own"
-            );
+            sleep(SECOND).await;
+            assert_eq!(gated.in_flight(), 50);
+            maps.get("fine").await.unwrap();
+            assert_eq!(begin.elapsed(), SECOND);
         });
         assert!(holes.iter().all(Result::is_err));
+        assert_eq!((begin.elapsed(), gated.in_flight()), (DEADLINE, 0));
+    });
+}
+
+/// 500 calls into a black hole for 100 slots: work waits until the first of them are given up, which is
+/// their deadline; what has slots of its own does not.
+#[test]
+fn black_holes_that_take_every_slot_hold_work_up_until_their_deadline() {
+    world().run(|cluster| async move {
+        let gated = with_a_hole(&cluster).await;
+        let (maps, begin) = (maps(&gated.client), Instant::now());
+        let holes = join_all((0..500).map(|_| maps.get("hole")));
+        let work = async {
+            sleep(SECOND).await;
+            maps.get("fine").await.unwrap();
+            begin.elapsed()
+        };
+        let lease = async {
+            sleep(SECOND).await;
+            renews_a_lease(&gated.client, &cluster).await;
+            begin.elapsed()
+        };
+        let (holes, work, lease) = tokio::join!(holes, work, lease);
+        assert!(holes.iter().all(Result::is_err));
+        assert_eq!(lease, SECOND, "the lease has slots of its own");
+        assert_eq!(work, DEADLINE, "work has none, and has not failed");
         assert_eq!((begin.elapsed(), gated.in_flight()), (DEADLINE, 0));
         maps.get("fine").await.unwrap();
         assert_eq!(begin.elapsed(), DEADLINE, "nothing is left of them");

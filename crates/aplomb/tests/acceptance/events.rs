@@ -17,8 +17,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::conflicts::{page, seconds};
-use crate::lab::{Lab, on_box, until};
+use crate::lab::{Lab, on_box, page, seconds, until};
 use crate::page::Page;
 
 /// A recorder whose publisher is not running yet.

@@ -6,8 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::conflicts::{page, seconds};
-use crate::lab::{Lab, on_box, on_real, until};
+use crate::lab::{Lab, on_box, on_real, page, seconds, until};
 use crate::page;
 use crate::page::Page;
 

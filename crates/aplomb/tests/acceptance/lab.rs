@@ -10,9 +10,12 @@ use aplomb_sim::trace::Trace;
 use aplomb_sim::world::{Cluster, World};
 use http::{Method, Request};
 use kube::Client;
+use kube::api::{Api, PostParams};
 use kube::client::Body;
 use tokio::time::{Instant, sleep};
 use tower::service_fn;
+
+use crate::page::{self, Page};
 
 /// A server, and the faults between it and each client.
 pub struct Lab {
@@ -197,4 +200,29 @@ where
         sleep(Duration::from_millis(10)).await;
     }
     began.elapsed()
+}
+
+pub fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The kind is installed and there is a page called `front`.
+pub async fn page(lab: &Lab) -> Api<Page> {
+    page::install(&lab.user())
+        .await
+        .expect("the definition is accepted");
+    let pages: Api<Page> = Api::namespaced(lab.user(), "default");
+    let mut front = Page::new(
+        "front",
+        page::PageSpec {
+            title: "a title".into(),
+            text: String::new(),
+        },
+    );
+    front.metadata.namespace = Some("default".into());
+    until(seconds(10), "pages are served", || async {
+        pages.create(&PostParams::default(), &front).await.is_ok()
+    })
+    .await;
+    pages
 }

@@ -19,8 +19,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::conflicts::{page, seconds};
-use crate::lab::{Lab, on_box, on_real, until};
+use crate::lab::{Lab, on_box, on_real, page, seconds, until};
 use crate::page::Page;
 use crate::replica::{Process, Turnstile};
 

@@ -12,12 +12,10 @@ use aplomb_sim::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
-use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::conflicts::seconds;
-use crate::lab::{Answers, Lab, on_box, on_real, until};
+use crate::lab::{Answers, Lab, on_box, on_real, seconds, until};
 use crate::page::{self, Page, PageSpec};
 
 /// What is read of a node: whether it takes pods, and what its conditions say but not when.
@@ -226,13 +224,6 @@ impl Stage {
             sleep(self.noise.pause).await;
         }
     }
-
-    fn metrics(&self) -> String {
-        let (mut registry, mut text) = (Registry::default(), String::new());
-        self.telemetry.register(&mut registry);
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        text
-    }
 }
 
 /// Heartbeats and relists on converged pages, then a node that fails: what each cost.
@@ -261,7 +252,7 @@ async fn noisy(lab: Lab, noise: Noise, lens: Lens<NodeView>) -> (Cost, Cost) {
         ended = engine.run(std::future::pending()) => panic!("the operator ended: {ended:?}"),
     };
     for kind in ["Node", "Page", "ConfigMap"] {
-        let metrics = stage.metrics();
+        let metrics = stage.telemetry.text();
         let expired = format!("{{kind=\"{kind}\",reason=\"expired\"}}");
         assert!(metrics.contains(&expired), "{expired} {metrics}");
     }

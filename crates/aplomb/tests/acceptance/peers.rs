@@ -12,8 +12,8 @@ use kube::runtime::controller::{Action, Controller};
 use kube::runtime::watcher;
 use serde_json::json;
 
-use crate::conflicts::{events, page, seconds};
-use crate::lab::{Answers, Lab, on_box, until};
+use crate::conflicts::events;
+use crate::lab::{Answers, Lab, on_box, page, seconds, until};
 use crate::page::Page;
 
 /// What kube-rs's own examples return after an error, within the range they use (1 s to 10 s).

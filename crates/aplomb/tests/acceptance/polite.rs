@@ -9,8 +9,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::conflicts::{self, seconds};
-use crate::lab::{Answer, Answers, Lab, on_box};
+use crate::lab::{self, Answer, Answers, Lab, on_box, seconds};
 use crate::page::{self, Page};
 
 const RATE: f64 = 40.0;
@@ -42,7 +41,7 @@ async fn create(pages: &Api<Page>, many: usize) {
 /// and after; and when the refusals began.
 async fn refused(lab: Lab, many: usize, budget: Config) -> (Instant, Vec<Answer>) {
     let (client, faults) = lab.client("operator");
-    let pages = conflicts::page(&lab).await;
+    let pages = lab::page(&lab).await;
     create(&pages, many).await;
     let answers = Answers::default();
     let operator = page::operator(answers.of(&client));

@@ -8,8 +8,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
-use crate::conflicts::{page, seconds};
-use crate::lab::{Lab, on_box, on_real, until};
+use crate::lab::{Lab, on_box, on_real, page, seconds, until};
 use crate::page::Page;
 
 const SETTLED: Outcome<'static> = Outcome::Verdict(&Verdict::Settled);

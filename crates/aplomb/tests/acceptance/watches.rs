@@ -19,7 +19,6 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
-use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -101,13 +100,6 @@ impl Setup {
         let told = self.told.lock().unwrap();
         let found = told.iter().find(|(_, told)| told == line);
         found.map(|(at, _)| *at)
-    }
-
-    fn metrics(&self) -> String {
-        let (mut registry, mut text) = (Registry::default(), String::new());
-        self.telemetry.register(&mut registry);
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        text
     }
 
     fn cache(&self) -> Cache<ConfigMap> {
@@ -278,7 +270,12 @@ fn a_quiet_watch_is_not_taken_for_a_dead_one() {
         assert!(lost.is_err(), "{:?}", setup.watch.state());
         let age = setup.cache().freshness().age(Instant::now());
         assert!(age.is_some_and(|age| age < 75 * SECOND), "{age:?}");
-        assert!(!setup.metrics().contains("aplomb_watch_restarts_total{"));
+        assert!(
+            !setup
+                .telemetry
+                .text()
+                .contains("aplomb_watch_restarts_total{")
+        );
     });
 }
 
@@ -301,7 +298,7 @@ fn a_cache_that_is_cut_off_says_so_until_it_hears_again() {
         );
         assert!(state.freshness.synced);
         assert_eq!(state.trouble.as_deref(), Some("nothing was heard"));
-        let metrics = setup.metrics();
+        let metrics = setup.telemetry.text();
         let age = "aplomb_watch_freshness_seconds{kind=\"ConfigMap\"} 90.0";
         assert!(metrics.contains(age), "{metrics}");
         let lost = "aplomb_watch_restarts_total{kind=\"ConfigMap\",reason=\"silence\"} 1";

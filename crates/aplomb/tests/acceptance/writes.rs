@@ -14,8 +14,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::bench::{Bench, MANAGER, Oblivious, config_map, deployment, service};
-use crate::conflicts::{page, seconds};
-use crate::lab::{Answers, Lab, on_box, on_real, until};
+use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
 use crate::page::Page;
 
 const SETTLED: Outcome<'static> = Outcome::Verdict(&Verdict::Settled);

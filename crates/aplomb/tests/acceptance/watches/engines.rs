@@ -13,8 +13,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::conflicts::{page, seconds};
-use crate::lab::{Lab, on_box, until};
+use crate::lab::{Lab, on_box, page, seconds, until};
 use crate::page;
 
 fn operator(client: Client, required: bool) -> Engine {
