@@ -1,3 +1,6 @@
+//! A reconcile runtime on kube-rs that tells one kind of pushback from another. It depends on no
+//! other crate of its workspace and must stay usable alone.
+//!
 #![doc = include_str!("../README.md")]
 //!
 //! # The parts
@@ -26,8 +29,6 @@
 //! | [`writer`], [`managed`] | writes that are not sent when they would change nothing, and who owns which field |
 //! | [`gate`] | what holds a client to its budget and deadline, beyond [`client`] |
 //! | [`scope`], [`version`] | what a call knows of its run, and resource versions |
-//!
-//! This crate depends on no other crate of its workspace and is usable alone.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
