@@ -1,16 +1,20 @@
 //! The same seen from an engine: an input whose watch fails delays nothing else, and a watch that is
 //! black-holed shows in what the engine says of itself.
 
+use std::collections::BTreeMap;
 use std::future::pending;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use aplomb::watch::Scope;
 use aplomb::{Engine, Lens};
-use aplomb_sim::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_sim::faults::{Fault, Latency, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use crate::lab::{Lab, on_box, page, seconds, until};
@@ -113,4 +117,98 @@ fn an_engine_makes_up_for_a_black_holed_watch_within_90_seconds() {
         }
     });
     assert!(healed < seconds(90), "{healed:?}");
+}
+
+/// The status and the body of an answer of the engine, asked over a socket as a kubelet does. Virtual
+/// time stands still meanwhile: it does while a blocking task runs.
+async fn ask(address: SocketAddr, path: &str) -> (String, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let asked = spawn_blocking(move || {
+        let (mut stream, mut answer) = (TcpStream::connect(address)?, String::new());
+        stream.write_all(request.as_bytes())?;
+        stream.read_to_string(&mut answer)?;
+        io::Result::Ok(answer)
+    });
+    let answer = asked.await.unwrap().unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head[9..12].to_owned(), body.to_owned())
+}
+
+/// How long ago each watch was last heard, by its name.
+async fn ages(address: SocketAddr) -> BTreeMap<String, f64> {
+    let (_, state) = ask(address, "/debug/state.json").await;
+    let state: Value = serde_json::from_str(&state).unwrap();
+    let watches = state["watches"].as_array().unwrap();
+    let age = |watch: &Value| {
+        let name = watch["name"].as_str().unwrap().to_owned();
+        (name, watch["age"].as_f64().unwrap())
+    };
+    watches.iter().map(age).collect()
+}
+
+/// An engine whose watch of the children is black-holed after 20 s, with the requests that would make
+/// up for it, until five minutes have passed.
+async fn tells(lab: &Lab, address: SocketAddr) {
+    let _pages = page(lab).await;
+    let name = "ConfigMap in all namespaces";
+    let begin = Instant::now();
+    sleep(seconds(15)).await;
+    assert_eq!(ask(address, "/readyz").await.0, "200");
+    sleep(seconds(70)).await;
+    let ages = ages(address).await;
+    assert!(
+        ages[name] > 60.0,
+        "it shows long before it is dead: {ages:?}"
+    );
+    let others = ages.iter().filter(|(other, _)| *other != name);
+    assert!(others.into_iter().all(|(_, age)| *age < 61.0), "{ages:?}");
+
+    let unready = || async { ask(address, "/readyz").await.0 == "500" };
+    until(seconds(90), "the engine is not ready", unready).await;
+    let (_, text) = ask(address, "/readyz").await;
+    println!("after {:?}: {text}", begin.elapsed());
+    let failed: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("[-]"))
+        .collect();
+    let expected = format!("[-]watch/{name} failed: ");
+    assert!(
+        failed.len() == 1 && failed[0].starts_with(&expected),
+        "{text}"
+    );
+    assert_eq!(
+        ask(address, "/livez").await.0,
+        "200",
+        "a restart would not help"
+    );
+
+    sleep(seconds(300).saturating_sub(begin.elapsed())).await;
+    let ready = || async { ask(address, "/readyz").await.0 == "200" };
+    // The next attempt is at most 40 s away, and the first that is heard then is a minute.
+    until(seconds(100), "the engine is ready again", ready).await;
+    println!("ready again after {:?}", begin.elapsed());
+}
+
+#[test]
+fn a_black_holed_watch_shows_in_what_the_engine_says_of_itself() {
+    on_box(13, |lab| async move {
+        let (client, faults) = lab.client("operator");
+        let hole = Fault::Watch(WatchFault::BlackHoled(seconds(20)));
+        let watches = Match::watches().resource("configmaps");
+        faults.add(Rule::new(hole).on(watches).once());
+        let lost = Fault::Latency(Latency::Fixed(seconds(3_600)));
+        faults.add(
+            Rule::new(lost)
+                .on(Match::any().resource("configmaps"))
+                .between(seconds(20), seconds(300)),
+        );
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let engine = page::operator(client).settings(|settings| settings.admin = Some(address));
+        tokio::select! { biased;
+            () = tells(&lab, address) => {}
+            ended = engine.run(pending()) => panic!("it ended: {ended:?}"),
+        }
+    });
 }
