@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Class, Context, Controller, Engine, Error, Verdict};
+use aplomb_sim::faults::{Fault, Latency, Rule};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
@@ -80,7 +81,10 @@ impl Company {
         let controller = Controller::new("actor", actor)
             .workers(self.workers)
             .deadline(self.deadline);
-        let client = lab.client("operator").0;
+        let (client, faults) = lab.client("operator");
+        // A run takes time, so that one that is in the way of another shows.
+        let network = Fault::Latency(Latency::Fixed(Duration::from_millis(20)));
+        faults.add(Rule::new(network));
         let engine = Engine::new("actor.example.com", client).controller(controller);
         tokio::select! { biased;
             found = scenario => found,
