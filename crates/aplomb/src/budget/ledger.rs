@@ -108,6 +108,7 @@ impl Ledger {
         granted
     }
 
+    #[cfg(test)]
     pub(super) fn is_granted(&self, ticket: Ticket) -> bool {
         self.granted.contains_key(&ticket)
     }

@@ -11,7 +11,8 @@ use super::{Budget, Lane};
 
 /// What whoever holds a place has to do.
 pub(super) enum Turn {
-    Granted,
+    /// The permit, and how many more the lane could have at once.
+    Granted(Permit, f64),
     /// The deadline is over, or the budget stays closed past it.
     TooLate,
     /// Look again when told, or at this moment.
@@ -48,15 +49,20 @@ impl Place {
         })
     }
 
-    /// Grants what can be granted, and says what to do. Only the first of a lane has to look at
-    /// the time: it wakes the one behind it.
-    pub(super) fn advance(&self, deadline: Instant) -> Turn {
+    /// Takes what is granted, and else says what to do. One step under the lock: between a look and
+    /// a take, a refusal heard by another thread might take the grant back. Only the first of a lane
+    /// has to look at the time: it wakes the one behind it.
+    pub(super) fn advance(&mut self, deadline: Instant) -> Turn {
         let (budget, now) = (&self.budget, self.budget.now());
         budget.update(|state| {
-            let ledger = &state.ledger;
-            if ledger.is_granted(self.ticket) {
-                return Turn::Granted;
+            if state.ledger.take(self.ticket) {
+                self.taken = true;
+                state.waiters.remove(&self.ticket);
+                let lane = state.ledger.config.index(self.lane);
+                let permit = Permit::new(budget.clone(), self.lane);
+                return Turn::Granted(permit, state.ledger.lane(lane).0);
             }
+            let ledger = &state.ledger;
             let reopens = ledger.closed_until(now).unwrap_or(now);
             if budget.at(reopens) >= deadline {
                 return Turn::TooLate;
@@ -70,18 +76,6 @@ impl Place {
     /// Returns when there is something to look at.
     pub(super) async fn told(&self) {
         self.told.notified().await;
-    }
-
-    /// The permit, and how many more the lane could have at once.
-    pub(super) fn take(mut self) -> (Permit, f64) {
-        self.taken = true;
-        let (ticket, lane) = (self.ticket, self.lane);
-        let tokens = self.budget.update(|state| {
-            state.waiters.remove(&ticket);
-            state.ledger.take(ticket);
-            state.ledger.lane(state.ledger.config.index(lane)).0
-        });
-        (Permit::new(self.budget.clone(), lane), tokens)
     }
 }
 

@@ -74,12 +74,12 @@ impl Budget {
     /// [`Class::Throttled`](crate::Class::Throttled), at once, if it cannot be had before `deadline`.
     pub async fn acquire(&self, lane: Lane, deadline: Instant) -> Result<Permit> {
         let begin = Instant::now();
-        let Some(place) = Place::enter(self, lane, deadline) else {
+        let Some(mut place) = Place::enter(self, lane, deadline) else {
             return Err(self.refuse(lane));
         };
-        loop {
+        let (permit, tokens) = loop {
             let next = match place.advance(deadline) {
-                Turn::Granted => break,
+                Turn::Granted(permit, tokens) => break (permit, tokens),
                 Turn::TooLate => return Err(self.refuse(lane)),
                 Turn::At(next) => next,
             };
@@ -88,8 +88,7 @@ impl Budget {
                 () = place.told() => {}
                 () = sleep_until(next) => {}
             }
-        }
-        let (permit, tokens) = place.take();
+        };
         self.0.telemetry.emit(BudgetWaited {
             target: &self.0.name,
             lane: self.lane_name(lane),

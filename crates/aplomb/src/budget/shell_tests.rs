@@ -1,6 +1,7 @@
 //! The budget in virtual time, with waiters that come, go and are dropped.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::FutureExt;
 use futures::future::join_all;
@@ -257,4 +258,27 @@ async fn a_slot_that_is_free_wakes_the_next() {
     let (next, ()) = tokio::join!(budget.acquire(USUAL, in_seconds(5)), free);
     drop(next.expect("a turn"));
     assert_eq!(begin.elapsed(), Duration::from_secs(1));
+}
+
+/// On threads of their own, because nothing awaits between the look and the take.
+#[tokio::test]
+async fn a_grant_that_a_refusal_takes_back_leaves_no_call_and_no_place() {
+    for _ in 0..500 {
+        let budget = budget(1000.0, 1000, 0, 1000);
+        let heard = budget.acquire(USUAL, in_seconds(1)).await.expect("a token");
+        let begun = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !begun.load(Ordering::Acquire) {}
+                heard.answered(429, &retry_after("3600"));
+            });
+            begun.store(true, Ordering::Release);
+            while budget.closed_until().is_none() {
+                drop(budget.acquire(USUAL, in_seconds(1)).now_or_never());
+            }
+        });
+        drop(heard);
+        let lane = &budget.snapshot().lanes[USUAL.0];
+        assert_eq!((lane.waiting, lane.in_flight), (0, 0));
+    }
 }
