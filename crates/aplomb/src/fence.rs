@@ -9,13 +9,21 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 use crate::error::{Class, Error, Result};
 
 /// A handle on the right to act. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Fence(Arc<Mutex<State>>);
+pub struct Fence(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: Mutex<State>,
+    /// Wakes those who act when the right ends before its time.
+    closed: Notify,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct State {
@@ -55,7 +63,10 @@ impl Fence {
     }
 
     fn with(right: Right) -> Self {
-        Self(Arc::new(Mutex::new(State { term: 0, right })))
+        Self(Arc::new(Inner {
+            state: Mutex::new(State { term: 0, right }),
+            closed: Notify::new(),
+        }))
     }
 
     /// The lease is ours until `deadline`, counted from before the renewal was sent. After a gap,
@@ -73,6 +84,7 @@ impl Fence {
     /// The lease is lost or given up.
     pub fn close(&self) {
         self.update(|state| state.right = Right::Shut);
+        self.0.closed.notify_waiters();
     }
 
     /// Whether an effect may be started now.
@@ -97,11 +109,12 @@ impl Fence {
     }
 
     fn state(&self) -> State {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn update(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let state = self.0.state.lock();
+        change(&mut state.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -127,6 +140,27 @@ impl Guard {
         match self.fence.state().right {
             Right::Until(deadline) => Some(deadline),
             Right::Open | Right::Shut => None,
+        }
+    }
+
+    /// Returns when the right has ended, at its deadline or before: whatever is still on its way is
+    /// then no longer worth waiting for.
+    pub(crate) async fn lost(&self) {
+        loop {
+            let mut closed = std::pin::pin!(self.fence.0.closed.notified());
+            // Before the look: what is closed after it is then heard of.
+            closed.as_mut().enable();
+            if !self.still_holds() {
+                return;
+            }
+            match self.deadline() {
+                Some(deadline) => tokio::select! {
+                    biased;
+                    () = closed => {}
+                    () = sleep_until(deadline) => {}
+                },
+                None => closed.await,
+            }
         }
     }
 }
@@ -180,6 +214,25 @@ mod tests {
         fence.close();
         fence.hold_until(Instant::now() + seconds(10));
         assert!(!closed.still_holds(), "closed in between");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_hears_of_the_end_at_once_and_not_of_renewals() {
+        let begin = Instant::now();
+        let fence = held_for(seconds(10));
+        let guard = fence.guard().expect("it is held");
+        let renewed = async {
+            sleep_until(begin + seconds(9)).await;
+            fence.hold_until(begin + seconds(19));
+            sleep_until(begin + seconds(12)).await;
+            fence.close();
+        };
+        tokio::join!(guard.lost(), renewed);
+        assert_eq!(begin.elapsed(), seconds(12), "closed before its time");
+        guard.lost().await;
+        fence.hold_until(begin + seconds(20));
+        fence.guard().expect("it is held").lost().await;
+        assert_eq!(begin.elapsed(), seconds(20), "at its deadline");
     }
 
     #[test]

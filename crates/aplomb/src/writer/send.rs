@@ -4,8 +4,6 @@
 
 use http::{Request, StatusCode};
 use serde_json::Value;
-use tokio::time::sleep_until;
-
 use tokio::time::Instant;
 
 use crate::cache::Made;
@@ -172,16 +170,10 @@ impl Pass {
 /// Waits for `answer` while the lease is held. A write that still waits for its turn in front of the
 /// server is given up with the lease, however late this process comes to notice.
 async fn while_held<T>(guard: &Guard, answer: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::pin!(answer);
-    while let Some(end) = guard.deadline() {
-        tokio::select! { biased;
-            () = sleep_until(end) => if !guard.still_holds() {
-                return Err(lease_lost());
-            },
-            answer = &mut answer => return answer,
-        }
+    tokio::select! { biased;
+        () = guard.lost() => Err(lease_lost()),
+        answer = answer => answer,
     }
-    answer.await
 }
 
 fn lease_lost() -> Error {
@@ -210,5 +202,46 @@ impl Drop for Effect<'_> {
             verb,
             object: (*object).clone(),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::time::Duration;
+
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::fence::Fence;
+
+    fn held() -> (Fence, Guard) {
+        let fence = Fence::shut();
+        fence.hold_until(Instant::now() + Duration::from_secs(10));
+        let guard = fence.guard().expect("it is held");
+        (fence, guard)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_on_its_way_is_given_up_when_the_lease_is_closed_early() {
+        let (fence, guard) = held();
+        let begin = Instant::now();
+        let close = async {
+            sleep(Duration::from_secs(1)).await;
+            fence.close();
+        };
+        let (answer, ()) = tokio::join!(while_held(&guard, pending::<Result<()>>()), close);
+        assert!(answer.is_err());
+        assert_eq!(begin.elapsed(), Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_sent_once_the_lease_is_closed() {
+        let (fence, guard) = held();
+        fence.close();
+        let answer = while_held(&guard, async { panic!("it was sent") }).await;
+        assert!(answer.map(|never: ()| never).is_err());
+        let guard = Fence::open().guard().expect("it is open");
+        assert!(while_held(&guard, ready(Ok(()))).await.is_ok());
     }
 }
