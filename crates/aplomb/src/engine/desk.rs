@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::contest::Contest;
+use super::contests::Contests;
 use super::history::{Facts, History, Outcome};
 use super::options::Options;
 use crate::admin::{self, Trigger};
@@ -44,7 +44,7 @@ pub(crate) struct Books {
 struct State {
     queue: Queue<Key>,
     histories: BTreeMap<Key, History>,
-    contests: BTreeMap<Key, Contest>,
+    contests: Contests,
     running: BTreeMap<Key, Run>,
     triggers: VecDeque<Trigger>,
 }
@@ -72,6 +72,7 @@ pub(crate) struct Work {
 impl Desk {
     pub(crate) fn new(options: Options, books: Books) -> Self {
         let queue = Queue::new(options.queue);
+        let contests = Contests::new(options.conflict);
         Self {
             options,
             books,
@@ -79,12 +80,19 @@ impl Desk {
             state: Mutex::new(State {
                 queue,
                 histories: BTreeMap::new(),
-                contests: BTreeMap::new(),
+                contests,
                 running: BTreeMap::new(),
                 triggers: VecDeque::new(),
             }),
             wake: Notify::new(),
         }
+    }
+
+    /// Somebody edited the object of `key`: what was wrong with it may be right now, so it runs however
+    /// often it has failed before.
+    pub(crate) fn edited(&self, key: &Key, reason: Reason) {
+        self.lock().queue.renew(key);
+        self.push(key, Lane::Edit, reason);
     }
 
     /// Something changed that `key` reads.
@@ -132,18 +140,7 @@ impl Desk {
     /// A cache shows `object` at `version`: ends the waits of those that lost on it. Returns them.
     pub(crate) fn saw(&self, object: &ObjectId, version: &Version) -> Vec<Key> {
         let now = self.now();
-        let mut state = self.lock();
-        let mut settled = Vec::new();
-        for (key, contest) in &mut state.contests {
-            if contest.object.as_ref() == Some(object) {
-                let open = !contest.passed();
-                contest.saw(version, now);
-                if open && contest.passed() {
-                    settled.push(key.clone());
-                }
-            }
-        }
-        drop(state);
+        let settled = self.lock().contests.saw(object, version, now);
         self.wake.notify_one();
         settled
     }
@@ -152,7 +149,7 @@ impl Desk {
     pub(crate) fn take(&self) -> Option<Work> {
         let now = self.now();
         let mut state = self.lock();
-        state.release_contests(now, &self.options);
+        state.release_contests(now);
         let dispatch = state.queue.pop(now)?;
         let contest = state.contests.remove(&dispatch.key);
         let stale = contest
@@ -224,11 +221,8 @@ impl Desk {
     pub(crate) async fn changed(&self) {
         let due = {
             let state = self.lock();
-            let contests = state
-                .contests
-                .values()
-                .map(|c| c.resume(self.options.conflict));
-            contests.chain(state.queue.next_due(self.now())).min()
+            let moments = [state.contests.next(), state.queue.next_due(self.now())];
+            moments.into_iter().flatten().min()
         };
         match due {
             Some(due) => {
@@ -322,12 +316,10 @@ impl State {
             .or_insert_with(|| History::new(key, options.curves.clone()))
     }
 
-    fn release_contests(&mut self, now: Duration, options: &Options) {
-        for (key, contest) in &self.contests {
-            if contest.resume(options.conflict) <= now {
-                let reason = Reason::Retry(Class::Conflict);
-                self.queue.release(key, Lane::Input, reason, now);
-            }
+    fn release_contests(&mut self, now: Duration) {
+        for key in self.contests.ended(now) {
+            let reason = Reason::Retry(Class::Conflict);
+            self.queue.release(key, Lane::Input, reason, now);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! of a controller that runs on half a view.
 
 mod contest;
+mod contests;
 mod controller;
 mod desk;
 mod history;

@@ -47,12 +47,20 @@ impl<K: Kind> Wiring<'_, K> {
                     let (lane, reason) = welcome(&**new, *initial);
                     desk.push(&event.key(), lane, reason);
                 }
-                Event::Changed { new, .. } if View::meta(&**new).deleting => {
-                    desk.push(&event.key(), Lane::Edit, Reason::Deleted);
+                Event::Changed { old, new, .. } => {
+                    let (old, new) = (View::meta(&**old), View::meta(&**new));
+                    let reason = if new.deleting {
+                        Reason::Deleted
+                    } else {
+                        Reason::Changed
+                    };
+                    if edited(&old, &new) {
+                        desk.edited(&event.key(), reason);
+                    } else {
+                        desk.push(&event.key(), Lane::Edit, reason);
+                    }
                 }
-                Event::Changed { .. } | Event::Unreadable { .. } => {
-                    desk.push(&event.key(), Lane::Edit, Reason::Changed);
-                }
+                Event::Unreadable { .. } => desk.push(&event.key(), Lane::Edit, Reason::Changed),
                 Event::Deleted { .. } => desk.forget(&event.key()),
             }
         });
@@ -160,6 +168,11 @@ fn welcome<K: Kind>(object: &K, initial: bool) -> (Lane, Reason) {
     } else {
         (Lane::Edit, Reason::Created)
     }
+}
+
+/// Whether what is asked for changed, rather than what is noted beside it.
+fn edited(old: &MetaRef<'_>, new: &MetaRef<'_>) -> bool {
+    old.deleting != new.deleting || new.generation.is_none() || old.generation != new.generation
 }
 
 fn handled<K: Kind>(object: &K) -> bool {

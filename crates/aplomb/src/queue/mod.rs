@@ -109,6 +109,16 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
+    /// What a failing key failed on may have changed: under [`Hold::Once`] an event may run it again,
+    /// although one did already.
+    pub fn renew(&mut self, key: &K) {
+        let slot = self.slots.find(key);
+        let entry = slot.and_then(|slot| self.slots.get_mut(slot));
+        if let Some(obligation) = entry.and_then(|entry| entry.obligation.as_mut()) {
+            obligation.renew();
+        }
+    }
+
     /// The key to run now, if there is one.
     pub fn pop(&mut self, now: Duration) -> Option<Dispatch<K>> {
         self.advance(now);

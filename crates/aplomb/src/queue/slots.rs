@@ -67,6 +67,11 @@ impl Obligation {
         }
     }
 
+    /// Lets one more event run the key.
+    pub(super) fn renew(&mut self) {
+        self.spent = false;
+    }
+
     #[inline]
     fn admits(&mut self) -> bool {
         match self.hold {

@@ -39,6 +39,19 @@ fn open_lets_every_event_run_it() {
 }
 
 #[test]
+fn an_edit_renews_the_allowance_of_once() {
+    let mut queue = waiting(Hold::Once);
+    for now in [10, 20, 30] {
+        queue.renew(&"a");
+        queue.push(&"a", Lane::Edit, Reason::Changed, at(now));
+        let event = run(&mut queue, at(now));
+        assert_eq!(event.by, Cause::Event);
+        queue.finish(event.ticket, retry(at(100), Hold::Once), at(now));
+    }
+    assert_eq!(run(&mut queue, at(100)).by, Cause::Due);
+}
+
+#[test]
 fn once_lets_one_event_run_it_and_keeps_the_others_until_it_is_due() {
     let mut queue = waiting(Hold::Once);
     queue.push(&"a", Lane::Input, Reason::Input("Pod"), at(10));

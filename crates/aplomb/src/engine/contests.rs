@@ -1,0 +1,137 @@
+//! The open conflicts of a controller, by key, by object and by the time they end. Pure.
+//!
+//! Every look costs the logarithm of their number: thousands may be open when a rival goes through all
+//! objects at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::contest::{Contest, Patience};
+use crate::key::{Key, ObjectId};
+use crate::version::Version;
+
+/// Open conflicts.
+#[derive(Debug)]
+pub(crate) struct Contests {
+    patience: Patience,
+    open: BTreeMap<Key, Contest>,
+    on: BTreeSet<(ObjectId, Key)>,
+    ends: BTreeSet<(Duration, Key)>,
+}
+
+impl Contests {
+    pub(crate) fn new(patience: Patience) -> Self {
+        Self {
+            patience,
+            open: BTreeMap::new(),
+            on: BTreeSet::new(),
+            ends: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// `key` lost.
+    pub(crate) fn insert(&mut self, key: Key, contest: Contest) {
+        self.remove(&key);
+        if let Some(object) = &contest.object {
+            self.on.insert((object.clone(), key.clone()));
+        }
+        self.ends
+            .insert((contest.resume(self.patience), key.clone()));
+        self.open.insert(key, contest);
+    }
+
+    /// `key` tries again, or is gone.
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<Contest> {
+        let contest = self.open.remove(key)?;
+        self.ends
+            .remove(&(contest.resume(self.patience), key.clone()));
+        if let Some(object) = &contest.object {
+            self.on.remove(&(object.clone(), key.clone()));
+        }
+        Some(contest)
+    }
+
+    /// A cache shows `object` at `version`. Gives the keys for which that is the first newer one.
+    pub(crate) fn saw(&mut self, object: &ObjectId, version: &Version, now: Duration) -> Vec<Key> {
+        let first = (object.clone(), Key::new(None, ""));
+        let after = self.on.range(first..);
+        let keys: Vec<Key> = after
+            .take_while(|(other, _)| other == object)
+            .map(|(_, key)| key.clone())
+            .collect();
+        let mut settled = Vec::new();
+        for key in keys {
+            let Some(mut contest) = self.remove(&key) else {
+                continue;
+            };
+            let open = !contest.passed();
+            contest.saw(version, now);
+            if open && contest.passed() {
+                settled.push(key.clone());
+            }
+            self.insert(key, contest);
+        }
+        settled
+    }
+
+    /// When the first of them ends.
+    pub(crate) fn next(&self) -> Option<Duration> {
+        self.ends.first().map(|(end, _)| *end)
+    }
+
+    /// Those that have ended by `now`. They stay until their key runs.
+    pub(crate) fn ended(&self, now: Duration) -> impl Iterator<Item = &Key> {
+        let ended = self.ends.iter().take_while(move |(end, _)| *end <= now);
+        ended.map(|(_, key)| key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str) -> ObjectId {
+        ObjectId {
+            kind: "ConfigMap".into(),
+            key: Key::new(Some("n"), name),
+        }
+    }
+
+    fn key(name: &str) -> Key {
+        Key::new(Some("n"), name)
+    }
+
+    fn lost(name: &str) -> Contest {
+        let read = Some(Version::Number(5));
+        Contest::new(Some(object(name)), read, 1, Duration::ZERO, Duration::ZERO)
+    }
+
+    #[test]
+    fn only_those_who_lost_on_the_object_are_told_and_only_once() {
+        let mut contests = Contests::new(Patience::default());
+        for (key_of, lost_on) in [("a", "x"), ("b", "x"), ("c", "y")] {
+            contests.insert(key(key_of), lost(lost_on));
+        }
+        let now = Duration::from_millis(10);
+        assert!(
+            contests
+                .saw(&object("x"), &Version::Number(5), now)
+                .is_empty()
+        );
+        let told = contests.saw(&object("x"), &Version::Number(6), now);
+        assert_eq!(told, [key("a"), key("b")]);
+        assert!(
+            contests
+                .saw(&object("x"), &Version::Number(7), now)
+                .is_empty()
+        );
+        assert_eq!(contests.ended(now).count(), 2);
+        contests.remove(&key("a"));
+        contests.remove(&key("b"));
+        assert!(contests.next() > Some(now), "c still waits");
+    }
+}
