@@ -94,6 +94,7 @@ impl Hub {
     /// else requires it.
     #[must_use]
     pub fn watch_if_possible<T: View>(&self, scope: Scope) -> Watch<T> {
+        let scope = scope.of::<T::Kind>();
         let mut watches = self.lock();
         let same = watches
             .iter()

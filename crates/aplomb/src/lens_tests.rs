@@ -77,6 +77,7 @@ fn what_cannot_be_read_passes() {
     let event = Event::Unreadable {
         key: crate::Key::new(None, "a"),
         error: String::new(),
+        last: None,
     };
     assert_eq!(reading().sees(&event, "us"), Sight::Pass);
 }

@@ -110,6 +110,11 @@ pub struct Task<T> {
 impl<T> Task<T> {
     /// Waits for it to end; `None` if it panicked or was ended.
     pub async fn join(mut self) -> Option<T> {
+        self.done().await
+    }
+
+    /// The same without giving it up. Cancel-safe; to be asked no more once it has answered.
+    pub async fn done(&mut self) -> Option<T> {
         (&mut self.done).await.ok()
     }
 }

@@ -45,7 +45,7 @@ use crate::version::Version;
 /// ```
 pub trait View: DeserializeOwned + Send + Sync + 'static {
     /// The kind that is watched.
-    type Kind: Resource<DynamicType = ()>;
+    type Kind: Resource<DynamicType = (), Scope: 'static>;
 
     /// The part of the metadata that the runtime itself needs.
     fn meta(&self) -> MetaRef<'_>;

@@ -37,6 +37,8 @@ pub enum Event<T> {
         key: Key,
         /// What does not fit, without any value of the object.
         error: String,
+        /// As it was when it could still be read.
+        last: Option<Arc<T>>,
     },
 }
 
@@ -71,7 +73,7 @@ impl<T> Event<T> {
             Self::Added { new, .. } => (Some(new), None),
             Self::Changed { old, new, .. } => (Some(old), Some(new)),
             Self::Deleted { old } => (Some(old), None),
-            Self::Unreadable { .. } => (None, None),
+            Self::Unreadable { last, .. } => (last.as_ref(), None),
         };
         first.into_iter().chain(second).map(|object| &**object)
     }
@@ -106,9 +108,10 @@ impl<T> Clone for Event<T> {
                 own: own.clone(),
             },
             Self::Deleted { old } => Self::Deleted { old: old.clone() },
-            Self::Unreadable { key, error } => Self::Unreadable {
+            Self::Unreadable { key, error, last } => Self::Unreadable {
                 key: key.clone(),
                 error: error.clone(),
+                last: last.clone(),
             },
         }
     }

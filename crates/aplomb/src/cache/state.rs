@@ -50,9 +50,10 @@ impl<T: View> Told<T> {
                 Event::Changed { old, new, own }
             }
             Step::Deleted { old } => Event::Deleted { old },
-            Step::Unreadable { error } => Event::Unreadable {
+            Step::Unreadable { error, last } => Event::Unreadable {
                 key: self.change.key,
                 error,
+                last,
             },
         }
     }

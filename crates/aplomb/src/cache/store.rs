@@ -81,7 +81,7 @@ pub(crate) enum Step<T> {
     Added { new: Arc<T>, initial: bool },
     Changed { old: Arc<T>, new: Arc<T> },
     Deleted { old: Arc<T> },
-    Unreadable { error: String },
+    Unreadable { error: String, last: Option<Arc<T>> },
 }
 
 /// The last readable state is set aside, not shown: it is known to be out of date, and a decision on
@@ -233,8 +233,11 @@ impl<T: View> Store<T> {
         let before = self.aside.remove(&key).and_then(|aside| aside.last);
         let last = self.objects.remove(&key).or(before);
         let error = misfit.error.clone();
+        let step = Step::Unreadable {
+            error,
+            last: last.clone(),
+        };
         self.aside.insert(key.clone(), SetAside { last, misfit });
-        let step = Step::Unreadable { error };
         changes.push(Change {
             key,
             delivery,
@@ -250,6 +253,7 @@ impl<T: View> Store<T> {
             Some(old) => Step::Deleted { old },
             None if unreadable => Step::Unreadable {
                 error: "deleted before it could be read".to_owned(),
+                last: None,
             },
             // A deletion of something that was never shown changes nothing.
             None => return,

@@ -83,10 +83,10 @@ impl Contests {
         self.ends.first().map(|(end, _)| *end)
     }
 
-    /// Those that have ended by `now`. They stay until their key runs.
-    pub(crate) fn ended(&self, now: Duration) -> impl Iterator<Item = &Key> {
-        let ended = self.ends.iter().take_while(move |(end, _)| *end <= now);
-        ended.map(|(_, key)| key)
+    /// Those that have ended by `now`, each told once. They stay until their key runs.
+    pub(crate) fn end(&mut self, now: Duration) -> Vec<Key> {
+        let ended = self.ends.extract_if(.., |(end, _)| *end <= now);
+        ended.map(|(_, key)| key).collect()
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
                 .saw(&object("x"), &Version::Number(7), now)
                 .is_empty()
         );
-        assert_eq!(contests.ended(now).count(), 2);
+        assert_eq!(contests.end(now), [key("a"), key("b")]);
         contests.remove(&key("a"));
         contests.remove(&key("b"));
         assert!(contests.next() > Some(now), "c still waits");

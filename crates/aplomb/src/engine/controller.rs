@@ -2,24 +2,21 @@
 //!
 //! Declarations only: nothing runs before the engine does.
 
-use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kube::core::{ApiResource, DynamicObject};
-use kube::{Api, Resource};
+use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::options::Options;
-use super::wiring::{Wiring, kind};
+use super::wiring::Wiring;
 use crate::cache::Cache;
 use crate::context::Context;
 use crate::error::Result;
-use crate::key::{Key, ObjectId};
+use crate::key::Key;
 use crate::lens::Lens;
 use crate::verdict::Verdict;
 use crate::view::View;
@@ -126,6 +123,22 @@ impl<K: Kind> Controller<K> {
         self
     }
 
+    /// Keeps an index of a kind that is watched in `scope`, for [`Cache::by`](crate::Cache::by).
+    #[must_use]
+    pub fn index<T: View>(
+        mut self,
+        scope: Scope,
+        name: &'static str,
+        values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        let index = move |wiring: &mut Wiring<'_, K>| {
+            let watch = wiring.hub.watch_if_possible::<T>(scope);
+            watch.index(name, values);
+        };
+        self.inputs.push(Box::new(index));
+        self
+    }
+
     /// How many keys run at once.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
@@ -161,57 +174,4 @@ impl<K: Kind> fmt::Debug for Controller<K> {
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
-}
-
-type Refresh = Arc<dyn Fn(kube::Client, Key) -> BoxFuture<'static, Result<()>> + Send + Sync>;
-
-/// The caches of one controller, by the type they hold, and how to read one object of each anew.
-#[derive(Clone, Default)]
-pub(crate) struct Caches {
-    by_type: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
-    refresh: BTreeMap<&'static str, Refresh>,
-}
-
-impl Caches {
-    pub(crate) fn insert<T: View>(&mut self, cache: Cache<T>) {
-        self.by_type.insert(TypeId::of::<T>(), Arc::new(cache));
-    }
-
-    /// A kind that is written, so that a conflict may be met on it.
-    pub(crate) fn insert_written<C: Kind>(&mut self, cache: Cache<C>) {
-        let reread = cache.clone();
-        let refresh: Refresh =
-            Arc::new(move |client, key| Box::pin(reread_one(reread.clone(), client, key)));
-        self.refresh.insert(kind::<C>(), refresh);
-        self.insert(cache);
-    }
-
-    pub(crate) fn get<T: View>(&self) -> Option<&Cache<T>> {
-        self.by_type.get(&TypeId::of::<T>())?.downcast_ref()
-    }
-
-    /// Reads one object from the server into its cache.
-    pub(crate) async fn refresh(&self, client: &kube::Client, object: &ObjectId) -> Result<()> {
-        match self.refresh.get(&*object.kind) {
-            Some(refresh) => refresh(client.clone(), object.key.clone()).await,
-            None => Ok(()),
-        }
-    }
-}
-
-async fn reread_one<C: Kind>(cache: Cache<C>, client: kube::Client, key: Key) -> Result<()> {
-    let resource = ApiResource::erase::<C>(&());
-    let api: Api<DynamicObject> = match &key.namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-        None => Api::all_with(client, &resource),
-    };
-    match api.get_opt(&key.name).await? {
-        Some(object) => cache.reread(&serde_json::to_value(object)?),
-        None => {
-            if let Some(known) = cache.get(&key) {
-                cache.deleted(&key, View::meta(&*known).uid);
-            }
-        }
-    }
-    Ok(())
 }

@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::error::Class;
 use crate::journal::{Entry, Journal};
 use crate::key::{Key, ObjectId};
-use crate::queue::{Dispatch, Lane, Next, Queue, Reason};
+use crate::queue::{Dispatch, Hold, Lane, Next, Queue, Reason, Ticket};
 use crate::telemetry::{Enqueued, QuarantineEnded, Quarantined, Telemetry};
 use crate::version::Version;
 
@@ -207,6 +207,20 @@ impl Desk {
         }
     }
 
+    /// A run died of a panic that nobody caught: the key is looked at again later.
+    pub(crate) fn abandon(&self, ticket: Ticket, key: &Key) {
+        let now = self.now();
+        let mut state = self.lock();
+        state.running.remove(key);
+        let next = Next::At {
+            due: now + self.options.bound(),
+            lane: Lane::Retry,
+            reason: Reason::Retry(Class::Fault),
+            hold: Hold::Open,
+        };
+        state.queue.finish(ticket, next, now);
+    }
+
     fn drop_history(&self, state: &mut State, key: &Key, now: Duration) {
         let history = state.histories.remove(key);
         if history.is_some_and(|history| history.quarantined(now)) {
@@ -226,10 +240,9 @@ impl Desk {
         };
         match due {
             Some(due) => {
-                let due = self.started + due;
                 tokio::select! { biased;
                     () = self.wake.notified() => {}
-                    () = tokio::time::sleep_until(due) => {}
+                    () = tokio::time::sleep(due.saturating_sub(self.now())) => {}
                 }
             }
             None => self.wake.notified().await,
@@ -317,9 +330,9 @@ impl State {
     }
 
     fn release_contests(&mut self, now: Duration) {
-        for key in self.contests.ended(now) {
+        for key in self.contests.end(now) {
             let reason = Reason::Retry(Class::Conflict);
-            self.queue.release(key, Lane::Input, reason, now);
+            self.queue.release(&key, Lane::Input, reason, now);
         }
     }
 }

@@ -103,8 +103,11 @@ impl History {
 
     /// Takes a run into account and says what follows.
     pub(crate) fn follow(&mut self, outcome: &Outcome, facts: Facts, options: &Options) -> Sequel {
+        let conflict =
+            matches!(outcome, Outcome::Failed(error) if error.class() == Class::Conflict);
         if facts.wrote {
-            self.conflicts = 0;
+            // A pass that writes one object and loses on another is still losing.
+            self.conflicts = if conflict { self.conflicts } else { 0 };
             self.backoff.succeeded(Class::Invalid);
             self.backoff.succeeded(Class::Exists);
         }
@@ -117,9 +120,7 @@ impl History {
                 self.backoff.clear();
                 Sequel::of(self.after(verdict, facts.now, options))
             }
-            Outcome::Failed(error) if error.class() == Class::Conflict => {
-                self.conflict(error, facts, options)
-            }
+            Outcome::Failed(error) if conflict => self.conflict(error, facts, options),
             Outcome::Failed(error) => Sequel::of(self.failure(error.class(), facts, options)),
         }
     }
@@ -128,7 +129,7 @@ impl History {
         let resync = options.resync.map(|every| self.resync(now, every));
         match (verdict, resync) {
             (Verdict::Recheck(after), _) => Next::At {
-                due: now + *after,
+                due: now.saturating_add(*after),
                 lane: Lane::Input,
                 reason: Reason::Recheck,
                 hold: Hold::Open,
@@ -178,7 +179,7 @@ impl History {
             due = due.max(self.quarantine(facts, options));
         }
         if let Some(closed) = facts.closed_for {
-            due = due.max(facts.now + closed);
+            due = due.max(facts.now.saturating_add(closed));
         }
         Next::At {
             due,
@@ -192,7 +193,7 @@ impl History {
     fn quarantine(&mut self, facts: Facts, options: &Options) -> Duration {
         let inside = facts.by == Cause::Event && facts.now < self.quarantined_until;
         if self.faults >= options.quarantine_after && !inside {
-            self.quarantined_until = facts.now + options.quarantine;
+            self.quarantined_until = facts.now.saturating_add(options.quarantine);
         }
         self.quarantined_until
     }

@@ -29,7 +29,7 @@ pub(crate) trait Inspect: Send + Sync {
 pub(crate) struct Process {
     pub(crate) started: Instant,
     pub(crate) hub: Hub,
-    pub(crate) budget: Budget,
+    pub(crate) budgets: Vec<Budget>,
     pub(crate) lease: Option<Lease>,
     pub(crate) journal: Journal,
     pub(crate) tasks: Tasks,
@@ -54,7 +54,7 @@ impl Introspect for Process {
                 .iter()
                 .map(|one| Watch::of(one, one.required))
                 .collect(),
-            budgets: vec![self.budget.snapshot()],
+            budgets: self.budgets.iter().map(Budget::snapshot).collect(),
             leases: self.lease.iter().map(Lease::status).collect(),
             tasks: dead
                 .map(|line| Task {

@@ -3,6 +3,7 @@
 //! It owns every task it starts. A watch that is not ready in time is named, with its reason, instead
 //! of a controller that runs on half a view.
 
+mod caches;
 mod contest;
 mod contests;
 mod controller;
@@ -24,8 +25,8 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::caches::Caches;
 pub use self::contest::Patience;
-pub(crate) use self::controller::Caches;
 pub use self::controller::{Controller, Kind};
 use self::introspect::Inspect;
 pub use self::options::Options;
@@ -63,6 +64,8 @@ pub struct Settings {
     pub admin: Option<SocketAddr>,
     /// What may be spent on the API server.
     pub budget: budget::Config,
+    /// Budgets of other APIs, to be shown with the rest of the state.
+    pub budgets: Vec<budget::Budget>,
     /// How long one request may take.
     pub request_deadline: Duration,
     /// How long the first lists may take before the engine gives up and says which is missing.
@@ -83,6 +86,7 @@ impl Default for Settings {
             lease: None,
             admin: None,
             budget: budget::Config::api_server(),
+            budgets: Vec::new(),
             request_deadline: crate::gate::REQUEST_DEADLINE,
             sync_deadline: Duration::from_secs(120),
             drain: Duration::from_secs(10),

@@ -11,7 +11,8 @@ use crate::queue;
 /// How a controller runs its keys.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many keys run at once.
+    /// How many keys run at once. A run that takes over five seconds lends its place to another, up to
+    /// four times this number: objects that wait for something dead do not stop the others.
     pub workers: usize,
     /// How long one run may take. What is longer is a fault of that key.
     pub deadline: Duration,
@@ -35,7 +36,7 @@ const CODA: Duration = Duration::from_secs(5);
 impl Options {
     /// How long a run can last, its status write included.
     pub(crate) fn bound(&self) -> Duration {
-        self.deadline + CODA
+        self.deadline.saturating_add(CODA)
     }
 }
 

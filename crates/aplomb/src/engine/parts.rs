@@ -7,7 +7,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::controller::{Caches, Controller, Kind};
+use super::caches::Caches;
+use super::controller::{Controller, Kind};
 use super::desk::{Books, Desk};
 use super::introspect::Process;
 use super::pump::pump;
@@ -49,22 +50,27 @@ pub(crate) struct Parts {
 impl Parts {
     pub(crate) fn new(name: &str, client: kube::Client, settings: Settings) -> Result<Self> {
         let (telemetry, clock) = (settings.telemetry.clone(), settings.clock.clone());
-        let budget = Budget::new(
-            "apiserver",
-            settings.budget.clone(),
-            telemetry.clone(),
-            clock.clone(),
-        );
-        let mut gate = Gate::new(budget.clone(), telemetry.clone());
-        gate.request_deadline = settings.request_deadline;
-        let client = gate::wrap(client, gate);
+        let budget = |name| {
+            let config = settings.budget.clone();
+            Budget::new(name, config, telemetry.clone(), clock.clone())
+        };
+        let gated = |budget: Budget, client: kube::Client| {
+            let mut gate = Gate::new(budget, telemetry.clone());
+            gate.request_deadline = settings.request_deadline;
+            gate::wrap(client, gate)
+        };
+        // A refusal of our work says nothing about leases, which servers treat apart: were they to
+        // share a budget, one long Retry-After would cost the lead.
+        let renewals = gated(budget("apiserver-lease"), client.clone());
+        let budget = budget("apiserver");
+        let client = gated(budget.clone(), client);
         let reporter = Reporter {
             controller: name.to_owned(),
             instance: settings.instance(name),
         };
         let (recorder, publisher) =
             Recorder::new(client.clone(), reporter, telemetry.clone(), clock.clone());
-        let (fence, lease, leading) = right_to_act(&settings, &client, &telemetry)?;
+        let (fence, lease, leading) = right_to_act(&settings, &renewals, &telemetry)?;
         Ok(Self {
             tasks: settings.tasks.clone().unwrap_or_else(Tasks::on_runtime),
             journal: Journal::new(Capacity::default(), clock),
@@ -174,7 +180,7 @@ impl Parts {
         let process = Process {
             started: Instant::now(),
             hub: self.hub.clone(),
-            budget: self.budget.clone(),
+            budgets: self.budgets(),
             lease: self.lease.clone(),
             journal: self.journal.clone(),
             tasks: self.tasks.clone(),
@@ -189,6 +195,12 @@ impl Parts {
                 tracing::error!(%error, "Admin address is no longer served");
             }
         }))
+    }
+
+    /// The API server's, and those that the program has shown us.
+    fn budgets(&self) -> Vec<Budget> {
+        let ours = std::iter::once(&self.budget);
+        ours.chain(&self.settings.budgets).cloned().collect()
     }
 
     /// Waits until every watch is complete.

@@ -4,6 +4,7 @@
 //! nothing is taken: the caches stay warm and the queue stays full.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -11,30 +12,90 @@ use tokio::time::timeout;
 
 use super::Terms;
 use super::controller::Kind;
+use super::desk::Work;
 use super::run::Crew;
+use crate::key::Key;
+use crate::queue::Ticket;
+use crate::tasks::{Task, Tasks};
+
+/// A run that takes longer than this waits for something, and lends its place to another.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// How many times the number of workers may run, the slow ones included.
+const LENT: usize = 4;
 
 /// Runs a controller's keys until it is told to stop, then waits for what is in flight, but no longer
 /// than the terms allow.
 pub(crate) async fn pump<K: Kind>(crew: Arc<Crew<K>>, mut terms: Terms) {
     let workers = crew.desk.options.workers;
-    let mut runs = FuturesUnordered::new();
+    let mut quick = FuturesUnordered::new();
+    let mut slow = FuturesUnordered::new();
     loop {
         let leading = *terms.leading.borrow_and_update();
-        while leading && runs.len() < workers {
+        let full = |quick: usize, slow: usize| quick >= workers || quick + slow >= workers * LENT;
+        while leading && !full(quick.len(), slow.len()) {
             let Some(work) = crew.desk.take() else { break };
-            runs.push(terms.tasks.start(crew.clone().run(work)).join());
+            quick.push(Run::start(&crew, work, &terms.tasks).quickly());
         }
-        let free = leading && runs.len() < workers;
+        let free = leading && !full(quick.len(), slow.len());
         tokio::select! { biased;
             () = terms.stop.cancelled() => break,
-            Some(_) = runs.next() => {}
+            Some(run) = quick.next() => slow.extend(run.map(Run::end)),
+            Some(()) = slow.next() => {}
             Ok(()) = terms.leading.changed() => {}
             () = crew.desk.changed(), if free => {}
         }
     }
     // What began is allowed to end: a write cut in half helps nobody. What hangs is not waited for.
-    let drained = timeout(terms.drain, async { while runs.next().await.is_some() {} }).await;
-    if drained.is_err() {
+    let drain = async {
+        while let Some(run) = quick.next().await {
+            slow.extend(run.map(Run::end));
+        }
+        while slow.next().await.is_some() {}
+    };
+    if timeout(terms.drain, drain).await.is_err() {
         tracing::warn!(controller = crew.name, "Left runs unfinished at shutdown");
+    }
+}
+
+/// A run that is going on.
+struct Run<K: Kind> {
+    crew: Arc<Crew<K>>,
+    ticket: Ticket,
+    key: Key,
+    task: Task<()>,
+}
+
+impl<K: Kind> Run<K> {
+    fn start(crew: &Arc<Crew<K>>, work: Work, tasks: &Tasks) -> Self {
+        Self {
+            crew: crew.clone(),
+            ticket: work.dispatch.ticket,
+            key: work.dispatch.key.clone(),
+            task: tasks.start(crew.clone().run(work)),
+        }
+    }
+
+    /// Waits for it to end, and gives it back if that takes long.
+    async fn quickly(mut self) -> Option<Self> {
+        match timeout(SLOW, self.task.done()).await {
+            Ok(ended) => {
+                self.ended(ended);
+                None
+            }
+            Err(_) => Some(self),
+        }
+    }
+
+    async fn end(mut self) {
+        let ended = self.task.done().await;
+        self.ended(ended);
+    }
+
+    fn ended(&self, ended: Option<()>) {
+        if ended.is_none() {
+            // A panic outside of the reconcile, which nobody has told the desk of.
+            self.crew.desk.abandon(self.ticket, &self.key);
+        }
     }
 }

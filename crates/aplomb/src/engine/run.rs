@@ -12,7 +12,8 @@ use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
-use super::controller::{Caches, Kind, Reconcile};
+use super::caches::Caches;
+use super::controller::{Kind, Reconcile};
 use super::desk::{Desk, Work};
 use super::history::{Facts, Outcome};
 use crate::budget::api;
@@ -23,11 +24,13 @@ use crate::error::{Class, Error, Result};
 use crate::events::Recorder;
 use crate::fence::Fence;
 use crate::journal::{Entry, Journal};
-use crate::key::Key;
+use crate::key::{Key, ObjectId};
+use crate::managed::newest_foreign_manager;
 use crate::queue::Reason;
 use crate::scope::Scope;
-use crate::telemetry::{self, RunOutcome, Telemetry};
+use crate::telemetry::{self, ConflictLost, RunOutcome, Telemetry};
 use crate::verdict::Verdict;
+use crate::version::Version;
 use crate::view::View;
 use crate::writer::{Owner, Writer};
 
@@ -52,9 +55,10 @@ impl<K: Kind> Crew<K> {
     /// Runs one key and lays the outcome on the desk.
     pub(crate) async fn run(self: Arc<Self>, work: Work) {
         let began = Instant::now();
-        let deadline = began + self.desk.options.deadline;
+        let options = &self.desk.options;
+        let deadline = after(began, options.deadline);
         let scope = Scope {
-            deadline: began + self.desk.options.bound(),
+            deadline: after(began, options.bound()),
             lane: api::WORK,
         };
         let reasons: Vec<_> = work.dispatch.reasons.iter().collect();
@@ -97,6 +101,7 @@ impl<K: Kind> Crew<K> {
             });
         }
         self.desk.finish(&work, &outcome, facts);
+        self.settle(&outcome);
         self.report(&work, &reasons, &outcome, facts.took);
     }
 
@@ -105,7 +110,9 @@ impl<K: Kind> Crew<K> {
         let key = &work.dispatch.key;
         if let Some(stale) = &work.stale {
             // What is cached is known to have lost: one read instead of one more conflict.
-            if let Err(error) = self.caches.refresh(&self.client, stale).await {
+            let refreshed = self.caches.refresh(&self.client, stale).await;
+            self.lost(stale);
+            if let Err(error) = refreshed {
                 return (Outcome::Failed(error), None);
             }
         }
@@ -203,6 +210,33 @@ impl<K: Kind> Crew<K> {
 }
 
 impl<K: Kind> Crew<K> {
+    /// The winner of a conflict may have been in the cache before its loser heard of it.
+    fn settle(&self, outcome: &Outcome) {
+        let Outcome::Failed(error) = outcome else {
+            return;
+        };
+        let Some((object, _)) = error.object().filter(|_| error.class() == Class::Conflict) else {
+            return;
+        };
+        let newest = self.caches.newest(object).unwrap_or_default();
+        let Some(version) = newest["metadata"]["resourceVersion"].as_str() else {
+            return;
+        };
+        for _ in self.desk.saw(object, &Version::parse(version)) {
+            self.lost(object);
+        }
+    }
+
+    /// Counts a conflict that is over, and who won it as far as the cache tells.
+    fn lost(&self, object: &ObjectId) {
+        let newest = self.caches.newest(object).unwrap_or_default();
+        self.telemetry.emit(ConflictLost {
+            object,
+            manager: self.name,
+            winner: newest_foreign_manager(&newest, self.name).as_deref(),
+        });
+    }
+
     fn report(&self, work: &Work, reasons: &[Reason], outcome: &Outcome, took: Duration) {
         let key = &work.dispatch.key;
         let (said, in_a_row) = match outcome {
@@ -228,6 +262,12 @@ impl<K: Kind> Crew<K> {
             took,
         });
     }
+}
+
+/// A time far in the future instead of one that cannot be counted.
+fn after(began: Instant, time: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(86_400 * 365);
+    began + time.min(FAR)
 }
 
 /// Reasons as one field of a span.

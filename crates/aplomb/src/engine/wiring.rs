@@ -9,7 +9,8 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::Resource;
 use serde_json::Value;
 
-use super::controller::{Caches, Kind};
+use super::caches::Caches;
+use super::controller::Kind;
 use super::desk::Desk;
 use crate::cache::{Cache, Event};
 use crate::hub::{Hub, Watch};
@@ -163,10 +164,11 @@ pub(crate) fn kind<K: Resource<DynamicType = ()>>() -> &'static str {
 /// The lane of an object that appears. What was handled before a restart is not urgent; what was not
 /// handled yet is, however it was found.
 fn welcome<K: Kind>(object: &K, initial: bool) -> (Lane, Reason) {
-    if initial && handled(object) {
-        (Lane::Resync, Reason::Resync)
-    } else {
-        (Lane::Edit, Reason::Created)
+    match initial {
+        true if handled(object) => (Lane::Resync, Reason::Resync),
+        // Not ahead of what people do now: there may be thousands of them.
+        true => (Lane::Input, Reason::Created),
+        false => (Lane::Edit, Reason::Created),
     }
 }
 

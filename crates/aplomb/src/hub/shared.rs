@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -14,7 +15,9 @@ use super::{Inner, Source, WatchState, ready};
 use crate::cache::{Cache, Event, Freshness};
 use crate::error::Result;
 use crate::lens::{Lens, Sight};
-use crate::telemetry::{EventResult, EventSeen, ObjectUnreadable, Reading, Telemetry, WatchBegan};
+use crate::telemetry::{
+    EventResult, EventSeen, ListenerPanicked, ObjectUnreadable, Reading, Telemetry, WatchBegan,
+};
 use crate::view::View;
 use crate::watch::{Drive, Scope, drive};
 
@@ -73,7 +76,9 @@ impl<T: View> Watch<T> {
         let (kind, telemetry) = (self.0.kind.clone(), self.0.telemetry.clone());
         let manager: Arc<str> = manager.into();
         self.listen(move |event| {
-            let sight = lens.sees(event, &manager);
+            // A lens that cannot tell lets the event pass.
+            let sees = || lens.sees(event, &manager);
+            let sight = catch_unwind(AssertUnwindSafe(sees)).unwrap_or(Sight::Pass);
             let result = match event {
                 Event::Unreadable { .. } => EventResult::Unreadable,
                 _ => sight.into(),
@@ -142,7 +147,7 @@ impl<T: View> Core<T> {
     }
 
     fn tell(&self, event: &Event<T>) {
-        if let Event::Unreadable { key, error } = event {
+        if let Event::Unreadable { key, error, .. } = event {
             self.telemetry.emit(ObjectUnreadable {
                 kind: &self.kind,
                 key,
@@ -152,7 +157,13 @@ impl<T: View> Core<T> {
         let listeners = self.listeners.read();
         let listeners = listeners.unwrap_or_else(PoisonError::into_inner).clone();
         for listener in listeners.iter() {
-            listener(event);
+            // Somebody's closure: a defect in it must not end the watch that all others share.
+            if catch_unwind(AssertUnwindSafe(|| listener(event))).is_err() {
+                self.telemetry.emit(ListenerPanicked {
+                    kind: &self.kind,
+                    key: &event.key(),
+                });
+            }
         }
     }
 }

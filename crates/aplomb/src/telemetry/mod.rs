@@ -34,7 +34,7 @@ pub(crate) use self::runs::{
 pub use self::runs::{RunFamilies, WorkersSet};
 pub use self::watch::{EventResult, WatchFamilies};
 pub(crate) use self::watch::{
-    EventSeen, ObjectUnreadable, Reading, WatchBegan, WatchListed, WatchLost,
+    EventSeen, ListenerPanicked, ObjectUnreadable, Reading, WatchBegan, WatchListed, WatchLost,
 };
 pub(crate) use self::writes::{ConflictLost, EffectStale, WriteEnded};
 pub use self::writes::{WriteFamilies, WriteResult};

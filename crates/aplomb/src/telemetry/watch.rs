@@ -134,6 +134,20 @@ impl Occurrence for ObjectUnreadable<'_> {
     }
 }
 
+/// A closure that was told of an event panicked: what it would have made of the event is lost.
+#[derive(Debug)]
+pub(crate) struct ListenerPanicked<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) key: &'a crate::Key,
+}
+
+impl Occurrence for ListenerPanicked<'_> {
+    fn emit(self, _families: &Families) {
+        let Self { kind, key } = self;
+        tracing::error!(%kind, object = %key, "A listener of a watch panicked");
+    }
+}
+
 /// A watch has the whole state.
 #[derive(Debug)]
 pub(crate) struct WatchListed<'a> {

@@ -9,8 +9,12 @@ mod failure;
 mod stream;
 mod wire;
 
+use std::any::TypeId;
 use std::fmt;
 use std::time::Duration;
+
+use k8s_openapi::ClusterResourceScope;
+use kube::Resource;
 
 pub(crate) use self::drive::{Drive, drive};
 
@@ -23,6 +27,20 @@ pub struct Scope {
     pub labels: Option<String>,
     /// A field selector.
     pub fields: Option<String>,
+}
+
+impl Scope {
+    /// What is left of it for `K`: a kind without namespaces is watched whole.
+    pub(crate) fn of<K: Resource>(self) -> Self
+    where
+        K::Scope: 'static,
+    {
+        let cluster = TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>();
+        Self {
+            namespace: self.namespace.filter(|_| !cluster),
+            ..self
+        }
+    }
 }
 
 impl fmt::Display for Scope {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Class, Error, Result};
 use crate::managed::Part;
+use crate::version::Version;
 
 use super::answer::Answer;
 use super::pass::Pass;
@@ -30,7 +31,15 @@ impl Pass {
             return Err(Error::new(Class::Invalid, what));
         }
         finalizers.push(name.to_owned());
-        self.set_finalizers(&live, &finalizers).await
+        self.set_finalizers(&live, &finalizers).await?;
+        if self.state().gone {
+            // To go on would be to make something outside that nobody will ever clean up.
+            let what = format!("{} was deleted meanwhile", self.owner.id);
+            let read = live["metadata"]["resourceVersion"].as_str();
+            let error = Error::new(Class::Conflict, what);
+            return Err(error.on(self.owner.id.clone(), read.map(Version::parse)));
+        }
+        Ok(())
     }
 
     /// Lets go of the owner: the finalizer `name` is taken off.

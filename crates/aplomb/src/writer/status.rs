@@ -68,7 +68,7 @@ impl Pass {
             )
             .map_err(Error::fault)?;
         let answer = self.send(&write, request).await?;
-        if answer.object_missing() {
+        if answer.object_missing() && self.is_gone().await? {
             self.state().gone = true;
             return Ok(());
         }
@@ -79,6 +79,13 @@ impl Pass {
         self.remember(&owner.id, STATUS, &desired, (Some(live), &answer.body));
         self.state().answered = Some(answer.body);
         Ok(())
+    }
+
+    /// Whether the owner is gone. A definition without the subresource is answered in the same words.
+    async fn is_gone(&self) -> Result<bool> {
+        let owner = &self.owner;
+        let live = self.look(&owner.kind, &owner.id, None).await?;
+        Ok(live.is_none_or(|live| live["metadata"]["uid"] != owner.uid))
     }
 
     fn status_refused(&self, write: &Write<'_>, answer: &Answer) -> Error {

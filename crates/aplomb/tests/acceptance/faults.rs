@@ -179,3 +179,33 @@ fn a_key_that_panics_is_quarantined_until_it_is_edited() {
         company.keep(&lab, scenario).await;
     });
 }
+
+/// Objects that wait for something dead, more of them than there are workers.
+async fn crowd(lab: Lab) -> Duration {
+    page::install(&lab.user()).await.unwrap();
+    let pages: Api<Page> = Api::namespaced(lab.user(), "default");
+    for number in 0..6 {
+        create(&pages, &format!("hangs-{number}"), "hangs").await;
+    }
+    let controller = Controller::new("actor", actor).workers(2);
+    let engine = Engine::new("actor.example.com", lab.client("operator").0).controller(controller);
+    let scenario = async {
+        tokio::time::sleep(seconds(20)).await;
+        create(&pages, "good", "good").await;
+        let ready = || async {
+            let page = pages.get("good").await.unwrap();
+            condition(&page, "Ready").is_some_and(|(status, _)| status == "True")
+        };
+        until(seconds(60), "a good page is served", ready).await
+    };
+    tokio::select! { biased;
+        took = scenario => took,
+        ended = engine.run(std::future::pending()) => panic!("the operator ended: {ended:?}"),
+    }
+}
+
+#[test]
+fn slow_runs_lend_their_places() {
+    let took = on_box(8, crowd);
+    assert!(took <= Duration::from_millis(100), "{took:?}");
+}

@@ -1,0 +1,101 @@
+//! The caches of one controller, by the type they hold and by the kinds it writes.
+//!
+//! A conflict names a kind and a key, not a type: what is needed to wait it out is kept by name.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kube::Api;
+use kube::core::{ApiResource, DynamicObject};
+use serde_json::Value;
+
+use super::controller::Kind;
+use super::wiring::kind;
+use crate::cache::Cache;
+use crate::error::Result;
+use crate::key::{Key, ObjectId};
+use crate::view::View;
+
+/// A cache of a kind that is written, with its type erased.
+trait Written: Send + Sync {
+    /// The object as far as it is known.
+    fn newest(&self, key: &Key) -> Option<Value>;
+    /// Reads the object from the server.
+    fn refresh(&self, client: kube::Client, key: Key) -> BoxFuture<'static, Result<()>>;
+}
+
+/// The caches of one controller.
+#[derive(Clone, Default)]
+pub(crate) struct Caches {
+    by_type: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    written: BTreeMap<&'static str, Arc<dyn Written>>,
+}
+
+impl Caches {
+    /// An input. Where the same kind is also written, the cache of what is written stays.
+    pub(crate) fn insert<T: View>(&mut self, cache: Cache<T>) {
+        let entry = self.by_type.entry(TypeId::of::<T>());
+        entry.or_insert_with(|| Arc::new(cache));
+    }
+
+    /// A kind that is written, so that a conflict may be met on it.
+    pub(crate) fn insert_written<C: Kind>(&mut self, cache: Cache<C>) {
+        let cache = Arc::new(cache);
+        self.written.insert(kind::<C>(), cache.clone());
+        self.by_type.insert(TypeId::of::<C>(), cache);
+    }
+
+    pub(crate) fn get<T: View>(&self) -> Option<&Cache<T>> {
+        self.by_type.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+
+    /// An object of a kind that is written, as far as it is known.
+    pub(crate) fn newest(&self, object: &ObjectId) -> Option<Value> {
+        self.written.get(&*object.kind)?.newest(&object.key)
+    }
+
+    /// Reads an object of a kind that is written from the server into its cache.
+    pub(crate) async fn refresh(&self, client: &kube::Client, object: &ObjectId) -> Result<()> {
+        match self.written.get(&*object.kind) {
+            Some(cache) => cache.refresh(client.clone(), object.key.clone()).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl<C: Kind> Written for Cache<C> {
+    fn newest(&self, key: &Key) -> Option<Value> {
+        serde_json::to_value(&*self.get(key)?).ok()
+    }
+
+    fn refresh(&self, client: kube::Client, key: Key) -> BoxFuture<'static, Result<()>> {
+        Box::pin(reread(self.clone(), client, key))
+    }
+}
+
+async fn reread<C: Kind>(cache: Cache<C>, client: kube::Client, key: Key) -> Result<()> {
+    let resource = ApiResource::erase::<C>(&());
+    let api: Api<DynamicObject> = match &key.namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    match api.get(&key.name).await {
+        Ok(object) => cache.reread(&serde_json::to_value(object)?),
+        Err(kube::Error::Api(status)) if names_object(&status, &key) => {
+            if let Some(known) = cache.get(&key) {
+                cache.deleted(&key, View::meta(&*known).uid);
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Whether a 404 is about the object. One that is not says that nobody serves its kind just now, and
+/// nothing about the object.
+fn names_object(status: &kube::core::Status, key: &Key) -> bool {
+    let named = status.details.as_ref().map(|details| &*details.name);
+    status.code == 404 && named == Some(&*key.name)
+}
