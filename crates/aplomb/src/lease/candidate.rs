@@ -186,8 +186,7 @@ impl Candidate {
     }
 
     fn saw(&mut self, lease: Object) {
-        let version = Version::parse(lease.metadata.resource_version.as_deref().unwrap_or(""));
-        let record = Record::of(&lease);
+        let (record, version) = (Record::of(&lease), version_of(&lease));
         if self.election.observed(record, version, self.now()) {
             self.object = Some(lease);
         }
@@ -201,7 +200,13 @@ impl Candidate {
         let shared = self.shared.clone();
         let read = shared.api.get_opt(&shared.config.name);
         match self.call(read).await {
-            Ok(Some(lease)) => self.saw(lease),
+            Ok(Some(lease)) => {
+                if self.election.went_back(&version_of(&lease), self.now()) {
+                    // It waits for versions that may never come.
+                    self.watch = None;
+                }
+                self.saw(lease);
+            }
             Ok(None) => {
                 self.object = None;
                 self.election.absent(self.now());
@@ -299,6 +304,10 @@ impl Candidate {
             }
         }
     }
+}
+
+fn version_of(lease: &Object) -> Version {
+    Version::parse(lease.metadata.resource_version.as_deref().unwrap_or(""))
 }
 
 /// The next event of the watch, if there is one.

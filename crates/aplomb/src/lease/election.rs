@@ -14,6 +14,9 @@ use super::config::Config;
 use super::record::Record;
 use crate::version::Version;
 
+/// How many reads in a row must be older than what is known before they are believed.
+const BELIEVED_AT: u32 = 3;
+
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
@@ -60,6 +63,10 @@ pub(crate) struct Election {
     pending: Option<Sent>,
     /// The last claim that is known to have been carried out, while the record is ours.
     proven: Option<Sent>,
+    /// This process claimed the lease, and nothing has made its view of it void since.
+    claimed: bool,
+    /// Reads in a row that were older than what is known.
+    backwards: u32,
     /// No call before this time, and no claim before that.
     call_at: Duration,
     claim_at: Duration,
@@ -77,6 +84,8 @@ impl Election {
             others_until: Duration::ZERO,
             pending: None,
             proven: None,
+            claimed: false,
+            backwards: 0,
             call_at: Duration::ZERO,
             claim_at: Duration::ZERO,
             stamp: Timestamp::MIN,
@@ -146,6 +155,7 @@ impl Election {
         let stamp = self.next_stamp(wall);
         self.pending = Some(Sent { at: now, stamp });
         let ours = self.is_ours();
+        self.claimed = true;
         let mut record = Record {
             holder: Some(self.config.identity.clone()),
             duration: self.config.duration,
@@ -177,21 +187,42 @@ impl Election {
         self.stamp
     }
 
+    /// The lease is about to be observed at `version` because it was read. Reads are consistent, so
+    /// one that insists on the past tells of a restore from a backup: what was known is void then,
+    /// which is answered with `true`. Whoever led before may act for a while yet, whoever the record
+    /// names, so a full duration is waited.
+    pub(crate) fn went_back(&mut self, version: &Version, now: Duration) -> bool {
+        if !self.is_older(version) {
+            return false;
+        }
+        self.backwards += 1;
+        if self.backwards < BELIEVED_AT {
+            // No use in asking a server that lags again at once.
+            self.call_at = now + self.config.retry;
+            return false;
+        }
+        self.seen = Seen::Nothing;
+        self.pending = None;
+        self.proven = None;
+        self.claimed = false;
+        self.claim_at = now + self.config.duration;
+        true
+    }
+
+    fn is_older(&self, version: &Version) -> bool {
+        matches!(&self.seen, Seen::Present { version: known, .. }
+            if known != version && known.includes(version) == Some(true))
+    }
+
     /// The lease was read, its watch told of it, or it is the answer to a claim. `false` if that is
     /// older than what is known.
     pub(crate) fn observed(&mut self, record: Record, version: Version, now: Duration) -> bool {
-        if let Seen::Present { version: known, .. } = &self.seen
-            && *known != version
-            && known.includes(&version) == Some(true)
-        {
-            // From a watch that lags or a server that does: no use in asking it again at once.
-            if self.doubtful {
-                self.call_at = now + self.config.retry;
-            }
+        if self.is_older(&version) {
             return false;
         }
         self.heard_at = now;
         self.doubtful = false;
+        self.backwards = 0;
         let same = matches!(&self.seen, Seen::Present { record: known, .. } if *known == record);
         if !same {
             self.seen_at = now;
@@ -223,6 +254,7 @@ impl Election {
         self.seen = Seen::Absent;
         self.heard_at = now;
         self.doubtful = false;
+        self.backwards = 0;
         self.pending = None;
         self.proven = None;
     }
@@ -234,9 +266,9 @@ impl Election {
         self.claim_at = now + self.config.retry / 8;
     }
 
-    /// Whether this replica ever tried to hold it.
+    /// Whether this replica tried to hold it, and its record may be the answer to that.
     pub(crate) fn has_claimed(&self) -> bool {
-        self.stamp != Timestamp::MIN
+        self.claimed
     }
 
     /// Whether what is known may be out of date.

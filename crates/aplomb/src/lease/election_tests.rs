@@ -265,6 +265,7 @@ impl Arena {
             match answer {
                 Answer::Lease(Some((record, version))) => {
                     let led = replica.election.held_until().is_some();
+                    replica.election.went_back(&version, now);
                     replica.election.observed(record, version, now);
                     let leads = replica.election.held_until().is_some();
                     self.terms += u32::from(leads && !led);
@@ -351,6 +352,31 @@ fn the_arena_sees_many_terms() {
     assert!(arena.terms > 3, "{} terms", arena.terms);
 }
 
+#[test]
+fn after_a_restore_somebody_leads_again_and_never_two() {
+    for seed in 0..20 {
+        let plan = Plan {
+            seed,
+            clocks: vec![(0.95, -30), (1.05, 30), (1.0, 0)],
+            loss: 0.0,
+            pause: 0.0,
+            release: 0.01,
+            steps: 600,
+        };
+        let mut arena = Arena::new(plan, config());
+        arena.run().expect("one leader at a time");
+        let backup = (arena.lease.clone(), arena.version);
+        arena.run().expect("one leader at a time");
+        (arena.lease, arena.version) = backup;
+        // Three reads, the duration of a slow clock, and a few retries.
+        arena.plan.release = 0.0;
+        arena.plan.steps = 20 * (8 + 17 + 8);
+        arena.run().expect("one leader at a time");
+        let leads = |replica: &Replica| replica.may_act(arena.now);
+        assert!(arena.replicas.iter().any(leads), "seed {seed}");
+    }
+}
+
 fn held_by_another() -> Record {
     Record {
         holder: Some("other".to_owned()),
@@ -420,4 +446,32 @@ fn a_claim_whose_answer_was_lost_counts_from_when_it_was_sent() {
     assert_eq!(election.next(at(17), Timestamp::UNIX_EPOCH), Action::Read);
     election.observed(record, Version::Number(1), at(18));
     assert_eq!(election.held_until(), Some(at(20)));
+}
+
+#[test]
+fn reads_that_insist_on_the_past_are_believed_after_a_full_duration() {
+    let mut election = Election::new(Config::new("default", "demo", "me"));
+    let claims = |election: &mut Election, now| {
+        matches!(
+            election.next(now, Timestamp::UNIX_EPOCH),
+            Action::Claim { .. }
+        )
+    };
+    let mut ours = held_by_another();
+    ours.holder = Some("me".to_owned());
+    election.absent(at(90));
+    assert!(claims(&mut election, at(90)));
+    election.observed(held_by_another(), Version::Number(9), at(100));
+    election.failed(at(100));
+    for now in [at(102), at(104), at(106)] {
+        let event = election.observed(ours.clone(), Version::Number(5), now);
+        assert!(!event, "a watch may lag");
+        assert_eq!(election.next(now, Timestamp::UNIX_EPOCH), Action::Read);
+        let believed = election.went_back(&Version::Number(5), now);
+        assert_eq!(believed, now == at(106));
+        let taken = election.observed(ours.clone(), Version::Number(5), now);
+        assert_eq!(taken, believed);
+    }
+    assert!(!claims(&mut election, at(120)), "another may lead yet");
+    assert!(claims(&mut election, at(121)));
 }
