@@ -81,8 +81,7 @@ impl Inner {
             api::WORK
         };
         let lane = scope.map_or(usual, |scope| scope.lane);
-        let own = Instant::now() + self.gate.request_deadline.min(LONGEST);
-        let deadline = scope.map_or(own, |scope| scope.deadline.min(own));
+        let deadline = self.deadline(scope);
         let span = tracing::debug_span!(
             "call",
             verb = call.verb,
@@ -104,6 +103,16 @@ impl Inner {
         let answer = work.instrument(span.clone()).await;
         record(&span, &answer);
         answer
+    }
+
+    fn deadline(&self, scope: Option<Scope>) -> Instant {
+        let longest = match scope {
+            // A page of a list may take longer than most calls, and the watch knows how long.
+            Some(scope) if scope.lane == api::BACKGROUND => LONGEST,
+            _ => self.gate.request_deadline.min(LONGEST),
+        };
+        let own = Instant::now() + longest;
+        scope.map_or(own, |scope| scope.deadline.min(own))
     }
 
     /// Refuses what its collection asked to be spared.

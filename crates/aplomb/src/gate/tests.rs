@@ -198,6 +198,19 @@ async fn a_run_that_must_be_over_sooner_gives_its_calls_less_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_page_in_the_background_may_take_as_long_as_its_watch_allows() {
+    let server = Server::new(async |_| pending().await);
+    let begin = Instant::now();
+    let scope = Scope {
+        deadline: begin + REQUEST_DEADLINE * 6,
+        lane: api::BACKGROUND,
+    };
+    let (maps, all) = (server.maps(), ListParams::default());
+    scope.run(maps.list(&all)).await.unwrap_err();
+    assert_eq!(begin.elapsed(), REQUEST_DEADLINE * 6);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_lives_on_and_holds_no_slot() {
     let server = Server::new(async |_| {
         let body = StreamBody::new(futures::stream::pending::<
