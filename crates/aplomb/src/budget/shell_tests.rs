@@ -269,7 +269,9 @@ async fn a_grant_that_a_refusal_takes_back_leaves_no_call_and_no_place() {
         let begun = AtomicBool::new(false);
         std::thread::scope(|threads| {
             threads.spawn(|| {
-                while !begun.load(Ordering::Acquire) {}
+                while !begun.load(Ordering::Acquire) {
+                    std::hint::spin_loop();
+                }
                 heard.answered(429, &retry_after("3600"));
             });
             begun.store(true, Ordering::Release);
