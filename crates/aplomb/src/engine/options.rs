@@ -11,9 +11,11 @@ use crate::queue;
 /// How a controller runs its keys.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many keys run at once. A run that takes over five seconds lends its place to another, up to
-    /// four times this number: objects that wait for something dead do not stop the others.
+    /// How many keys run at once.
     pub workers: usize,
+    /// A run that takes longer waits for something, and lends its place to another, until four times
+    /// `workers` run: objects that wait for something dead do not stop the others. `None`: never.
+    pub lend_after: Option<Duration>,
     /// How long one run may take. What is longer is a fault of that key.
     pub deadline: Duration,
     /// How often each object is looked at although nothing changed; spread by key.
@@ -44,6 +46,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             workers: 8,
+            lend_after: Some(Duration::from_secs(5)),
             deadline: Duration::from_secs(30),
             resync: None,
             conflict: Patience::default(),

@@ -4,7 +4,6 @@
 //! nothing is taken: the caches stay warm and the queue stays full.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -17,9 +16,6 @@ use super::run::Crew;
 use crate::key::Key;
 use crate::queue::Ticket;
 use crate::tasks::{Task, Tasks};
-
-/// A run that takes longer than this waits for something, and lends its place to another.
-const SLOW: Duration = Duration::from_secs(5);
 
 /// How many times the number of workers may run, the slow ones included.
 const LENT: usize = 4;
@@ -78,7 +74,11 @@ impl<K: Kind> Run<K> {
 
     /// Waits for it to end, and gives it back if that takes long.
     async fn quickly(mut self) -> Option<Self> {
-        match timeout(SLOW, self.task.done()).await {
+        let Some(limit) = self.crew.desk.options.lend_after else {
+            self.end().await;
+            return None;
+        };
+        match timeout(limit, self.task.done()).await {
             Ok(ended) => {
                 self.ended(ended);
                 None
