@@ -134,7 +134,10 @@ impl Default for Curves {
             Class::Exists | Class::Throttled | Class::Unavailable => Curve::default(),
             Class::Missing => Curve::default().between(seconds(1), seconds(30)),
             // The spec is what has to change, and that is an event; this is in case we were wrong.
-            Class::Invalid => Curve::default().between(seconds(300), seconds(3_600)),
+            Class::Invalid => Curve {
+                floor: seconds(60),
+                ..Curve::default().between(seconds(300), seconds(3_600))
+            },
             Class::Fault => Curve::default().between(seconds(1), seconds(300)),
         };
         Self(Class::ALL.map(curve))

@@ -166,3 +166,11 @@ fn failures_are_forgiven_with_time() {
     backoff.failed(CLASS, Cause::Due, now + 100 * decay, &mut rng);
     assert_eq!(backoff.failures(CLASS), 1);
 }
+
+#[test]
+fn what_is_invalid_is_not_tried_again_within_a_minute() {
+    let curves = Curves::default();
+    let (shortest, longest) = curves.of(Class::Invalid).range(1);
+    assert_eq!(shortest, Duration::from_secs(60));
+    assert_eq!(longest, Duration::from_secs(300));
+}
