@@ -35,6 +35,12 @@ pub(super) struct Write<T> {
     pub(super) at: Instant,
 }
 
+impl<T> Write<T> {
+    fn is_fresh(&self, now: Instant) -> bool {
+        matches!(self.version, Version::Number(_)) || now < self.at + OPAQUE_MEMORY
+    }
+}
+
 /// Whose change it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
@@ -101,9 +107,7 @@ impl<T: View> Own<T> {
     pub(super) fn record(&mut self, key: &Key, write: Write<T>) {
         let now = write.at;
         let writes = self.writes.entry(key.clone()).or_default();
-        writes.retain(|old| {
-            matches!(old.version, Version::Number(_)) || now < old.at + OPAQUE_MEMORY
-        });
+        writes.retain(|old| old.is_fresh(now));
         // What was read first and turns out to be our own write is that; never the other way round.
         let same = |other: &Write<T>| other.version == write.version;
         if writes
@@ -194,12 +198,15 @@ impl<T: View> Own<T> {
         self.writes.clear();
     }
 
-    /// Everything up to `version` has been seen and told.
+    /// Everything up to `version` has been seen and told. Of an object that is gone nothing else
+    /// would ever drop the writes whose versions do not compare.
     pub(super) fn passed(&mut self, version: &Version) {
-        let held = &self.held;
+        let (held, now) = (&self.held, Instant::now());
         self.writes.retain(|key, writes| {
             if !held.contains_key(key) {
-                writes.retain(|write| version.includes(&write.version) != Some(true));
+                writes.retain(|write| {
+                    version.includes(&write.version) != Some(true) && write.is_fresh(now)
+                });
             }
             !writes.is_empty()
         });
@@ -279,5 +286,32 @@ fn origin<T>(
         Origin::Unclear(manager)
     } else {
         Origin::Foreign
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_whose_version_does_not_compare_is_dropped_in_time() {
+        let mut own = Own::<ConfigMap>::default();
+        let write = Write {
+            object: Arc::default(),
+            version: Version::parse("x"),
+            base: None,
+            locked: false,
+            manager: None,
+            at: Instant::now(),
+        };
+        own.record(&Key::new(Some("default"), "gone"), write);
+        own.passed(&Version::parse("y"));
+        assert_eq!(own.writes.len(), 1);
+        advance(OPAQUE_MEMORY).await;
+        own.passed(&Version::parse("z"));
+        assert!(own.writes.is_empty());
     }
 }
