@@ -137,8 +137,9 @@ impl Course {
         first
     }
 
-    /// Something ended the connection or the request. How long to wait before the next step.
-    pub(super) fn lost(&mut self, loss: Loss) -> Duration {
+    /// Something ended the connection or the request, which had `lasted` that long. How long to wait
+    /// before the next step.
+    pub(super) fn lost(&mut self, loss: Loss, lasted: Duration) -> Duration {
         let was_listing = matches!(self.step, Step::List(_));
         self.step = match (&self.step, loss) {
             (Step::List(Page::Next(_)), Loss::Expired) => Step::List(Page::Whole),
@@ -148,20 +149,21 @@ impl Course {
                 self.after_watch(from, loss)
             }
         };
-        let smooth = self.progress || loss == Loss::Silence;
-        self.progress = false;
+        let progress = mem::take(&mut self.progress) || loss == Loss::Silence;
         if loss == Loss::Ended {
             self.losses = 0;
             self.silences = 0;
             return Duration::ZERO;
         }
         // The end of a connection that worked is no failure, and neither is the first 410 after it.
+        // But a server that says one thing and hangs up, again and again, sets no pace: we do.
+        let worked = progress && lasted > BRIEF;
         let gentle = matches!(
             loss,
             Loss::Closed | Loss::Cut | Loss::Expired | Loss::Silence
         );
-        if !was_listing && gentle && (smooth || self.losses == 0) {
-            if !smooth {
+        if !was_listing && gentle && (worked || !progress && self.losses == 0) {
+            if !worked {
                 self.losses += 1;
             }
             return Duration::ZERO;
@@ -196,6 +198,9 @@ impl Course {
         full / 2 + (full / 2).mul_f64(self.rng.f64())
     }
 }
+
+/// A connection that ends within this time is not followed by another at once.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// How many lists in a row must be older than what was shown before they are believed.
 const BELIEVED_AT: u32 = 3;

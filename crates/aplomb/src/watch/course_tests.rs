@@ -2,6 +2,8 @@
 
 use super::*;
 
+const LONG: Duration = Duration::from_secs(30);
+
 fn course() -> Course {
     Course::new(Timing::default(), 7)
 }
@@ -34,7 +36,7 @@ fn pages_are_read_to_the_end_and_watched_from_their_version() {
 fn a_list_that_expires_between_pages_is_read_whole() {
     let mut course = course();
     course.paged(Some("more".to_owned()), "5");
-    assert!(course.lost(Loss::Expired) > Duration::ZERO);
+    assert!(course.lost(Loss::Expired, LONG) > Duration::ZERO);
     assert_eq!(*course.step(), Step::List(Page::Whole));
 }
 
@@ -43,15 +45,29 @@ fn a_broken_watch_goes_on_at_once_from_the_last_version() {
     let mut course = watching();
     course.opened();
     course.heard("9".to_owned());
-    assert_eq!(course.lost(Loss::Cut), Duration::ZERO);
+    assert_eq!(course.lost(Loss::Cut, LONG), Duration::ZERO);
     assert_eq!(from(&course), "9");
+}
+
+#[test]
+fn a_watch_that_says_one_thing_and_ends_is_not_opened_again_at_once() {
+    for loss in [Loss::Cut, Loss::Closed, Loss::Expired] {
+        let mut course = watching();
+        for version in 6..12 {
+            course.paged(None, "5");
+            course.opened();
+            course.heard(version.to_string());
+            let delay = course.lost(loss, Duration::from_millis(20));
+            assert!(delay >= Timing::default().backoff.0 / 2, "{delay:?}");
+        }
+    }
 }
 
 #[test]
 fn an_expired_watch_lists_again() {
     let mut course = watching();
     course.opened();
-    assert_eq!(course.lost(Loss::Expired), Duration::ZERO);
+    assert_eq!(course.lost(Loss::Expired, LONG), Duration::ZERO);
     assert_eq!(*course.step(), Step::List(Page::First));
 }
 
@@ -65,7 +81,7 @@ fn a_watch_that_gets_nowhere_backs_off_up_to_the_cap() {
                 course.paged(None, "5");
             }
             course.opened();
-            delays.push(course.lost(loss));
+            delays.push(course.lost(loss, LONG));
         }
         let cap = Timing::default().backoff.1;
         assert!(delays.iter().all(|delay| *delay <= cap), "{delays:?}");
@@ -78,23 +94,23 @@ fn a_watch_that_gets_nowhere_backs_off_up_to_the_cap() {
 fn one_thing_heard_ends_the_backoff() {
     let mut course = watching();
     for _ in 0..8 {
-        course.lost(Loss::Refused);
+        course.lost(Loss::Refused, LONG);
     }
     course.opened();
     course.heard("6".to_owned());
-    course.lost(Loss::Cut);
-    assert!(course.lost(Loss::Refused) <= Duration::from_millis(800));
+    course.lost(Loss::Cut, LONG);
+    assert!(course.lost(Loss::Refused, LONG) <= Duration::from_millis(800));
 }
 
 #[test]
 fn after_a_silence_an_open_connection_alone_proves_nothing() {
     let mut course = watching();
     assert!(course.opened());
-    assert_eq!(course.lost(Loss::Silence), Duration::ZERO);
+    assert_eq!(course.lost(Loss::Silence, LONG), Duration::ZERO);
     assert_eq!(from(&course), "5");
     assert!(!course.opened());
     course.heard("6".to_owned());
-    course.lost(Loss::Cut);
+    course.lost(Loss::Cut, LONG);
     assert!(course.opened());
 }
 
@@ -102,9 +118,9 @@ fn after_a_silence_an_open_connection_alone_proves_nothing() {
 fn an_end_in_due_time_is_a_sign_of_life_and_no_failure() {
     let mut course = watching();
     course.opened();
-    course.lost(Loss::Silence);
+    course.lost(Loss::Silence, LONG);
     course.opened();
-    assert_eq!(course.lost(Loss::Ended), Duration::ZERO);
+    assert_eq!(course.lost(Loss::Ended, LONG), Duration::ZERO);
     assert!(course.opened());
     assert_eq!(from(&course), "5");
 }
@@ -113,9 +129,9 @@ fn an_end_in_due_time_is_a_sign_of_life_and_no_failure() {
 fn two_silences_in_a_row_list_again() {
     let mut course = watching();
     course.opened();
-    course.lost(Loss::Silence);
+    course.lost(Loss::Silence, LONG);
     course.opened();
-    course.lost(Loss::Silence);
+    course.lost(Loss::Silence, LONG);
     assert_eq!(*course.step(), Step::List(Page::First));
 }
 

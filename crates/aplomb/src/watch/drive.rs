@@ -42,17 +42,23 @@ pub(crate) struct Drive<T> {
 /// How much earlier than asked for a server may end a watch in due time.
 const PUNCTUAL: Duration = Duration::from_secs(5);
 
+/// How long a server may ask us to wait: a page of a proxy under maintenance may say a day, and is
+/// gone in a minute.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// Lists and watches until the task is aborted.
 pub(crate) async fn drive<T: View>(watch: Drive<T>) {
     let mut course = Course::new(watch.timing.clone(), watch.seed());
     let mut listed = Vec::new();
     loop {
+        let begun = Instant::now();
         let ended = match course.step().clone() {
             Step::List(page) => watch.list(&mut course, &page, &mut listed).await,
             Step::Watch { from, lifetime } => watch.follow(&mut course, &from, lifetime).await,
         };
         if let Err(failure) = ended {
-            watch.pause(&mut course, failure).await;
+            let delay = course.lost(failure.loss, begun.elapsed());
+            watch.pause(delay, failure).await;
         }
     }
 }
@@ -164,9 +170,9 @@ impl<T: View> Drive<T> {
         self.set_trouble(None);
     }
 
-    async fn pause(&self, course: &mut Course, failure: Failure) {
+    async fn pause(&self, delay: Duration, failure: Failure) {
         let now = Instant::now();
-        let delay = course.lost(failure.loss).max(failure.wait);
+        let delay = delay.max(failure.wait.min(LONGEST_WAIT));
         if failure.loss == Loss::Ended {
             // Everything before the end has arrived.
             self.cache
@@ -237,5 +243,47 @@ impl<T: View> Drive<T> {
         let mut hasher = DefaultHasher::new();
         (&self.kind, &self.scope).hash(&mut hasher);
         hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use tower::service_fn;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_under_maintenance_is_asked_again_within_a_minute() {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let seen = requests.clone();
+        let service = service_fn(move |_: http::Request<Body>| {
+            seen.fetch_add(1, Ordering::Relaxed);
+            let page = Response::builder()
+                .status(503)
+                .header("retry-after", 86_400);
+            let page = page.body(Body::empty()).expect("a response");
+            async { Ok::<_, Infallible>(page) }
+        });
+        let watch = Drive::<ConfigMap> {
+            client: kube::Client::new(service, "default"),
+            kind: "ConfigMap".into(),
+            scope: Scope::default(),
+            timing: Timing::default(),
+            cache: Cache::new(),
+            tell: Box::new(|_| {}),
+            trouble: Arc::default(),
+            telemetry: Telemetry::default(),
+        };
+        let minutes = timeout(LONGEST_WAIT * 3 + LONGEST_WAIT / 2, drive(watch));
+        assert!(minutes.await.is_err(), "a watch never ends");
+        assert_eq!(
+            requests.load(Ordering::Relaxed),
+            4,
+            "as asked, but no longer"
+        );
     }
 }
