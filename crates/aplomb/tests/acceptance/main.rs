@@ -25,6 +25,7 @@ mod lab;
 mod lanes;
 mod leaders;
 mod noise;
+mod overload;
 mod peers;
 mod polite;
 mod replica;

@@ -28,7 +28,7 @@ pub struct Host {
 #[derive(Debug)]
 #[allow(dead_code, reason = "held for their Drop")]
 enum Keep {
-    Box(Child, TempDir),
+    Box(Box<Child>, TempDir),
     Real(Box<ControlPlane>),
 }
 
@@ -64,7 +64,7 @@ impl Host {
             name: "box",
             kubeconfig,
             ready_after,
-            _server: Keep::Box(child, dir),
+            _server: Keep::Box(Box::new(child), dir),
         })
     }
 

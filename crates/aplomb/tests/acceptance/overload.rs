@@ -1,0 +1,174 @@
+//! Promise: with ten times more to do than there is time for, every lane of a whole operator is served
+//! within its bound. The queue alone is in `lanes`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aplomb::backoff::{Curve, Curves};
+use aplomb::queue::{self, Lane};
+use aplomb::{Class, Context, Controller, Engine, Error, Key, Lens, Scope, Verdict};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::lab::{Lab, on_box, on_real, page, seconds};
+use crate::page::{Page, PageSpec};
+
+/// Objects in each lane.
+const EACH: usize = 25;
+
+/// How long a run takes: one worker then takes 20 keys in a second, the shortest bound there is, and the
+/// queue promises to keep it for those who take 16.
+const WORK: Duration = Duration::from_millis(50);
+
+/// When the objects of each lane ran, by the first letter of their names.
+type Runs = Arc<Mutex<BTreeMap<char, Vec<Instant>>>>;
+
+/// One letter per lane.
+const LANES: [(char, Lane); 4] = [
+    ('e', Lane::Edit),
+    ('i', Lane::Input),
+    ('r', Lane::Retry),
+    ('s', Lane::Resync),
+];
+
+fn controller(work: Duration, runs: &Runs, queue: queue::Config) -> Controller<Page> {
+    let runs = runs.clone();
+    let reconcile = move |page: Arc<Page>, _: Context<Page>| {
+        let lane = page.name_any().chars().next().unwrap_or_default();
+        runs.lock()
+            .unwrap()
+            .entry(lane)
+            .or_default()
+            .push(Instant::now());
+        async move {
+            sleep(work).await;
+            match lane {
+                'r' => Err(Error::new(Class::Unavailable, "as its name says")),
+                's' => Ok(Verdict::Settled),
+                // Only events run these.
+                _ => Ok(Verdict::Recheck(seconds(3_600))),
+            }
+        }
+    };
+    let curves = Curves::default().with(Class::Unavailable, Curve::flat(work));
+    Controller::new("overload", reconcile)
+        .watches::<ConfigMap>(Scope::default(), Lens::everything(), |map, _| {
+            vec![Key::new(Some("default"), &map.name_any())]
+        })
+        .workers(1)
+        .resync(work)
+        .options(|options| (options.queue, options.curves) = (queue, Arc::new(curves)))
+}
+
+/// Edits pages and inputs, each in turn, one of both `every` so often.
+async fn flood(lab: &Lab, pages: Api<Page>, every: Duration) {
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let (params, post) = (PatchParams::default(), PostParams::default());
+    for number in 0..EACH {
+        let metadata = ObjectMeta {
+            name: Some(format!("i-{number}")),
+            ..ObjectMeta::default()
+        };
+        let data = None;
+        let map = ConfigMap {
+            metadata,
+            data,
+            ..ConfigMap::default()
+        };
+        maps.create(&post, &map).await.unwrap();
+        for (lane, _) in LANES {
+            let spec = PageSpec {
+                title: "a title".into(),
+                text: String::new(),
+            };
+            pages
+                .create(&post, &Page::new(&format!("{lane}-{number}"), spec))
+                .await
+                .unwrap();
+        }
+    }
+    for number in 0.. {
+        let edit = Patch::Merge(json!({ "spec": { "text": number.to_string() } }));
+        let input = Patch::Merge(json!({ "data": { "text": number.to_string() } }));
+        let of = |lane: char| format!("{lane}-{}", number % EACH);
+        pages.patch(&of('e'), &params, &edit).await.unwrap();
+        maps.patch(&of('i'), &params, &input).await.unwrap();
+        sleep(every).await;
+    }
+}
+
+/// The longest time each lane went unserved, from a while after the start on.
+async fn longest(
+    lab: Lab,
+    work: Duration,
+    time: Duration,
+    queue: queue::Config,
+) -> BTreeMap<char, Duration> {
+    let (pages, runs) = (page(&lab).await, Runs::default());
+    let engine = Engine::new("overload.example.com", lab.client("operator").0)
+        .controller(controller(work, &runs, queue));
+    // A fifth of what one key takes for two keys: ten times as many as can be served.
+    let flood = flood(&lab, pages, work / 5);
+    tokio::select! { biased;
+        () = sleep(time) => {}
+        () = flood => {}
+        ended = engine.run(std::future::pending()) => panic!("the operator ended: {ended:?}"),
+    }
+    let (end, runs) = (Instant::now(), runs.lock().unwrap());
+    let begin = end - time * 3 / 4;
+    let gap = |lane: char| {
+        let ran = runs.get(&lane).into_iter().flatten().copied();
+        let moments: Vec<_> = [begin]
+            .into_iter()
+            .chain(ran.filter(|at| *at > begin))
+            .chain([end])
+            .collect();
+        moments
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .max()
+            .unwrap_or_default()
+    };
+    LANES.map(|(letter, _)| (letter, gap(letter))).into()
+}
+
+/// Real time is given `slack` times as much, because the machine may be busy with something else.
+fn judge(longest: &BTreeMap<char, Duration>, slack: u32) {
+    for (letter, lane) in LANES {
+        let bound = queue::Config::default()
+            .lane(lane)
+            .bound
+            .expect("each lane has one");
+        println!(
+            "lane {}: unserved for at most {:?}, bound {bound:?}",
+            lane.word(),
+            longest[&letter]
+        );
+        assert!(longest[&letter] <= bound * slack, "{lane:?}: {longest:?}");
+    }
+}
+
+#[test]
+fn no_lane_of_an_operator_is_left_unserved_under_overload() {
+    let served = move |queue| on_box(3, move |lab| longest(lab, WORK, seconds(100), queue));
+    judge(&served(queue::Config::default()), 1);
+    let strict = served(queue::Config::strict());
+    assert!(
+        strict[&'s'] >= seconds(60),
+        "strict priority starves: {strict:?}"
+    );
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_no_lane_of_an_operator_is_left_unserved_under_overload() {
+    let queue = queue::Config::default();
+    judge(
+        &on_real(move |lab| longest(lab, WORK, seconds(24), queue)),
+        5,
+    );
+}
