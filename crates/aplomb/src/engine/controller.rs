@@ -16,6 +16,7 @@ use super::wiring::Wiring;
 use crate::cache::Cache;
 use crate::context::Context;
 use crate::error::Result;
+use crate::hub::{Hub, Watch};
 use crate::key::Key;
 use crate::lens::Lens;
 use crate::verdict::Verdict;
@@ -95,29 +96,34 @@ impl<K: Kind> Controller<K> {
     /// Watches an input. A change that `lens` sees runs the keys that `map` names for it.
     #[must_use]
     pub fn watches<T: View>(
-        mut self,
+        self,
         scope: Scope,
         lens: Lens<T>,
         map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
-        self.inputs.push(Box::new(move |wiring| {
-            let watch = wiring.hub.watch(scope);
-            wiring.input(&watch, lens, map);
-        }));
-        self
+        self.input(move |hub| hub.watch(scope), lens, map)
     }
 
     /// Watches an input that the reconcile can do without: the work begins although its cache may
     /// not be complete, as [`Cache::freshness`] tells, and its objects run their keys when they come.
     #[must_use]
     pub fn watches_if_possible<T: View>(
-        mut self,
+        self,
         scope: Scope,
         lens: Lens<T>,
         map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
+        self.input(move |hub| hub.watch_if_possible(scope), lens, map)
+    }
+
+    fn input<T: View>(
+        mut self,
+        watch: impl FnOnce(&Hub) -> Watch<T> + Send + 'static,
+        lens: Lens<T>,
+        map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
         self.inputs.push(Box::new(move |wiring| {
-            let watch = wiring.hub.watch_if_possible(scope);
+            let watch = watch(wiring.hub);
             wiring.input(&watch, lens, map);
         }));
         self
