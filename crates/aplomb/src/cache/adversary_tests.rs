@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json, to_value};
 
+use super::tests::made;
 use super::*;
 use crate::lens::{Lens, Sight};
 use crate::view::{Meta, MetaRef};
@@ -21,15 +22,6 @@ struct Thing {
     ours_by: bool,
     theirs: u8,
     beside: u8,
-}
-
-fn made(base: Option<Version>, locked: bool) -> Made {
-    let manager = Arc::from("ours");
-    Made {
-        base,
-        locked,
-        manager,
-    }
 }
 
 impl View for Thing {

@@ -6,7 +6,7 @@ use tokio::time::{Duration, advance};
 
 use super::*;
 
-fn made(base: Option<Version>, locked: bool) -> Made {
+pub(super) fn made(base: Option<Version>, locked: bool) -> Made {
     let manager = Arc::from("ours");
     Made {
         base,

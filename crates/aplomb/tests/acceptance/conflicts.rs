@@ -2,12 +2,13 @@
 //! second of the last conflict; against a rival that keeps writing there are few conflicts and the end
 //! is prompt all the same.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::backoff::{Curve, Curves, Jitter};
 use aplomb::engine::Patience;
-use aplomb::{Class, Context, Controller, Engine, Error, Lens, Verdict};
+use aplomb::{Class, Context, Controller, Engine, Error, Lens, Telemetry, Verdict};
 use aplomb_sim::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams};
@@ -76,7 +77,10 @@ async fn burst(
         faults.add(Rule::new(Fault::Watch(fault)).on(Match::watches()));
     }
     let answers = Answers::default();
-    let operator = Engine::new("pages.example.com", answers.of(&client)).controller(controller);
+    let telemetry = Telemetry::default();
+    let operator = Engine::new("pages.example.com", answers.of(&client))
+        .settings(|settings| settings.telemetry = telemetry.clone())
+        .controller(controller);
     // For the longest wait that a failure backoff has, each time.
     let limit = seconds(60 * length + 60);
     let landed = until(limit, "a write lands after the burst", || async {
@@ -87,7 +91,24 @@ async fn burst(
         () = async { events(pages, &answers, length).await; std::future::pending().await } => {}
         ended = operator.run(std::future::pending()) => panic!("the operator ended: {ended:?}"),
     }
-    answers.burst(place.path())
+    let counted = lost(&telemetry).values().sum();
+    Burst {
+        counted,
+        ..answers.burst(place.path())
+    }
+}
+
+/// The conflicts that the operator has counted, by who won.
+fn lost(telemetry: &Telemetry) -> BTreeMap<String, u64> {
+    let text = telemetry.text();
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with("aplomb_conflicts_total"));
+    let count = |line: &str| {
+        let winner = line.split("winner=\"").nth(1)?.split('"').next()?;
+        Some((winner.to_owned(), line.rsplit(' ').next()?.parse().ok()?))
+    };
+    lines.filter_map(count).collect()
 }
 
 #[test]
@@ -96,12 +117,13 @@ fn a_burst_of_any_length_ends_within_a_second() {
         "{:>9} {:>14} {:>14} {:>14}",
         "conflicts", "aplomb", "client-go", "kube-rs (5 s)"
     );
-    for length in [1, 2, 8, 16, 18, 100, 1_000] {
+    for length in [1, 2, 8, 16, 18, 37, 100, 1_000] {
         for place in [Where::Child, Where::Status] {
             let ours = on_box(length, move |lab| {
                 burst(lab, length, place, None, page::controller())
             });
             assert_eq!(ours.conflicts as u64, length, "{place:?}");
+            assert_eq!(ours.counted, length, "each is counted: {place:?}");
             assert!(
                 ours.silence <= seconds(1),
                 "{place:?} after {length}: {ours:?}"
@@ -199,6 +221,8 @@ fn real_a_burst_ends_within_a_second() {
 #[derive(Debug)]
 struct Duel {
     conflicts: usize,
+    /// Who won them, as the operator has counted it.
+    winners: BTreeMap<String, u64>,
     /// From the rival's last write to ours.
     converged: Duration,
 }
@@ -210,7 +234,10 @@ async fn duel(lab: Lab, patience: Patience) -> Duel {
     let (client, _) = lab.client("operator");
     let answers = Answers::default();
     let echo = Controller::new("echo", echo).options(|options| options.conflict = patience);
-    let engine = Engine::new("echo.example.com", answers.of(&client)).controller(echo);
+    let telemetry = Telemetry::default();
+    let engine = Engine::new("echo.example.com", answers.of(&client))
+        .settings(|settings| settings.telemetry = telemetry.clone())
+        .controller(echo);
     let rival = async {
         let until = Instant::now() + seconds(10);
         let mut last = (String::new(), Instant::now());
@@ -242,6 +269,7 @@ async fn duel(lab: Lab, patience: Patience) -> Duel {
         .at;
     Duel {
         conflicts: writes.iter().filter(|a| a.code == 409).count(),
+        winners: lost(&telemetry),
         converged: landed - ended,
     }
 }
@@ -272,6 +300,8 @@ async fn echo(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Verdict> {
 #[test]
 fn a_rival_costs_few_conflicts_and_no_time() {
     let ours = on_box(1, |lab| duel(lab, Patience::default()));
+    let winners = BTreeMap::from([("user".to_owned(), ours.conflicts as u64)]);
+    assert_eq!(ours.winners, winners, "each is counted, with who won");
     println!(
         "rival at 20/s for 10 s: {} conflicts, converged {:.3?} after its last write",
         ours.conflicts, ours.converged

@@ -70,6 +70,8 @@ impl Answer {
 #[derive(Debug)]
 pub struct Burst {
     pub conflicts: usize,
+    /// How many of them the operator itself has counted, if it does.
+    pub counted: u64,
     /// From the last conflict to the next write, which was accepted.
     pub silence: Duration,
 }
@@ -137,6 +139,7 @@ impl Answers {
             .rposition(conflict)
             .expect("there were conflicts");
         Burst {
+            counted: 0,
             conflicts: writes.iter().filter(|answer| conflict(answer)).count(),
             silence: writes[last + 1].at - writes[last].at,
         }
