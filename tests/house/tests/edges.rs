@@ -12,11 +12,17 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &[],
         &["aplomb-sim", "aplomb-vtime", "aplomb-controlplane"],
     ),
+    ("aplomb-api", &[], &["aplomb-sim"]),
+    (
+        "aplomb-egress",
+        &["aplomb", "aplomb-api"],
+        &["aplomb-sim", "aplomb-vtime", "aplomb-controlplane"],
+    ),
     ("aplomb-sim", &[], &["aplomb-vtime"]),
     ("aplomb-vtime", &[], &[]),
     (
         "aplomb-cli",
-        &["aplomb-sim"],
+        &["aplomb", "aplomb-api", "aplomb-egress", "aplomb-sim"],
         &["aplomb-vtime", "aplomb-controlplane"],
     ),
     ("aplomb-controlplane", &[], &[]),

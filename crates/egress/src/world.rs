@@ -1,0 +1,274 @@
+//! What `observe` gathers, what `decide` answers and what `act` carries out: the words the three share.
+//!
+//! Data only. Everything a decision depends on is in a [`World`], the time included, so that the same
+//! world always leads to the same [`Plan`].
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use aplomb::{Condition, Note};
+use aplomb_api::egress::{Cause, StableEgressSpec, StableEgressStatus};
+use jiff::Timestamp;
+
+/// Everything a decision depends on.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The StableEgress.
+    pub name: String,
+    /// What is asked for.
+    pub spec: StableEgressSpec,
+    /// The annotation `egress.aplomb.dev/hold`, as it was written.
+    pub hold: Option<String>,
+    /// What was said of it last.
+    pub status: StableEgressStatus,
+    /// Wall time: graces, holds and moves outlive a process.
+    pub now: Timestamp,
+    /// Time since this process began, which no clock adjustment moves: pacing.
+    pub uptime: Duration,
+    /// The nodes that are candidates, carry a gateway label or hold the floating IP, by name.
+    pub nodes: Vec<Node>,
+    /// What is known of the floating IP.
+    pub cloud: Cloud,
+    /// What this process remembers of a move under way.
+    pub moving: Option<Moving>,
+    /// The term of this leader; 0 without leader election.
+    pub term: u64,
+}
+
+/// A node as the election sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its server at the provider, from `spec.providerID`; `None` where that is of another form.
+    pub server: Option<i64>,
+    /// Whether the selector chooses it.
+    pub candidate: bool,
+    /// Whether it carries the gateway labels of this StableEgress: all of them, or some.
+    pub labels: Labels,
+    /// The value that another owner has given to the key of one of our gateway labels.
+    pub taken: Option<String>,
+    /// What CiliumNode says, where there is one.
+    pub cilium: Option<Labels>,
+    /// Its Ready condition.
+    pub ready: Ready,
+    /// Whether new pods are kept away.
+    pub cordoned: bool,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// Whether a pod that prepares it is Ready on it; true where none is asked for.
+    pub prepared: bool,
+    /// What probing it has shown; `None` where the signal is another, or it was not probed yet.
+    pub probe: Option<Probed>,
+}
+
+/// Whether a node carries the gateway labels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Labels {
+    /// None of them.
+    #[default]
+    None,
+    /// Some, or with another term.
+    Some,
+    /// All.
+    All,
+}
+
+/// A node's Ready condition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ready {
+    /// It says so.
+    True,
+    /// It says that it is not.
+    False,
+    /// It has said nothing for too long, or never.
+    #[default]
+    Unknown,
+}
+
+/// What probing a node has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probed {
+    /// Failures in a row, up to the last probe. 0: it answered.
+    pub failures: u32,
+    /// Whether another replica that looked as recently disagrees: it can reach the node.
+    pub disputed: bool,
+}
+
+/// What is known of the floating IP.
+#[derive(Clone, Debug, Default)]
+pub struct Cloud {
+    /// The floating IP as it was last seen.
+    pub seen: Option<Seen>,
+    /// Why the last look or call failed; cleared by one that succeeds.
+    pub trouble: Option<Trouble>,
+    /// When trouble began, in this process's time.
+    pub trouble_since: Option<Duration>,
+    /// Not before this may the provider be called again for this object, after trouble.
+    pub not_before: Option<Duration>,
+    /// What is left of the rate limit.
+    pub budget: Option<BudgetSeen>,
+    /// How often to look, given the budget: at least `spec.resync`.
+    pub resync: Duration,
+}
+
+/// The floating IP as it was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// Its id.
+    pub id: i64,
+    /// Its address; the first of the network for IPv6.
+    pub ip: IpAddr,
+    /// The server that holds it.
+    pub server: Option<i64>,
+    /// Whether the provider has blocked it.
+    pub blocked: bool,
+    /// The term that a leader wrote on it; 0 without one.
+    pub term: u64,
+    /// When it was read, in this process's time.
+    pub at: Duration,
+}
+
+/// What the provider has said of its rate limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BudgetSeen {
+    /// How many calls an hour.
+    pub limit: u32,
+    /// How many are left.
+    pub remaining: u32,
+}
+
+/// What went wrong with a call to the provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// There is no token. Says where it was looked for.
+    NoToken(String),
+    /// The token is refused.
+    Unauthorized,
+    /// There is no such floating IP.
+    NotFound,
+    /// The rate limit is used up, or our share of it.
+    Throttled,
+    /// The server or the floating IP is locked by another action.
+    Locked,
+    /// No answer, or one that says that it is down.
+    Unreachable(String),
+    /// The provider will not do it, whatever is tried: its code.
+    Refused(String),
+    /// An action ended in an error: its code.
+    ActionFailed(String),
+}
+
+/// A move under way, as this process remembers it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moving {
+    /// The node.
+    pub node: String,
+    /// Its server.
+    pub server: i64,
+    /// The action that was accepted, if one was.
+    pub action: Option<ActionSeen>,
+    /// How often an Assign was tried and refused.
+    pub refusals: u32,
+}
+
+/// An action of the provider.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActionSeen {
+    /// Its id.
+    pub id: i64,
+    /// How it stands.
+    pub state: ActionState,
+    /// When it was accepted, in this process's time.
+    pub accepted: Duration,
+    /// When it was last asked for.
+    pub polled: Duration,
+    /// How often it was asked for.
+    pub polls: u32,
+}
+
+/// How an action stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ActionState {
+    /// On its way.
+    Running,
+    /// Done.
+    Success,
+    /// Ended in an error: its code.
+    Error(String),
+}
+
+/// What to do next, and what to say.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The next step; without one there is nothing to do until `again`.
+    pub step: Option<Step>,
+    /// When to look again, from now, when there is no step.
+    pub again: Duration,
+    /// What the status shall say.
+    pub status: StableEgressStatus,
+    /// The conditions, Ready among them.
+    pub conditions: Vec<Condition>,
+    /// What to tell people; told once, when the pass ends.
+    pub notes: Vec<Note>,
+}
+
+/// One effect. Each may be repeated without harm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read the floating IP: a look that can wait, or one that a move needs.
+    Read {
+        /// Whether a move waits for it.
+        urgent: bool,
+    },
+    /// Write this leader's term on the floating IP.
+    Claim,
+    /// Assign the floating IP to a node's server.
+    Assign {
+        /// The node.
+        node: String,
+        /// Its server.
+        server: i64,
+        /// Why.
+        cause: Cause,
+    },
+    /// Ask how the action stands.
+    Poll {
+        /// Its id.
+        action: i64,
+    },
+    /// Take the gateway labels from a node.
+    Strip {
+        /// The node.
+        node: String,
+        /// On which object.
+        on: On,
+    },
+    /// Give the gateway labels to a node.
+    Label {
+        /// The node.
+        node: String,
+        /// On which object.
+        on: On,
+    },
+}
+
+/// Which object of a node carries labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// The Node.
+    Node,
+    /// The CiliumNode of the same name.
+    CiliumNode,
+}
+
+/// The gateway labels of a StableEgress, its defaults filled in.
+#[must_use]
+pub fn gateway_labels(name: &str, spec: &StableEgressSpec) -> BTreeMap<String, String> {
+    if spec.gateway_labels.is_empty() {
+        let label = aplomb_api::egress::labels::GATEWAY.to_owned();
+        return [(label, name.to_owned())].into();
+    }
+    spec.gateway_labels.clone()
+}
