@@ -18,7 +18,7 @@ use crate::fence::Fence;
 use crate::key::Key;
 use crate::queue::Reason;
 use crate::view::View;
-use crate::writer::{Known, Pass};
+use crate::writer::{Known, Pass, Relabel};
 
 /// The surroundings of one pass over one object. Clones are the same pass.
 pub struct Context<K>(Arc<Inner<K>>);
@@ -29,6 +29,7 @@ pub(crate) struct Inner<K> {
     pub(crate) pass: Pass,
     pub(crate) client: kube::Client,
     pub(crate) fence: Fence,
+    pub(crate) term: u64,
     pub(crate) recorder: Recorder,
     pub(crate) reasons: Vec<Reason>,
     pub(crate) deadline: Instant,
@@ -91,6 +92,18 @@ impl<K: Kind> Context<K> {
     pub async fn share<C: Kind>(&self, desired: C) -> Result<C> {
         let known = self.known::<C>();
         Ok(self.0.pass.share(&desired, known).await?.object)
+    }
+
+    /// Sets and removes labels and annotations of an object that is not a child of this one, whoever
+    /// owns them: only the values that `change` names, by a merge patch. The cache of the view shows
+    /// it at once.
+    ///
+    /// # Errors
+    /// As the server says; a conflict if the object was replaced by another of its name.
+    pub async fn relabel<V: View + Serialize>(&self, key: &Key, change: &Relabel) -> Result<()> {
+        let known = self.0.caches.get::<V>();
+        let known = known.map(|cache| -> &dyn Known { cache });
+        self.0.pass.relabel::<V::Kind>(key, change, known).await
     }
 
     /// Sets labels and annotations of this object itself; a conflict if another writer was first
@@ -166,6 +179,13 @@ impl<K: Kind> Context<K> {
     #[must_use]
     pub fn fence(&self) -> &Fence {
         &self.0.fence
+    }
+
+    /// Which leader this is, counted over all replicas; 0 without leader election. To be left beside
+    /// effects on other systems, so that a later leader can tell its own from an earlier one's.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.0.term
     }
 
     /// Why this pass is run.

@@ -81,3 +81,4 @@ pub use telemetry::Telemetry;
 pub use verdict::Verdict;
 pub use view::{Meta, MetaOnly, MetaRef, View};
 pub use watch::Scope;
+pub use writer::Relabel;

@@ -60,6 +60,7 @@ mod ledger;
 mod lesson;
 mod permit;
 mod place;
+mod shelf;
 mod shell;
 mod snapshot;
 
@@ -70,6 +71,7 @@ pub use dialect::{
     CODER, Dialect, GITHUB, HETZNER, IETF, KUBERNETES, Names, Precedence, Quota, Unit,
 };
 pub use permit::Permit;
+pub use shelf::Shelf;
 pub use shell::Budget;
 pub use snapshot::{LaneSnapshot, Snapshot};
 

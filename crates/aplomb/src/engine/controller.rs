@@ -53,6 +53,7 @@ pub struct Controller<K: Kind> {
     pub(crate) scope: Scope,
     pub(crate) inputs: Vec<Input<K>>,
     pub(crate) options: Options,
+    pub(crate) everywhere: bool,
 }
 
 impl<K: Kind> Controller<K> {
@@ -69,6 +70,7 @@ impl<K: Kind> Controller<K> {
             scope: Scope::default(),
             inputs: Vec::new(),
             options: Options::default(),
+            everywhere: false,
         }
     }
 
@@ -142,6 +144,15 @@ impl<K: Kind> Controller<K> {
             watch.index(name, values);
         };
         self.inputs.push(Box::new(index));
+        self
+    }
+
+    /// Runs on every replica, whether it leads or not: for what a replica says of itself. Two replicas
+    /// must not write the same fields, since no lease keeps them apart; the status is the leader's, so
+    /// what such a controller says of it is not written.
+    #[must_use]
+    pub fn everywhere(mut self) -> Self {
+        self.everywhere = true;
         self
     }
 

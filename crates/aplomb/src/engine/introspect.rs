@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::controller::Kind;
 use super::run::Crew;
 use crate::admin::{self, Introspect, State, Task, Watch};
-use crate::budget::Budget;
+use crate::budget::{Budget, Shelf};
 use crate::hub::Hub;
 use crate::journal::Journal;
 use crate::lease::Lease;
@@ -29,7 +29,8 @@ pub(crate) trait Inspect: Send + Sync {
 pub(crate) struct Process {
     pub(crate) started: Instant,
     pub(crate) hub: Hub,
-    pub(crate) budgets: Vec<Budget>,
+    pub(crate) own: Budget,
+    pub(crate) others: Shelf,
     pub(crate) lease: Option<Lease>,
     pub(crate) journal: Journal,
     pub(crate) tasks: Tasks,
@@ -41,6 +42,7 @@ impl Introspect for Process {
     fn state(&self) -> State {
         let open = *self.leading.borrow();
         let dead = self.tasks.dead().into_iter();
+        let budgets = std::iter::once(self.own.clone()).chain(self.others.all());
         State {
             uptime: self.started.elapsed().as_secs_f64(),
             controllers: self
@@ -54,7 +56,7 @@ impl Introspect for Process {
                 .iter()
                 .map(|one| Watch::of(one, one.required))
                 .collect(),
-            budgets: self.budgets.iter().map(Budget::snapshot).collect(),
+            budgets: budgets.map(|budget| budget.snapshot()).collect(),
             leases: self.lease.iter().map(Lease::status).collect(),
             tasks: dead
                 .map(|line| Task {
@@ -86,7 +88,7 @@ impl<K: Kind> Inspect for Crew<K> {
         };
         admin::Controller {
             name: self.name.to_owned(),
-            open,
+            open: open || self.everywhere,
             concurrency: desk.options.workers,
             lanes: Lane::ALL.map(lane).to_vec(),
             waiting: desk.queue(|queue, _| queue.waiting()),

@@ -36,11 +36,12 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::lease;
 use crate::tasks::{Task, Tasks};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Metrics, Telemetry};
 
 /// A controller that is wired up and waits for its pump to be started.
 pub(crate) struct Installed {
     pub(crate) name: &'static str,
+    pub(crate) everywhere: bool,
     pub(crate) inspect: Arc<dyn Inspect>,
     pub(crate) pump: Box<dyn FnOnce(Terms) -> BoxFuture<'static, ()> + Send + Sync>,
 }
@@ -65,7 +66,9 @@ pub struct Settings {
     /// What may be spent on the API server.
     pub budget: budget::Config,
     /// Budgets of other APIs, to be shown with the rest of the state.
-    pub budgets: Vec<budget::Budget>,
+    pub budgets: budget::Shelf,
+    /// Metrics of the program, to be served with those of the runtime.
+    pub metrics: Vec<Metrics>,
     /// How long one request may take.
     pub request_deadline: Duration,
     /// How long the first lists may take before the engine gives up and says which is missing.
@@ -86,7 +89,8 @@ impl Default for Settings {
             lease: None,
             admin: None,
             budget: budget::Config::api_server(),
-            budgets: Vec::new(),
+            budgets: budget::Shelf::default(),
+            metrics: Vec::new(),
             request_deadline: crate::gate::REQUEST_DEADLINE,
             sync_deadline: Duration::from_secs(120),
             drain: Duration::from_secs(10),

@@ -119,10 +119,14 @@ impl Parts {
             input(&mut wiring);
         }
         let caches = wiring.caches;
+        let fence = match controller.everywhere {
+            true => Fence::open(),
+            false => self.fence.clone(),
+        };
         let writer = Writer::new(
             self.client.clone(),
             controller.name,
-            self.fence.clone(),
+            fence.clone(),
             self.telemetry.clone(),
             self.settings.clock.clone(),
         );
@@ -135,13 +139,16 @@ impl Parts {
             caches,
             writer,
             client: self.client.clone(),
-            fence: self.fence.clone(),
+            fence,
+            lease: self.lease.clone(),
+            everywhere: controller.everywhere,
             recorder: self.recorder.clone(),
             journal: self.journal.clone(),
             telemetry: self.telemetry.clone(),
         });
         Installed {
             name: controller.name,
+            everywhere: controller.everywhere,
             inspect: crew.clone(),
             pump: Box::new(move |terms| Box::pin(pump(crew, terms))),
         }
@@ -180,14 +187,18 @@ impl Parts {
         let process = Process {
             started: Instant::now(),
             hub: self.hub.clone(),
-            budgets: self.budgets(),
+            own: self.budget.clone(),
+            others: self.settings.budgets.clone(),
             lease: self.lease.clone(),
             journal: self.journal.clone(),
             tasks: self.tasks.clone(),
             controllers: installed.iter().map(|one| one.inspect.clone()).collect(),
             leading: self.leading.clone(),
         };
-        let registry = prometheus_client::registry::Registry::default();
+        let mut registry = prometheus_client::registry::Registry::default();
+        for metrics in &self.settings.metrics {
+            metrics.register(&mut registry);
+        }
         let router = admin::router(registry, &self.telemetry, Arc::new(process));
         let over = self.over.clone();
         Ok(self.tasks.start(async move {
@@ -195,12 +206,6 @@ impl Parts {
                 tracing::error!(%error, "Admin address is no longer served");
             }
         }))
-    }
-
-    /// The API server's, and those that the program has shown us.
-    fn budgets(&self) -> Vec<Budget> {
-        let ours = std::iter::once(&self.budget);
-        ours.chain(&self.settings.budgets).cloned().collect()
     }
 
     /// Waits until every watch is complete.
@@ -211,8 +216,13 @@ impl Parts {
 
     /// Starts the work of one controller.
     pub(crate) fn pump(&self, controller: Installed, stop: &CancellationToken) -> Task<()> {
+        let leading = match controller.everywhere {
+            // The value outlives its sender.
+            true => watch::Sender::new(true).subscribe(),
+            false => self.leading.clone(),
+        };
         let terms = Terms {
-            leading: self.leading.clone(),
+            leading,
             stop: stop.clone(),
             drain: self.settings.drain,
             tasks: self.tasks.clone(),

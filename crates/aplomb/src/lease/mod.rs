@@ -108,6 +108,13 @@ impl Lease {
         self.0.status(|status| status.clone())
     }
 
+    /// Which leader this replica is, or would be, in the order of hand-overs; the first is 1.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        let transitions = self.0.status(|status| status.transitions);
+        u64::try_from(transitions).unwrap_or_default() + 1
+    }
+
     /// Contends, and renews while it leads, until `shutdown` or [`Lease::release`]; then gives the
     /// lease up. Dropped before that, it shuts the fence and leaves the lease to expire.
     ///

@@ -10,6 +10,7 @@ mod runs;
 mod watch;
 mod writes;
 
+use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
@@ -102,6 +103,28 @@ pub(crate) fn encoded(registry: &Registry) -> String {
     prometheus_client::encoding::text::encode(&mut text, registry)
         .expect("writing to a string does not fail");
     text
+}
+
+/// Metrics of a program, to be served beside those of the runtime.
+#[derive(Clone)]
+pub struct Metrics(Arc<dyn Fn(&mut Registry) + Send + Sync>);
+
+impl Metrics {
+    /// Metrics that `register` puts into a registry.
+    #[must_use]
+    pub fn new(register: impl Fn(&mut Registry) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(register))
+    }
+
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        (self.0)(registry);
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
 }
 
 /// Something worth a metric, a log line or both.

@@ -15,6 +15,7 @@ mod memory;
 #[cfg(test)]
 mod oracle_tests;
 mod pass;
+mod relabel;
 mod removal;
 mod send;
 mod status;
@@ -31,6 +32,7 @@ use crate::telemetry::Telemetry;
 pub use self::apply::{Applied, Effect};
 pub use self::known::{Known, UnderWay};
 pub use self::pass::{Owner, Pass};
+pub use self::relabel::Relabel;
 
 /// Writes on behalf of one controller. Clones share what they remember.
 #[derive(Clone)]

@@ -28,6 +28,7 @@ mod noise;
 mod overload;
 mod peers;
 mod polite;
+mod relabel;
 mod replica;
 mod statuses;
 mod watches;

@@ -1,0 +1,88 @@
+//! Labels and annotations of an object that belongs to others, set and removed whoever wrote them.
+//!
+//! Server-side apply can only take away what the same manager gave. Nothing but the named values is
+//! sent, and no version is locked: a node's heartbeat between the look and the write is no conflict.
+
+use std::collections::BTreeMap;
+
+use kube::Resource;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::managed::Part;
+
+use super::kind::Kind;
+use super::known::Known;
+use super::pass::Pass;
+use super::send::Write;
+
+/// Which labels and annotations to set, and which to remove.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Relabel {
+    /// The labels by key; `None` removes one.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// The annotations by key; `None` removes one.
+    pub annotations: BTreeMap<String, Option<String>>,
+}
+
+impl Pass {
+    /// Sets and removes labels and annotations of an object that is not the owner's child.
+    pub async fn relabel<K>(
+        &self,
+        key: &Key,
+        change: &Relabel,
+        known: Option<&dyn Known>,
+    ) -> Result<()>
+    where
+        K: Resource<DynamicType = ()>,
+        K::Scope: 'static,
+    {
+        let kind = Kind::of::<K>();
+        let object = kind.object(key.clone());
+        let live = known.and_then(|known| known.live(key));
+        let parameters = PatchParams {
+            field_manager: Some(self.writer.manager().to_owned()),
+            ..PatchParams::default()
+        };
+        let request = kind
+            .request(key.namespace.as_deref())
+            .patch(
+                &key.name,
+                &parameters,
+                &Patch::Merge(body(change, live.as_ref())),
+            )
+            .map_err(Error::fault)?;
+        let write = Write {
+            verb: "relabel",
+            object: &object,
+            part: Part::Main,
+            live: live.as_ref(),
+            lock: None,
+            known,
+        };
+        let answer = self.send(&write, request).await?;
+        if answer.accepted() {
+            return Ok(());
+        }
+        Err(self.refused(&write, &answer))
+    }
+}
+
+/// The patch, tied to the object that was seen: one that took its name is another.
+fn body(change: &Relabel, live: Option<&Value>) -> Value {
+    let mut metadata = json!({});
+    for (field, values) in [
+        ("labels", &change.labels),
+        ("annotations", &change.annotations),
+    ] {
+        if !values.is_empty() {
+            metadata[field] = json!(values);
+        }
+    }
+    if let Some(uid) = live.and_then(|live| live["metadata"]["uid"].as_str()) {
+        metadata["uid"] = json!(uid);
+    }
+    json!({ "metadata": metadata })
+}

@@ -1,0 +1,162 @@
+//! Promise: labels of other people's objects are set and taken away whoever wrote them, and each
+//! replica can say something of itself without the lease.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aplomb::{
+    Context, Controller, Engine, Key, LeaseConfig, Lens, Meta, MetaRef, Relabel, Result, Scope,
+    Verdict, View,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::lab::{Lab, on_box, page, seconds, until};
+use crate::page::Page;
+
+/// A node with all its labels and nothing else.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct Labelled {
+    metadata: Meta<BTreeMap<String, String>>,
+}
+
+impl View for Labelled {
+    type Kind = Node;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+/// Moves the label `page` of the node: whatever it says, it shall be the page's name.
+async fn move_label(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+    let key = Key::new(None, "worker");
+    let name = page.metadata.name.clone();
+    let change = Relabel {
+        labels: [("page".into(), name.clone()), ("old".into(), None)].into(),
+        ..Relabel::default()
+    };
+    cx.relabel::<Labelled>(&key, &change).await?;
+    let seen = cx.cache::<Labelled>()?.get(&key).expect("it is cached");
+    assert_eq!(
+        seen.metadata.labels.get("page"),
+        name.as_ref(),
+        "read back at once"
+    );
+    Ok(Verdict::Settled)
+}
+
+async fn worker(lab: &Lab) -> Api<Node> {
+    let nodes: Api<Node> = Api::all(lab.user());
+    let labels = [("old", "1"), ("kept", "1"), ("page", "other")];
+    let metadata = ObjectMeta {
+        name: Some("worker".into()),
+        labels: Some(labels.map(|(key, value)| (key.into(), value.into())).into()),
+        ..ObjectMeta::default()
+    };
+    let node = Node {
+        metadata,
+        ..Node::default()
+    };
+    nodes.create(&PostParams::default(), &node).await.unwrap();
+    nodes
+}
+
+#[test]
+fn a_label_that_somebody_else_wrote_is_replaced_and_another_removed() {
+    let labels = on_box(1, |lab| async move {
+        let nodes = worker(&lab).await;
+        page(&lab).await;
+        let controller = Controller::new("mover", move_label).watches::<Labelled>(
+            Scope::default(),
+            Lens::fields(|node: &Labelled| node.metadata.labels.clone()),
+            |_, pages| {
+                pages
+                    .list()
+                    .iter()
+                    .map(|page| View::meta(&**page).key())
+                    .collect()
+            },
+        );
+        let engine = Engine::new("mover", lab.client("mover").0).controller(controller);
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(engine.run(stop.clone().cancelled_owned()));
+        until(seconds(5), "the label moves", || async {
+            let labels = nodes.get("worker").await.unwrap().metadata.labels.unwrap();
+            labels.get("page").is_some_and(|page| page == "front")
+        })
+        .await;
+        stop.cancel();
+        running.await.unwrap().unwrap();
+        nodes.get("worker").await.unwrap().metadata.labels.unwrap()
+    });
+    let labels: Vec<_> = labels
+        .iter()
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    assert_eq!(labels, [("kept", "1"), ("page", "front")]);
+}
+
+/// Says which replica it is, and which leader it would be.
+fn says(identity: &'static str, everywhere: bool) -> Controller<Page> {
+    let said = move |_: Arc<Page>, cx: Context<Page>| async move {
+        let data = [("term".to_owned(), cx.term().to_string())];
+        cx.apply(ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(format!("said-by-{identity}")),
+                namespace: Some("default".into()),
+                ..ObjectMeta::default()
+            },
+            data: Some(data.into()),
+            ..ConfigMap::default()
+        })
+        .await?;
+        Ok(Verdict::Settled)
+    };
+    let controller = Controller::new("says", said).owns::<ConfigMap>(Lens::everything());
+    if everywhere {
+        controller.everywhere()
+    } else {
+        controller
+    }
+}
+
+/// How many of two replicas have spoken after ten seconds, and whether the page has a status.
+fn spoken(everywhere: bool) -> (usize, bool) {
+    on_box(2, move |lab| async move {
+        let pages = page(&lab).await;
+        let stop = CancellationToken::new();
+        let replicas = ["a", "b"].map(|identity| {
+            let engine = Engine::new("says", lab.client(identity).0)
+                .settings(|set| set.lease = Some(LeaseConfig::new("default", "says", identity)))
+                .controller(says(identity, everywhere));
+            tokio::spawn(engine.run(stop.clone().cancelled_owned()))
+        });
+        tokio::time::sleep(seconds(10)).await;
+        let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+        let maps = maps.list(&kube::api::ListParams::default()).await.unwrap();
+        let said = maps
+            .items
+            .iter()
+            .filter_map(|map| map.data.as_ref()?.get("term"));
+        let said = said.inspect(|term| assert_eq!(*term, "1")).count();
+        let status = pages.get("front").await.unwrap().status;
+        stop.cancel();
+        for replica in replicas {
+            replica.await.unwrap().unwrap();
+        }
+        (
+            said,
+            status.is_some_and(|status| !status.conditions.is_empty()),
+        )
+    })
+}
+
+#[test]
+fn what_runs_everywhere_needs_no_lease_and_leaves_the_status_alone() {
+    assert_eq!(spoken(true), (2, false));
+    assert_eq!(spoken(false), (1, true), "the leader alone");
+}
