@@ -20,12 +20,16 @@ pub struct World {
     pub spec: StableEgressSpec,
     /// The annotation `egress.aplomb.dev/hold`, as it was written.
     pub hold: Option<String>,
-    /// What was said of it last.
+    /// What was said of it last: by the last plan of this process, or else by the object. Its
+    /// conditions are the object's.
     pub status: StableEgressStatus,
     /// Wall time: graces, holds and moves outlive a process.
     pub now: Timestamp,
     /// Time since this process began, which no clock adjustment moves: pacing.
     pub uptime: Duration,
+    /// How long this process has been the leader: a grace that shall not survive a restart starts
+    /// anew with it.
+    pub led: Duration,
     /// The nodes that are candidates, carry a gateway label or hold the floating IP, by name.
     pub nodes: Vec<Node>,
     /// What is known of the floating IP.
@@ -105,7 +109,11 @@ pub struct Cloud {
     pub trouble: Option<Trouble>,
     /// When trouble began, in this process's time.
     pub trouble_since: Option<Duration>,
-    /// Not before this may the provider be called again for this object, after trouble.
+    /// When a call failed last, in this process's time. `decide` paces what follows.
+    pub trouble_at: Option<Duration>,
+    /// How many calls have failed in a row.
+    pub troubles: u32,
+    /// Not before this may a look that can wait be tried, as the budget says. A move does not mind.
     pub not_before: Option<Duration>,
     /// What is left of the rate limit.
     pub budget: Option<BudgetSeen>,
@@ -160,7 +168,8 @@ pub enum Trouble {
     ActionFailed(String),
 }
 
-/// A move under way, as this process remembers it.
+/// A move under way, as this process remembers it: made by the first Assign that was sent, whatever
+/// came back, and forgotten when a plan's status has no move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moving {
     /// The node.
@@ -169,7 +178,10 @@ pub struct Moving {
     pub server: i64,
     /// The action that was accepted, if one was.
     pub action: Option<ActionSeen>,
-    /// How often an Assign was tried and refused.
+    /// Whether the floating IP was read since the last doubt about who holds it: an Assign that was
+    /// accepted or whose reply was lost, the end of an action.
+    pub looked: bool,
+    /// How many Assigns were refused or have failed.
     pub refusals: u32,
 }
 
@@ -208,7 +220,7 @@ pub struct Plan {
     pub again: Duration,
     /// What the status shall say.
     pub status: StableEgressStatus,
-    /// The conditions, Ready among them.
+    /// The conditions, Ready among them. One of ours that is not here does not apply.
     pub conditions: Vec<Condition>,
     /// What to tell people; told once, when the pass ends.
     pub notes: Vec<Note>,

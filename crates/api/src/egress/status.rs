@@ -1,7 +1,7 @@
 //! What the operator has seen and done. Nothing in it changes while nothing changes: times are the
 //! moments of events, never of the last look.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct StableEgressStatus {
     pub suspects: Vec<Suspect>,
     /// When the floating IP was first seen on a server that is not ours, after it had been on one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub elsewhere_since: Option<Time>,
+    pub elsewhere_since: Option<MicroTime>,
     /// Who could serve.
     pub candidates: CandidateStatus,
     /// What the provider said is left of its rate limit, when that last changed its level.
@@ -69,12 +69,18 @@ pub struct Move {
     /// Why.
     pub cause: Cause,
     /// When the need was first seen, before any grace.
-    pub detected: Time,
+    pub detected: MicroTime,
     /// When it was decided, after any grace.
-    pub decided: Time,
+    pub decided: MicroTime,
     /// When it was over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Time>,
+    pub ended: Option<MicroTime>,
+    /// Since when no node carries the labels, while it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlabelled_since: Option<MicroTime>,
+    /// Whether it took longer than `spec.moveDeadline`, counted from the decision.
+    #[serde(default)]
+    pub overdue: bool,
     /// How long each stage took, counted from the one before.
     #[serde(default)]
     pub stages: Stages,
@@ -112,7 +118,7 @@ pub struct Suspect {
     /// What is wrong with it.
     pub what: Suspicion,
     /// Since when.
-    pub since: Time,
+    pub since: MicroTime,
 }
 
 /// What is wrong with a gateway.

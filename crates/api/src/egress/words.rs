@@ -77,6 +77,22 @@ pub mod reasons {
     pub const DEADLINE: &str = "MoveDeadlineExceeded";
     /// The floating IP moved.
     pub const MOVED: &str = "Moved";
+    /// Automation is not frozen.
+    pub const NOT_HELD: &str = "NotHeld";
+    /// The provider answers.
+    pub const ANSWERS: &str = "Answers";
+    /// Another node could take over now.
+    pub const STANDBY: &str = "StandbyReady";
+    /// No other node could take over now.
+    pub const NO_STANDBY: &str = "NoStandby";
+    /// Node and CiliumNode say the same.
+    pub const CONSISTENT: &str = "Consistent";
+    /// Node and CiliumNode say different things about who is the gateway.
+    pub const INCONSISTENT: &str = "LabelsDiffer";
+    /// A node cannot be used: its `spec.providerID` names no server of the provider.
+    pub const NO_SERVER: &str = "NodeWithoutServer";
+    /// A node cannot be used: its gateway label belongs to somebody else.
+    pub const TAKEN: &str = "GatewayLabelTaken";
     /// A newer leader has acted on the floating IP.
     pub const NEWER_LEADER: &str = "NewerLeader";
 }
@@ -104,6 +120,8 @@ pub enum Cause {
     Pinned,
     /// Somebody moved it, and the time that is respected is over.
     TakenBack,
+    /// Somebody moved it to another candidate; the labels followed.
+    Adopted,
 }
 
 impl Cause {
@@ -120,6 +138,7 @@ impl Cause {
             Self::NodeUnprepared => "NodeUnprepared",
             Self::Pinned => "Pinned",
             Self::TakenBack => "TakenBack",
+            Self::Adopted => "Adopted",
         }
     }
 }
