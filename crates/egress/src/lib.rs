@@ -5,4 +5,5 @@
 //! `cloud` may speak to the provider, and nothing but `decide` may choose a node.
 #![forbid(unsafe_code)]
 
+pub mod probe;
 pub mod world;

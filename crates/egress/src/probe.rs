@@ -1,0 +1,146 @@
+//! Whether a node can be reached: a TCP handshake with one of its addresses.
+//!
+//! Only the handshake counts: nothing is sent and nothing is read, so that any listener will do. Who
+//! is probed when is in [`Prober`]; what a failure means is not decided here.
+
+mod prober;
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+pub use self::prober::{Outcome, Prober};
+
+/// A way to find out whether a node can be reached.
+pub trait Probe: Send + Sync {
+    /// Succeeds if one of `addresses` answers on `port` before `limit` is over; otherwise says why not.
+    fn dial<'a>(
+        &'a self,
+        addresses: &'a [IpAddr],
+        port: u16,
+        limit: Duration,
+    ) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// TCP handshakes with all addresses at once; the first that succeeds wins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tcp;
+
+impl Probe for Tcp {
+    fn dial<'a>(
+        &'a self,
+        addresses: &'a [IpAddr],
+        port: u16,
+        limit: Duration,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            if let Ok(answer) = timeout(limit, any(addresses, port)).await {
+                return answer;
+            }
+            let dialled = addresses.iter().map(|ip| SocketAddr::new(*ip, port));
+            let dialled: Vec<_> = dialled.map(|address| address.to_string()).collect();
+            Err(format!(
+                "no answer from {} in {limit:?}",
+                dialled.join(", ")
+            ))
+        })
+    }
+}
+
+/// Succeeds with the first address that does; fails when none is left.
+async fn any(addresses: &[IpAddr], port: u16) -> Result<(), String> {
+    let dials = addresses.iter().map(|ip| async move {
+        let address = SocketAddr::new(*ip, port);
+        let connected = TcpStream::connect(address).await;
+        connected.map_err(|error| format!("{address}: {error}"))
+    });
+    let mut dials: FuturesUnordered<_> = dials.collect();
+    let mut refusals = Vec::new();
+    while let Some(answer) = dials.next().await {
+        match answer {
+            Ok(_) => return Ok(()),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    if refusals.is_empty() {
+        return Err("the node has neither an InternalIP nor an ExternalIP".to_owned());
+    }
+    refusals.sort_unstable();
+    Err(refusals.join("; "))
+}
+
+/// The addresses to dial, from the `(type, address)` pairs of a node's status: its InternalIPs, then
+/// its ExternalIPs.
+#[must_use]
+pub fn addresses<'a>(status: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<IpAddr> {
+    let (mut internal, mut external) = (Vec::new(), Vec::new());
+    for (kind, address) in status {
+        let list = match kind {
+            "InternalIP" => &mut internal,
+            "ExternalIP" => &mut external,
+            _ => continue,
+        };
+        list.extend(address.parse::<IpAddr>());
+    }
+    external.retain(|address| !internal.contains(address));
+    internal.append(&mut external);
+    internal
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(2);
+    const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    async fn listener() -> (TcpListener, u16) {
+        let listener = TcpListener::bind((LOOPBACK, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        (listener, port)
+    }
+
+    #[tokio::test]
+    async fn a_node_that_listens_is_reached() {
+        let (_open, port) = listener().await;
+        assert_eq!(Tcp.dial(&[LOOPBACK], port, LIMIT).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_is_a_failure_that_names_it() {
+        let (closed, port) = listener().await;
+        drop(closed);
+        let refused = Tcp.dial(&[LOOPBACK], port, LIMIT).await.unwrap_err();
+        assert!(refused.contains(&format!("127.0.0.1:{port}")), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn the_external_address_counts_when_the_internal_one_refuses() {
+        let (_open, port) = listener().await;
+        let nodes = addresses([("ExternalIP", "127.0.0.1"), ("InternalIP", "127.0.0.2")]);
+        assert_eq!(nodes[0].to_string(), "127.0.0.2", "internal first");
+        assert_eq!(Tcp.dial(&nodes, port, LIMIT).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_node_without_an_address_is_a_failure() {
+        let nowhere = addresses([("Hostname", "node-1.example.com"), ("InternalIP", "gone")]);
+        let refused = Tcp.dial(&nowhere, 9962, LIMIT).await.unwrap_err();
+        assert!(refused.contains("InternalIP"), "{refused}");
+    }
+
+    #[test]
+    fn an_address_that_is_listed_twice_is_dialled_once() {
+        let twice = [("InternalIP", "192.0.2.1"), ("ExternalIP", "192.0.2.1")];
+        assert_eq!(addresses(twice).len(), 1);
+    }
+}

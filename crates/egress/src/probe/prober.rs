@@ -1,0 +1,216 @@
+//! Who is probed when, and how often in a row it failed.
+//!
+//! A node is probed once per interval and StableEgress, whoever asks and however often: a burst of
+//! events cannot turn one failure into three. Callers that come while a probe is under way wait for
+//! it together. No task is started: whoever waits drives the probes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aplomb::Key;
+use aplomb_api::egress;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, join_all};
+use tokio::time::Instant;
+
+use super::Probe;
+
+/// A node that nobody asked about for so many intervals is forgotten.
+const KEPT: u32 = 10;
+
+type Dial = Shared<BoxFuture<'static, ()>>;
+type Hook = dyn Fn(&Key, &str, &Outcome) + Send + Sync;
+
+/// What one probe has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Failures in a row, this one included. 0: it answered.
+    pub failures: u32,
+    /// Why it failed.
+    pub reason: Option<String>,
+}
+
+/// Probes nodes when they are due. Clones share what they know.
+#[derive(Clone)]
+pub struct Prober {
+    probe: Arc<dyn Probe>,
+    hook: Option<Arc<Hook>>,
+    records: Arc<Mutex<Records>>,
+}
+
+#[derive(Default)]
+struct Records {
+    number: u64,
+    of: BTreeMap<Key, BTreeMap<String, Record>>,
+}
+
+/// What is known of one node.
+struct Record {
+    /// Which probe began last: the answer of an older one counts no more.
+    number: u64,
+    began: Instant,
+    dial: Option<Dial>,
+    failures: Option<u32>,
+}
+
+impl Prober {
+    /// Probes by `probe`.
+    pub fn new(probe: impl Probe + 'static) -> Self {
+        Self {
+            probe: Arc::new(probe),
+            hook: None,
+            records: Arc::default(),
+        }
+    }
+
+    /// Tells `hook` of every probe that was made, for metrics.
+    #[must_use]
+    pub fn tell(mut self, hook: impl Fn(&Key, &str, &Outcome) + Send + Sync + 'static) -> Self {
+        self.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Probes those of `nodes` that are due, all at once, and says of each how often in a row it has
+    /// failed. Takes no longer than the time-out.
+    pub async fn round(
+        &self,
+        key: &Key,
+        nodes: &[(String, Vec<IpAddr>)],
+        settings: &egress::Probe,
+        now: Instant,
+    ) -> BTreeMap<String, u32> {
+        let dials: Vec<Dial> = nodes
+            .iter()
+            .filter_map(|(node, addresses)| self.dial(key, node, addresses, settings, now))
+            .collect();
+        join_all(dials).await;
+        let mut records = self.records();
+        let Some(known) = records.of.get_mut(key) else {
+            return BTreeMap::new();
+        };
+        known.retain(|node, record| {
+            let asked = nodes.iter().any(|(name, _)| name == node);
+            asked || now.duration_since(record.began) < settings.interval.0 * KEPT
+        });
+        let asked = nodes.iter().filter_map(|(node, _)| {
+            let failures = known.get(node)?.failures?;
+            Some((node.clone(), failures))
+        });
+        asked.collect()
+    }
+
+    /// How long until one of the nodes of `key` is due; `None` if none was ever probed.
+    #[must_use]
+    pub fn due(&self, key: &Key, settings: &egress::Probe, now: Instant) -> Option<Duration> {
+        let records = self.records();
+        let known = records.of.get(key)?.values();
+        known
+            .map(|record| pause(settings).saturating_sub(now.duration_since(record.began)))
+            .min()
+    }
+
+    /// Forgets the nodes of `key`.
+    pub fn forget(&self, key: &Key) {
+        self.records().of.remove(key);
+    }
+
+    /// The probe of `node` to wait for, if there is one: it is due, or under way.
+    fn dial(
+        &self,
+        key: &Key,
+        node: &str,
+        addresses: &[IpAddr],
+        settings: &egress::Probe,
+        now: Instant,
+    ) -> Option<Dial> {
+        let mut records = self.records();
+        let known = records.of.get(key).and_then(|nodes| nodes.get(node));
+        if let Some(record) = known
+            && now.duration_since(record.began) < pause(settings)
+        {
+            return record.dial.clone();
+        }
+        let failures = known.and_then(|record| record.failures);
+        records.number += 1;
+        let number = records.number;
+        let dial = self.begin(key, node, addresses.to_vec(), settings, number);
+        let record = Record {
+            number,
+            began: now,
+            dial: Some(dial.clone()),
+            failures,
+        };
+        let nodes = records.of.entry(key.clone()).or_default();
+        nodes.insert(node.to_owned(), record);
+        Some(dial)
+    }
+
+    fn begin(
+        &self,
+        key: &Key,
+        node: &str,
+        addresses: Vec<IpAddr>,
+        settings: &egress::Probe,
+        number: u64,
+    ) -> Dial {
+        let (this, key, node) = (self.clone(), key.clone(), node.to_owned());
+        let (port, limit) = (settings.port, settings.timeout.0);
+        let dial = async move {
+            let answer = this.probe.dial(&addresses, port, limit);
+            // A probe that does not keep to its limit must not hold the others up.
+            let answer = tokio::time::timeout(limit, answer).await;
+            let answer = answer.unwrap_or_else(|_| Err(format!("no answer in {limit:?}")));
+            this.answered(&key, &node, number, answer);
+        };
+        dial.boxed().shared()
+    }
+
+    fn answered(&self, key: &Key, node: &str, number: u64, answer: Result<(), String>) {
+        let (before, outcome) = {
+            let mut records = self.records();
+            let known = records.of.get_mut(key).and_then(|all| all.get_mut(node));
+            let Some(record) = known.filter(|record| record.number == number) else {
+                return;
+            };
+            let before = record.failures.unwrap_or(0);
+            let reason = answer.err();
+            let failures = reason.as_ref().map_or(0, |_| before.saturating_add(1));
+            record.dial = None;
+            record.failures = Some(failures);
+            (before, Outcome { failures, reason })
+        };
+        match &outcome.reason {
+            Some(reason) if before == 0 => {
+                tracing::warn!(stable_egress = %key, node, reason, "Node cannot be reached");
+            }
+            None if before > 0 => {
+                tracing::info!(stable_egress = %key, node, failures = before, "Node can be reached again");
+            }
+            _ => {}
+        }
+        if let Some(hook) = &self.hook {
+            hook(key, node, &outcome);
+        }
+    }
+
+    fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// From the beginning of one probe to the next: a probe never overtakes the one before.
+fn pause(settings: &egress::Probe) -> Duration {
+    settings.interval.0.max(settings.timeout.0)
+}
+
+impl fmt::Debug for Prober {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prober").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! The prober in virtual time, with nodes that answer as the test says.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::time::{advance, sleep};
+
+use super::*;
+
+/// How nodes answer, by address: after so long, or never.
+#[derive(Clone, Default)]
+struct Fake {
+    slow: Arc<Mutex<BTreeMap<IpAddr, Option<Duration>>>>,
+    dialled: Arc<AtomicU32>,
+}
+
+impl Fake {
+    fn answers(&self, node: u8, after: Option<Duration>) {
+        self.slow.lock().unwrap().insert(address(node), after);
+    }
+
+    fn dialled(&self) -> u32 {
+        self.dialled.load(Ordering::Relaxed)
+    }
+}
+
+impl Probe for Fake {
+    fn dial<'a>(
+        &'a self,
+        addresses: &'a [IpAddr],
+        _: u16,
+        _: Duration,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        self.dialled.fetch_add(1, Ordering::Relaxed);
+        let after = self.slow.lock().unwrap().get(&addresses[0]).copied();
+        Box::pin(async move {
+            match after {
+                None => Err("refused".to_owned()),
+                Some(Some(after)) => {
+                    sleep(after).await;
+                    Ok(())
+                }
+                Some(None) => std::future::pending().await,
+            }
+        })
+    }
+}
+
+fn address(node: u8) -> IpAddr {
+    Ipv4Addr::new(192, 0, 2, node).into()
+}
+
+fn nodes<const N: usize>(numbers: [u8; N]) -> Vec<(String, Vec<IpAddr>)> {
+    let node = |number| (format!("node-{number}"), vec![address(number)]);
+    numbers.map(node).into()
+}
+
+fn settings() -> egress::Probe {
+    egress::Probe {
+        interval: aplomb_api::Span::seconds(5),
+        timeout: aplomb_api::Span::seconds(2),
+        ..egress::Probe::default()
+    }
+}
+
+fn key() -> Key {
+    Key::new(None, "office")
+}
+
+async fn round<const N: usize>(prober: &Prober, numbers: [u8; N]) -> BTreeMap<String, u32> {
+    let now = Instant::now();
+    prober
+        .round(&key(), &nodes(numbers), &settings(), now)
+        .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_silent_node_delays_nobody_beyond_the_timeout() {
+    let fake = Fake::default();
+    fake.answers(1, None);
+    for quick in 2..=100 {
+        fake.answers(quick, Some(Duration::from_millis(1500)));
+    }
+    let prober = Prober::new(fake);
+    let all: [u8; 100] = std::array::from_fn(|index| index as u8 + 1);
+    let began = Instant::now();
+    let failures = round(&prober, all).await;
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+    assert_eq!(failures["node-1"], 1);
+    assert!((2..=100).all(|quick| failures[&format!("node-{quick}")] == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_events_is_one_failure() {
+    let fake = Fake::default();
+    let prober = Prober::new(fake.clone());
+    for _ in 0..20 {
+        assert_eq!(round(&prober, [1]).await["node-1"], 1);
+        advance(Duration::from_millis(200)).await;
+    }
+    assert_eq!(fake.dialled(), 1, "in 4 s of a 5 s interval");
+    advance(Duration::from_secs(1)).await;
+    assert_eq!(round(&prober, [1]).await["node-1"], 2);
+    assert_eq!(fake.dialled(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_ask_together_share_one_probe() {
+    let fake = Fake::default();
+    fake.answers(1, Some(Duration::from_secs(1)));
+    let prober = Prober::new(fake.clone());
+    let late = async {
+        sleep(Duration::from_millis(500)).await;
+        round(&prober, [1]).await
+    };
+    let (first, second) = tokio::join!(round(&prober, [1]), late);
+    assert_eq!(first["node-1"], 0);
+    assert_eq!(first, second);
+    assert_eq!(fake.dialled(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_answer_ends_the_row_of_failures() {
+    let fake = Fake::default();
+    let prober = Prober::new(fake.clone());
+    for failures in 1..=2 {
+        assert_eq!(round(&prober, [1]).await["node-1"], failures);
+        advance(Duration::from_secs(5)).await;
+    }
+    fake.answers(1, Some(Duration::ZERO));
+    assert_eq!(round(&prober, [1]).await["node-1"], 0);
+    advance(Duration::from_secs(5)).await;
+    fake.answers(1, None);
+    assert_eq!(round(&prober, [1]).await["node-1"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_forgotten_begins_anew() {
+    let prober = Prober::new(Fake::default());
+    round(&prober, [1]).await;
+    prober.forget(&key());
+    assert_eq!(prober.due(&key(), &settings(), Instant::now()), None);
+    assert_eq!(round(&prober, [1]).await["node-1"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_nobody_asks_about_is_forgotten_in_time() {
+    let prober = Prober::new(Fake::default());
+    round(&prober, [1, 2]).await;
+    for _ in 0..KEPT {
+        advance(Duration::from_secs(5)).await;
+        round(&prober, [2]).await;
+    }
+    assert_eq!(prober.records().of[&key()].len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_was_left_alone_is_made_again() {
+    let fake = Fake::default();
+    fake.answers(1, Some(Duration::from_secs(1)));
+    let prober = Prober::new(fake.clone());
+    let half = tokio::time::timeout(Duration::from_millis(500), round(&prober, [1])).await;
+    assert!(half.is_err(), "given up by the one who asked");
+    advance(Duration::from_secs(60)).await;
+    assert_eq!(round(&prober, [1]).await["node-1"], 0);
+    assert_eq!(fake.dialled(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_probe_is_due_an_interval_after_the_last_began() {
+    let fake = Fake::default();
+    fake.answers(1, None);
+    let prober = Prober::new(fake);
+    round(&prober, [1]).await;
+    let left = prober.due(&key(), &settings(), Instant::now());
+    assert_eq!(
+        left,
+        Some(Duration::from_secs(3)),
+        "2 s went by in the probe"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_probe_is_told_with_its_reason() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let book = told.clone();
+    let prober = Prober::new(Fake::default()).tell(move |key, node, outcome| {
+        let line = (key.to_string(), node.to_owned(), outcome.clone());
+        book.lock().unwrap().push(line);
+    });
+    round(&prober, [1]).await;
+    round(&prober, [1]).await;
+    let refused = Outcome {
+        failures: 1,
+        reason: Some("refused".to_owned()),
+    };
+    let once = ("office".to_owned(), "node-1".to_owned(), refused);
+    assert_eq!(*told.lock().unwrap(), [once]);
+}
