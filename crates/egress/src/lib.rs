@@ -6,4 +6,5 @@
 #![forbid(unsafe_code)]
 
 pub mod probe;
+pub mod telemetry;
 pub mod world;

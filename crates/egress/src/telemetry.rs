@@ -1,0 +1,64 @@
+//! One struct per occurrence, which writes the log line and moves the metric together.
+//!
+//! Every metric name of the operator stands in a file of this module, and nothing else may touch a
+//! metric. What a StableEgress is now is kept as a picture and shown at each scrape, so that a node or
+//! an object that is gone takes its series along, and a standby shows none at all.
+
+mod gateway;
+mod moves;
+mod provider;
+mod show;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Registry;
+
+pub use self::gateway::{GatewayGone, GatewaySeen, StoodDown};
+pub use self::moves::{DeadlineBreached, MoveEnded, MoveStarted, ProbeFailed};
+pub use self::provider::{BudgetForecast, Operation, ProviderCall};
+
+/// Every metric of the operator. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Egress(Arc<Mutex<Ledger>>);
+
+/// What has occurred, in the form in which it is shown.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    gateways: BTreeMap<String, gateway::Picture>,
+    tallies: BTreeMap<String, moves::Tally>,
+    accounts: BTreeMap<String, provider::Account>,
+}
+
+/// Something worth a metric, a log line or both.
+pub trait Occurrence {
+    /// Moves the metrics and writes the log line.
+    fn emit(self, ledger: &mut Ledger);
+}
+
+impl Egress {
+    /// Counts and logs what occurred.
+    pub fn emit(&self, occurrence: impl Occurrence) {
+        occurrence.emit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Registers every metric under its public name.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.clone()));
+    }
+}
+
+impl Collector for Egress {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        gateway::encode(&ledger.gateways, &mut encoder)?;
+        moves::encode(&ledger.tallies, &mut encoder)?;
+        provider::encode(&ledger.accounts, &mut encoder)
+    }
+}
+
+#[cfg(test)]
+mod tests;

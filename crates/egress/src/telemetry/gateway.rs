@@ -1,0 +1,246 @@
+//! What a StableEgress is now: who serves, who could, and why not.
+//!
+//! `gateway_available` says what the condition Available says. It must never be 1 for any other reason.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use aplomb::conditions::Status;
+use aplomb_api::egress::{Signal, conditions};
+use prometheus_client::encoding::DescriptorEncoder;
+use tracing::{info, warn};
+
+use super::show::{self, Metric, Sample};
+use super::{Ledger, Occurrence};
+use crate::world::{Labels, Node, Plan, Ready, World};
+
+/// A StableEgress as it was last decided on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Picture {
+    available: bool,
+    reason: String,
+    active: Option<(String, String)>,
+    nodes: BTreeMap<String, NodePicture>,
+    candidates: u32,
+    ready_candidates: u32,
+    provider_reachable: Option<bool>,
+    labels_consistent: Option<bool>,
+    held: bool,
+    last_move: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct NodePicture {
+    prepared: Option<bool>,
+    healthy: Option<bool>,
+}
+
+const METRICS: &[Metric<Picture, f64>] = &[
+    Metric {
+        name: "aplomb_egress_gateway_available",
+        help: "Whether traffic can leave through the floating IP, as far as can be seen from here",
+        read: |seen| one(number(seen.available)),
+    },
+    Metric {
+        name: "aplomb_egress_gateway_state",
+        help: "1 for the reason why the gateway is available or is not",
+        read: |seen| vec![(vec![("reason", seen.reason.as_str())], 1.0)],
+    },
+    Metric {
+        name: "aplomb_egress_gateway_active",
+        help: "1 for the node that is the gateway, with the address that traffic leaves from",
+        read: |seen| {
+            let active = seen.active.iter();
+            let labels = active.map(|(node, ip)| vec![("node", &**node), ("egress_ip", &**ip)]);
+            labels.map(|labels| (labels, 1.0)).collect()
+        },
+    },
+    Metric {
+        name: "aplomb_egress_gateway_prepared",
+        help: "Whether a candidate is prepared to be the gateway",
+        read: |seen| by_node(seen, |node| node.prepared),
+    },
+    Metric {
+        name: "aplomb_egress_gateway_node_healthy",
+        help: "Whether a candidate or gateway is healthy by the signal that counts",
+        read: |seen| by_node(seen, |node| node.healthy),
+    },
+    Metric {
+        name: "aplomb_egress_candidates",
+        help: "Nodes that the selector chooses",
+        read: |seen| one(seen.candidates.into()),
+    },
+    Metric {
+        name: "aplomb_egress_ready_candidates",
+        help: "Nodes that could hold the floating IP now, the gateway included",
+        read: |seen| one(seen.ready_candidates.into()),
+    },
+    Metric {
+        name: "aplomb_egress_provider_reachable",
+        help: "Whether the provider answered the last call about it",
+        read: |seen| maybe(seen.provider_reachable),
+    },
+    Metric {
+        name: "aplomb_egress_labels_inconsistent",
+        help: "1 while Node and CiliumNode say different things about who is the gateway",
+        read: |seen| maybe(seen.labels_consistent.map(|consistent| !consistent)),
+    },
+    Metric {
+        name: "aplomb_egress_held",
+        help: "1 while automation is frozen",
+        read: |seen| one(number(seen.held)),
+    },
+    Metric {
+        name: "aplomb_egress_last_move_timestamp_seconds",
+        help: "When the last move was over",
+        read: |seen| {
+            let seconds = seen.last_move.iter();
+            #[allow(clippy::cast_precision_loss, reason = "seconds are exact up to 2^53")]
+            seconds.flat_map(|seconds| one(*seconds as f64)).collect()
+        },
+    },
+];
+
+pub(super) fn encode(
+    pictures: &BTreeMap<String, Picture>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    show::gauges(METRICS, "stable_egress", pictures, encoder)
+}
+
+fn number(yes: bool) -> f64 {
+    if yes { 1.0 } else { 0.0 }
+}
+
+fn one<'a>(value: f64) -> Vec<Sample<'a, f64>> {
+    vec![(Vec::new(), value)]
+}
+
+fn maybe<'a>(value: Option<bool>) -> Vec<Sample<'a, f64>> {
+    value.map(number).map(one).unwrap_or_default()
+}
+
+fn by_node(seen: &Picture, read: fn(&NodePicture) -> Option<bool>) -> Vec<Sample<'_, f64>> {
+    let nodes = seen.nodes.iter();
+    let known = nodes.filter_map(|(name, node)| Some((name, read(node)?)));
+    known
+        .map(|(name, yes)| (vec![("node", name.as_str())], number(yes)))
+        .collect()
+}
+
+/// A StableEgress was decided on.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewaySeen<'a> {
+    /// What the decision was made from.
+    pub world: &'a World,
+    /// The decision.
+    pub plan: &'a Plan,
+}
+
+impl Occurrence for GatewaySeen<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let (name, seen) = (&self.world.name, picture(self.world, self.plan));
+        let tally = ledger.tallies.entry(name.clone()).or_default();
+        tally.keep(seen.nodes.keys());
+        let old = ledger.gateways.insert(name.clone(), seen.clone());
+        if old
+            .is_some_and(|old| (old.available, old.reason) == (seen.available, seen.reason.clone()))
+        {
+            return;
+        }
+        let node = seen.active.as_ref().map_or("", |(node, _)| node);
+        let (reason, ready) = (&seen.reason, seen.ready_candidates);
+        let message = condition(self.plan, conditions::AVAILABLE).map_or("", |c| &c.message);
+        if seen.available {
+            info!(stable_egress = %name, reason, node, ready, message, "Gateway is available");
+        } else {
+            warn!(stable_egress = %name, reason, node, ready, message, "Gateway is not available");
+        }
+    }
+}
+
+/// A StableEgress is no more.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewayGone<'a> {
+    /// Its name.
+    pub name: &'a str,
+}
+
+impl Occurrence for GatewayGone<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let known = ledger.gateways.remove(self.name).is_some();
+        ledger.tallies.remove(self.name);
+        if known {
+            info!(stable_egress = %self.name, "No longer looked after");
+        }
+    }
+}
+
+/// This replica does not lead any more: what it saw last is nobody's truth.
+#[derive(Clone, Copy, Debug)]
+pub struct StoodDown;
+
+impl Occurrence for StoodDown {
+    fn emit(self, ledger: &mut Ledger) {
+        let gateways = std::mem::take(&mut ledger.gateways).len();
+        for account in ledger.accounts.values_mut() {
+            account.forget_budget();
+        }
+        if gateways > 0 {
+            info!(gateways, "Stood down; the leader shows the gateways");
+        }
+    }
+}
+
+fn condition<'a>(plan: &'a Plan, kind: &str) -> Option<&'a aplomb::Condition> {
+    plan.conditions.iter().find(|c| c.kind == kind)
+}
+
+fn holds(plan: &Plan, kind: &str) -> Option<bool> {
+    condition(plan, kind).map(|c| c.status == Status::True)
+}
+
+fn picture(world: &World, plan: &Plan) -> Picture {
+    let status = &plan.status;
+    let active = status.active_node.clone();
+    let ip = status.ip.clone().unwrap_or_default();
+    let available = condition(plan, conditions::AVAILABLE);
+    let shown = |node: &&Node| node.candidate || node.labels != Labels::None;
+    Picture {
+        available: available.is_some_and(|c| c.status == Status::True),
+        reason: available.map_or("Unknown", |c| &c.reason).to_owned(),
+        active: active.map(|node| (node, ip)),
+        nodes: world
+            .nodes
+            .iter()
+            .filter(shown)
+            .map(|node| {
+                (
+                    node.name.clone(),
+                    node_picture(node, world.spec.health.signal),
+                )
+            })
+            .collect(),
+        candidates: status.candidates.total,
+        ready_candidates: status.candidates.ready,
+        provider_reachable: holds(plan, conditions::PROVIDER_REACHABLE),
+        labels_consistent: holds(plan, conditions::LABELS_CONSISTENT),
+        held: holds(plan, conditions::HELD) == Some(true),
+        last_move: status
+            .last_move
+            .as_ref()
+            .and_then(|moved| moved.ended.as_ref())
+            .map(|ended| ended.0.as_second()),
+    }
+}
+
+/// A node that was not probed yet is neither healthy nor unhealthy.
+fn node_picture(node: &Node, signal: Signal) -> NodePicture {
+    NodePicture {
+        prepared: node.candidate.then_some(node.prepared),
+        healthy: match signal {
+            Signal::Ready => Some(node.ready == Ready::True),
+            Signal::Probe => node.probe.map(|probed| probed.failures == 0),
+        },
+    }
+}

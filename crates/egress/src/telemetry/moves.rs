@@ -1,0 +1,196 @@
+//! What has happened to a StableEgress: moves with their stages, and probes that failed.
+//!
+//! Counters begin at 0 with the first look at the object, not with the first thing to count: an
+//! increase from nothing to 1 is none to Prometheus.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use aplomb_api::Span;
+use aplomb_api::egress::{Cause, Move, Stages};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::histogram::Histogram;
+use tracing::{debug, info, warn};
+
+use super::show::{self, Metric};
+use super::{Ledger, Occurrence};
+
+/// From a label write to a grace of ten minutes.
+const STAGES: [f64; 14] = [
+    0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+];
+
+/// What has happened to one StableEgress while this process led.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    failovers: u64,
+    moves: BTreeMap<Cause, u64>,
+    deadlines: u64,
+    failures: BTreeMap<String, u64>,
+    stages: BTreeMap<&'static str, Histogram>,
+}
+
+impl Tally {
+    /// Counts for these nodes and no others.
+    pub(super) fn keep<'a>(&mut self, nodes: impl Iterator<Item = &'a String>) {
+        let mut old = std::mem::take(&mut self.failures);
+        let kept = nodes.map(|node| (node.clone(), old.remove(node).unwrap_or_default()));
+        self.failures = kept.collect();
+    }
+}
+
+const COUNTERS: &[Metric<Tally, u64>] = &[
+    Metric {
+        name: "aplomb_egress_failovers",
+        help: "Moves of the floating IP that were completed",
+        read: |tally| vec![(Vec::new(), tally.failovers)],
+    },
+    Metric {
+        name: "aplomb_egress_moves",
+        help: "Moves of the floating IP that were begun, by cause",
+        read: |tally| {
+            let moves = tally.moves.iter();
+            moves
+                .map(|(cause, count)| (vec![("cause", cause.word())], *count))
+                .collect()
+        },
+    },
+    Metric {
+        name: "aplomb_egress_move_deadline_exceeded",
+        help: "Moves that took longer than spec.moveDeadline",
+        read: |tally| vec![(Vec::new(), tally.deadlines)],
+    },
+    Metric {
+        name: "aplomb_egress_health_check_failures",
+        help: "Probes that failed, by node",
+        read: |tally| {
+            let failures = tally.failures.iter();
+            failures
+                .map(|(node, count)| (vec![("node", &**node)], *count))
+                .collect()
+        },
+    },
+];
+
+pub(super) fn encode(
+    tallies: &BTreeMap<String, Tally>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    show::counters(COUNTERS, "stable_egress", tallies, encoder)?;
+    let name = "aplomb_egress_move_stage_seconds";
+    let help = "How long each stage of a move took";
+    let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (name, tally) in tallies {
+        for (stage, histogram) in &tally.stages {
+            let labels = [("stable_egress", &**name), ("stage", *stage)];
+            histogram.encode(shown.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// A move was decided on. Told once for each move.
+#[derive(Clone, Copy, Debug)]
+pub struct MoveStarted<'a> {
+    /// Of which StableEgress.
+    pub name: &'a str,
+    /// The move.
+    pub moving: &'a Move,
+}
+
+impl Occurrence for MoveStarted<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
+        *tally.moves.entry(self.moving.cause).or_default() += 1;
+        let from = self.moving.from.as_deref().unwrap_or("nowhere");
+        let (to, cause) = (&self.moving.to, self.moving.cause.word());
+        info!(stable_egress = %self.name, from, to, cause, "Moving the floating IP");
+    }
+}
+
+/// A move is over, and the new gateway has its labels. Told once for each move.
+#[derive(Clone, Copy, Debug)]
+pub struct MoveEnded<'a> {
+    /// Of which StableEgress.
+    pub name: &'a str,
+    /// The move.
+    pub moved: &'a Move,
+}
+
+impl Occurrence for MoveEnded<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
+        tally.failovers += 1;
+        for (stage, took) in stages(&self.moved.stages) {
+            let histogram = tally.stages.entry(stage);
+            let histogram = histogram.or_insert_with(|| Histogram::new(STAGES));
+            histogram.observe(took.0.as_secs_f64());
+        }
+        let from = self.moved.from.as_deref().unwrap_or("nowhere");
+        let (to, cause) = (&self.moved.to, self.moved.cause.word());
+        let took = self.moved.stages.total.unwrap_or_default();
+        info!(stable_egress = %self.name, from, to, cause, %took, "Moved the floating IP");
+    }
+}
+
+fn stages(stages: &Stages) -> impl Iterator<Item = (&'static str, Span)> {
+    let all = [
+        ("decide", stages.decide),
+        ("accept", stages.accept),
+        ("assign", stages.assign),
+        ("label", stages.label),
+        ("unlabelled", stages.unlabelled),
+        ("total", stages.total),
+    ];
+    all.into_iter()
+        .filter_map(|(stage, took)| Some((stage, took?)))
+}
+
+/// A move is taking longer than it may. Told once for each move.
+#[derive(Clone, Copy, Debug)]
+pub struct DeadlineBreached<'a> {
+    /// Of which StableEgress.
+    pub name: &'a str,
+    /// To which node.
+    pub to: &'a str,
+    /// `spec.moveDeadline`.
+    pub deadline: Span,
+}
+
+impl Occurrence for DeadlineBreached<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
+        tally.deadlines += 1;
+        let (to, deadline) = (self.to, self.deadline);
+        warn!(stable_egress = %self.name, to, %deadline, "A move takes longer than it may");
+    }
+}
+
+/// A probe of a node failed.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeFailed<'a> {
+    /// For which StableEgress.
+    pub name: &'a str,
+    /// The node.
+    pub node: &'a str,
+    /// How many have failed in a row, this one included.
+    pub failures: u32,
+}
+
+impl Occurrence for ProbeFailed<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
+        *tally.failures.entry(self.node.to_owned()).or_default() += 1;
+        let Self {
+            name,
+            node,
+            failures,
+        } = self;
+        if failures == 1 {
+            info!(stable_egress = %name, node, "A node does not answer a probe");
+        } else {
+            debug!(stable_egress = %name, node, failures, "A node still does not answer");
+        }
+    }
+}

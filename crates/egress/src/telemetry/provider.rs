@@ -1,0 +1,244 @@
+//! Calls to the provider and what they leave of its rate limit.
+//!
+//! An account is named after the Secret its token came from. No part of a token may come here, so that
+//! error codes, which the provider chooses, are shown only when they are plain words.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use prometheus_client::encoding::DescriptorEncoder;
+use tracing::{debug, info, warn};
+
+use super::show::{self, Metric, Sample};
+use super::{Ledger, Occurrence};
+use crate::world::BudgetSeen;
+
+/// The provider's word for one call too many.
+const THROTTLED: &str = "rate_limit_exceeded";
+const LANES: [&str; 2] = ["failover", "routine"];
+
+/// A call that the provider knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Read several floating IPs.
+    List,
+    /// Read one.
+    Get,
+    /// Give it to a server.
+    Assign,
+    /// Ask how an action stands.
+    Action,
+    /// Write the labels of one.
+    Label,
+}
+
+impl Operation {
+    const ALL: [Self; 5] = [
+        Self::List,
+        Self::Get,
+        Self::Assign,
+        Self::Action,
+        Self::Label,
+    ];
+
+    /// The word, as metrics have it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Get => "get",
+            Self::Assign => "assign",
+            Self::Action => "action",
+            Self::Label => "label",
+        }
+    }
+
+    /// Whether it reads a floating IP.
+    #[must_use]
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::List | Self::Get)
+    }
+}
+
+type Request = (Operation, String, &'static str);
+
+/// What was asked of the provider with one token.
+#[derive(Debug)]
+pub(super) struct Account {
+    requests: BTreeMap<Request, u64>,
+    reads: u64,
+    budget: Option<Budget>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    seen: BudgetSeen,
+    others: f64,
+    empty: Option<Duration>,
+}
+
+/// A refusal must be an increase from 0, or Prometheus does not see the first.
+impl Default for Account {
+    fn default() -> Self {
+        let refusals = LANES.into_iter().flat_map(|lane| {
+            let refused = move |operation| ((operation, THROTTLED.to_owned(), lane), 0);
+            Operation::ALL.map(refused)
+        });
+        Self {
+            requests: refusals.collect(),
+            reads: 0,
+            budget: None,
+        }
+    }
+}
+
+impl Account {
+    /// Drops what only the leader knows.
+    pub(super) fn forget_budget(&mut self) {
+        self.budget = None;
+    }
+}
+
+const COUNTERS: &[Metric<Account, u64>] = &[
+    Metric {
+        name: "aplomb_egress_provider_requests",
+        help: "Calls to the provider, by operation, status or error code, and lane",
+        read: |account| {
+            let requests = account.requests.iter();
+            requests
+                .map(|((operation, code, lane), count)| {
+                    let operation = ("operation", operation.word());
+                    (
+                        vec![operation, ("code", code.as_str()), ("lane", *lane)],
+                        *count,
+                    )
+                })
+                .collect()
+        },
+    },
+    Metric {
+        name: "aplomb_egress_provider_reads",
+        help: "Reads of floating IPs at the provider",
+        read: |account| vec![(Vec::new(), account.reads)],
+    },
+];
+
+const GAUGES: &[Metric<Account, f64>] = &[
+    Metric {
+        name: "aplomb_egress_budget_remaining",
+        help: "What the provider last said is left of its rate limit",
+        read: |account| budget(account, |budget| Some(budget.seen.remaining.into())),
+    },
+    Metric {
+        name: "aplomb_egress_budget_limit",
+        help: "The provider's rate limit, calls an hour",
+        read: |account| budget(account, |budget| Some(budget.seen.limit.into())),
+    },
+    Metric {
+        name: "aplomb_egress_budget_others_per_second",
+        help: "What others spend of the same rate limit, inferred from what is left",
+        read: |account| budget(account, |budget| Some(budget.others)),
+    },
+    Metric {
+        name: "aplomb_egress_budget_empty_seconds",
+        help: "When the rate limit will be used up if all goes on as it does; absent if never",
+        read: |account| budget(account, |budget| Some(budget.empty?.as_secs_f64())),
+    },
+];
+
+fn budget(account: &Account, read: fn(&Budget) -> Option<f64>) -> Vec<Sample<'_, f64>> {
+    let value = account.budget.as_ref().and_then(read);
+    value.map(|value| (Vec::new(), value)).into_iter().collect()
+}
+
+pub(super) fn encode(
+    accounts: &BTreeMap<String, Account>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    show::counters(COUNTERS, "account", accounts, encoder)?;
+    show::gauges(GAUGES, "account", accounts, encoder)
+}
+
+/// The provider was called.
+#[derive(Clone, Copy, Debug)]
+pub struct ProviderCall<'a> {
+    /// Whose token: the name of what it was read from.
+    pub account: &'a str,
+    /// What was asked for.
+    pub operation: Operation,
+    /// The status of an answer, the `error.code` of a refusal, or a word for no answer.
+    pub code: &'a str,
+    /// `failover` or `routine`.
+    pub lane: &'static str,
+}
+
+impl Occurrence for ProviderCall<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let code = plain(self.code);
+        let account = ledger.accounts.entry(self.account.to_owned()).or_default();
+        account.reads += u64::from(self.operation.reads());
+        let request = (self.operation, code.to_owned(), self.lane);
+        *account.requests.entry(request).or_default() += 1;
+        let (name, operation, lane) = (self.account, self.operation.word(), self.lane);
+        if code == THROTTLED && lane == LANES[0] {
+            warn!(
+                account = name,
+                operation, lane, "The rate limit refused a call of a move"
+            );
+        } else {
+            debug!(account = name, operation, lane, code, "Called the provider");
+        }
+    }
+}
+
+/// A code as long as it is one of the provider's words; otherwise it is just another one.
+fn plain(code: &str) -> &str {
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if (1..=32).contains(&code.len()) && code.chars().all(word) {
+        code
+    } else {
+        "other"
+    }
+}
+
+/// What the provider said of its rate limit, and what that will come to.
+#[derive(Clone, Copy, Debug)]
+pub struct BudgetForecast<'a> {
+    /// Whose token.
+    pub account: &'a str,
+    /// What was said.
+    pub seen: BudgetSeen,
+    /// What others spend, calls a second.
+    pub others: f64,
+    /// When it will be used up; `None` if it will not be.
+    pub empty: Option<Duration>,
+}
+
+impl Occurrence for BudgetForecast<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let Self {
+            seen,
+            others,
+            empty,
+            ..
+        } = self;
+        let account = ledger.accounts.entry(self.account.to_owned()).or_default();
+        let before = account.budget.replace(Budget {
+            seen,
+            others,
+            empty,
+        });
+        let low = |seen: BudgetSeen| seen.remaining < seen.limit / 4;
+        let was = before.is_some_and(|before| low(before.seen));
+        let (account, remaining, limit) = (self.account, seen.remaining, seen.limit);
+        if low(seen) && !was {
+            warn!(
+                account,
+                remaining, limit, others, "Less than a quarter of the rate limit is left"
+            );
+        } else if was && !low(seen) {
+            info!(account, remaining, limit, "The rate limit has recovered");
+        }
+    }
+}
