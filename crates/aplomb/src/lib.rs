@@ -67,7 +67,7 @@ pub use cache::{Cache, Event, Freshness};
 pub use clock::Clock;
 pub use conditions::Condition;
 pub use context::Context;
-pub use engine::{Controller, Engine, Kind, Options, Settings};
+pub use engine::{Controller, Engine, Kind, Options, Poke, Settings};
 pub use error::{Class, Error, Result};
 pub use events::Note;
 pub use flight::Flight;

@@ -19,8 +19,9 @@ pub mod labels {
 pub mod annotations {
     /// Freezes automation: `true`, or a time until which.
     pub const HOLD: &str = "egress.aplomb.dev/hold";
-    /// On the gateway: the term of the leader that made it one.
-    pub const TERM: &str = "egress.aplomb.dev/term";
+    /// What the annotation of a gateway begins with that has the term of the leader that made it one;
+    /// the rest is the name of the StableEgress.
+    pub const TERM: &str = "term.egress.aplomb.dev/";
 }
 
 /// Types of conditions, beside Ready, Reconciling and Stalled.

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::options::Options;
+use super::poke::Poke;
 use super::wiring::Wiring;
 use crate::cache::Cache;
 use crate::context::Context;
@@ -54,7 +55,11 @@ pub struct Controller<K: Kind> {
     pub(crate) inputs: Vec<Input<K>>,
     pub(crate) options: Options,
     pub(crate) everywhere: bool,
+    pub(crate) farewell: Farewell,
 }
+
+/// What is told of objects that are gone.
+pub(crate) type Farewell = Arc<dyn Fn(&Key) + Send + Sync>;
 
 impl<K: Kind> Controller<K> {
     /// A controller called `name`, which is also its field manager and its label in metrics.
@@ -71,6 +76,7 @@ impl<K: Kind> Controller<K> {
             inputs: Vec::new(),
             options: Options::default(),
             everywhere: false,
+            farewell: Arc::new(|_| {}),
         }
     }
 
@@ -153,6 +159,23 @@ impl<K: Kind> Controller<K> {
     #[must_use]
     pub fn everywhere(mut self) -> Self {
         self.everywhere = true;
+        self
+    }
+
+    /// Lets `poke` run keys for what no watch shows; `source` names it among the reasons of a run.
+    #[must_use]
+    pub fn poked_by(mut self, poke: &Poke, source: &'static str) -> Self {
+        let poke = poke.clone();
+        self.inputs
+            .push(Box::new(move |wiring| poke.wire(&wiring.desk, source)));
+        self
+    }
+
+    /// Told of every object that is gone, so that what is remembered of it can be let go. No pass runs
+    /// for it: what must be done before an object goes needs a finalizer. Must not block.
+    #[must_use]
+    pub fn forgets(mut self, farewell: impl Fn(&Key) + Send + Sync + 'static) -> Self {
+        self.farewell = Arc::new(farewell);
         self
     }
 

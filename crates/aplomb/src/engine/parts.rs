@@ -114,7 +114,7 @@ impl Parts {
             manager: controller.name,
             telemetry: self.telemetry.clone(),
         };
-        wiring.primary(controller.lens);
+        wiring.primary(controller.lens, controller.farewell);
         for input in controller.inputs {
             input(&mut wiring);
         }

@@ -10,7 +10,7 @@ use kube::Resource;
 use serde_json::Value;
 
 use super::caches::Caches;
-use super::controller::Kind;
+use super::controller::{Farewell, Kind};
 use super::desk::Desk;
 use crate::cache::{Cache, Event};
 use crate::hub::{Hub, Watch};
@@ -35,7 +35,7 @@ pub(crate) struct Wiring<'a, K: Kind> {
 
 impl<K: Kind> Wiring<'_, K> {
     /// The reconciled kind itself.
-    pub(crate) fn primary(&mut self, lens: Lens<K>) {
+    pub(crate) fn primary(&mut self, lens: Lens<K>, farewell: Farewell) {
         let watch = self.hub.watch::<K>(self.scope.clone());
         self.written(&watch);
         let desk = self.desk.clone();
@@ -62,7 +62,10 @@ impl<K: Kind> Wiring<'_, K> {
                     }
                 }
                 Event::Unreadable { .. } => desk.push(&event.key(), Lane::Edit, Reason::Changed),
-                Event::Deleted { .. } => desk.forget(&event.key()),
+                Event::Deleted { .. } => {
+                    desk.forget(&event.key());
+                    farewell(&event.key());
+                }
             }
         });
     }

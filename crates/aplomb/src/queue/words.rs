@@ -49,7 +49,7 @@ pub enum Reason {
     Changed,
     /// Its deletion was asked for, or it is gone.
     Deleted,
-    /// An object of this kind that maps to it changed.
+    /// An object of this kind that maps to it changed, or this source poked it.
     Input(&'static str),
     /// A failure of this class is due again.
     Retry(Class),

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aplomb::{
-    Context, Controller, Engine, Key, LeaseConfig, Lens, Meta, MetaRef, Relabel, Result, Scope,
-    Verdict, View,
+    Context, Controller, Engine, Key, LeaseConfig, Lens, Meta, MetaRef, Poke, Relabel, Result,
+    Scope, Verdict, View,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::Api;
@@ -160,3 +161,48 @@ fn what_runs_everywhere_needs_no_lease_and_leaves_the_status_alone() {
     assert_eq!(spoken(true), (2, false));
     assert_eq!(spoken(false), (1, true), "the leader alone");
 }
+
+#[test]
+fn a_poke_runs_its_key_and_a_deletion_is_told() {
+    let (runs, forgotten) = on_box(3, |lab| async move {
+        let pages = page(&lab).await;
+        let (poke, runs, gone) = (
+            Poke::default(),
+            Arc::new(AtomicUsize::new(0)),
+            Gone::default(),
+        );
+        let (counted, told) = (runs.clone(), gone.clone());
+        let count = move |_: Arc<Page>, cx: Context<Page>| {
+            let poked = cx
+                .reasons()
+                .iter()
+                .any(|it| it.to_string() == "Input(probe)");
+            counted.fetch_add(poked.into(), Ordering::Relaxed);
+            async { Ok(Verdict::Settled) }
+        };
+        let controller = Controller::new("poked", count)
+            .poked_by(&poke, "probe")
+            .forgets(move |key| told.lock().unwrap().push(key.clone()));
+        let engine = Engine::new("poked", lab.client("poked").0).controller(controller);
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(engine.run(stop.clone().cancelled_owned()));
+        for _ in 0..3 {
+            tokio::time::sleep(seconds(5)).await;
+            poke.poke(&Key::new(Some("default"), "front"));
+            poke.poke(&Key::new(Some("default"), "nobody"));
+        }
+        tokio::time::sleep(seconds(5)).await;
+        pages
+            .delete("front", &kube::api::DeleteParams::default())
+            .await
+            .unwrap();
+        tokio::time::sleep(seconds(5)).await;
+        stop.cancel();
+        running.await.unwrap().unwrap();
+        (runs.load(Ordering::Relaxed), gone.lock().unwrap().clone())
+    });
+    assert_eq!(runs, 3);
+    assert_eq!(forgotten, [Key::new(Some("default"), "front")]);
+}
+
+type Gone = Arc<std::sync::Mutex<Vec<Key>>>;

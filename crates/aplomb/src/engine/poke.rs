@@ -1,0 +1,33 @@
+//! A way to run a key for something that no watch shows: a probe that failed, a message that came.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::desk::Desk;
+use crate::key::Key;
+use crate::queue::{Lane, Reason};
+
+/// Runs keys of the controller that is poked by it. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Poke(Arc<OnceLock<(Arc<Desk>, &'static str)>>);
+
+impl Poke {
+    /// Runs `key` as if an input of it had changed. Nothing happens before the engine is put together,
+    /// nor for a key without an object.
+    pub fn poke(&self, key: &Key) {
+        if let Some((desk, source)) = self.0.get() {
+            desk.push(key, Lane::Input, Reason::Input(source));
+        }
+    }
+
+    /// The first controller stays: another needs a poke of its own.
+    pub(super) fn wire(&self, desk: &Arc<Desk>, source: &'static str) {
+        drop(self.0.set((desk.clone(), source)));
+    }
+}
+
+impl fmt::Debug for Poke {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Poke")
+    }
+}
