@@ -7,4 +7,5 @@
 
 pub mod probe;
 pub mod telemetry;
+pub mod vantage;
 pub mod world;

@@ -1,0 +1,276 @@
+//! The controller that probes on every replica, leader or not, and keeps the replica's own Lease.
+//!
+//! Its probes are those of the leader's decisions where the replica leads: they share a [`Prober`], so a
+//! node is probed once per interval by one process. It writes its own Lease, and deletes those of
+//! replicas that have said nothing for an hour; it writes nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aplomb::{Cache, Class, Clock, Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb_api::StableEgress;
+use aplomb_api::egress::Signal;
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::time::Instant;
+
+use super::report::{LABEL, Report, Target, name};
+use crate::probe::Prober;
+
+/// How often a report that says nothing new is renewed at most.
+const PACE: Duration = Duration::from_secs(10);
+/// When a replica that says nothing more is taken to be gone.
+const GONE: Duration = Duration::from_secs(3600);
+
+/// Says which nodes a StableEgress probes, with their addresses.
+pub type Targets = Arc<
+    dyn Fn(&StableEgress, &Context<StableEgress>) -> Result<Vec<(String, Vec<IpAddr>)>>
+        + Send
+        + Sync,
+>;
+
+/// What the controller needs. Clones share what was said last.
+#[derive(Clone)]
+pub struct Shared {
+    /// This replica, as its lease for leadership names it.
+    pub identity: String,
+    /// The operator's namespace.
+    pub namespace: String,
+    /// The prober of this process.
+    pub prober: Prober,
+    /// Wall time.
+    pub clock: Clock,
+    /// Who is probed.
+    pub targets: Targets,
+    book: Arc<Mutex<Book>>,
+}
+
+/// What this replica found, and what it last said of it.
+#[derive(Default)]
+struct Book {
+    found: BTreeMap<Key, Found>,
+    said: Option<(Instant, BTreeSet<Target>)>,
+}
+
+struct Found {
+    interval: Duration,
+    reachable: BTreeSet<String>,
+}
+
+impl Shared {
+    /// What the controller needs.
+    #[must_use]
+    pub fn new(
+        identity: &str,
+        namespace: &str,
+        prober: Prober,
+        clock: Clock,
+        targets: Targets,
+    ) -> Self {
+        Self {
+            identity: identity.to_owned(),
+            namespace: namespace.to_owned(),
+            prober,
+            clock,
+            targets,
+            book: Arc::default(),
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book {
+    fn reachable(&self) -> BTreeSet<Target> {
+        let all = self.found.iter();
+        all.flat_map(|(key, found)| {
+            let nodes = found.reachable.iter();
+            nodes.map(|node| (key.name.to_string(), node.clone()))
+        })
+        .collect()
+    }
+
+    /// The shortest interval; `None` when nothing is probed.
+    fn interval(&self) -> Option<Duration> {
+        self.found.values().map(|found| found.interval).min()
+    }
+
+    /// What is to be said now; `None` if it was said, and recently enough.
+    fn news(&self, interval: Duration, now: Instant) -> Option<BTreeSet<Target>> {
+        let reachable = self.reachable();
+        let pace = interval.max(PACE);
+        let said = self.said.as_ref().is_some_and(|(at, said)| {
+            // Passes come an interval apart, give or take: one that is a moment early must not leave
+            // the report to the next.
+            *said == reachable && now.duration_since(*at) < pace - pace / 10
+        });
+        (!said).then_some(reachable)
+    }
+}
+
+/// The Leases that hold reports, in the operator's namespace.
+#[must_use]
+pub fn scope(namespace: &str) -> Scope {
+    Scope {
+        namespace: Some(namespace.to_owned()),
+        labels: Some(format!("{LABEL}=true")),
+        fields: None,
+    }
+}
+
+/// The controller. What `Shared::targets` reads of caches must be watched beside it.
+#[must_use]
+pub fn controller(shared: Shared) -> Controller<StableEgress> {
+    let leases = scope(&shared.namespace);
+    let pass = move |egress: Arc<StableEgress>, cx: Context<StableEgress>| {
+        let shared = shared.clone();
+        async move { shared.pass(&egress, &cx).await }
+    };
+    Controller::new("egress-vantage", pass)
+        .everywhere()
+        // Reports are read when a decision needs them, and wake nobody.
+        .watches::<Lease>(leases, Lens::comparing(|_, _| true), |_, _| Vec::new())
+}
+
+impl Shared {
+    async fn pass(&self, egress: &StableEgress, cx: &Context<StableEgress>) -> Result<Verdict> {
+        let (key, began) = (View::meta(egress).key(), Instant::now());
+        let health = &egress.spec.health;
+        let probes = health.signal == Signal::Probe;
+        if probes {
+            let targets = (self.targets)(egress, cx)?;
+            let round = self.prober.round(&key, &targets, &health.probe, began);
+            let answered = round
+                .await
+                .into_iter()
+                .filter(|(_, failures)| *failures == 0);
+            let found = Found {
+                interval: health.probe.interval.0,
+                reachable: answered.map(|(node, _)| node).collect(),
+            };
+            self.book().found.insert(key.clone(), found);
+        } else {
+            self.book().found.remove(&key);
+        }
+        let alive = cx.cache::<StableEgress>()?;
+        self.book().found.retain(|key, _| alive.get(key).is_some());
+        self.publish(cx, began).await?;
+        if !probes {
+            return Ok(Verdict::Settled);
+        }
+        let due = self.prober.due(&key, &health.probe, Instant::now());
+        // Nobody to probe yet: whoever comes is found an interval later.
+        let due = due.unwrap_or(health.probe.interval.0);
+        Ok(Verdict::Recheck(due.max(Duration::from_millis(100))))
+    }
+
+    async fn publish(&self, cx: &Context<StableEgress>, began: Instant) -> Result<()> {
+        let leases = cx.cache::<Lease>()?;
+        let Some(interval) = self.book().interval() else {
+            return self.withdraw(cx, leases).await;
+        };
+        let news = self.book().news(interval, began);
+        if let Some(reachable) = news {
+            let report = Report::new(
+                &self.identity,
+                self.clock.now(),
+                interval,
+                reachable.clone(),
+            );
+            cx.share(report.lease(&self.namespace)).await?;
+            self.book().said = Some((began, reachable));
+        }
+        self.tidy(cx, leases).await
+    }
+
+    /// Takes the own report back, since nothing is probed any more.
+    async fn withdraw(&self, cx: &Context<StableEgress>, leases: &Cache<Lease>) -> Result<()> {
+        let own = Key::new(Some(&self.namespace), &name(&self.identity));
+        self.book().said = None;
+        if leases.get(&own).is_some() {
+            remove(cx, &own).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the reports of replicas that are gone.
+    async fn tidy(&self, cx: &Context<StableEgress>, leases: &Cache<Lease>) -> Result<()> {
+        let now = self.clock.now();
+        for lease in leases.list() {
+            let report = Report::read(&lease);
+            let gone = report.is_none_or(|report| report.age(now) > GONE);
+            let key = View::meta(&*lease).key();
+            if gone && *key.name != name(&self.identity) {
+                remove(cx, &key).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Deletes a Lease, unless somebody was first or it has come to life again.
+async fn remove(cx: &Context<StableEgress>, key: &Key) -> Result<()> {
+    match cx.delete::<Lease>(key).await {
+        Err(error) if error.class() == Class::Conflict => Ok(()),
+        other => other,
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("identity", &self.identity)
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn book(nodes: &[&str]) -> Book {
+        let found = Found {
+            interval: Duration::from_secs(5),
+            reachable: nodes.iter().map(|&node| node.to_owned()).collect(),
+        };
+        Book {
+            found: [(Key::new(None, "office"), found)].into(),
+            said: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_changed_is_said_at_once_and_the_rest_every_ten_seconds() {
+        let interval = Duration::from_secs(5);
+        let (mut book, now) = (book(&["node-1"]), Instant::now());
+        let said = book.news(interval, now).expect("never said");
+        book.said = Some((now, said));
+        assert_eq!(book.news(interval, now + interval), None);
+        assert!(book.news(interval, now + 2 * interval).is_some());
+        book.found.clear();
+        assert!(book.news(interval, now).is_some_and(|said| said.is_empty()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_is_renewed_before_it_is_too_old() {
+        for seconds in [1, 5, 10, 60] {
+            let interval = Duration::from_secs(seconds);
+            let (mut book, began) = (book(&["node-1"]), Instant::now());
+            let valid = Report::new("a", jiff::Timestamp::UNIX_EPOCH, interval, BTreeSet::new());
+            let mut last = began;
+            for pass in 0..100 {
+                let now = began + interval * pass;
+                if let Some(said) = book.news(interval, now) {
+                    book.said = Some((now, said));
+                    last = now;
+                }
+                assert!(now - last < valid.valid, "{seconds} s");
+            }
+        }
+    }
+}

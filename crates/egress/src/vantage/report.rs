@@ -1,0 +1,248 @@
+//! What a replica says of the nodes it reaches, and how that is written in a Lease.
+//!
+//! Pure: time comes in, and nothing is read or written.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::Cache;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use sha2::{Digest, Sha256};
+
+/// What the names of the Leases begin with.
+const NAME: &str = "aplomb-egress-vantage-";
+/// On the Leases, so that no others have to be watched.
+pub(super) const LABEL: &str = "egress.aplomb.dev/vantage";
+/// The nodes that are reached, as `<StableEgress>/<node>`, separated by commas.
+const REACHABLE: &str = "egress.aplomb.dev/reachable";
+/// How much of them is said: an object's annotations may hold 256 KiB in all.
+const MOST: usize = 128 * 1024;
+/// A report counts for so many intervals, and at least for so long.
+const INTERVALS: u32 = 3;
+const AT_LEAST: Duration = Duration::from_secs(15);
+
+/// A StableEgress and a node that it probes: two of them may probe a node at different ports.
+pub(super) type Target = (String, String);
+
+/// Which nodes one replica reaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The replica.
+    pub identity: String,
+    /// When it said so, by its clock.
+    pub at: Timestamp,
+    /// For how long that counts.
+    pub valid: Duration,
+    /// Which it reaches.
+    pub(super) reachable: BTreeSet<Target>,
+}
+
+impl Report {
+    /// What `identity` has to say at `at`, probing every `interval`.
+    pub(super) fn new(
+        identity: &str,
+        at: Timestamp,
+        interval: Duration,
+        reachable: BTreeSet<Target>,
+    ) -> Self {
+        let valid = (interval * INTERVALS).max(AT_LEAST);
+        // A Lease counts in whole seconds.
+        let valid = Duration::from_secs(valid.as_secs_f64().ceil() as u64);
+        Self {
+            identity: identity.to_owned(),
+            at,
+            valid,
+            reachable,
+        }
+    }
+
+    /// Whether it counts at `now`. One from the future is as doubtful as an old one.
+    fn counts(&self, now: Timestamp) -> bool {
+        now.duration_since(self.at).unsigned_abs() < self.valid
+    }
+
+    /// How old it is at `now`; nothing if it is from the future.
+    pub(super) fn age(&self, now: Timestamp) -> Duration {
+        Duration::try_from(now.duration_since(self.at)).unwrap_or_default()
+    }
+
+    /// The Lease that says it, in `namespace`.
+    pub(super) fn lease(&self, namespace: &str) -> Lease {
+        let metadata = ObjectMeta {
+            name: Some(name(&self.identity)),
+            namespace: Some(namespace.to_owned()),
+            labels: Some([(LABEL.to_owned(), "true".to_owned())].into()),
+            annotations: Some([(REACHABLE.to_owned(), self.text())].into()),
+            ..ObjectMeta::default()
+        };
+        let spec = LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.valid.as_secs()).ok(),
+            renew_time: Some(MicroTime(self.at)),
+            ..LeaseSpec::default()
+        };
+        Lease {
+            metadata,
+            spec: Some(spec),
+        }
+    }
+
+    /// What is too long is cut: a node that is not named is one nobody vouches for.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (egress, node) in &self.reachable {
+            if text.len() + egress.len() + node.len() + 2 > MOST {
+                break;
+            }
+            let comma = if text.is_empty() { "" } else { "," };
+            text.extend([comma, egress, "/", node]);
+        }
+        text
+    }
+
+    /// What a Lease says; nothing if it is no report.
+    pub(super) fn read(lease: &Lease) -> Option<Self> {
+        let spec = lease.spec.as_ref()?;
+        let said = lease.metadata.annotations.as_ref()?.get(REACHABLE)?;
+        let targets = said.split(',').filter_map(|target| target.split_once('/'));
+        Some(Self {
+            identity: spec.holder_identity.clone()?,
+            at: spec.renew_time.as_ref()?.0,
+            valid: Duration::from_secs(u64::try_from(spec.lease_duration_seconds?).ok()?),
+            reachable: targets
+                .map(|(egress, node)| (egress.to_owned(), node.to_owned()))
+                .collect(),
+        })
+    }
+}
+
+/// The name of the Lease of a replica. Identities may hold what names may not.
+pub(super) fn name(identity: &str) -> String {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let fits = identity.len() <= 200
+        && identity.chars().all(plain)
+        && !identity.ends_with('-')
+        && !identity.is_empty();
+    if fits {
+        return format!("{NAME}{identity}");
+    }
+    let hash = Sha256::digest(identity.as_bytes());
+    let hash = hash.iter().take(8).map(|byte| format!("{byte:02x}"));
+    format!("{NAME}{}", hash.collect::<String>())
+}
+
+/// What the replicas say.
+#[must_use]
+pub fn reports(leases: &Cache<Lease>) -> Vec<Report> {
+    let leases: Vec<Arc<Lease>> = leases.list();
+    leases
+        .iter()
+        .filter_map(|lease| Report::read(lease))
+        .collect()
+}
+
+/// Whether another replica than `own` says, recently enough, that it reaches `node`, as the
+/// StableEgress `egress` probes it.
+#[must_use]
+pub fn disputed(reports: &[Report], own: &str, egress: &str, node: &str, now: Timestamp) -> bool {
+    let target = (egress.to_owned(), node.to_owned());
+    let others = reports.iter().filter(|report| report.identity != own);
+    others
+        .filter(|report| report.counts(now))
+        .any(|report| report.reachable.contains(&target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(second: i64) -> Timestamp {
+        Timestamp::from_second(1_790_000_000 + second).unwrap()
+    }
+
+    fn report(identity: &str, at: i64, node: &str) -> Report {
+        let reachable = [("office".to_owned(), node.to_owned())].into();
+        Report::new(identity, second(at), Duration::from_secs(5), reachable)
+    }
+
+    fn disputed_at(reports: &[Report], now: i64) -> bool {
+        disputed(reports, "a", "office", "node-1", second(now))
+    }
+
+    #[test]
+    fn a_replica_that_reaches_the_node_disputes_the_failure() {
+        assert!(disputed_at(&[report("b", 0, "node-1")], 1));
+        assert!(!disputed_at(&[report("b", 0, "node-2")], 1), "another node");
+        assert!(!disputed_at(&[], 1), "nobody else");
+    }
+
+    #[test]
+    fn nobody_disputes_himself() {
+        assert!(!disputed_at(&[report("a", 0, "node-1")], 1));
+    }
+
+    #[test]
+    fn an_old_report_disputes_nothing_and_neither_does_one_from_the_future() {
+        let said = [report("b", 100, "node-1")];
+        assert!(disputed_at(&said, 114), "three intervals of 5 s");
+        assert!(!disputed_at(&said, 115));
+        assert!(disputed_at(&said, 99), "clocks differ");
+        assert!(!disputed_at(&said, 80));
+    }
+
+    #[test]
+    fn a_short_interval_counts_for_a_quarter_of_a_minute_and_a_long_one_for_three() {
+        let valid = |millis| {
+            let interval = Duration::from_millis(millis);
+            Report::new("b", second(0), interval, BTreeSet::new()).valid
+        };
+        assert_eq!(valid(1000), Duration::from_secs(15));
+        assert_eq!(valid(60_000), Duration::from_secs(180));
+        assert_eq!(valid(5100), Duration::from_secs(16), "whole seconds");
+    }
+
+    #[test]
+    fn what_another_stable_egress_probes_says_nothing_of_this_one() {
+        let said = [report("b", 0, "node-1")];
+        assert!(!disputed(&said, "a", "lab", "node-1", second(1)));
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let mut said = report("pod-7_x", 3, "node-1");
+        said.reachable
+            .insert(("lab".to_owned(), "node-2".to_owned()));
+        let lease = said.lease("aplomb-egress");
+        assert_eq!(Report::read(&lease), Some(said));
+        let nobody = report("b", 0, "").lease("aplomb-egress");
+        assert!(Report::read(&nobody).is_some());
+    }
+
+    #[test]
+    fn a_lease_that_is_no_report_says_nothing() {
+        assert_eq!(Report::read(&Lease::default()), None);
+    }
+
+    #[test]
+    fn names_of_leases_are_allowed_whatever_the_identity_is() {
+        assert_eq!(name("egress-7f"), "aplomb-egress-vantage-egress-7f");
+        let odd = name("Host_1.example.com_7f3a");
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(odd.chars().all(plain), "{odd}");
+        assert_ne!(odd, name("Host_1.example.com_7f3b"));
+        assert!(name(&"x".repeat(300)).len() <= 253);
+    }
+
+    #[test]
+    fn what_no_annotation_can_hold_is_cut() {
+        let many = (0..10_000).map(|n| ("office".to_owned(), format!("node-{n:05}-of-many")));
+        let said = Report::new("b", second(0), AT_LEAST, many.collect());
+        assert!(said.text().len() <= MOST);
+        let read = Report::read(&said.lease("ns")).unwrap();
+        assert!(read.reachable.is_subset(&said.reachable), "whole entries");
+        assert!(read.reachable.len() > 1000);
+    }
+}
