@@ -5,6 +5,7 @@
 //! `cloud` may speak to the provider, and nothing but `decide` may choose a node.
 #![forbid(unsafe_code)]
 
+pub mod decide;
 pub mod probe;
 pub mod telemetry;
 pub mod vantage;

@@ -20,8 +20,8 @@ pub struct World {
     pub spec: StableEgressSpec,
     /// The annotation `egress.aplomb.dev/hold`, as it was written.
     pub hold: Option<String>,
-    /// What was said of it last: by the last plan of this process, or else by the object. Its
-    /// conditions are the object's.
+    /// What was said of it last: by the last plan of this process, or else by the object; with the
+    /// conditions that the object has.
     pub status: StableEgressStatus,
     /// Wall time: graces, holds and moves outlive a process.
     pub now: Timestamp,
@@ -178,10 +178,11 @@ pub struct Moving {
     pub server: i64,
     /// The action that was accepted, if one was.
     pub action: Option<ActionSeen>,
-    /// Whether the floating IP was read since the last doubt about who holds it: an Assign that was
-    /// accepted or whose reply was lost, the end of an action.
+    /// Whether the floating IP was read since the last doubt about who holds it. An Assign leaves a
+    /// doubt unless it was throttled or locked out, and so does the end of an action.
     pub looked: bool,
-    /// How many Assigns were refused or have failed.
+    /// How many Assigns to this node were refused for good or ended in an error; being throttled,
+    /// locked out or without an answer does not count.
     pub refusals: u32,
 }
 
@@ -218,11 +219,11 @@ pub struct Plan {
     pub step: Option<Step>,
     /// When to look again, from now, when there is no step.
     pub again: Duration,
-    /// What the status shall say.
+    /// What the status shall say, conditions apart.
     pub status: StableEgressStatus,
     /// The conditions, Ready among them. One of ours that is not here does not apply.
     pub conditions: Vec<Condition>,
-    /// What to tell people; told once, when the pass ends.
+    /// What to tell people: what all plans of a pass say is told when it ends, each once.
     pub notes: Vec<Note>,
 }
 

@@ -1,0 +1,50 @@
+//! What to do next: the same world always leads to the same plan.
+//!
+//! Pure and synchronous: no clock, no IO, no memory of its own. Whatever a decision depends on is in
+//! the [`World`], and whatever shall be remembered is in the [`Plan`]'s status.
+
+mod allowlist;
+mod budget;
+mod conditions;
+mod election;
+mod elsewhere;
+mod health;
+mod hold;
+mod labels;
+mod limits;
+mod movement;
+mod notes;
+mod pace;
+mod scene;
+mod schedule;
+mod status;
+#[cfg(test)]
+mod tests;
+mod tidings;
+
+use crate::world::{Plan, World};
+use scene::Scene;
+
+pub use allowlist::{Cidr, NotACidr};
+
+/// Decides what to do next in `world`, and what to say of it.
+#[must_use]
+pub fn decide(world: &World) -> Plan {
+    let scene = Scene::of(world);
+    let next = movement::next(&scene);
+    let mut status = status::of(&scene);
+    let conditions = conditions::of(&scene, &status);
+    status.next_check = Some(schedule::next_check(&scene));
+    let mut status = budget::noted(world, status);
+    let notes = notes::of(&scene, &status, &conditions);
+    // They are the runtime's to write, from the list beside it.
+    status.conditions.clear();
+    let again = schedule::again(&scene, &next);
+    Plan {
+        step: next.step(),
+        again,
+        status,
+        conditions,
+        notes,
+    }
+}

@@ -1,0 +1,43 @@
+//! What the status says of the provider's rate limit: it changes with its level, not with every call.
+
+use aplomb_api::egress::{BudgetLevel, BudgetStatus, StableEgressStatus};
+
+use crate::world::{BudgetSeen, World};
+
+/// What a move may cost: below it there are no looks.
+const RESERVE: u32 = 30;
+
+/// `status`, with what it shall say of the budget: the figures of the last change of level, or of the
+/// last change of anything else.
+pub(super) fn noted(world: &World, mut status: StableEgressStatus) -> StableEgressStatus {
+    let Some(seen) = world.cloud.budget else {
+        return status;
+    };
+    let before = world.status.budget.as_ref();
+    let level = level(seen, before.map(|budget| budget.level));
+    let same = before.is_some_and(|b| b.level == level && b.limit == seen.limit);
+    if same && status == world.status {
+        return status;
+    }
+    status.budget = Some(BudgetStatus {
+        limit: seen.limit,
+        remaining: seen.remaining,
+        level,
+    });
+    status
+}
+
+/// The level of `seen`. A better one than `before` must be clearly so, lest it goes to and fro.
+fn level(seen: BudgetSeen, before: Option<BudgetLevel>) -> BudgetLevel {
+    let at = |margin: u32| {
+        let reserve = RESERVE.min(seen.limit / 4) * margin / 100;
+        let low = seen.limit / 4 * margin / 100;
+        match seen.remaining {
+            left if left <= reserve => BudgetLevel::Reserve,
+            left if left < low => BudgetLevel::Low,
+            _ => BudgetLevel::Plenty,
+        }
+    };
+    let now = at(100);
+    before.map_or(now, |before| now.max(at(150).min(before)))
+}

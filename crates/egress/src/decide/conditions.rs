@@ -1,0 +1,326 @@
+//! What is said to programs and people. The same world gives the same words: no figure in a message
+//! changes by itself.
+
+use aplomb::Condition;
+use aplomb::conditions::{READY, Status};
+use aplomb_api::egress::{StableEgressStatus, Suspicion, conditions as kinds, reasons};
+
+use super::election::Election;
+use super::health::{Standing, Trouble as Wrong};
+use super::scene::Scene;
+use super::status::{confirmed, serves};
+use crate::world::{Labels, Node, Trouble};
+
+/// The conditions of `scene`.
+pub(super) fn of(scene: &Scene<'_>, status: &StableEgressStatus) -> Vec<Condition> {
+    let available = available(scene, status);
+    let ready = Condition {
+        kind: READY.to_owned(),
+        ..available.clone()
+    };
+    let mut conditions = vec![
+        ready,
+        available,
+        provider_reachable(scene),
+        redundant(scene),
+        held(scene),
+    ];
+    conditions.extend(labels_consistent(scene));
+    conditions
+}
+
+fn no(reason: &str, message: impl Into<String>) -> Condition {
+    Condition::no(kinds::AVAILABLE, reason, message)
+}
+
+/// Whether traffic can leave through the floating IP: the first thing that speaks against it.
+fn available(scene: &Scene<'_>, status: &StableEgressStatus) -> Condition {
+    provider(scene)
+        .or_else(|| address(scene))
+        .or_else(|| gateway(scene))
+        .unwrap_or_else(|| placed(scene, status))
+}
+
+/// What the provider says against it, or its silence.
+fn provider(scene: &Scene<'_>) -> Option<Condition> {
+    let cloud = &scene.world.cloud;
+    if scene.outranked() {
+        let message = "a newer leader has acted on the floating IP, so that this one stands down; \
+                       one that still leads after a minute goes on";
+        let reason = reasons::NEWER_LEADER;
+        return Some(Condition::unknown(kinds::AVAILABLE, reason, message));
+    }
+    let stale = |reason: &str, message: &str| {
+        let condition = Condition::unknown(kinds::AVAILABLE, reason, message);
+        scene.stale().then_some(condition)
+    };
+    match cloud.trouble.as_ref() {
+        Some(trouble @ (Trouble::NoToken(_) | Trouble::Unauthorized | Trouble::NotFound)) => {
+            Some(no(reason(trouble), said(scene, trouble)))
+        }
+        Some(trouble @ Trouble::Unreachable(_)) => Some(no(reason(trouble), said(scene, trouble))),
+        Some(Trouble::Throttled) => {
+            let message = "the provider's rate limit has left nothing for a look for too long to \
+                           say who holds the floating IP";
+            stale(reasons::STALE, message)
+        }
+        _ if cloud.seen.is_none() => {
+            stale(reasons::STALE, "the floating IP has not been looked at yet")
+        }
+        _ => None,
+    }
+}
+
+fn reason(trouble: &Trouble) -> &'static str {
+    match trouble {
+        Trouble::NoToken(_) => reasons::NO_TOKEN,
+        Trouble::Unauthorized => reasons::UNAUTHORIZED,
+        Trouble::NotFound => reasons::NO_FLOATING_IP,
+        Trouble::Throttled => reasons::THROTTLED,
+        Trouble::Unreachable(_) => reasons::PROVIDER_UNREACHABLE,
+        Trouble::Locked | Trouble::Refused(_) | Trouble::ActionFailed(_) => reasons::MOVING,
+    }
+}
+
+/// What went wrong, and what to do about it.
+fn said(scene: &Scene<'_>, trouble: &Trouble) -> String {
+    let fip = &scene.world.spec.floating_ip;
+    let which = match (&fip.name, fip.id) {
+        (Some(name), _) => format!("floating IP {name:?}"),
+        (None, Some(id)) => format!("floating IP with the id {id}"),
+        (None, None) => "floating IP".to_owned(),
+    };
+    match trouble {
+        Trouble::NoToken(place) => {
+            format!("there is no API token: looked in {place}")
+        }
+        Trouble::Unauthorized => "the provider refuses the API token: put a valid one, which may \
+                                  read and write, into the Secret of spec.tokenSecretRef or the \
+                                  operator's token file"
+            .to_owned(),
+        Trouble::NotFound => {
+            format!("the project of the API token has no {which}: correct spec.floatingIP")
+        }
+        Trouble::Throttled => "the provider's rate limit is used up".to_owned(),
+        Trouble::Locked => "the provider has locked the server or the floating IP for another \
+                            action"
+            .to_owned(),
+        Trouble::Unreachable(why) => format!("the provider cannot be reached: {why}"),
+        Trouble::Refused(code) => format!("the provider refuses the move: {code}"),
+        Trouble::ActionFailed(code) => format!("the provider could not finish the move: {code}"),
+    }
+}
+
+/// What the address says against it.
+fn address(scene: &Scene<'_>) -> Option<Condition> {
+    let seen = scene.world.cloud.seen.as_ref()?;
+    if seen.blocked {
+        let message = format!("the provider has blocked {}: ask its support why", seen.ip);
+        return Some(no(reasons::BLOCKED, message));
+    }
+    let refusal = scene.refusal.as_ref()?;
+    Some(no(reasons::NOT_ALLOWED, refusal))
+}
+
+/// What the nodes say against it.
+fn gateway(scene: &Scene<'_>) -> Option<Condition> {
+    match &scene.election {
+        Election::Grace { node, trouble } => {
+            let then = format!("it is replaced if that lasts until {}", trouble.ends);
+            Some(no(about(trouble), troubled(node, trouble, &then)))
+        }
+        Election::Capped {
+            node,
+            trouble,
+            until,
+        } => {
+            let most = scene.world.spec.max_moves_per_hour;
+            let then = format!("there were {most} moves within an hour, so it stays until {until}");
+            Some(no(about(trouble), troubled(node, trouble, &then)))
+        }
+        Election::Nobody => nobody(scene),
+        Election::Chosen(_) => None,
+    }
+}
+
+const fn about(trouble: &Wrong) -> &'static str {
+    match trouble.what {
+        Suspicion::Unhealthy => reasons::GATEWAY_UNHEALTHY,
+        Suspicion::Unprepared => reasons::GATEWAY_UNPREPARED,
+    }
+}
+
+fn troubled(node: &Node, trouble: &Wrong, then: &str) -> String {
+    let what = match trouble.what {
+        Suspicion::Unhealthy => "unhealthy",
+        Suspicion::Unprepared => "unprepared",
+    };
+    let (name, since) = (&node.name, trouble.since);
+    format!("gateway {name} is {what} since {since}; {then}")
+}
+
+/// No node can be elected. A gateway that is merely cordoned still carries the traffic.
+fn nobody(scene: &Scene<'_>) -> Option<Condition> {
+    if cordoned_gateway(scene).is_some() {
+        return None;
+    }
+    let message = match scene.world.nodes.iter().filter(|n| n.candidate).count() {
+        0 => "no node is a candidate: label at least two, or correct spec.candidates".to_owned(),
+        count => format!(
+            "none of {count} candidates can take the floating IP: {}",
+            why_not(scene)
+        ),
+    };
+    Some(no(reasons::NO_CANDIDATE, message))
+}
+
+/// The gateway that works although it is cordoned, where nobody can take over.
+pub(super) fn cordoned_gateway<'a>(scene: &Scene<'a>) -> Option<&'a Node> {
+    let cordoned = Standing::Out(aplomb_api::egress::Cause::NodeCordoned);
+    let mut standings = scene.standings.iter();
+    let (node, _) = standings.find(|(_, standing)| *standing == cordoned)?;
+    let well = super::health::suspicion(&scene.world.spec, node).is_none();
+    let works = well && node.candidate && node.labels == Labels::All && confirmed(scene, node);
+    (works && scene.election == Election::Nobody).then_some(*node)
+}
+
+/// Why each candidate cannot take over, in a few words.
+pub(super) fn why_not(scene: &Scene<'_>) -> String {
+    let candidates = scene.world.nodes.iter().filter(|node| node.candidate);
+    let unfit = candidates.filter(|node| !serves(scene, node));
+    let told: Vec<String> = unfit
+        .take(8)
+        .map(|node| {
+            format!(
+                "{} {}",
+                node.name,
+                super::health::unfit(&scene.world.spec, node)
+            )
+        })
+        .collect();
+    told.join(", ")
+}
+
+/// Where the floating IP and the labels are, when nothing else speaks against it.
+fn placed(scene: &Scene<'_>, status: &StableEgressStatus) -> Condition {
+    let seen = scene.world.cloud.seen.as_ref();
+    let ip = seen.map_or_else(String::new, |seen| seen.ip.to_string());
+    let node = match &scene.election {
+        Election::Chosen(choice) => choice.node,
+        _ => {
+            let name = cordoned_gateway(scene).map_or("the gateway", |node| node.name.as_str());
+            let message =
+                format!("{ip} is on {name}, which is cordoned and has nobody to take over from it");
+            return Condition::yes(kinds::AVAILABLE, reasons::SERVING, message);
+        }
+    };
+    let name = &node.name;
+    if confirmed(scene, node) {
+        if node.labels == Labels::All {
+            let message = format!("{ip} is on {name}, which carries the gateway labels");
+            return Condition::yes(kinds::AVAILABLE, reasons::SERVING, message);
+        }
+        let message = format!("{ip} is on {name}, which does not carry the gateway labels yet");
+        return no(reasons::UNLABELLED, message);
+    }
+    if let Some(elsewhere) = scene.elsewhere.filter(|_| status.moving.is_none()) {
+        let message = format!(
+            "somebody has moved {ip} to a server outside the candidates; that is respected until {}",
+            elsewhere.until
+        );
+        return no(reasons::ELSEWHERE, message);
+    }
+    if status.moving.is_some() {
+        let trouble = scene.world.cloud.trouble.as_ref();
+        let why = trouble.map_or_else(String::new, |t| format!("; {}", said(scene, t)));
+        return no(
+            reasons::MOVING,
+            format!("{ip} is on its way to {name}{why}"),
+        );
+    }
+    match seen.and_then(|seen| seen.server) {
+        None => no(reasons::UNASSIGNED, format!("{ip} is on no server")),
+        Some(_) => no(reasons::ELSEWHERE, format!("{ip} is not on {name}")),
+    }
+}
+
+fn provider_reachable(scene: &Scene<'_>) -> Condition {
+    let kind = kinds::PROVIDER_REACHABLE;
+    match scene.world.cloud.trouble.as_ref() {
+        Some(trouble @ (Trouble::NoToken(_) | Trouble::Unauthorized | Trouble::Unreachable(_))) => {
+            Condition::no(kind, reason(trouble), said(scene, trouble))
+        }
+        // Every call that is refused for its rate would turn it otherwise.
+        Some(trouble @ Trouble::Throttled) if scene.stale() => {
+            Condition::no(kind, reason(trouble), said(scene, trouble))
+        }
+        _ if scene.world.cloud.seen.is_none() && scene.world.cloud.trouble.is_none() => {
+            Condition::unknown(kind, reasons::STALE, "the provider has not been asked yet")
+        }
+        _ => Condition::yes(kind, reasons::ANSWERS, "the provider answers"),
+    }
+}
+
+fn redundant(scene: &Scene<'_>) -> Condition {
+    let kind = kinds::REDUNDANT;
+    let nodes = scene.world.nodes.iter();
+    let fit: Vec<&str> = nodes
+        .filter(|node| serves(scene, node))
+        .map(|node| node.name.as_str())
+        .collect();
+    if fit.len() >= 2 {
+        return Condition::yes(kind, reasons::STANDBY, "another node could take over");
+    }
+    let reason = if fit.is_empty() {
+        reasons::NO_CANDIDATE
+    } else {
+        reasons::NO_STANDBY
+    };
+    let why = why_not(scene);
+    let message = match (fit.first(), why.as_str()) {
+        (Some(name), "") => format!("{name} is the only candidate: label another node"),
+        (Some(name), why) => format!("only {name} can hold the floating IP: {why}"),
+        (None, "") => "no node is a candidate: label at least two".to_owned(),
+        (None, why) => format!("no node can take the floating IP: {why}"),
+    };
+    Condition::no(kind, reason, message)
+}
+
+fn held(scene: &Scene<'_>) -> Condition {
+    match &scene.held {
+        Some(held) => Condition::yes(kinds::HELD, reasons::HELD, held.message.clone()),
+        None => Condition::no(kinds::HELD, reasons::NOT_HELD, "automation is not frozen"),
+    }
+}
+
+/// Whether Node and CiliumNode agree; nothing to say where there is no CiliumNode.
+fn labels_consistent(scene: &Scene<'_>) -> Option<Condition> {
+    let kind = kinds::LABELS_CONSISTENT;
+    let nodes = || scene.world.nodes.iter();
+    nodes().find(|node| node.cilium.is_some())?;
+    let differs = |node: &&Node| {
+        let labelled = |labels: Labels| labels != Labels::None;
+        node.cilium
+            .is_some_and(|c| labelled(c) != labelled(node.labels))
+    };
+    Some(match nodes().find(differs) {
+        None => Condition::yes(kind, reasons::CONSISTENT, "Node and CiliumNode agree"),
+        Some(node) => {
+            let message = format!(
+                "the gateway labels of {} differ between Node and CiliumNode",
+                node.name
+            );
+            Condition::no(kind, reasons::INCONSISTENT, message)
+        }
+    })
+}
+
+/// Whether a condition of this kind and reason, with this status, is news: the object does not say it.
+pub(super) fn is_news(scene: &Scene<'_>, condition: &Condition) -> bool {
+    let mut before = scene.world.status.conditions.iter();
+    !before.any(|before| {
+        before.type_ == condition.kind
+            && before.reason == condition.reason
+            && Status::parse(&before.status) == Some(condition.status)
+    })
+}

@@ -1,0 +1,48 @@
+//! The floating IP on a server that is not ours, after it had been on one: somebody has moved it, and
+//! that is respected for a while.
+
+use jiff::Timestamp;
+
+use super::health::promotable;
+use super::tidings::later;
+use crate::world::{Labels, Node, World};
+
+/// Somebody has moved the floating IP away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Elsewhere {
+    /// Since when it is known.
+    pub(super) since: Timestamp,
+    /// Until when that is respected.
+    pub(super) until: Timestamp,
+}
+
+/// Whether somebody has moved the floating IP to a server outside the candidates.
+pub(super) fn elsewhere(world: &World, now: Timestamp) -> Option<Elsewhere> {
+    let server = world.cloud.seen.as_ref()?.server?;
+    let known = world.status.elsewhere_since.as_ref();
+    // On first sight it is just assigned: nobody has taken anything away.
+    world.status.active_node.as_ref()?;
+    let was_there = world.status.server_id == Some(server) && known.is_none();
+    let node = holder(world);
+    if was_there || node.is_some_and(|node| is_ours(world, node)) {
+        return None;
+    }
+    let since = known.map_or(now, |since| since.0.min(now));
+    let until = later(since, world.spec.respect_foreign_moves.0);
+    Some(Elsewhere { since, until })
+}
+
+/// The node that holds the floating IP, as far as is known.
+pub(super) fn holder(world: &World) -> Option<&Node> {
+    let server = world.cloud.seen.as_ref()?.server?;
+    world.nodes.iter().find(|node| node.server == Some(server))
+}
+
+fn is_ours(world: &World, node: &Node) -> bool {
+    let status = &world.status;
+    let is = |name: Option<&String>| name == Some(&node.name);
+    node.labels != Labels::None
+        || promotable(&world.spec, node)
+        || is(status.active_node.as_ref())
+        || is(status.moving.as_ref().map(|moving| &moving.to))
+}

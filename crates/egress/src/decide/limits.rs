@@ -1,0 +1,36 @@
+//! What keeps the floating IP from moving to and fro: dwell, and a cap on moves by the hour. Neither
+//! keeps it on a dead node.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::tidings::later;
+use crate::world::World;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// When a move without need may be made, if not yet.
+pub(super) fn dwells_until(world: &World, now: Timestamp) -> Option<Timestamp> {
+    let ended = world.status.last_move.as_ref()?.ended.as_ref()?.0.min(now);
+    Some(later(ended, world.spec.dwell.0)).filter(|until| *until > now)
+}
+
+/// When a move away from a node that is in trouble but not dead may be made, if not yet.
+pub(super) fn capped_until(world: &World, now: Timestamp) -> Option<Timestamp> {
+    let moves = world.status.recent_moves.iter();
+    let mut recent: Vec<Timestamp> = moves
+        .map(|moment| later(moment.0, HOUR))
+        .filter(|over| *over > now)
+        .collect();
+    recent.sort_unstable();
+    let most = usize::try_from(world.spec.max_moves_per_hour).unwrap_or(usize::MAX);
+    let over = recent.len().checked_sub(most.max(1))?;
+    recent.get(over).copied()
+}
+
+/// Drops the moves that do not count any more.
+pub(super) fn forget_old(moves: &mut Vec<Time>, now: Timestamp) {
+    moves.retain(|moment| later(moment.0, HOUR) > now);
+}

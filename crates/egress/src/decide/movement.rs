@@ -1,0 +1,211 @@
+//! The next step towards the elected node: assign, see it through, look who holds the floating IP,
+//! then the labels. What is in doubt is looked at before anything is repeated.
+
+use std::time::Duration;
+
+use aplomb_api::egress::Cause;
+
+use super::election::{Choice, Election};
+use super::limits::dwells_until;
+use super::scene::Scene;
+use super::{labels, pace};
+use crate::world::{ActionSeen, ActionState, Moving, Seen, Step};
+
+/// An action that runs for longer than this is not waited for any more.
+const STUCK: Duration = Duration::from_secs(60);
+/// How often the holder is looked at while an action is stuck.
+const STUCK_LOOK: Duration = Duration::from_secs(10);
+
+/// What comes next.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Next {
+    /// This.
+    Do(Step),
+    /// Something, but not before this time has passed.
+    Wait(Duration),
+    /// Nothing, until something changes.
+    Rest,
+}
+
+impl Next {
+    /// The step to take now.
+    pub(super) fn step(self) -> Option<Step> {
+        match self {
+            Self::Do(step) => Some(step),
+            Self::Wait(_) | Self::Rest => None,
+        }
+    }
+}
+
+/// What comes next in `scene`.
+pub(super) fn next(scene: &Scene<'_>) -> Next {
+    if let Some(next) = see_through(scene) {
+        return next;
+    }
+    if scene.waiting() {
+        return Next::Rest;
+    }
+    let next = match &scene.election {
+        Election::Chosen(choice) if !scene.frozen() => toward(scene, choice),
+        _ => Next::Rest,
+    };
+    match next {
+        Next::Rest => look(scene),
+        next => next,
+    }
+}
+
+/// What an Assign that was accepted, or may have been, asks for before anything else.
+fn see_through(scene: &Scene<'_>) -> Option<Next> {
+    let moving = scene.world.moving.as_ref()?;
+    let read = || Some(paced(scene, Step::Read { urgent: true }));
+    match &moving.action {
+        Some(action) if action.state == ActionState::Running => {
+            if !is_stuck(scene, action) {
+                return Some(poll(scene, action));
+            }
+            let seen = scene.world.cloud.seen.as_ref();
+            let looked = seen.is_some_and(|seen| {
+                let age = scene.world.uptime.saturating_sub(seen.at);
+                seen.at >= action.accepted + STUCK && age < STUCK_LOOK
+            });
+            if looked { None } else { read() }
+        }
+        _ if !moving.looked => read(),
+        _ => None,
+    }
+}
+
+fn is_stuck(scene: &Scene<'_>, action: &ActionSeen) -> bool {
+    scene.world.uptime >= action.accepted + STUCK
+}
+
+fn poll(scene: &Scene<'_>, action: &ActionSeen) -> Next {
+    let due = action.polled + pace::between_polls(action.polls);
+    let wait = due.saturating_sub(scene.world.uptime);
+    let wait = wait.max(pace::wait(scene.world));
+    let step = Step::Poll { action: action.id };
+    after(wait, step)
+}
+
+/// What brings the floating IP and the labels to the elected node.
+fn toward(scene: &Scene<'_>, choice: &Choice<'_>) -> Next {
+    let Some(seen) = scene.world.cloud.seen.as_ref() else {
+        return first_look(scene, choice);
+    };
+    if let Some(step) = labels::surplus(scene, choice.node) {
+        return Next::Do(step);
+    }
+    if seen.server == choice.node.server {
+        return match labels::settle(scene, choice.node) {
+            Some(_) if !fresh(scene, seen) => paced(scene, Step::Read { urgent: true }),
+            Some(step) => Next::Do(step),
+            None => claim(scene, seen),
+        };
+    }
+    if !may_move(scene, choice) {
+        return Next::Rest;
+    }
+    assign(scene, seen, choice)
+}
+
+/// The first look of this process. It is urgent if a gateway that was there cannot stay.
+fn first_look(scene: &Scene<'_>, choice: &Choice<'_>) -> Next {
+    let active = scene.world.status.active_node.as_ref();
+    let urgent = active.is_some_and(|active| *active != choice.node.name);
+    if urgent {
+        return paced(scene, Step::Read { urgent });
+    }
+    look(scene)
+}
+
+/// Whether a floating IP that is elsewhere may be moved to the elected node now.
+pub(super) fn may_move(scene: &Scene<'_>, choice: &Choice<'_>) -> bool {
+    let Some(elsewhere) = scene.elsewhere else {
+        return true;
+    };
+    let respected = scene.now < elsewhere.until;
+    let dwells = choice.cause.is_none() && dwells_until(scene.world, scene.now).is_some();
+    !respected && !dwells
+}
+
+fn assign(scene: &Scene<'_>, seen: &Seen, choice: &Choice<'_>) -> Next {
+    if !fresh(scene, seen) && !(scene.throttled() && !scene.stale()) {
+        return paced(scene, Step::Read { urgent: true });
+    }
+    let Some(server) = choice.node.server else {
+        return Next::Rest;
+    };
+    let step = Step::Assign {
+        node: choice.node.name.clone(),
+        server,
+        cause: cause(scene, choice),
+    };
+    let failed = scene.world.moving.as_ref().and_then(failed);
+    let wait = failed.map_or(Duration::ZERO, |(at, code)| {
+        pace::wait_after_error(scene.world, at, code)
+    });
+    after(wait.max(pace::wait(scene.world)), step)
+}
+
+fn failed(moving: &Moving) -> Option<(Duration, &str)> {
+    let action = moving.action.as_ref()?;
+    match &action.state {
+        ActionState::Error(code) => Some((action.polled, code)),
+        ActionState::Running | ActionState::Success => None,
+    }
+}
+
+/// Why the floating IP is moved to the elected node.
+pub(super) fn cause(scene: &Scene<'_>, choice: &Choice<'_>) -> Cause {
+    let begun = scene.world.status.moving.as_ref();
+    if let Some(begun) = begun.filter(|begun| begun.to == choice.node.name) {
+        return begun.cause;
+    }
+    match (choice.cause, scene.elsewhere) {
+        (Some(cause), _) => cause,
+        (None, Some(_)) => Cause::TakenBack,
+        (None, None) => Cause::Unassigned,
+    }
+}
+
+/// Whether what was seen is recent enough to act on: one resync, or since this move began.
+fn fresh(scene: &Scene<'_>, seen: &Seen) -> bool {
+    let world = scene.world;
+    let age = world.uptime.saturating_sub(seen.at);
+    let looked = world.moving.as_ref().is_some_and(|moving| moving.looked);
+    age <= world.cloud.resync + world.cloud.resync / 8 || (looked && !scene.stale())
+}
+
+/// This leader's term on the floating IP, once all else is done.
+fn claim(scene: &Scene<'_>, seen: &Seen) -> Next {
+    let world = scene.world;
+    if world.term == 0 || seen.term == world.term {
+        return Next::Rest;
+    }
+    let failed = world.cloud.trouble_at;
+    let due = failed.map_or(Duration::ZERO, |at| at + world.cloud.resync);
+    match after(due.saturating_sub(world.uptime), Step::Claim) {
+        Next::Wait(_) => Next::Rest,
+        next => next,
+    }
+}
+
+/// The look that is due although nothing changed.
+fn look(scene: &Scene<'_>) -> Next {
+    let due = pace::next_look(scene.world);
+    let wait = due.saturating_sub(scene.world.uptime);
+    after(wait, Step::Read { urgent: false })
+}
+
+/// `step`, as soon as the last failure is long enough ago.
+fn paced(scene: &Scene<'_>, step: Step) -> Next {
+    after(pace::wait(scene.world), step)
+}
+
+fn after(wait: Duration, step: Step) -> Next {
+    if wait.is_zero() {
+        return Next::Do(step);
+    }
+    Next::Wait(wait)
+}

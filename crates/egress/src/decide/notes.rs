@@ -1,0 +1,98 @@
+//! What is told as Events: what turned since the object was last written, and moves that ended.
+
+use aplomb::conditions::Status;
+use aplomb::{Condition, Note};
+use aplomb_api::egress::{Move, StableEgressStatus, conditions as kinds, reasons};
+
+use super::conditions::is_news;
+use super::scene::Scene;
+use crate::world::Node;
+
+/// What to tell people of `scene`.
+pub(super) fn of(
+    scene: &Scene<'_>,
+    status: &StableEgressStatus,
+    conditions: &[Condition],
+) -> Vec<Note> {
+    let told = conditions.iter().filter(|c| is_news(scene, c));
+    let mut notes: Vec<Note> = told.filter_map(turned).collect();
+    notes.extend(moved(scene, status));
+    notes.extend(overdue(scene, status));
+    let redundant = conditions.iter().find(|c| c.kind == kinds::REDUNDANT);
+    let news = redundant.is_some_and(|c| is_news(scene, c));
+    notes.extend(unusable(scene, news));
+    notes
+}
+
+/// What a condition that turned is worth telling.
+fn turned(condition: &Condition) -> Option<Note> {
+    let words = (condition.kind.as_str(), condition.status);
+    let passing = [reasons::MOVING, reasons::UNLABELLED, reasons::UNASSIGNED];
+    let passing = passing.contains(&condition.reason.as_str());
+    match words {
+        (kinds::AVAILABLE, Status::False) if !passing => Some(Note::warning(
+            &condition.reason,
+            "Watch",
+            condition.message.clone(),
+        )),
+        (kinds::REDUNDANT, Status::False) => Some(Note::warning(
+            &condition.reason,
+            "Watch",
+            condition.message.clone(),
+        )),
+        (kinds::HELD, Status::True) => Some(Note::normal(
+            reasons::HELD,
+            "Hold",
+            condition.message.clone(),
+        )),
+        _ => None,
+    }
+}
+
+fn moved(scene: &Scene<'_>, status: &StableEgressStatus) -> Option<Note> {
+    let last = status.last_move.as_ref()?;
+    if scene.world.status.last_move.as_ref() == Some(last) {
+        return None;
+    }
+    let ip = status.ip.as_deref().unwrap_or("the floating IP");
+    Some(Note::normal(reasons::MOVED, "Move", sentence(ip, last)))
+}
+
+fn sentence(ip: &str, moved: &Move) -> String {
+    let from = moved.from.as_deref().unwrap_or("nowhere");
+    let (to, cause) = (&moved.to, moved.cause.word());
+    let took = moved.stages.total.unwrap_or_default();
+    format!("{ip} moved from {from} to {to} because of {cause}, {took} after the first sign")
+}
+
+fn overdue(scene: &Scene<'_>, status: &StableEgressStatus) -> Option<Note> {
+    let is_late = |status: &StableEgressStatus, late: &Move| {
+        let moves = [status.moving.as_ref(), status.last_move.as_ref()];
+        let mut moves = moves.into_iter().flatten();
+        moves.any(|m| m.overdue && m.decided == late.decided)
+    };
+    let moves = [status.moving.as_ref(), status.last_move.as_ref()];
+    let mut moves = moves.into_iter().flatten();
+    let late = moves.find(|m| m.overdue && !is_late(&scene.world.status, m))?;
+    let limit = scene.world.spec.move_deadline;
+    let message = format!("the move to {} takes longer than {limit}", late.to);
+    Some(Note::warning(reasons::DEADLINE, "Move", message))
+}
+
+/// Candidates that can never be used as they are, told when redundancy is lost.
+fn unusable(scene: &Scene<'_>, news: bool) -> Vec<Note> {
+    let nodes = scene.world.nodes.iter().filter(|n| news && n.candidate);
+    let told = nodes.filter_map(|node: &Node| {
+        let name = &node.name;
+        if let Some(value) = &node.taken {
+            let message = format!("{name} carries the gateway label of another: {value}");
+            return Some(Note::warning(reasons::TAKEN, "Elect", message));
+        }
+        if node.server.is_some() {
+            return None;
+        }
+        let message = format!("{name} is skipped: its spec.providerID is not hcloud://<number>");
+        Some(Note::warning(reasons::NO_SERVER, "Elect", message))
+    });
+    told.collect()
+}

@@ -1,0 +1,80 @@
+//! How soon a call to the provider is tried again. Waits stay near one tick of the rate limit's
+//! refill: who waits for minutes is still waiting when there is room.
+
+use std::time::Duration;
+
+use crate::world::{Trouble, World};
+
+/// One tick of the refill of a rate limit of 3,600 an hour.
+const TICK: Duration = Duration::from_secs(1);
+/// The longest wait of a move.
+const LONGEST: Duration = Duration::from_secs(5);
+/// The spread of waits, so that several do not come at once.
+const SPREAD_MILLIS: u64 = 250;
+
+/// How long to wait before what a move needs is tried again, counted from the last failure.
+fn pause(world: &World, trouble: &Trouble) -> Duration {
+    let refusals = world.moving.as_ref().map_or(0, |moving| moving.refusals);
+    let times = world.cloud.troubles.max(refusals).max(1);
+    let grown = TICK * 2_u32.saturating_pow(times.min(8) - 1);
+    let pause = match trouble {
+        Trouble::Throttled | Trouble::Locked => TICK,
+        Trouble::Unreachable(_) | Trouble::ActionFailed(_) | Trouble::Refused(_) => {
+            grown.min(LONGEST)
+        }
+        // Only a person can help, and what they change is seen at once.
+        Trouble::NoToken(_) | Trouble::Unauthorized | Trouble::NotFound => world.cloud.resync,
+    };
+    let spread = rng(world, u64::from(times)).u64(0..SPREAD_MILLIS);
+    pause + Duration::from_millis(spread)
+}
+
+/// How long a move must wait before its next call.
+pub(super) fn wait(world: &World) -> Duration {
+    let cloud = &world.cloud;
+    let (Some(trouble), Some(at)) = (&cloud.trouble, cloud.trouble_at) else {
+        return Duration::ZERO;
+    };
+    (at + pause(world, trouble)).saturating_sub(world.uptime)
+}
+
+/// How long a move must wait before it is tried again after an action that ended in an error at `at`.
+pub(super) fn wait_after_error(world: &World, at: Duration, code: &str) -> Duration {
+    let trouble = Trouble::ActionFailed(code.to_owned());
+    (at + pause(world, &trouble)).saturating_sub(world.uptime)
+}
+
+/// How long after it was last asked for an action is asked for again. Most are over in seconds; those
+/// that are not must not cost the budget much.
+pub(super) fn between_polls(polls: u32) -> Duration {
+    let millis = match polls {
+        0..8 => 500,
+        8..16 => 1_000,
+        _ => 2_000,
+    };
+    Duration::from_millis(millis)
+}
+
+/// When the floating IP is looked at next although nothing changed, in this process's time. Jitter
+/// goes upwards only: the number of looks an hour is a promise.
+pub(super) fn next_look(world: &World) -> Duration {
+    let cloud = &world.cloud;
+    let seen = cloud.seen.as_ref().map(|seen| seen.at);
+    let Some(last) = seen.max(cloud.trouble_at) else {
+        return Duration::ZERO;
+    };
+    let millis = u64::try_from(cloud.resync.as_millis()).unwrap_or(u64::MAX);
+    let salt = u64::try_from(last.as_millis()).unwrap_or(u64::MAX);
+    let spread = rng(world, salt).u64(0..=millis / 10);
+    let due = last + cloud.resync + Duration::from_millis(spread);
+    due.max(cloud.not_before.unwrap_or_default())
+}
+
+/// Draws that belong to this object and `salt`, in every process alike.
+fn rng(world: &World, salt: u64) -> fastrand::Rng {
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let hash = world.name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+        (h ^ u64::from(b)).wrapping_mul(PRIME)
+    });
+    fastrand::Rng::with_seed(hash ^ salt.wrapping_mul(PRIME))
+}

@@ -1,0 +1,96 @@
+//! A world, and what follows from it at once: what every other part of a decision looks at.
+
+use jiff::Timestamp;
+
+use super::allowlist;
+use super::election::{Election, elect};
+use super::elsewhere::{Elsewhere, elsewhere};
+use super::health::{Standing, standing};
+use super::hold::{Held, held};
+use super::tidings::{between, written};
+use crate::world::{Labels, Node, Trouble, World};
+use aplomb_api::egress::reasons;
+use std::time::Duration;
+
+/// How long a leader stands down before a newer leader's term: longer than any lease. One that still
+/// leads then is the newest, and the term a leftover of a lease that was deleted.
+const STANDS_DOWN: Duration = Duration::from_secs(60);
+
+/// A world, and what follows from it at once.
+#[derive(Debug)]
+pub(super) struct Scene<'a> {
+    pub(super) world: &'a World,
+    /// Wall time, as fine as it is written.
+    pub(super) now: Timestamp,
+    pub(super) held: Option<Held>,
+    /// The nodes with gateway labels, and how they stand.
+    pub(super) standings: Vec<(&'a Node, Standing)>,
+    pub(super) election: Election<'a>,
+    pub(super) elsewhere: Option<Elsewhere>,
+    /// Why the floating IP's address may not be used, if it may not.
+    pub(super) refusal: Option<String>,
+}
+
+impl<'a> Scene<'a> {
+    /// `world`, judged.
+    pub(super) fn of(world: &'a World) -> Self {
+        let now = written(world.now);
+        let labelled = world.nodes.iter().filter(|n| n.labels != Labels::None);
+        let standings: Vec<_> = labelled
+            .map(|node| (node, standing(world, now, node)))
+            .collect();
+        let seen = world.cloud.seen.as_ref();
+        let refusal = seen.and_then(|seen| allowlist::refusal(&world.spec.allowlist, seen.ip));
+        Self {
+            election: elect(world, now, &standings),
+            standings,
+            held: held(world, now),
+            elsewhere: elsewhere(world, now),
+            refusal,
+            now,
+            world,
+        }
+    }
+
+    /// Whether nothing may be written, neither at the provider nor on a node.
+    pub(super) fn frozen(&self) -> bool {
+        self.held.is_some() || self.refusal.is_some() || self.outranked()
+    }
+
+    /// Whether a newer leader has acted on the floating IP.
+    pub(super) fn outranked(&self) -> bool {
+        let seen = self.world.cloud.seen.as_ref();
+        let newer = seen.is_some_and(|seen| seen.term > self.world.term);
+        newer && self.world.term > 0 && !self.stood_down()
+    }
+
+    /// Whether this leader has said long enough that it stands down: only one that still leads can
+    /// have written that.
+    fn stood_down(&self) -> bool {
+        let mut conditions = self.world.status.conditions.iter();
+        conditions.any(|condition| {
+            let since = condition.last_transition_time.0;
+            condition.reason == reasons::NEWER_LEADER && between(since, self.now) >= STANDS_DOWN
+        })
+    }
+
+    /// Whether what is known of the floating IP is too old to be believed.
+    pub(super) fn stale(&self) -> bool {
+        let most = (self.world.cloud.resync * 5).max(Duration::from_secs(300));
+        let seen = self.world.cloud.seen.as_ref();
+        seen.is_none_or(|seen| self.world.uptime.saturating_sub(seen.at) > most)
+    }
+
+    /// Whether the rate limit is all that stands in the way.
+    pub(super) fn throttled(&self) -> bool {
+        self.world.cloud.trouble == Some(Trouble::Throttled)
+    }
+
+    /// Whether a grace is running, or a cap: the gateway is left alone.
+    pub(super) const fn waiting(&self) -> bool {
+        matches!(
+            self.election,
+            Election::Grace { .. } | Election::Capped { .. }
+        )
+    }
+}

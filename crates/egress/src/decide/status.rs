@@ -1,0 +1,190 @@
+//! What the status says: moments of events, never of looks, so that it stays as it is while nothing
+//! happens.
+
+use aplomb_api::egress::{CandidateStatus, Cause, Move, StableEgressStatus, Stages};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+
+use super::election::{Choice, Election};
+use super::health::{self, Standing, promotable};
+use super::movement::{cause, may_move};
+use super::scene::Scene;
+use super::tidings::{between, later, span};
+use super::{labels, limits};
+use crate::world::{ActionState, Labels, Node};
+
+/// What the status of `scene` shall say, next check and budget apart.
+pub(super) fn of(scene: &Scene<'_>) -> StableEgressStatus {
+    let mut status = scene.world.status.clone();
+    status.suspects = health::suspects(&scene.standings);
+    status.candidates = candidates(scene);
+    status.elsewhere_since = scene.elsewhere.map(|e| MicroTime(e.since));
+    if let Some(seen) = &scene.world.cloud.seen {
+        status.ip = Some(seen.ip.to_string());
+        status.floating_ip_id = Some(seen.id);
+        status.server_id = seen.server;
+    }
+    match &scene.election {
+        Election::Chosen(choice) if !scene.frozen() => chosen(scene, choice, &mut status),
+        _ if under_way(scene) => {}
+        _ => status.moving = None,
+    }
+    if let Some(moving) = &mut status.moving {
+        let deadline = later(moving.decided.0, scene.world.spec.move_deadline.0);
+        moving.overdue = moving.overdue || scene.now > deadline;
+    }
+    status
+}
+
+/// Whether an Assign is on its way, whoever is elected now.
+fn under_way(scene: &Scene<'_>) -> bool {
+    let moving = scene.world.moving.as_ref();
+    moving.is_some_and(|moving| {
+        let action = moving.action.as_ref().map(|action| &action.state);
+        action == Some(&ActionState::Running) || !moving.looked
+    })
+}
+
+fn candidates(scene: &Scene<'_>) -> CandidateStatus {
+    let nodes = scene.world.nodes.iter().filter(|node| node.candidate);
+    let (mut total, mut ready) = (0, 0);
+    for node in nodes {
+        total += 1;
+        ready += u32::from(serves(scene, node));
+    }
+    CandidateStatus { total, ready }
+}
+
+/// Whether `node` could hold the floating IP now, as the gateway or as another.
+pub(super) fn serves(scene: &Scene<'_>, node: &Node) -> bool {
+    let mut standings = scene.standings.iter();
+    let eligible = standings.any(|(other, s)| other.name == node.name && *s == Standing::Eligible);
+    eligible || promotable(&scene.world.spec, node)
+}
+
+/// Whether the floating IP is known to be on `node`.
+pub(super) fn confirmed(scene: &Scene<'_>, node: &Node) -> bool {
+    let seen = scene.world.cloud.seen.as_ref();
+    let holds = seen.is_some_and(|seen| seen.server.is_some() && seen.server == node.server);
+    let moving = scene.world.moving.as_ref();
+    let doubted = moving.is_some_and(|moving| !moving.looked);
+    holds && !doubted
+}
+
+fn chosen(scene: &Scene<'_>, choice: &Choice<'_>, status: &mut StableEgressStatus) {
+    let node = choice.node;
+    let confirmed = confirmed(scene, node);
+    let known = scene.world.cloud.seen.is_some();
+    let away = known && !confirmed && may_move(scene, choice);
+    let before = status.active_node.as_ref();
+    let followed = confirmed && before.is_some_and(|before| *before != node.name);
+    let begun = status.moving.is_some();
+    if away || followed || (begun && confirmed) {
+        let moving = moving(scene, choice, status.moving.take(), followed);
+        status.moving = Some(timed(scene, node, moving, confirmed));
+    } else if !under_way(scene) {
+        status.moving = None;
+    }
+    if confirmed && labels::settle(scene, node).is_none() {
+        settled(scene, node, status);
+    }
+}
+
+/// The move to the elected node: the one that has begun, if it has.
+fn moving(scene: &Scene<'_>, choice: &Choice<'_>, begun: Option<Move>, followed: bool) -> Move {
+    let to = &choice.node.name;
+    match begun {
+        Some(begun) if begun.to == *to => return begun,
+        Some(begun) => {
+            // Another node than at first: the need is the same, and so is the time it was seen.
+            let stages = Stages {
+                decide: begun.stages.decide,
+                ..Stages::default()
+            };
+            return Move {
+                to: to.clone(),
+                stages,
+                ..begun
+            };
+        }
+        None => {}
+    }
+    let cause = match cause(scene, choice) {
+        Cause::Unassigned if followed => Cause::Adopted,
+        cause => cause,
+    };
+    Move {
+        from: scene
+            .world
+            .status
+            .active_node
+            .clone()
+            .filter(|from| from != to),
+        to: to.clone(),
+        cause,
+        detected: MicroTime(choice.detected),
+        decided: MicroTime(scene.now),
+        ended: None,
+        unlabelled_since: None,
+        overdue: false,
+        stages: Stages {
+            decide: Some(span(between(choice.detected, scene.now))),
+            ..Stages::default()
+        },
+    }
+}
+
+/// `moving`, with the stages that are over by now.
+fn timed(scene: &Scene<'_>, node: &Node, mut moving: Move, confirmed: bool) -> Move {
+    let accepted = scene.world.moving.as_ref();
+    let accepted = accepted.is_some_and(|m| m.node == node.name && m.action.is_some());
+    let elapsed = between(moving.decided.0, scene.now);
+    let stages = &mut moving.stages;
+    if accepted || confirmed {
+        stages.accept.get_or_insert(span(elapsed));
+    }
+    let so_far = |parts: [Option<aplomb_api::Span>; 2]| {
+        let parts = parts.into_iter().flatten().map(|part| part.0).sum();
+        span(elapsed.saturating_sub(parts))
+    };
+    if confirmed {
+        let rest = so_far([stages.accept, None]);
+        stages.assign.get_or_insert(rest);
+    }
+    if confirmed && node.labels == Labels::All {
+        let rest = so_far([stages.accept, stages.assign]);
+        stages.label.get_or_insert(rest);
+    }
+    if scene.standings.is_empty() {
+        moving.unlabelled_since.get_or_insert(MicroTime(scene.now));
+    } else if let Some(since) = moving.unlabelled_since.take() {
+        stages.unlabelled = Some(span(between(since.0, scene.now)));
+    }
+    moving
+}
+
+/// The elected node holds the floating IP and the labels, and no other node has any.
+fn settled(scene: &Scene<'_>, node: &Node, status: &mut StableEgressStatus) {
+    let was = status.active_node.as_ref() == Some(&node.name) && status.active_was_candidate;
+    status.active_was_candidate = was || node.candidate;
+    status.active_node = Some(node.name.clone());
+    let Some(mut moving) = status.moving.take() else {
+        return;
+    };
+    let now = scene.now;
+    moving.ended = Some(MicroTime(now));
+    moving.stages.unlabelled.get_or_insert_default();
+    moving.stages.total = Some(span(between(moving.detected.0, now)));
+    let deadline = later(moving.decided.0, scene.world.spec.move_deadline.0);
+    moving.overdue = moving.overdue || now > deadline;
+    if moving.cause != Cause::Adopted {
+        limits::forget_old(&mut status.recent_moves, now);
+        status.recent_moves.push(Time(whole_second(now)));
+    }
+    status.last_move = Some(moving);
+}
+
+/// `moment` as a Time is written.
+fn whole_second(moment: Timestamp) -> Timestamp {
+    Timestamp::from_second(moment.as_second()).unwrap_or(moment)
+}

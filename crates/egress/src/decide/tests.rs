@@ -1,0 +1,1 @@
+//! Decisions, one by one and in sequences.

@@ -1,0 +1,29 @@
+//! Moments and spans as the status keeps them: no finer than what is written, so that what is read
+//! back is what was meant.
+
+use std::time::Duration;
+
+use aplomb_api::Span;
+use jiff::Timestamp;
+
+/// `moment` as it is written: to the microsecond.
+pub(super) fn written(moment: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(moment.as_microsecond()).unwrap_or(moment)
+}
+
+/// The moment `span` after `moment`.
+pub(super) fn later(moment: Timestamp, span: Duration) -> Timestamp {
+    moment.saturating_add(span).unwrap_or(Timestamp::MAX)
+}
+
+/// How long it is from `earlier` to `moment`; nothing if the clock was set back between them.
+pub(super) fn between(earlier: Timestamp, moment: Timestamp) -> Duration {
+    Duration::try_from(moment.duration_since(earlier)).unwrap_or(Duration::ZERO)
+}
+
+/// `duration` as it is written: to the millisecond.
+pub(super) fn span(duration: Duration) -> Span {
+    Span(Duration::from_millis(
+        u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+    ))
+}
