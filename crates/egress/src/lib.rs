@@ -7,6 +7,7 @@
 
 pub mod decide;
 pub mod probe;
+pub mod selector;
 pub mod telemetry;
 pub mod vantage;
 pub mod world;

@@ -1,0 +1,114 @@
+//! Label selectors, as Kubernetes reads them. Pure; says nothing about where labels come from.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+/// Whether `selector` chooses an object with `labels`. An empty one chooses everything, and a
+/// requirement that cannot be read chooses nothing.
+#[must_use]
+pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+    let mut wanted = selector.match_labels.iter().flatten();
+    let mut required = selector.match_expressions.iter().flatten();
+    wanted.all(|(key, value)| labels.get(key) == Some(value))
+        && required.all(|requirement| holds(requirement, labels.get(&requirement.key)))
+}
+
+fn holds(requirement: &LabelSelectorRequirement, value: Option<&String>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    match requirement.operator.as_str() {
+        "In" => value.is_some_and(|value| values.contains(value)),
+        "NotIn" => value.is_none_or(|value| !values.contains(value)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    fn requires(key: &str, operator: &str, values: &[&str]) -> LabelSelector {
+        LabelSelector {
+            match_expressions: Some(vec![LabelSelectorRequirement {
+                key: key.to_owned(),
+                operator: operator.to_owned(),
+                values: Some(values.iter().map(|v| (*v).to_owned()).collect()),
+            }]),
+            match_labels: None,
+        }
+    }
+
+    #[test]
+    fn match_labels_must_all_be_there() {
+        let selector = LabelSelector {
+            match_labels: Some(labels(&[("pool", "egress"), ("zone", "a")])),
+            match_expressions: None,
+        };
+        let node = labels(&[("pool", "egress"), ("zone", "a"), ("more", "")]);
+        assert!(selects(&selector, &node));
+        assert!(!selects(&selector, &labels(&[("pool", "egress")])));
+        assert!(!selects(
+            &selector,
+            &labels(&[("pool", "web"), ("zone", "a")])
+        ));
+    }
+
+    #[test]
+    fn an_empty_selector_chooses_everything() {
+        assert!(selects(&LabelSelector::default(), &labels(&[])));
+    }
+
+    #[test]
+    fn in_wants_one_of_its_values() {
+        let selector = requires("zone", "In", &["a", "b"]);
+        assert!(selects(&selector, &labels(&[("zone", "b")])));
+        assert!(!selects(&selector, &labels(&[("zone", "c")])));
+        assert!(!selects(&selector, &labels(&[])));
+    }
+
+    #[test]
+    fn not_in_also_holds_without_the_label() {
+        let selector = requires("zone", "NotIn", &["a"]);
+        assert!(selects(&selector, &labels(&[("zone", "b")])));
+        assert!(selects(&selector, &labels(&[])));
+        assert!(!selects(&selector, &labels(&[("zone", "a")])));
+    }
+
+    #[test]
+    fn exists_and_does_not_exist_ask_for_the_key_alone() {
+        let (some, none) = (labels(&[("gpu", "")]), labels(&[]));
+        assert!(selects(&requires("gpu", "Exists", &[]), &some));
+        assert!(!selects(&requires("gpu", "Exists", &[]), &none));
+        assert!(selects(&requires("gpu", "DoesNotExist", &[]), &none));
+        assert!(!selects(&requires("gpu", "DoesNotExist", &[]), &some));
+    }
+
+    #[test]
+    fn labels_and_expressions_must_both_hold() {
+        let mut selector = requires("gpu", "DoesNotExist", &[]);
+        selector.match_labels = Some(labels(&[("pool", "egress")]));
+        assert!(selects(&selector, &labels(&[("pool", "egress")])));
+        assert!(!selects(
+            &selector,
+            &labels(&[("pool", "egress"), ("gpu", "1")])
+        ));
+        assert!(!selects(&selector, &labels(&[("pool", "web")])));
+    }
+
+    #[test]
+    fn an_operator_that_is_unknown_chooses_nothing() {
+        assert!(!selects(
+            &requires("zone", "Near", &["a"]),
+            &labels(&[("zone", "a")])
+        ));
+    }
+}
