@@ -5,9 +5,13 @@
 //! `cloud` may speak to the provider, and nothing but `decide` may choose a node.
 #![forbid(unsafe_code)]
 
+pub mod client;
+pub mod cloud;
 pub mod decide;
+pub mod forecast;
 pub mod probe;
 pub mod selector;
 pub mod telemetry;
+pub mod transport;
 pub mod vantage;
 pub mod world;

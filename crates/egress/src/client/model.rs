@@ -1,0 +1,178 @@
+//! The provider's objects, as far as they are read. What is not known is ignored, and a null is as good
+//! as a field that is absent.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A floating IP.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct FloatingIp {
+    /// Its id.
+    pub id: i64,
+    /// Its name, unique in the project.
+    #[serde(default, deserialize_with = "null")]
+    pub name: String,
+    /// Its address. A network for IPv6, of which this is the first.
+    #[serde(deserialize_with = "address")]
+    pub ip: IpAddr,
+    /// The server that holds it.
+    #[serde(default)]
+    pub server: Option<i64>,
+    /// Whether the provider has blocked it.
+    #[serde(default, deserialize_with = "null")]
+    pub blocked: bool,
+    /// Its labels.
+    #[serde(default, deserialize_with = "null")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Something the provider does.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Action {
+    /// Its id.
+    pub id: i64,
+    /// How it stands.
+    #[serde(default)]
+    pub status: ActionStatus,
+    /// Why it ended in an error.
+    #[serde(default)]
+    pub error: Option<ActionError>,
+}
+
+/// How an action stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ActionStatus {
+    /// Done.
+    Success,
+    /// Ended in an error.
+    Error,
+    /// On its way, or in a state that is not known yet.
+    #[default]
+    #[serde(other)]
+    Running,
+}
+
+/// Why an action ended in an error.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ActionError {
+    /// The word to match on.
+    #[serde(default, deserialize_with = "null")]
+    pub code: String,
+}
+
+/// One page of floating IPs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Page {
+    /// What is on it.
+    pub floating_ips: Vec<FloatingIp>,
+    #[serde(default)]
+    meta: Meta,
+}
+
+impl Page {
+    /// The number of the next page, if there is one.
+    #[must_use]
+    pub fn next(&self) -> Option<u32> {
+        self.meta.pagination.as_ref()?.next_page
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+struct Meta {
+    #[serde(default)]
+    pagination: Option<Pagination>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Pagination {
+    #[serde(default)]
+    next_page: Option<u32>,
+}
+
+/// A body with one floating IP.
+#[derive(Debug, Deserialize)]
+pub(super) struct OneFloatingIp {
+    pub(super) floating_ip: FloatingIp,
+}
+
+/// A body with one action.
+#[derive(Debug, Deserialize)]
+pub(super) struct OneAction {
+    pub(super) action: Action,
+}
+
+/// A body that explains a refusal.
+#[derive(Debug, Deserialize)]
+pub(super) struct Refusal {
+    pub(super) error: Explained,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Explained {
+    #[serde(default, deserialize_with = "null")]
+    pub(super) code: String,
+    #[serde(default, deserialize_with = "null")]
+    pub(super) message: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct AssignTo {
+    pub(super) server: i64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Labelled<'a> {
+    pub(super) labels: &'a BTreeMap<String, String>,
+}
+
+fn null<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Option::<T>::deserialize(from).map(Option::unwrap_or_default)
+}
+
+fn address<'de, D: Deserializer<'de>>(from: D) -> Result<IpAddr, D::Error> {
+    let text = String::deserialize(from)?;
+    let host = text.split_once('/').map_or(text.as_str(), |(host, _)| host);
+    host.parse().map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_its_first_address_and_nulls_are_defaults() {
+        let text = r#"{"id": 7, "name": null, "ip": "2001:db8::/64", "server": null, "labels": null,
+            "blocked": null, "home_location": {"id": 1}, "something_new": []}"#;
+        let read: FloatingIp = serde_json::from_str(text).expect("a floating IP");
+        assert_eq!(read.ip, "2001:db8::".parse::<IpAddr>().expect("an address"));
+        assert_eq!((read.server, read.blocked), (None, false));
+        assert!(read.labels.is_empty() && read.name.is_empty());
+    }
+
+    #[test]
+    fn a_state_that_is_not_known_is_not_an_end() {
+        let read: Action = serde_json::from_str(r#"{"id": 1, "status": "queued", "error": null}"#)
+            .expect("an action");
+        assert_eq!(read.status, ActionStatus::Running);
+    }
+
+    #[test]
+    fn the_last_page_has_no_next() {
+        let page = |meta: &str| -> Page {
+            let text = format!(r#"{{"floating_ips": [], "meta": {meta}}}"#);
+            serde_json::from_str(&text).expect("a page")
+        };
+        assert_eq!(
+            page(r#"{"pagination": {"page": 1, "next_page": 2}}"#).next(),
+            Some(2)
+        );
+        assert_eq!(
+            page(r#"{"pagination": {"page": 2, "next_page": null}}"#).next(),
+            None
+        );
+        assert_eq!(page("{}").next(), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! The secret that speaks for a project, and how any part of it is kept out of what people read.
+//!
+//! It can be compared, hashed and sent. It cannot be printed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderValue;
+use sha2::{Digest, Sha256};
+
+/// A run of this many characters of a token is no accident.
+const TELLING: usize = 8;
+
+/// A token of the provider's API.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(Arc<str>);
+
+impl Token {
+    /// The token in `text`, without the whitespace around it. `None` where nothing is left, or what
+    /// is left could not be sent.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then(|| Self(text.into()))
+    }
+
+    /// What tells tokens apart without being one.
+    pub(crate) fn digest(&self) -> [u8; 32] {
+        Sha256::digest(self.0.as_bytes()).into()
+    }
+
+    pub(super) fn header(&self) -> HeaderValue {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0))
+            .expect("a token is visible ASCII: Token::new");
+        value.set_sensitive(true);
+        value
+    }
+
+    /// The same text without any part of the token: the provider's refusal names its first half. A
+    /// part is eight characters in a row, or half of a token that is shorter than sixteen.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        let secret = self.0.as_bytes();
+        let least = (secret.len() / 2).clamp(1, TELLING);
+        let mut clean = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let run = longest(secret, rest.as_bytes());
+            if run >= least {
+                clean.push_str("[redacted]");
+                // What matched is ASCII, so this is the border of a character.
+                rest = &rest[run..];
+            } else {
+                clean.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+        clean
+    }
+}
+
+/// How many characters at the beginning of `text` stand together somewhere in `secret`.
+fn longest(secret: &[u8], text: &[u8]) -> usize {
+    let run = |from: usize| {
+        let pairs = secret[from..].iter().zip(text);
+        pairs.take_while(|(secret, text)| secret == text).count()
+    };
+    (0..secret.len()).map(run).max().unwrap_or(0)
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnopqrstuv";
+
+    #[test]
+    fn it_shows_nothing_of_itself() {
+        let token = Token::new(SECRET).expect("a token");
+        assert_eq!(format!("{token:?}"), "Token");
+        assert_eq!(format!("{:?}", token.header()), "Sensitive");
+    }
+
+    #[test]
+    fn whitespace_around_it_is_no_part_of_it() {
+        assert_eq!(Token::new(" abc\n"), Token::new("abc"));
+        for text in ["", " \n", "a b", "a\nb", "tok\u{e9}n"] {
+            assert_eq!(Token::new(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_half_in_a_refusal_is_taken_out() {
+        let token = Token::new(SECRET).expect("a token");
+        let text = format!("limit of 3600 for token {}... reached", &SECRET[..32]);
+        assert_eq!(
+            token.redact(&text),
+            "limit of 3600 for token [redacted]... reached"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_run_of_eight_survives(
+            secret in "[a-zA-Z0-9]{16,64}", from in 0usize..64, many in 0usize..64,
+            before in "\\PC{0,20}", after in "\\PC{0,20}",
+        ) {
+            let token = Token::new(&secret).expect("a token");
+            let from = from.min(secret.len());
+            let part = &secret[from..(from + many).min(secret.len())];
+            let clean = token.redact(&format!("{before}{part}{after}"));
+            for at in 0..=secret.len() - TELLING {
+                prop_assert!(!clean.contains(&secret[at..at + TELLING]), "{clean}");
+            }
+        }
+
+        #[test]
+        fn half_of_a_short_one_does_not_survive(secret in "[g-z0-9]{2,15}") {
+            let token = Token::new(&secret).expect("a token");
+            let clean = token.redact(&format!("({}...)", &secret[..secret.len().div_ceil(2)]));
+            prop_assert_eq!(clean, "([redacted]...)");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! One token: its budget, what was seen with it, and the calls that are made with it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aplomb::budget::{Budget, Lane};
+use aplomb::fence::Fence;
+use aplomb::{Clock, Flight, Key};
+use aplomb_api::egress::{FloatingIpRef, labels};
+use tokio::time::Instant;
+
+use super::Settings;
+use super::call::{FAILOVER, config};
+use super::known::{Known, Mark, Reading};
+use super::thrift::Thrift;
+use super::trouble::Failure;
+use crate::client::{Action, ActionStatus, Client, Token};
+use crate::forecast::{Forecast, Forecaster};
+use crate::telemetry::{Egress, Operation};
+use crate::world::{ActionSeen, ActionState, BudgetSeen, Seen, Trouble};
+
+/// How fast an attempt may follow another, and how slow, whatever the refill.
+const PACE: (f64, f64) = (0.25, 5.0);
+
+/// One token. Cheap to clone; clones are the same account.
+#[derive(Clone)]
+pub struct Account(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) label: String,
+    pub(super) budget: Budget,
+    pub(super) client: Client,
+    started: Instant,
+    pub(super) clock: Clock,
+    pub(super) egress: Egress,
+    state: Mutex<State>,
+    /// Reads under way: after how many writes, in which lane, of what.
+    pub(super) flight: Flight<(u64, Lane, Reading), Result<(), Trouble>>,
+}
+
+pub(super) struct State {
+    pub(super) known: Known,
+    pub(super) thrift: Thrift,
+    pub(super) forecaster: Forecaster,
+    /// The last look that failed, and when.
+    pub(super) failure: Option<(Duration, Trouble)>,
+    /// Calls of ours since the provider last said what is left.
+    pub(super) ours: u32,
+    rng: fastrand::Rng,
+}
+
+impl Account {
+    pub(super) fn new(settings: &Settings, started: Instant, token: Token, label: &str) -> Self {
+        let name = format!("hetzner/{label}");
+        let telemetry = settings.telemetry.clone();
+        let budget = Budget::new(&name, config(), telemetry, settings.clock.clone());
+        settings.budgets.add(budget.clone());
+        let seed = label.bytes().fold(0, |seed: u64, byte| {
+            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
+        });
+        Self(Arc::new(Inner {
+            label: label.to_owned(),
+            budget,
+            client: Client::new((settings.connect)(), &settings.endpoint, token),
+            started,
+            clock: settings.clock.clone(),
+            egress: settings.egress.clone(),
+            state: Mutex::new(State {
+                known: Known::default(),
+                thrift: Thrift::default(),
+                forecaster: Forecaster::default(),
+                failure: None,
+                ours: 0,
+                rng: fastrand::Rng::with_seed(seed),
+            }),
+            flight: Flight::new(Duration::ZERO, 8),
+        }))
+    }
+
+    /// What was seen last of a floating IP, however long ago. No call.
+    #[must_use]
+    pub fn peek(&self, asked: &FloatingIpRef) -> Option<Seen> {
+        self.state(|state| state.known.last(&asked.into()))
+    }
+
+    /// Somebody asks for nothing any more.
+    pub fn forget(&self, who: &Key) {
+        self.state(|state| state.known.forget(who));
+    }
+
+    /// What the provider said last of its rate limit.
+    #[must_use]
+    pub fn budget(&self) -> Option<BudgetSeen> {
+        self.state(|state| state.thrift.seen())
+    }
+
+    /// What others spend and when the limit is used up, from what the provider has said.
+    #[must_use]
+    pub fn forecast(&self) -> Option<Forecast> {
+        let now = self.now();
+        self.state(|state| state.forecaster.forecast(now))
+    }
+
+    /// How often to look for somebody who asked for `every`: more rarely when little is left.
+    #[must_use]
+    pub fn resync(&self, every: Duration) -> Duration {
+        self.state(|state| state.thrift.resync(every))
+    }
+
+    /// When a look that can wait may be made, in the time of [`super::Clouds::uptime`], if not now.
+    #[must_use]
+    pub fn not_before(&self) -> Option<Duration> {
+        let now = self.now();
+        self.state(|state| state.not_before(now))
+    }
+
+    /// How long a move that was throttled waits before it tries again: as long as it takes until the
+    /// bucket has one more token, and up to half of that more, because whoever else waits for that
+    /// token may keep time with us. It does not grow: the next token is always as near.
+    #[must_use]
+    pub fn pace(&self) -> Duration {
+        let now = self.now();
+        self.state(|state| {
+            let forecast = state.forecaster.forecast(now);
+            let tick = forecast.map_or(1.0, |forecast| 1.0 / forecast.refill.max(f64::EPSILON));
+            let tick = tick.clamp(PACE.0, PACE.1);
+            Duration::from_secs_f64(tick * (1.0 + state.rng.f64() / 2.0))
+        })
+    }
+
+    /// Moves a floating IP. What is returned may be only begun. One that is there already is a
+    /// success without an action: its id is 0.
+    ///
+    /// # Errors
+    /// With [`Trouble::Unreachable`] it may have happened all the same: look before it is repeated.
+    pub async fn assign(
+        &self,
+        floating_ip: i64,
+        server: i64,
+        deadline: Instant,
+        fence: &Fence,
+    ) -> Result<ActionSeen, Trouble> {
+        let send = |client: Client| async move { client.assign(floating_ip, server).await };
+        let terms = (FAILOVER, deadline, fence);
+        let answer = self.call(Operation::Assign, terms, send).await;
+        if answer
+            .as_ref()
+            .map_or_else(Failure::leaves_a_doubt, |_| true)
+        {
+            self.state(|state| state.known.doubt());
+        }
+        let now = self.now();
+        let seen = |id, state| ActionSeen {
+            id,
+            state,
+            accepted: now,
+            polled: now,
+            polls: 0,
+        };
+        match answer {
+            Ok(begun) => Ok(seen(begun.body.id, state_of(begun.body))),
+            Err(failure) if failure.is_there_already() => {
+                self.state(|state| state.known.doubt());
+                Ok(seen(0, ActionState::Success))
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Asks how an action stands. When it has ended, what was seen before counts no more.
+    ///
+    /// # Errors
+    /// What kept the question from being answered. An action that nobody knows has ended in an error.
+    pub async fn poll(
+        &self,
+        action: i64,
+        deadline: Instant,
+        fence: &Fence,
+    ) -> Result<ActionState, Trouble> {
+        let send = |client: Client| async move { client.action(action).await };
+        let terms = (FAILOVER, deadline, fence);
+        let answer = self.call(Operation::Action, terms, send).await;
+        let state = match answer.map_err(Trouble::from) {
+            Ok(answer) => state_of(answer.body),
+            Err(Trouble::NotFound) => ActionState::Error("not_found".to_owned()),
+            Err(trouble) => return Err(trouble),
+        };
+        if state != ActionState::Running {
+            self.state(|state| state.known.doubt());
+        }
+        Ok(state)
+    }
+
+    /// Writes a leader's term on a floating IP, beside the labels it has. The provider replaces all
+    /// labels at once and compares nothing: one that somebody else adds in between is lost.
+    ///
+    /// # Errors
+    /// What kept it from being written.
+    pub async fn claim(
+        &self,
+        seen: &Seen,
+        term: u64,
+        deadline: Instant,
+        fence: &Fence,
+    ) -> Result<(), Trouble> {
+        let (id, terms) = (seen.id, (FAILOVER, deadline, fence));
+        let known = self.state(|state| state.known.labels(id));
+        let mut wanted = match known {
+            Some(labels) => labels,
+            None => {
+                let read = |client: Client| async move { client.floating_ip(id).await };
+                self.call(Operation::Get, terms, read).await?.body.labels
+            }
+        };
+        wanted.insert(labels::TERM.to_owned(), term.to_string());
+        let mark = self.mark();
+        let write = |client: Client| async move { client.label(id, &wanted).await };
+        let written = self.call(Operation::Label, terms, write).await?;
+        self.state(|state| state.known.read(written.body, mark));
+        Ok(())
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        let now = self.now();
+        self.state(|state| state.known.mark(now))
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.0.started.elapsed()
+    }
+
+    /// Whether anybody asks for anything, or is about to.
+    pub(super) fn is_used(&self) -> bool {
+        Arc::strong_count(&self.0) > 1 || self.state(|state| state.known.is_wanted())
+    }
+
+    pub(super) fn state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl State {
+    pub(super) fn not_before(&self, now: Duration) -> Option<Duration> {
+        let expected = self.forecaster.forecast(now);
+        self.thrift.not_before(now, expected.map(|it| it.remaining))
+    }
+}
+
+fn state_of(action: Action) -> ActionState {
+    match action.status {
+        ActionStatus::Running => ActionState::Running,
+        ActionStatus::Success => ActionState::Success,
+        ActionStatus::Error => {
+            let code = action.error.map(|error| error.code).unwrap_or_default();
+            ActionState::Error(code)
+        }
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Account").field(&self.0.label).finish()
+    }
+}

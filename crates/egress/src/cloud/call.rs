@@ -1,0 +1,147 @@
+//! One call with one token: its turn, the lease, the request, and what its answer says of the rate limit.
+
+use std::time::Duration;
+
+use aplomb::budget::{Config, HETZNER, Lane, LaneConfig, Permit};
+use aplomb::fence::Fence;
+use http::HeaderMap;
+use tokio::time::Instant;
+
+use super::account::Account;
+use super::quota;
+use super::thrift::RESERVE;
+use super::trouble::Failure;
+use crate::client::{self, Answer, Client};
+use crate::forecast::Sample;
+use crate::telemetry::{BudgetForecast, Operation, ProviderCall};
+
+/// What a move needs. It may spend everything.
+pub(super) const FAILOVER: Lane = Lane(0);
+/// Looks that can wait. They never take the reserve.
+pub(super) const ROUTINE: Lane = Lane(1);
+/// An answer that takes longer is not worth waiting for: a move has better things to try.
+const CALL: Duration = Duration::from_secs(5);
+
+/// In which lane, until when, and by which right.
+pub(super) type Terms<'a> = (Lane, Instant, &'a Fence);
+
+impl Account {
+    /// One call: its turn, the lease, the request, and what its answer says of the rate limit.
+    pub(super) async fn call<T, F>(
+        &self,
+        operation: Operation,
+        (lane, deadline, fence): Terms<'_>,
+        send: impl FnOnce(Client) -> F,
+    ) -> Result<Answer<T>, Failure>
+    where
+        F: Future<Output = client::Result<T>>,
+    {
+        let name = if lane == FAILOVER {
+            "failover"
+        } else {
+            "routine"
+        };
+        let client = self.0.client.in_lane(name);
+        let deadline = deadline.min(Instant::now() + CALL);
+        let effect = async |permit: Permit| {
+            self.state(|state| state.ours += 1);
+            let answer = send(client).await;
+            if let Some((status, headers)) = told(&answer) {
+                permit.answered(status, headers);
+            }
+            Ok(answer)
+        };
+        let what = operation.word();
+        let budget = &self.0.budget;
+        let answer = budget.call(lane, deadline, fence, what, effect).await;
+        let answer = answer.map_err(Failure::Runtime).and_then(|answer| {
+            if let Some((status, headers)) = told(&answer) {
+                self.heed(status, headers);
+            }
+            answer.map_err(Failure::Provider)
+        });
+        self.report(operation, name, &answer);
+        answer
+    }
+
+    /// Learns what is left.
+    fn heed(&self, status: u16, headers: &HeaderMap) {
+        let now = self.now();
+        let Some(quota) = quota::read(headers, self.0.clock.now()) else {
+            return;
+        };
+        let forecast = self.state(|state| {
+            // A call that was refused took nothing.
+            let refused = u32::from(status == 429);
+            let ours = std::mem::take(&mut state.ours).saturating_sub(refused);
+            state.thrift.heard(quota.seen, now);
+            state.forecaster.note(Sample {
+                at: now,
+                limit: quota.seen.limit,
+                remaining: quota.seen.remaining,
+                full_in: quota.full_in,
+                ours,
+            });
+            state.forecaster.forecast(now)
+        });
+        if let Some(forecast) = forecast {
+            self.0.egress.emit(BudgetForecast {
+                account: &self.0.label,
+                seen: quota.seen,
+                others: forecast.others,
+                empty: forecast.empty_in,
+            });
+        }
+    }
+
+    fn report<T>(
+        &self,
+        operation: Operation,
+        lane: &'static str,
+        answer: &Result<Answer<T>, Failure>,
+    ) {
+        let status;
+        let code = match answer {
+            Ok(answer) => {
+                status = answer.status.to_string();
+                &status
+            }
+            Err(Failure::Provider(error)) => &error.code,
+            // It was never sent, and the budget counts that.
+            Err(Failure::Runtime(error)) if error.class() == aplomb::Class::Throttled => return,
+            Err(Failure::Runtime(_)) => client::NO_ANSWER,
+        };
+        self.0.egress.emit(ProviderCall {
+            account: &self.0.label,
+            operation,
+            code,
+            lane,
+        });
+    }
+}
+
+/// A bucket of an hour, of which a move has the last [`RESERVE`]. What the provider says is left takes
+/// the place of the burst with the first answer.
+pub(super) fn config() -> Config {
+    let lane = |name: &str, reserve, slots| LaneConfig {
+        name: name.to_owned(),
+        reserve,
+        slots,
+    };
+    Config {
+        rate: 1.0,
+        burst: 3600,
+        concurrency: 10,
+        lanes: vec![lane("failover", RESERVE, 6), lane("routine", 0, 0)],
+        dialects: vec![HETZNER],
+        ramp: Duration::ZERO,
+        longest_wait: Duration::from_secs(3600),
+    }
+}
+
+fn told<T>(answer: &client::Result<T>) -> Option<(u16, &HeaderMap)> {
+    match answer {
+        Ok(answer) => Some((answer.status, &answer.headers)),
+        Err(error) => Some((error.status?, &error.headers)),
+    }
+}

@@ -1,0 +1,242 @@
+//! What is known of the floating IPs of one account, and who wants to know. Pure: no calls, and time is
+//! given by the caller.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use aplomb::Key;
+use aplomb_api::egress::{FloatingIpRef, labels};
+
+use crate::client::FloatingIp;
+use crate::world::{Seen, Trouble};
+
+/// A floating IP as somebody asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Which {
+    Id(i64),
+    Name(String),
+}
+
+impl From<&FloatingIpRef> for Which {
+    fn from(asked: &FloatingIpRef) -> Self {
+        match asked.id {
+            Some(id) => Self::Id(id),
+            None => Self::Name(asked.name.clone().unwrap_or_default()),
+        }
+    }
+}
+
+/// A request, or for a listing as many as it has pages.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reading {
+    /// All of the project.
+    Listing,
+    /// One by its id.
+    One(i64),
+    /// One by its name, because its id is not known.
+    Named(String),
+}
+
+/// When a read was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mark {
+    /// After how many writes.
+    pub(super) epoch: u64,
+    /// In this process's time. What is read is at least as new.
+    pub(super) at: Duration,
+}
+
+#[derive(Debug)]
+pub(super) struct Known {
+    wanted: BTreeMap<Key, Which>,
+    ids: BTreeMap<String, i64>,
+    found: BTreeMap<i64, (Mark, FloatingIp)>,
+    absent: BTreeMap<Which, Mark>,
+    /// How many writes may have changed something: what was read before the last is doubtful.
+    epoch: u64,
+    /// How many requests the last listing took.
+    pages: u32,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            wanted: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            found: BTreeMap::new(),
+            absent: BTreeMap::new(),
+            epoch: 0,
+            pages: 1,
+        }
+    }
+}
+
+impl Known {
+    pub(super) fn want(&mut self, who: &Key, which: Which) {
+        self.wanted.insert(who.clone(), which);
+    }
+
+    /// Forgets somebody, and what nobody else asks for.
+    pub(super) fn forget(&mut self, who: &Key) {
+        self.wanted.remove(who);
+        let wanted: BTreeSet<_> = self.wanted.values().cloned().collect();
+        self.ids
+            .retain(|name, _| wanted.contains(&Which::Name(name.clone())));
+        self.absent.retain(|which, _| wanted.contains(which));
+        let ids: BTreeSet<_> = wanted.iter().filter_map(|which| self.id(which)).collect();
+        self.found.retain(|id, _| ids.contains(id));
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    pub(super) fn mark(&self, now: Duration) -> Mark {
+        Mark {
+            epoch: self.epoch,
+            at: now,
+        }
+    }
+
+    /// Something was written, or may have been: only what is read from now on counts.
+    pub(super) fn doubt(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// The read that costs least for somebody who asks for `which`. An urgent one waits for no more
+    /// than it needs.
+    pub(super) fn reading(&self, which: &Which, urgent: bool) -> Reading {
+        let all: BTreeSet<_> = self.wanted.values().collect();
+        let many = all.len();
+        let listing = many > 1 && many >= self.pages as usize && !(urgent && self.pages > 1);
+        match (self.id(which), which) {
+            _ if listing => Reading::Listing,
+            (Some(id), _) => Reading::One(id),
+            (None, Which::Id(id)) => Reading::One(*id),
+            (None, Which::Name(name)) => Reading::Named(name.clone()),
+        }
+    }
+
+    /// Those of a page that somebody asks for.
+    pub(super) fn keep(&mut self, page: Vec<FloatingIp>, mark: Mark) {
+        for ip in page {
+            self.read(ip, mark);
+        }
+    }
+
+    /// Whether a listing has shown everybody what they ask for.
+    pub(super) fn is_complete(&self, mark: Mark) -> bool {
+        let seen = |which: &Which| {
+            let found = self.id(which).and_then(|id| self.found.get(&id));
+            found.is_some_and(|(since, _)| *since >= mark)
+        };
+        self.wanted.values().all(seen)
+    }
+
+    /// A listing has ended after so many pages: what it did not show is not there.
+    pub(super) fn listed(&mut self, pages: u32, mark: Mark) {
+        self.pages = pages;
+        let all: BTreeSet<_> = self.wanted.values().cloned().collect();
+        for which in all {
+            let found = self.id(&which).and_then(|id| self.found.get(&id));
+            if found.is_none_or(|(since, _)| *since < mark) {
+                self.missed(which, mark);
+            }
+        }
+    }
+
+    /// A floating IP was read. One that nobody asks for is not kept, and an answer that was overtaken
+    /// by a later one neither.
+    pub(super) fn read(&mut self, ip: FloatingIp, mark: Mark) {
+        self.ids.retain(|name, id| *id != ip.id || *name == ip.name);
+        let by_name = Which::Name(ip.name.clone());
+        let by_id = Which::Id(ip.id);
+        let named = self.wanted.values().any(|which| *which == by_name);
+        if !named && !self.wanted.values().any(|which| *which == by_id) {
+            return;
+        }
+        if self
+            .found
+            .get(&ip.id)
+            .is_some_and(|(since, _)| *since > mark)
+        {
+            return;
+        }
+        self.absent.remove(&by_id);
+        if named {
+            self.absent.remove(&by_name);
+            self.ids.insert(ip.name.clone(), ip.id);
+        }
+        self.found.insert(ip.id, (mark, ip));
+    }
+
+    /// There is none.
+    pub(super) fn missed(&mut self, which: Which, mark: Mark) {
+        match &which {
+            Which::Id(id) => {
+                self.found.remove(id);
+                // A name may be given to another: it is looked for again.
+                self.ids.retain(|_, known| known != id);
+            }
+            Which::Name(name) => {
+                self.ids.remove(name);
+            }
+        }
+        self.absent.insert(which, mark);
+    }
+
+    /// What was seen last, however long ago. What is not there any more is not shown.
+    pub(super) fn last(&self, which: &Which) -> Option<Seen> {
+        let (mark, ip) = self.found.get(&self.id(which)?)?;
+        Some(seen(ip, *mark))
+    }
+
+    /// What is known of it, present or absent, and since when.
+    pub(super) fn known(&self, which: &Which) -> Option<(Mark, Result<Seen, Trouble>)> {
+        if let Some(mark) = self.absent.get(which) {
+            return Some((*mark, Err(Trouble::NotFound)));
+        }
+        let (mark, ip) = self.found.get(&self.id(which)?)?;
+        Some((*mark, Ok(seen(ip, *mark))))
+    }
+
+    /// The same, if it is younger than `max_age` and nothing was written since.
+    pub(super) fn fresh(
+        &self,
+        which: &Which,
+        now: Duration,
+        max_age: Duration,
+    ) -> Option<Result<Seen, Trouble>> {
+        let (mark, known) = self.known(which)?;
+        let young = now.saturating_sub(mark.at) < max_age;
+        (young && mark.epoch == self.epoch).then_some(known)
+    }
+
+    /// The labels it was read with.
+    pub(super) fn labels(&self, id: i64) -> Option<BTreeMap<String, String>> {
+        self.found.get(&id).map(|(_, ip)| ip.labels.clone())
+    }
+
+    fn id(&self, which: &Which) -> Option<i64> {
+        match which {
+            Which::Id(id) => Some(*id),
+            Which::Name(name) => self.ids.get(name).copied(),
+        }
+    }
+}
+
+fn seen(ip: &FloatingIp, mark: Mark) -> Seen {
+    let term = ip.labels.get(labels::TERM);
+    Seen {
+        id: ip.id,
+        ip: ip.ip,
+        server: ip.server,
+        blocked: ip.blocked,
+        term: term.and_then(|term| term.parse().ok()).unwrap_or(0),
+        at: mark.at,
+    }
+}
+
+#[cfg(test)]
+#[path = "known_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+//! What is kept, what is believed and which read is chosen.
+
+use super::*;
+
+fn key(name: &str) -> Key {
+    Key::new(None, name)
+}
+
+fn name(name: &str) -> Which {
+    Which::Name(name.to_owned())
+}
+
+fn ip(id: i64, name: &str, server: i64) -> FloatingIp {
+    FloatingIp {
+        id,
+        name: name.to_owned(),
+        ip: "198.51.100.7".parse().expect("an address"),
+        server: Some(server),
+        blocked: false,
+        labels: BTreeMap::new(),
+    }
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn one_is_read_by_name_and_then_by_id() {
+    let mut known = Known::default();
+    known.want(&key("a"), name("web"));
+    assert_eq!(
+        known.reading(&name("web"), false),
+        Reading::Named("web".to_owned())
+    );
+    known.read(ip(7, "web", 1), known.mark(secs(0)));
+    assert_eq!(known.reading(&name("web"), false), Reading::One(7));
+}
+
+#[test]
+fn several_are_read_together_unless_that_costs_more() {
+    let mut known = Known::default();
+    for (who, which) in [("a", name("web")), ("b", Which::Id(8))] {
+        known.want(&key(who), which);
+    }
+    assert_eq!(known.reading(&name("web"), true), Reading::Listing);
+    known.read(ip(7, "web", 1), known.mark(secs(0)));
+    known.listed(2, known.mark(secs(0)));
+    assert_eq!(
+        known.reading(&name("web"), false),
+        Reading::Listing,
+        "two for two"
+    );
+    assert_eq!(
+        known.reading(&name("web"), true),
+        Reading::One(7),
+        "nothing but what it needs"
+    );
+    known.listed(3, known.mark(secs(0)));
+    assert_eq!(
+        known.reading(&Which::Id(8), false),
+        Reading::One(8),
+        "three for two"
+    );
+    known.forget(&key("b"));
+    assert_eq!(known.reading(&name("web"), false), Reading::One(7));
+    assert_eq!(known.last(&Which::Id(8)), None);
+}
+
+#[test]
+fn what_was_read_before_a_write_is_not_fresh_though_it_is_young() {
+    let mut known = Known::default();
+    known.want(&key("a"), name("web"));
+    let before = known.mark(secs(5));
+    known.read(ip(7, "web", 1), before);
+    assert!(known.fresh(&name("web"), secs(5), secs(30)).is_some());
+    known.doubt();
+    assert!(known.fresh(&name("web"), secs(5), secs(30)).is_none());
+    assert!(
+        known.last(&name("web")).is_some(),
+        "it is still what was seen last"
+    );
+    let after = known.mark(secs(5));
+    known.read(ip(7, "web", 2), after);
+    known.read(ip(7, "web", 1), before);
+    let seen = known.fresh(&name("web"), secs(5), secs(30)).expect("fresh");
+    assert_eq!(
+        seen.expect("there").server,
+        Some(2),
+        "an answer that was overtaken"
+    );
+}
+
+#[test]
+fn a_name_that_was_given_to_another_is_looked_for_again() {
+    let mut known = Known::default();
+    known.want(&key("a"), name("web"));
+    known.read(ip(7, "web", 1), known.mark(secs(0)));
+    known.read(ip(7, "old", 1), known.mark(secs(30)));
+    assert_eq!(
+        known.reading(&name("web"), false),
+        Reading::Named("web".to_owned())
+    );
+    known.read(ip(9, "web", 2), known.mark(secs(31)));
+    assert_eq!(known.last(&name("web")).map(|seen| seen.id), Some(9));
+}
+
+#[test]
+fn what_a_listing_did_not_show_is_not_there() {
+    let mut known = Known::default();
+    known.want(&key("a"), name("web"));
+    known.want(&key("b"), name("db"));
+    let mark = known.mark(secs(1));
+    known.keep(vec![ip(7, "web", 1), ip(8, "other", 1)], mark);
+    assert!(!known.is_complete(mark));
+    known.listed(1, mark);
+    assert_eq!(
+        known.fresh(&name("db"), secs(2), secs(30)),
+        Some(Err(Trouble::NotFound))
+    );
+    assert_eq!(known.last(&Which::Id(8)), None, "nobody asked for it");
+}
+
+#[test]
+fn the_term_is_read_from_its_label() {
+    let mut known = Known::default();
+    known.want(&key("a"), Which::Id(7));
+    let mut read = ip(7, "web", 1);
+    read.labels.insert(labels::TERM.to_owned(), "12".to_owned());
+    known.read(read, known.mark(secs(0)));
+    assert_eq!(known.last(&Which::Id(7)).map(|seen| seen.term), Some(12));
+}

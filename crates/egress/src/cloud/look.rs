@@ -1,0 +1,178 @@
+//! Looks at floating IPs: one read serves everybody who shares a token, and everybody who asks at the
+//! same time.
+
+use std::time::Duration;
+
+use aplomb::Key;
+use aplomb::budget::Lane;
+use aplomb::fence::Fence;
+use aplomb_api::egress::FloatingIpRef;
+use tokio::time::Instant;
+
+use super::account::Account;
+use super::call::{FAILOVER, ROUTINE, Terms};
+use super::known::{Reading, Which};
+use crate::client::{Client, Query};
+use crate::telemetry::Operation;
+use crate::world::{Seen, Trouble};
+
+/// For how long one who can wait hears of a failure that another has just met.
+const STILL_SO: Duration = Duration::from_secs(10);
+/// A name that was given to another floating IP is read three times: by its old id, by its name, and
+/// once more if it was moved in between.
+const ROUNDS: usize = 3;
+
+impl Account {
+    /// What is known of a floating IP, read again unless it is younger than `max_age`. An urgent look
+    /// is part of a move: it may take the reserve, and so may the first, without which there is no
+    /// move at all.
+    ///
+    /// # Errors
+    /// What kept it from being read. [`Trouble::Throttled`] without a call where no more is left than
+    /// a move needs.
+    pub async fn look(
+        &self,
+        who: &Key,
+        asked: &FloatingIpRef,
+        max_age: Duration,
+        urgent: bool,
+        deadline: Instant,
+        fence: &Fence,
+    ) -> Result<Seen, Trouble> {
+        let which = Which::from(asked);
+        let now = self.now();
+        self.state(|state| state.known.want(who, which.clone()));
+        for round in 0..ROUNDS {
+            let known = match round {
+                0 => self.state(|state| state.known.fresh(&which, now, max_age)),
+                // It was read just now.
+                _ => self.state(|state| state.known.fresh(&which, now, Duration::MAX)),
+            };
+            if let Some(known) = known {
+                return known;
+            }
+            let lane = self.lane(&which, urgent);
+            if lane == ROUTINE {
+                self.may_wait(max_age)?;
+            }
+            self.read(&which, lane, deadline, fence).await?;
+        }
+        let known = self.state(|state| state.known.known(&which));
+        known.map_or(Err(Trouble::NotFound), |(_, known)| known)
+    }
+
+    fn lane(&self, which: &Which, urgent: bool) -> Lane {
+        let first = self.state(|state| state.known.known(which).is_none());
+        if urgent || first { FAILOVER } else { ROUTINE }
+    }
+
+    /// Whether a look that can wait may be made now.
+    fn may_wait(&self, max_age: Duration) -> Result<(), Trouble> {
+        let now = self.now();
+        self.state(|state| {
+            if let Some((at, trouble)) = &state.failure
+                && now.saturating_sub(*at) < STILL_SO.min(max_age)
+            {
+                return Err(trouble.clone());
+            }
+            match state.not_before(now) {
+                Some(_) => Err(Trouble::Throttled),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// Reads what costs least, once for all who want it now.
+    async fn read(
+        &self,
+        which: &Which,
+        lane: Lane,
+        deadline: Instant,
+        fence: &Fence,
+    ) -> Result<(), Trouble> {
+        let urgent = lane == FAILOVER;
+        let (reading, epoch) = self.state(|state| {
+            let reading = state.known.reading(which, urgent);
+            (reading, state.known.mark(Duration::ZERO).epoch)
+        });
+        let key = (epoch, lane, reading.clone());
+        let (account, fence) = (self.clone(), fence.clone());
+        let begin = || async move {
+            let read = account.fetch(reading, lane, deadline, &fence).await;
+            let now = account.now();
+            account.state(|state| state.failure = read.clone().err().map(|trouble| (now, trouble)));
+            Ok(read)
+        };
+        let read = self.0.flight.get(&key, begin).await;
+        read.unwrap_or_else(|error| Err(Trouble::Unreachable(error.to_string())))
+    }
+
+    async fn fetch(
+        &self,
+        reading: Reading,
+        lane: Lane,
+        deadline: Instant,
+        fence: &Fence,
+    ) -> Result<(), Trouble> {
+        let now = self.now();
+        self.state(|state| state.thrift.sent(now));
+        let terms = (lane, deadline, fence);
+        match reading {
+            Reading::Listing => self.list(terms).await,
+            Reading::One(id) => self.one(id, terms).await,
+            Reading::Named(name) => self.named(name, terms).await,
+        }
+    }
+
+    /// Page by page, until everybody has what they ask for.
+    async fn list(&self, terms: Terms<'_>) -> Result<(), Trouble> {
+        let mark = self.mark();
+        let (mut page, mut pages) = (1, 0);
+        loop {
+            let query = Query { name: None, page };
+            let send = |client: Client| async move { client.floating_ips(&query).await };
+            let answer = self.call(Operation::List, terms, send).await?;
+            pages += 1;
+            let next = answer.body.next().filter(|next| *next > page);
+            let complete = self.state(|state| {
+                state.known.keep(answer.body.floating_ips, mark);
+                state.known.is_complete(mark)
+            });
+            match next {
+                Some(next) if !complete => page = next,
+                _ => break,
+            }
+        }
+        self.state(|state| state.known.listed(pages, mark));
+        Ok(())
+    }
+
+    async fn one(&self, id: i64, terms: Terms<'_>) -> Result<(), Trouble> {
+        let mark = self.mark();
+        let send = |client: Client| async move { client.floating_ip(id).await };
+        let answer = self.call(Operation::Get, terms, send).await;
+        match answer.map_err(Trouble::from) {
+            Ok(answer) => self.state(|state| state.known.read(answer.body, mark)),
+            Err(Trouble::NotFound) => self.state(|state| state.known.missed(Which::Id(id), mark)),
+            Err(trouble) => return Err(trouble),
+        }
+        Ok(())
+    }
+
+    async fn named(&self, name: String, terms: Terms<'_>) -> Result<(), Trouble> {
+        let mark = self.mark();
+        let query = Query {
+            name: Some(name.clone()),
+            page: 1,
+        };
+        let send = |client: Client| async move { client.floating_ips(&query).await };
+        let answer = self.call(Operation::List, terms, send).await?;
+        let mut found = answer.body.floating_ips.into_iter();
+        let found = found.find(|ip| ip.name == name);
+        self.state(|state| match found {
+            Some(ip) => state.known.read(ip, mark),
+            None => state.known.missed(Which::Name(name), mark),
+        });
+        Ok(())
+    }
+}

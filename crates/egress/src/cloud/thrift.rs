@@ -1,0 +1,161 @@
+//! How sparing an account is with looks that can wait, given what is left of the rate limit. Pure.
+//!
+//! The provider knows no lanes: a look takes the same tokens as a failover, and so do other programs
+//! with the same token. So looks become rarer when the bucket is low, and stop when no more is left than
+//! a failover needs. Somebody must learn when it has recovered, and only an answer tells: while it is
+//! scarce one look is let through in [`PROBE`], which is shorter than the time for which what was
+//! seen last is believed, and takes 15 of the 3,600 tokens that flow in an hour.
+
+use std::time::Duration;
+
+use crate::world::BudgetSeen;
+
+/// What a failover needs at worst: an Assign, its repetitions, polls and reads.
+pub(super) const RESERVE: u32 = 30;
+/// How long nobody looks while there is nothing to spare.
+pub(super) const PROBE: Duration = Duration::from_secs(240);
+/// How many resyncs apart looks are then at least.
+const RARER: u32 = 4;
+
+/// How much there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Level {
+    /// Enough, or nobody knows.
+    #[default]
+    Plenty,
+    /// Below a quarter: looks are half as frequent.
+    Low,
+    /// No more than a failover needs.
+    Scarce,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Thrift {
+    level: Level,
+    seen: Option<BudgetSeen>,
+    /// When an answer last told what is left, or a look was last tried.
+    asked: Duration,
+}
+
+impl Thrift {
+    /// The provider has said what is left.
+    pub(super) fn heard(&mut self, seen: BudgetSeen, now: Duration) {
+        self.level = next(self.level, seen);
+        self.seen = Some(seen);
+        self.asked = now;
+    }
+
+    /// A look is sent.
+    pub(super) fn sent(&mut self, now: Duration) {
+        self.asked = now;
+    }
+
+    pub(super) fn seen(&self) -> Option<BudgetSeen> {
+        self.seen
+    }
+
+    /// How often to look.
+    pub(super) fn resync(&self, asked_for: Duration) -> Duration {
+        match self.level {
+            Level::Plenty => asked_for,
+            Level::Low => asked_for * 2,
+            Level::Scarce => (asked_for * RARER).max(PROBE),
+        }
+    }
+
+    /// When a look that can wait may be sent, if not now. `expected` is what should be left by now,
+    /// given what others spend.
+    pub(super) fn not_before(&self, now: Duration, expected: Option<f64>) -> Option<Duration> {
+        let seen = self.seen?;
+        let least = f64::from(reserve(seen.limit));
+        let spent = expected.is_some_and(|expected| expected <= least);
+        let until = self.asked + PROBE;
+        ((self.level == Level::Scarce || spent) && now < until).then_some(until)
+    }
+}
+
+/// What is kept for a failover: of a small limit no more than half.
+pub(super) fn reserve(limit: u32) -> u32 {
+    RESERVE.min(limit / 2)
+}
+
+/// A level is left later than it was entered, so that nothing swings around a border.
+fn next(level: Level, seen: BudgetSeen) -> Level {
+    let BudgetSeen { limit, remaining } = seen;
+    let reserve = reserve(limit);
+    let spare = reserve + reserve.min((limit - reserve) / 2);
+    let share = |percent: u32| u64::from(limit) * u64::from(percent) / 100;
+    let was_low = level != Level::Plenty;
+    if remaining <= reserve || (level == Level::Scarce && remaining <= spare) {
+        Level::Scarce
+    } else if u64::from(remaining) < share(if was_low { 30 } else { 25 }) {
+        Level::Low
+    } else {
+        Level::Plenty
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn left(remaining: u32) -> BudgetSeen {
+        BudgetSeen {
+            limit: 3600,
+            remaining,
+        }
+    }
+
+    #[test]
+    fn looks_become_rarer_and_then_as_frequent_again_with_hysteresis() {
+        let mut thrift = Thrift::default();
+        let mut resync = |remaining| {
+            thrift.heard(left(remaining), secs(0));
+            thrift.resync(secs(30)).as_secs()
+        };
+        let path = [
+            3600, 901, 899, 1000, 1080, 899, 31, 30, 31, 60, 61, 1079, 1081,
+        ];
+        let expected = [30, 30, 60, 60, 30, 60, 60, 240, 240, 240, 60, 60, 30];
+        assert_eq!(path.map(&mut resync), expected);
+    }
+
+    #[test]
+    fn nobody_looks_while_there_is_nothing_to_spare_but_once_in_a_while() {
+        let mut thrift = Thrift::default();
+        assert_eq!(thrift.not_before(secs(0), None), None, "nobody knows");
+        thrift.heard(left(30), secs(10));
+        assert_eq!(thrift.not_before(secs(11), Some(100.0)), Some(secs(250)));
+        assert_eq!(thrift.not_before(secs(250), None), None);
+        thrift.sent(secs(250));
+        assert_eq!(
+            thrift.not_before(secs(251), None),
+            Some(secs(490)),
+            "also when it failed"
+        );
+    }
+
+    #[test]
+    fn what_others_have_spent_since_counts_too() {
+        let mut thrift = Thrift::default();
+        thrift.heard(left(60), secs(0));
+        assert_eq!(thrift.not_before(secs(30), Some(45.0)), None);
+        assert_eq!(thrift.not_before(secs(30), Some(30.0)), Some(secs(240)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_full_bucket_is_never_scarce_for_long(limit in 1u32..100_000, from in 0u32..100_000) {
+            let seen = |remaining| BudgetSeen { limit, remaining };
+            let level = next(Level::Scarce, seen(from.min(limit)));
+            prop_assert!(next(level, seen(limit)) == Level::Plenty);
+            prop_assert!(next(level, seen(reserve(limit))) == Level::Scarce);
+        }
+    }
+}

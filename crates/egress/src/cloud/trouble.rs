@@ -1,0 +1,113 @@
+//! What a call that failed means to a decision: the provider's words and the runtime's, made one.
+
+use aplomb::Class;
+
+use crate::client::{NO_ANSWER, ProviderError, UNREADABLE};
+use crate::world::Trouble;
+
+/// Assigning a floating IP to the server that has it already.
+const THERE_ALREADY: &str = "floating_ip_assigned";
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The provider said so, or nothing.
+    Provider(ProviderError),
+    /// It was not sent: no turn in time, or no lease. Or it was given up.
+    Runtime(aplomb::Error),
+}
+
+impl Failure {
+    /// Whether the floating IP is where it was wanted.
+    pub(super) fn is_there_already(&self) -> bool {
+        matches!(self, Self::Provider(error) if error.code == THERE_ALREADY)
+    }
+
+    /// Whether a write may have happened all the same.
+    pub(super) fn leaves_a_doubt(&self) -> bool {
+        match self {
+            Self::Provider(error) => matches!(of_provider(error), Trouble::Unreachable(_)),
+            Self::Runtime(error) => error.class() == Class::Unavailable,
+        }
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Provider(error) => of_provider(&error),
+            Failure::Runtime(error) if error.class() == Class::Throttled => Self::Throttled,
+            Failure::Runtime(error) => Self::Unreachable(error.to_string()),
+        }
+    }
+}
+
+/// By the code. The status counts only where the code is one that nobody knows.
+fn of_provider(error: &ProviderError) -> Trouble {
+    match error.code.as_str() {
+        "rate_limit_exceeded" => Trouble::Throttled,
+        "locked" | "conflict" | "resource_locked" => Trouble::Locked,
+        "unauthorized" | "token_readonly" | "forbidden" => Trouble::Unauthorized,
+        "not_found" => Trouble::NotFound,
+        "server_error" | "bad_gateway" | "timeout" | "maintenance" | "unavailable" | NO_ANSWER
+        | UNREADABLE => Trouble::Unreachable(error.to_string()),
+        // A gateway's answer says nothing about what was asked for.
+        other if other.starts_with("http_") => Trouble::Unreachable(error.to_string()),
+        _ if error.status >= Some(500) => Trouble::Unreachable(error.to_string()),
+        other => Trouble::Refused(other.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+
+    fn said(code: &str, status: Option<u16>) -> Trouble {
+        let error = ProviderError {
+            code: code.to_owned(),
+            status,
+            message: "so".to_owned(),
+            headers: HeaderMap::new(),
+        };
+        Failure::Provider(error).into()
+    }
+
+    #[test]
+    fn each_code_is_the_trouble_it_stands_for() {
+        let down = |code: &str| Trouble::Unreachable(format!("{code}: so"));
+        for (code, status, trouble) in [
+            ("rate_limit_exceeded", Some(429), Trouble::Throttled),
+            ("locked", Some(423), Trouble::Locked),
+            ("conflict", Some(409), Trouble::Locked),
+            ("resource_locked", Some(423), Trouble::Locked),
+            ("unauthorized", Some(401), Trouble::Unauthorized),
+            ("token_readonly", Some(401), Trouble::Unauthorized),
+            ("forbidden", Some(403), Trouble::Unauthorized),
+            ("not_found", Some(404), Trouble::NotFound),
+            ("maintenance", Some(403), down("maintenance")),
+            ("server_error", Some(500), down("server_error")),
+            ("no_answer", None, down("no_answer")),
+            ("http_302", Some(302), down("http_302")),
+            ("something_new", Some(503), down("something_new")),
+            (
+                "protected",
+                Some(423),
+                Trouble::Refused("protected".to_owned()),
+            ),
+            (
+                "uniqueness_error",
+                Some(409),
+                Trouble::Refused("uniqueness_error".to_owned()),
+            ),
+            (
+                "invalid_input",
+                Some(422),
+                Trouble::Refused("invalid_input".to_owned()),
+            ),
+        ] {
+            assert_eq!(said(code, status), trouble);
+        }
+    }
+}
