@@ -40,6 +40,10 @@ lint: ## Format, clippy, documentation, dependency rules
 runtime: controlplane ## What the runtime promises, on the box and on a real kube-apiserver, with figures
 	$(CARGO) test --locked -q -p aplomb --test acceptance -- --nocapture --include-ignored --test-threads 1
 
+.PHONY: alerts
+alerts: ## Every alert under promtool: it fires, and it stays quiet
+	@tools/make/alerts
+
 .PHONY: advisories
 advisories: ## Known vulnerabilities in dependencies (needs an outside database)
 	@tools/make/deny check advisories

@@ -196,8 +196,13 @@ fn condition<'a>(plan: &'a Plan, kind: &str) -> Option<&'a aplomb::Condition> {
     plan.conditions.iter().find(|c| c.kind == kind)
 }
 
+/// What cannot be told is not shown.
 fn holds(plan: &Plan, kind: &str) -> Option<bool> {
-    condition(plan, kind).map(|c| c.status == Status::True)
+    match condition(plan, kind)?.status {
+        Status::True => Some(true),
+        Status::False => Some(false),
+        Status::Unknown => None,
+    }
 }
 
 fn picture(world: &World, plan: &Plan) -> Picture {
