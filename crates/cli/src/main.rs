@@ -4,6 +4,7 @@
 mod args;
 mod boxed;
 mod demo;
+mod sim;
 mod table;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Box(args) => boxed::run(args).await,
         Command::Demo => demo::run().await,
+        Command::Sim(args) => sim::run(args).await,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "aplomb", &mut std::io::stdout());
             Ok(())

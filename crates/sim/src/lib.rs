@@ -37,6 +37,7 @@ mod definitions;
 pub mod faults;
 pub mod field;
 pub mod go;
+pub mod hetzner;
 pub mod http;
 pub mod kinds;
 pub mod merge;

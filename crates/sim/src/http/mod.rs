@@ -17,7 +17,7 @@ mod openapi;
 mod params;
 mod perform;
 mod protobuf;
-mod query;
+pub(crate) mod query;
 mod refusal;
 mod respond;
 mod route;

@@ -4,12 +4,12 @@
 
 /// The parameters of a query, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads a raw query string.
     #[must_use]
-    pub(super) fn parse(raw: &str) -> Self {
+    pub(crate) fn parse(raw: &str) -> Self {
         let pairs = raw
             .split('&')
             .filter(|pair| !pair.is_empty() && !pair.contains(';'));
@@ -18,7 +18,7 @@ impl Query {
 
     /// The first value of a parameter.
     #[must_use]
-    pub(super) fn first(&self, name: &str) -> Option<&str> {
+    pub(crate) fn first(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
             .find(|(key, _)| key == name)
@@ -26,7 +26,7 @@ impl Query {
     }
 
     /// Every value of a parameter.
-    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
             .iter()
             .filter(move |(key, _)| key == name)
@@ -35,7 +35,7 @@ impl Query {
 
     /// A flag: absent is false, anything but `false` and `0` is true.
     #[must_use]
-    pub(super) fn flag(&self, name: &str) -> Option<bool> {
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.first(name)
             .map(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
@@ -49,7 +49,7 @@ fn read_pair(pair: &str) -> Option<(String, String)> {
 /// Undoes percent-encoding; `None` where Go finds a bad escape. Bytes that are not UTF-8 are
 /// replaced.
 #[must_use]
-pub(super) fn unescape(text: &str, plus_is_space: bool) -> Option<String> {
+pub(crate) fn unescape(text: &str, plus_is_space: bool) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {

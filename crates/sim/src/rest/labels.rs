@@ -50,9 +50,13 @@ impl LabelSelector {
     /// Whether an object's labels satisfy it.
     #[must_use]
     pub fn matches(&self, object: &Value) -> bool {
-        let labels = object
-            .pointer("/metadata/labels")
-            .and_then(Value::as_object);
+        self.matches_labels(object.pointer("/metadata/labels").unwrap_or(&Value::Null))
+    }
+
+    /// Whether labels satisfy it; anything but an object has none.
+    #[must_use]
+    pub fn matches_labels(&self, labels: &Value) -> bool {
+        let labels = labels.as_object();
         self.0.iter().all(|requirement| requirement.matches(labels))
     }
 }

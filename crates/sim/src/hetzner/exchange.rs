@@ -1,0 +1,309 @@
+//! One request from arrival to answer: token, fault, rate limit, call, log.
+//!
+//! Synchronous and told the time; waiting for a delay is the service's affair.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::api::{self, Call};
+use super::bucket::Level;
+use super::config::Token;
+use super::core::{Core, Payer};
+use super::error::{self, ApiError};
+use super::fault::{Asked, Fault, When};
+use super::log::Entry;
+use super::store::Course;
+use crate::http::query::Query;
+
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+const CORRELATION: HeaderName = HeaderName::from_static("x-correlation-id");
+const LANE: &str = "x-aplomb-lane";
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const HTML: HeaderValue = HeaderValue::from_static("text/html");
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// An answer, after a while.
+    Answer(Response<Bytes>, Duration),
+    /// The connection goes, after a while.
+    Reset(Duration),
+    /// Nothing, ever.
+    Silence,
+}
+
+/// Body of an answer: JSON, or as a gateway wrote it.
+enum Body {
+    None,
+    Json(Value),
+    Text(String),
+}
+
+/// An answer before its headers.
+struct Draft {
+    status: StatusCode,
+    code: Option<String>,
+    body: Body,
+}
+
+impl Core {
+    /// Serves one request that arrives now.
+    pub(super) fn exchange(&mut self, now: Timestamp, request: &Request<Bytes>) -> Outcome {
+        let payer = self.payer(bearer(request.headers()));
+        let client = client(request.headers(), &payer);
+        let asked = Asked {
+            method: request.method().as_str(),
+            path: request.uri().path(),
+            client: &client,
+            noise: false,
+        };
+        let fault = self.faults.find(&asked);
+        if let Some(fault) = fault.as_ref().filter(|fault| fault.is_before()) {
+            self.faults.spend(fault.id);
+            let level = self.bucket(&payer.bucket).peek(now);
+            self.record(now, request, &payer, client, None, level, Some(fault.id));
+            return lost(fault);
+        }
+        let level = match self.bucket(&payer.bucket).take(now) {
+            Ok(level) => level,
+            Err(level) => {
+                let token = payer.token.map(|at| self.config.tokens[at].text.as_str());
+                let draft = Draft::from(ApiError::rate_limited(level.limit, token));
+                self.record(now, request, &payer, client, Some(&draft), level, None);
+                return Outcome::Answer(self.dress(now, draft, level, None), Duration::ZERO);
+            }
+        };
+        if let Some(fault) = &fault {
+            self.faults.spend(fault.id);
+        }
+        let draft = self.draft(now, request, &payer, fault.as_ref(), level);
+        let is_lost = fault.as_ref().filter(|f| f.reset.or(f.hang).is_some());
+        let shown = Some(&draft).filter(|_| is_lost.is_none());
+        let met = fault.as_ref().map(|fault| fault.id);
+        self.record(now, request, &payer, client, shown, level, met);
+        if let Some(fault) = is_lost {
+            return lost(fault);
+        }
+        let delay = fault.as_ref().and_then(|fault| fault.delay);
+        let delay = delay.map_or(Duration::ZERO, |span| span.0);
+        Outcome::Answer(self.dress(now, draft, level, fault.as_ref()), delay)
+    }
+
+    fn draft(
+        &mut self,
+        now: Timestamp,
+        request: &Request<Bytes>,
+        payer: &Payer,
+        fault: Option<&Fault>,
+        level: Level,
+    ) -> Draft {
+        let Some(fault) = fault.filter(|fault| fault.answers()) else {
+            return self.carry_out(now, request, payer, fault);
+        };
+        if fault.commit {
+            self.carry_out(now, request, payer, Some(fault));
+        }
+        let token = payer.token.map(|at| self.config.tokens[at].text.as_str());
+        Draft::of(fault, level, token)
+    }
+
+    fn carry_out(
+        &mut self,
+        now: Timestamp,
+        request: &Request<Bytes>,
+        payer: &Payer,
+        fault: Option<&Fault>,
+    ) -> Draft {
+        let Some(token) = payer.token.map(|at| &self.config.tokens[at]) else {
+            let text = "unable to authenticate";
+            return Draft::from(ApiError::new("unauthorized", text));
+        };
+        if let Err(refusal) = may(token, request.method()) {
+            return Draft::from(refusal);
+        }
+        let Some(path) = request.uri().path().strip_prefix("/v1") else {
+            return Draft::from(ApiError::new("not_found", "paths begin with /v1"));
+        };
+        let project = token.project.clone();
+        let course = self.course(request.method(), fault);
+        let call = Call {
+            now,
+            method: request.method(),
+            path,
+            query: &Query::parse(request.uri().query().unwrap_or_default()),
+            body: request.body(),
+            project: &project,
+            course,
+            same_server: self.config.same_server_assign,
+        };
+        match api::perform(&mut self.store, &call) {
+            Ok((status, body)) => Draft {
+                status,
+                code: None,
+                body: body.map_or(Body::None, Body::Json),
+            },
+            Err(refusal) => Draft::from(refusal),
+        }
+    }
+
+    fn course(&mut self, method: &Method, fault: Option<&Fault>) -> Course {
+        let course = if method == Method::GET {
+            Course::success(Duration::ZERO)
+        } else {
+            self.draw_course()
+        };
+        match fault.and_then(|fault| fault.action.as_ref()) {
+            Some(action) => action.bend(&course),
+            None => course,
+        }
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "it is the row of a log, and each is a column"
+    )]
+    fn record(
+        &mut self,
+        now: Timestamp,
+        request: &Request<Bytes>,
+        payer: &Payer,
+        client: String,
+        draft: Option<&Draft>,
+        level: Level,
+        fault: Option<u64>,
+    ) {
+        let lane = request.headers().get(LANE);
+        let entry = Entry {
+            n: 0,
+            time: now,
+            client,
+            token: payer.token.map(Payer::label),
+            bucket: payer.bucket.clone(),
+            method: request.method().to_string(),
+            path: request.uri().path().to_owned(),
+            query: request.uri().query().unwrap_or_default().to_owned(),
+            status: draft.map(|draft| draft.status.as_u16()),
+            code: draft.and_then(|draft| draft.code.clone()),
+            remaining: level.remaining,
+            lane: lane.and_then(|lane| lane.to_str().ok()).map(str::to_owned),
+            fault,
+        };
+        self.log.push(entry);
+    }
+
+    /// Puts the headers on that every answer has, and those of a fault over them.
+    fn dress(
+        &self,
+        now: Timestamp,
+        draft: Draft,
+        level: Level,
+        fault: Option<&Fault>,
+    ) -> Response<Bytes> {
+        let (body, kind) = match draft.body {
+            Body::None => (Bytes::new(), None),
+            Body::Json(body) => (Bytes::from(body.to_string()), Some(JSON)),
+            Body::Text(text) => (Bytes::from(text), Some(HTML)),
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = draft.status;
+        let headers = response.headers_mut();
+        if let Some(kind) = kind {
+            headers.insert(CONTENT_TYPE, kind);
+        }
+        headers.insert(LIMIT, HeaderValue::from(level.limit));
+        headers.insert(REMAINING, HeaderValue::from(level.remaining));
+        headers.insert(RESET, HeaderValue::from(level.reset));
+        let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        let id = format!("{:016x}", self.correlation());
+        for (name, text) in [(DATE, date), (CORRELATION, id)] {
+            if let Ok(value) = HeaderValue::try_from(text) {
+                headers.insert(name, value);
+            }
+        }
+        for (name, value) in fault.into_iter().flat_map(|fault| &fault.headers) {
+            let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
+            if let (Ok(name), Ok(value)) = pair {
+                headers.insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+impl From<ApiError> for Draft {
+    fn from(error: ApiError) -> Self {
+        Self {
+            status: error.status,
+            body: Body::Json(error.body()),
+            code: Some(error.code),
+        }
+    }
+}
+
+impl Draft {
+    /// What a fault answers in place of the service.
+    fn of(fault: &Fault, level: Level, token: Option<&str>) -> Self {
+        let status = fault.status();
+        let bare = matches!(status.as_u16(), 502 | 504) && fault.code.is_none();
+        let text = |text: &str| Body::Text(text.to_owned());
+        let (code, body) = match &fault.body {
+            Some(Value::String(given)) => (None, text(given)),
+            Some(given) => (None, Body::Json(given.clone())),
+            None if status.is_success() => (None, Body::None),
+            None if bare => (None, text(status.canonical_reason().unwrap_or_default())),
+            None => {
+                let usual = || error::code_of(status).to_owned();
+                let code = fault.code.clone().unwrap_or_else(usual);
+                let error = if code == "rate_limit_exceeded" {
+                    ApiError::rate_limited(level.limit, token)
+                } else {
+                    ApiError::new(&code, format!("{code} by order"))
+                };
+                (Some(code), Body::Json(error.body()))
+            }
+        };
+        Self { status, code, body }
+    }
+}
+
+fn lost(fault: &Fault) -> Outcome {
+    let delay = fault.delay.map_or(Duration::ZERO, |span| span.0);
+    match (fault.hang, fault.reset) {
+        (Some(_), _) => Outcome::Silence,
+        (None, Some(When::Before | When::After) | None) => Outcome::Reset(delay),
+    }
+}
+
+fn may(token: &Token, method: &Method) -> Result<(), ApiError> {
+    if token.read_only && method != Method::GET {
+        let text = "token is read-only";
+        return Err(ApiError::new("token_readonly", text));
+    }
+    Ok(())
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let given = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    given.strip_prefix("Bearer ").map(str::trim)
+}
+
+/// The product a client names itself after, else its token's label.
+fn client(headers: &HeaderMap, payer: &Payer) -> String {
+    let agent = headers
+        .get(USER_AGENT)
+        .and_then(|agent| agent.to_str().ok());
+    let product = agent.and_then(|agent| agent.split(['/', ' ']).next());
+    match product.filter(|product| !product.is_empty()) {
+        Some(product) => product.to_owned(),
+        None => payer
+            .token
+            .map_or_else(|| "unknown".to_owned(), Payer::label),
+    }
+}

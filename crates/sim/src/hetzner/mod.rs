@@ -1,0 +1,123 @@
+//! A Hetzner Cloud API in a box: floating IPs, servers, actions, locks and the rate limit.
+//!
+//! In a test it is a `tower::Service` in virtual time; behind a socket it is `aplomb sim hetzner`.
+//! What is not known about the real service is a switch in [`Config`]. It must not know who its
+//! clients are, beyond the names they give.
+
+mod api;
+pub mod bucket;
+mod config;
+mod control;
+mod core;
+pub mod error;
+mod exchange;
+mod fault;
+mod listing;
+mod log;
+pub mod model;
+mod serve;
+mod service;
+pub mod span;
+mod state;
+pub mod store;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+
+pub use config::{Config, DEFAULT_PROJECT, SameServer, Scope, Token};
+pub use fault::{ActionFault, Fault, When};
+pub use log::Entry;
+pub use model::{Action, FloatingIp, Server};
+pub use serve::{Running, serve};
+pub use service::Service;
+pub use state::{BucketState, Change, State};
+
+/// A simulated Hetzner Cloud. Cheap to clone; clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Hetzner {
+    core: Arc<Mutex<core::Core>>,
+    clock: crate::clock::Clock,
+}
+
+impl Hetzner {
+    /// An empty one.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let clock = config.clock.clone();
+        let core = Arc::new(Mutex::new(core::Core::new(config)));
+        Self { core, clock }
+    }
+
+    /// A client's end.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        Service::new(self.clone())
+    }
+
+    /// Everything there is now.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let now = self.now();
+        self.at(now).state(now)
+    }
+
+    /// Replaces what the change names.
+    ///
+    /// # Errors
+    /// What does not fit together; nothing has changed then.
+    pub fn change(&self, change: Change) -> Result<(), String> {
+        let now = self.now();
+        self.at(now).change(now, change)
+    }
+
+    /// Who holds a floating IP now.
+    #[must_use]
+    pub fn holder(&self, floating_ip: u64) -> Option<u64> {
+        let core = self.at(self.now());
+        core.store.floating_ip(floating_ip).ok()?.server
+    }
+
+    /// Every request so far.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Entry> {
+        self.requests_since(0)
+    }
+
+    /// The requests after number `n`.
+    #[must_use]
+    pub fn requests_since(&self, n: u64) -> Vec<Entry> {
+        self.at(self.now()).log.since(n)
+    }
+
+    /// What is left in a bucket: of a project, or of a token by its label.
+    #[must_use]
+    pub fn remaining(&self, bucket: &str) -> u64 {
+        let now = self.now();
+        self.at(now).bucket(bucket).peek(now).remaining
+    }
+
+    /// Sets a fault and gives its id.
+    pub fn fault(&self, fault: Fault) -> u64 {
+        self.at(self.now()).faults.add(fault)
+    }
+
+    /// Takes a fault back, or all of them.
+    pub fn clear_faults(&self, id: Option<u64>) {
+        self.at(self.now()).faults.remove(id);
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The state with everything done that was due.
+    fn at(&self, now: Timestamp) -> MutexGuard<'_, core::Core> {
+        let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+        core.advance(now);
+        core
+    }
+}
