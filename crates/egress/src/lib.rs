@@ -5,13 +5,23 @@
 //! `cloud` may speak to the provider, and nothing but `decide` may choose a node.
 #![forbid(unsafe_code)]
 
+mod act;
 pub mod client;
 pub mod cloud;
+mod controller;
 pub mod decide;
 pub mod forecast;
+mod interest;
+mod memory;
+mod observe;
+mod office;
+pub mod operator;
 pub mod probe;
 pub mod selector;
 pub mod telemetry;
 pub mod transport;
 pub mod vantage;
+mod views;
 pub mod world;
+
+pub use operator::{Parts, Settings, operator, run};

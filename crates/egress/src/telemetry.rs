@@ -13,11 +13,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aplomb::fence::Fence;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 
-pub use self::gateway::{GatewayGone, GatewaySeen, StoodDown};
+pub use self::gateway::{GatewayGone, GatewaySeen};
 pub use self::moves::{DeadlineBreached, MoveEnded, MoveStarted, ProbeFailed};
 pub use self::provider::{BudgetForecast, Operation, ProviderCall};
 
@@ -31,6 +32,8 @@ pub struct Ledger {
     gateways: BTreeMap<String, gateway::Picture>,
     tallies: BTreeMap<String, moves::Tally>,
     accounts: BTreeMap<String, provider::Account>,
+    /// The right to act: without it somebody else knows better.
+    fence: Option<Fence>,
 }
 
 /// Something worth a metric, a log line or both.
@@ -45,6 +48,12 @@ impl Egress {
         occurrence.emit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Shows what is now only while `fence` is open: the rest of the time another replica does.
+    pub fn lead(&self, fence: &Fence) {
+        let mut ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ledger.fence.get_or_insert_with(|| fence.clone());
+    }
+
     /// Registers every metric under its public name.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(self.clone()));
@@ -54,9 +63,12 @@ impl Egress {
 impl Collector for Egress {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        gateway::encode(&ledger.gateways, &mut encoder)?;
+        let leads = ledger.fence.as_ref().is_none_or(Fence::is_open);
+        if leads {
+            gateway::encode(&ledger.gateways, &mut encoder)?;
+        }
         moves::encode(&ledger.tallies, &mut encoder)?;
-        provider::encode(&ledger.accounts, &mut encoder)
+        provider::encode(&ledger.accounts, leads, &mut encoder)
     }
 }
 

@@ -119,10 +119,7 @@ impl Parts {
             input(&mut wiring);
         }
         let caches = wiring.caches;
-        let fence = match controller.everywhere {
-            true => Fence::open(),
-            false => self.fence.clone(),
-        };
+        let fence = self.fence_of(controller.everywhere);
         let writer = Writer::new(
             self.client.clone(),
             controller.name,
@@ -152,6 +149,14 @@ impl Parts {
             inspect: crew.clone(),
             pump: Box::new(move |terms| Box::pin(pump(crew, terms))),
         }
+    }
+
+    /// What runs everywhere asks nobody.
+    fn fence_of(&self, everywhere: bool) -> Fence {
+        if everywhere {
+            return Fence::open();
+        }
+        self.fence.clone()
     }
 
     /// Starts everything but the work. What is returned must be kept until the end.

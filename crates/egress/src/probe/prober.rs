@@ -29,6 +29,8 @@ type Hook = dyn Fn(&Key, &str, &Outcome) + Send + Sync;
 pub struct Outcome {
     /// Failures in a row, this one included. 0: it answered.
     pub failures: u32,
+    /// What they were before; `None` for the first probe.
+    pub before: Option<u32>,
     /// Why it failed.
     pub reason: Option<String>,
 }
@@ -58,9 +60,9 @@ struct Record {
 
 impl Prober {
     /// Probes by `probe`.
-    pub fn new(probe: impl Probe + 'static) -> Self {
+    pub fn new(probe: Arc<dyn Probe>) -> Self {
         Self {
-            probe: Arc::new(probe),
+            probe,
             hook: None,
             records: Arc::default(),
         }
@@ -100,6 +102,16 @@ impl Prober {
             Some((node.clone(), failures))
         });
         asked.collect()
+    }
+
+    /// How often in a row each node of `key` has failed, as far as it was probed.
+    #[must_use]
+    pub fn known(&self, key: &Key) -> BTreeMap<String, u32> {
+        let records = self.records();
+        let known = records.of.get(key).into_iter().flatten();
+        known
+            .filter_map(|(node, record)| Some((node.clone(), record.failures?)))
+            .collect()
     }
 
     /// How long until one of the nodes of `key` is due; `None` if none was ever probed.
@@ -169,19 +181,24 @@ impl Prober {
     }
 
     fn answered(&self, key: &Key, node: &str, number: u64, answer: Result<(), String>) {
-        let (before, outcome) = {
+        let outcome = {
             let mut records = self.records();
             let known = records.of.get_mut(key).and_then(|all| all.get_mut(node));
             let Some(record) = known.filter(|record| record.number == number) else {
                 return;
             };
-            let before = record.failures.unwrap_or(0);
-            let reason = answer.err();
-            let failures = reason.as_ref().map_or(0, |_| before.saturating_add(1));
+            let (before, reason) = (record.failures, answer.err());
+            let again = before.unwrap_or(0).saturating_add(1);
+            let failures = reason.as_ref().map_or(0, |_| again);
             record.dial = None;
             record.failures = Some(failures);
-            (before, Outcome { failures, reason })
+            Outcome {
+                failures,
+                before,
+                reason,
+            }
         };
+        let before = outcome.before.unwrap_or(0);
         match &outcome.reason {
             Some(reason) if before == 0 => {
                 tracing::warn!(stable_egress = %key, node, reason, "Node cannot be reached");

@@ -176,22 +176,6 @@ impl Occurrence for GatewayGone<'_> {
     }
 }
 
-/// This replica does not lead any more: what it saw last is nobody's truth.
-#[derive(Clone, Copy, Debug)]
-pub struct StoodDown;
-
-impl Occurrence for StoodDown {
-    fn emit(self, ledger: &mut Ledger) {
-        let gateways = std::mem::take(&mut ledger.gateways).len();
-        for account in ledger.accounts.values_mut() {
-            account.forget_budget();
-        }
-        if gateways > 0 {
-            info!(gateways, "Stood down; the leader shows the gateways");
-        }
-    }
-}
-
 fn condition<'a>(plan: &'a Plan, kind: &str) -> Option<&'a aplomb::Condition> {
     plan.conditions.iter().find(|c| c.kind == kind)
 }

@@ -93,13 +93,6 @@ impl Default for Account {
     }
 }
 
-impl Account {
-    /// Drops what only the leader knows.
-    pub(super) fn forget_budget(&mut self) {
-        self.budget = None;
-    }
-}
-
 const COUNTERS: &[Metric<Account, u64>] = &[
     Metric {
         name: "aplomb_egress_provider_requests",
@@ -154,10 +147,14 @@ fn budget(account: &Account, read: fn(&Budget) -> Option<f64>) -> Vec<Sample<'_,
 
 pub(super) fn encode(
     accounts: &BTreeMap<String, Account>,
+    leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     show::counters(COUNTERS, "account", accounts, encoder)?;
-    show::gauges(GAUGES, "account", accounts, encoder)
+    match leads {
+        true => show::gauges(GAUGES, "account", accounts, encoder),
+        false => Ok(()),
+    }
 }
 
 /// The provider was called.

@@ -1,0 +1,146 @@
+//! Carries out one step. Every step may be repeated, and what came of it is remembered before anything
+//! else is tried. Nothing here decides: which step, and when, is `decide`'s.
+
+use std::time::Duration;
+
+use aplomb::fence::Fence;
+use aplomb::{Class, Context, Key, Relabel, Result};
+use aplomb_api::StableEgress;
+use aplomb_api::egress::annotations;
+use tokio::time::Instant;
+
+use crate::cloud::Account;
+use crate::office::Office;
+use crate::views::{CiliumNodeView, NodeView};
+use crate::world::{On, Step, Trouble, World, gateway_labels};
+
+/// How long one call to the provider may take.
+const CALL: Duration = Duration::from_secs(10);
+
+/// The surroundings of a step.
+pub(crate) struct Act<'a> {
+    pub(crate) cx: &'a Context<StableEgress>,
+    pub(crate) office: &'a Office,
+    pub(crate) key: &'a Key,
+    pub(crate) world: &'a World,
+    /// The provider, where there is a token for it.
+    pub(crate) account: std::result::Result<&'a Account, Trouble>,
+}
+
+impl Act<'_> {
+    /// Takes one step.
+    ///
+    /// # Errors
+    /// As the API server says. What the provider says is remembered, not returned.
+    pub(crate) async fn take(&self, step: &Step) -> Result<()> {
+        match step {
+            Step::Read { urgent } => self.read(*urgent).await,
+            Step::Claim => self.claim().await,
+            Step::Assign { node, server, .. } => self.assign(node, *server).await,
+            Step::Poll { action } => self.poll(*action).await,
+            Step::Strip { node, on } => return self.label(node, *on, false).await,
+            Step::Label { node, on } => return self.label(node, *on, true).await,
+        }
+        Ok(())
+    }
+
+    async fn read(&self, urgent: bool) {
+        let fip = &self.world.spec.floating_ip;
+        let fresh = if urgent {
+            Duration::ZERO
+        } else {
+            self.world.cloud.resync
+        };
+        let seen = match &self.account {
+            Ok(account) => {
+                let (deadline, fence) = self.terms();
+                account
+                    .look(self.key, fip, fresh, urgent, deadline, fence)
+                    .await
+            }
+            Err(trouble) => Err(trouble.clone()),
+        };
+        self.remember(|memory, now| match seen {
+            Ok(_) => memory.looked(),
+            Err(trouble) => memory.failed(trouble, now),
+        });
+    }
+
+    async fn claim(&self) {
+        let (Ok(account), Some(seen)) = (&self.account, &self.world.cloud.seen) else {
+            return;
+        };
+        let (deadline, fence) = self.terms();
+        let claimed = account.claim(seen, self.world.term, deadline, fence).await;
+        self.remember(|memory, now| match claimed {
+            Ok(()) => memory.answered(),
+            Err(trouble) => memory.failed(trouble, now),
+        });
+    }
+
+    async fn assign(&self, node: &str, server: i64) {
+        let (deadline, fence) = self.terms();
+        let answer = match (&self.account, &self.world.cloud.seen) {
+            (Ok(account), Some(seen)) => account.assign(seen.id, server, deadline, fence).await,
+            (Err(trouble), _) => Err(trouble.clone()),
+            (_, None) => Err(Trouble::NotFound),
+        };
+        self.remember(|memory, now| memory.assigned(node, server, answer, now));
+    }
+
+    async fn poll(&self, action: i64) {
+        let (deadline, fence) = self.terms();
+        let answer = match &self.account {
+            Ok(account) => account.poll(action, deadline, fence).await,
+            Err(trouble) => Err(trouble.clone()),
+        };
+        self.remember(|memory, now| memory.polled(answer, now));
+    }
+
+    async fn label(&self, node: &str, on: On, wanted: bool) -> Result<()> {
+        let labels = gateway_labels(&self.world.name, &self.world.spec);
+        let labels = labels.into_iter();
+        let term = wanted.then(|| self.world.term.to_string());
+        let change = Relabel {
+            labels: labels
+                .map(|(key, value)| (key, wanted.then_some(value)))
+                .collect(),
+            annotations: [(annotation(&self.world.name), term)].into(),
+        };
+        let key = Key::new(None, node);
+        let written = match on {
+            On::Node => self.cx.relabel::<NodeView>(&key, &change).await,
+            On::CiliumNode => self.cx.relabel::<CiliumNodeView>(&key, &change).await,
+        };
+        match written {
+            // It is gone, and its labels with it.
+            Err(error) if error.class() == Class::Missing && !wanted => Ok(()),
+            other => other,
+        }
+    }
+
+    /// How long a call may take, and the right to make it.
+    fn terms(&self) -> (Instant, &Fence) {
+        let deadline = self.cx.deadline().min(Instant::now() + CALL);
+        (deadline, self.cx.fence())
+    }
+
+    fn remember(&self, act: impl FnOnce(&mut crate::memory::Memory, Duration)) {
+        let now = self.office.uptime();
+        self.office
+            .memories
+            .change(self.key, |memory| act(memory, now));
+    }
+}
+
+/// The annotation of a gateway with the term of the leader that made it one. Only the end of a name
+/// that is too long for an annotation is used.
+fn annotation(name: &str) -> String {
+    const LONGEST: usize = 63;
+    let from = name.len().saturating_sub(LONGEST);
+    format!(
+        "{}{}",
+        annotations::TERM,
+        name[from..].trim_start_matches(['-', '.'])
+    )
+}

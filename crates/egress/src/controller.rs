@@ -1,0 +1,233 @@
+//! The wiring: which kinds are watched, through which lens, and what runs when one changes. And the
+//! round of observing, deciding and acting, one step at a time.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::{Context, Controller, Key, Lens, Note, Result, Scope, Verdict, View};
+use aplomb_api::StableEgress;
+use aplomb_api::egress::{Signal, conditions};
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::time::Instant;
+
+use crate::act::Act;
+use crate::decide::decide;
+use crate::observe::{Observer, interest};
+use crate::office::Office;
+use crate::vantage;
+use crate::views::{CiliumNodeView, NodeView, PodView, SecretView};
+use crate::world::Plan;
+
+/// Also the field manager.
+pub(crate) const NAME: &str = "aplomb-egress";
+
+/// How long one pass may take: a move's calls and writes, each under its own deadline.
+const PASS: Duration = Duration::from_secs(90);
+/// With less time left than a step may need, the next pass goes on.
+const STEP: Duration = Duration::from_secs(15);
+/// The conditions of ours that a plan may leave out.
+const OURS: [&str; 5] = [
+    conditions::AVAILABLE,
+    conditions::PROVIDER_REACHABLE,
+    conditions::REDUNDANT,
+    conditions::LABELS_CONSISTENT,
+    conditions::HELD,
+];
+
+/// The controller of StableEgress.
+pub(crate) fn controller(office: &Office) -> Controller<StableEgress> {
+    let farewell = office.clone();
+    let run = office.clone();
+    let controller = Controller::new(NAME, move |egress, cx| {
+        let office = run.clone();
+        async move { reconcile(&egress, &cx, &office).await }
+    });
+    let controller = nodes(controller, office);
+    let controller = prepared(controller, office);
+    controller
+        .watches::<SecretView>(
+            within(Some(&office.namespace)),
+            Lens::comparing(SecretView::holds_as),
+            |secret, all| referring(all, secret.meta().name),
+        )
+        .watches_if_possible::<Lease>(
+            vantage::scope(&office.namespace),
+            Lens::fields(|lease: &Lease| lease.metadata.annotations.clone()),
+            |_, all| keys(all, |egress| egress.spec.health.signal == Signal::Probe),
+        )
+        .poked_by(&office.poke, "probe")
+        .forgets(move |key| farewell.forget(key))
+        .deadline(PASS)
+}
+
+/// The controller that probes, on every replica.
+pub(crate) fn prober(office: &Office) -> Controller<StableEgress> {
+    let concerned = office.interests.clone();
+    let shared = vantage::Shared::new(
+        &office.identity,
+        &office.namespace,
+        office.prober.clone(),
+        office.clock.clone(),
+        Arc::new(targets),
+    );
+    vantage::controller(shared).watches::<NodeView>(
+        Scope::default(),
+        Lens::fields(NodeView::addresses),
+        move |node, _| concerned.concerned(node),
+    )
+}
+
+/// Who is probed for a StableEgress.
+fn targets(
+    egress: &StableEgress,
+    cx: &Context<StableEgress>,
+) -> Result<Vec<(String, Vec<IpAddr>)>> {
+    let name = egress.metadata.name.as_deref().unwrap_or_default();
+    let active = egress
+        .status
+        .as_ref()
+        .and_then(|status| status.active_node.clone());
+    let interest = interest(name, &egress.spec, active, None);
+    let nodes = cx.cache::<NodeView>()?.list();
+    let concerned = nodes.iter().filter(|node| interest.concerns(node));
+    let alive = concerned.filter(|node| !node.meta().deleting);
+    Ok(alive
+        .map(|node| (node.name().to_owned(), node.addresses()))
+        .collect())
+}
+
+fn nodes(controller: Controller<StableEgress>, office: &Office) -> Controller<StableEgress> {
+    let (noise, concerned) = (office.interests.clone(), office.interests.clone());
+    controller
+        .watches::<NodeView>(
+            Scope::default(),
+            Lens::comparing(move |old, new| noise.noise(old, new)),
+            move |node, _| concerned.concerned(node),
+        )
+        .watches_if_possible::<CiliumNodeView>(
+            Scope::default(),
+            Lens::fields(|node: &CiliumNodeView| node.metadata.labels.clone()),
+            |node, all| carrying(all, node),
+        )
+}
+
+fn prepared(controller: Controller<StableEgress>, office: &Office) -> Controller<StableEgress> {
+    let own = office.namespace.clone();
+    controller.watches_if_possible::<PodView>(
+        within(office.pods.as_deref()),
+        Lens::fields(|pod: &PodView| {
+            (
+                pod.metadata.labels.clone(),
+                pod.ready_on().map(str::to_owned),
+            )
+        }),
+        move |pod, all| prepared_by(all, pod, &own),
+    )
+}
+
+fn within(namespace: Option<&str>) -> Scope {
+    Scope {
+        namespace: namespace.map(str::to_owned),
+        ..Scope::default()
+    }
+}
+
+fn keys(all: &aplomb::Cache<StableEgress>, wanted: impl Fn(&StableEgress) -> bool) -> Vec<Key> {
+    let all = all.list();
+    let wanted = all.iter().filter(|egress| wanted(egress));
+    wanted.map(|egress| View::meta(&**egress).key()).collect()
+}
+
+/// Those whose token is in a Secret.
+fn referring(all: &aplomb::Cache<StableEgress>, secret: &str) -> Vec<Key> {
+    keys(all, |egress| {
+        let wanted = egress.spec.token_secret_ref.as_ref();
+        wanted.is_some_and(|wanted| wanted.name == secret)
+    })
+}
+
+/// Those whose gateway labels a CiliumNode has, or that have a gateway of its name.
+fn carrying(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<Key> {
+    let has = &node.metadata.labels;
+    keys(all, |egress| {
+        let name = egress.metadata.name.as_deref().unwrap_or_default();
+        let labels = crate::world::gateway_labels(name, &egress.spec);
+        let status = egress.status.as_ref();
+        let active = status.and_then(|status| status.active_node.as_deref());
+        active == Some(node.meta().name) || labels.keys().any(|key| has.contains_key(key))
+    })
+}
+
+/// Those for which a pod prepares its node.
+fn prepared_by(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> Vec<Key> {
+    keys(all, |egress| {
+        let Some(wanted) = &egress.spec.prepared else {
+            return false;
+        };
+        let namespace = wanted.namespace.as_deref().unwrap_or(own);
+        pod.meta().namespace == Some(namespace)
+            && crate::selector::selects(&wanted.selector, &pod.metadata.labels)
+    })
+}
+
+/// Observes, decides and takes one step, until there is none to take.
+async fn reconcile(
+    egress: &Arc<StableEgress>,
+    cx: &Context<StableEgress>,
+    office: &Office,
+) -> Result<Verdict> {
+    let key = View::meta(&**egress).key();
+    if let Some(message) = office.unwatched(&egress.spec) {
+        return Ok(Verdict::rejected("PodsNotWatched", message));
+    }
+    let account = office.account(egress, cx.cache::<SecretView>()?);
+    let observer = Observer {
+        egress,
+        cx,
+        office,
+        key: &key,
+        account: account.as_ref().ok(),
+    };
+    let mut told = Vec::new();
+    loop {
+        let world = observer.observe()?;
+        let plan = decide(&world);
+        say(cx, &plan, &mut told);
+        office.took(&key, &world, &plan, cx.fence());
+        let Some(step) = &plan.step else {
+            return Ok(Verdict::Recheck(plan.again));
+        };
+        if Instant::now() + STEP > cx.deadline() {
+            return Ok(Verdict::Recheck(Duration::ZERO));
+        }
+        let act = Act {
+            cx,
+            office,
+            key: &key,
+            world: &world,
+            account: account.as_ref().map_err(Clone::clone),
+        };
+        act.take(step).await?;
+    }
+}
+
+/// Lays down what the plan says. Written when the pass ends, whatever becomes of the step.
+fn say(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<Note>) {
+    let mut status = plan.status.clone();
+    // Those are the runtime's to write.
+    status.conditions.clear();
+    cx.status(&status);
+    for kind in OURS {
+        cx.retract(kind);
+    }
+    for condition in &plan.conditions {
+        cx.condition(condition.clone());
+    }
+    for note in &plan.notes {
+        if !told.contains(note) {
+            told.push(note.clone());
+            cx.event(note.clone());
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Which nodes matter to which StableEgress, as the watches ask for every event: a heartbeat, a label
+//! nobody reads and a node that is nobody's candidate are dropped here.
+//!
+//! A reconcile says what it is interested in before it reads a cache, so that a change is either in
+//! what it reads or wakes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use aplomb::Key;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use crate::selector::selects;
+use crate::views::{LabelMap, NodeView};
+
+/// What one StableEgress reads of nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Interest {
+    /// Which nodes are candidates.
+    pub(crate) candidates: LabelSelector,
+    /// The gateway labels.
+    pub(crate) gateway: LabelMap,
+    /// Whether addresses matter.
+    pub(crate) probes: bool,
+    /// The gateway, as status has it.
+    pub(crate) active: Option<String>,
+    /// The server that holds the floating IP.
+    pub(crate) server: Option<i64>,
+}
+
+impl Interest {
+    /// Whether a node is a candidate, the gateway, or in the way of being it.
+    pub(crate) fn concerns(&self, node: &NodeView) -> bool {
+        let labels = &node.metadata.labels;
+        self.active.as_deref() == Some(node.name())
+            || (self.server.is_some() && self.server == node.server())
+            || self.gateway.keys().any(|key| labels.contains_key(key))
+            || selects(&self.candidates, labels)
+    }
+
+    /// Whether nothing that is read differs.
+    fn same(&self, old: &NodeView, new: &NodeView) -> bool {
+        let (was, is) = (&old.metadata.labels, &new.metadata.labels);
+        let same = |key: &str| was.get(key) == is.get(key);
+        old.stands_as(new)
+            && self.keys().into_iter().all(same)
+            && (!self.probes || old.addresses() == new.addresses())
+    }
+
+    fn keys(&self) -> BTreeSet<&str> {
+        let labels = self.candidates.match_labels.iter().flatten();
+        let expressions = self.candidates.match_expressions.iter().flatten();
+        labels
+            .map(|(key, _)| key.as_str())
+            .chain(expressions.map(|it| it.key.as_str()))
+            .chain(self.gateway.keys().map(String::as_str))
+            .collect()
+    }
+}
+
+/// What every StableEgress reads of nodes. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interests(Arc<RwLock<BTreeMap<Key, Interest>>>);
+
+impl Interests {
+    /// Says what `key` reads from now on.
+    pub(crate) fn set(&self, key: &Key, interest: Interest) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if all.get(key) != Some(&interest) {
+            all.insert(key.clone(), interest);
+        }
+    }
+
+    /// Forgets a StableEgress that is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        all.remove(key);
+    }
+
+    /// Whether a change of a node is noise to everybody.
+    pub(crate) fn noise(&self, old: &NodeView, new: &NodeView) -> bool {
+        // Asked for every heartbeat: the usual case is one comparison.
+        if old.stands_as(new)
+            && old.metadata.labels == new.metadata.labels
+            && old.addresses() == new.addresses()
+        {
+            return true;
+        }
+        self.read(|all| {
+            all.values()
+                .all(|it| !(it.concerns(old) || it.concerns(new)) || it.same(old, new))
+        })
+    }
+
+    /// Those a node concerns. A node that concerns nobody is news to all: it came or went.
+    pub(crate) fn concerned(&self, node: &NodeView) -> Vec<Key> {
+        self.read(|all| {
+            let concerned = all.iter().filter(|(_, it)| it.concerns(node));
+            let concerned: Vec<_> = concerned.map(|(key, _)| key.clone()).collect();
+            if concerned.is_empty() {
+                return all.keys().cloned().collect();
+            }
+            concerned
+        })
+    }
+
+    fn read<T>(&self, act: impl FnOnce(&BTreeMap<Key, Interest>) -> T) -> T {
+        act(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn interest() -> Interest {
+        let labels = |key: &str| -> BTreeMap<_, _> { [(key.to_owned(), "web".to_owned())].into() };
+        Interest {
+            candidates: LabelSelector {
+                match_labels: Some(labels("candidate")),
+                match_expressions: None,
+            },
+            gateway: labels("gateway"),
+            probes: false,
+            active: Some("active".to_owned()),
+            server: Some(7),
+        }
+    }
+
+    fn node(change: impl FnOnce(&mut Value)) -> NodeView {
+        let mut node = json!({
+            "metadata": {"name": "worker", "labels": {"candidate": "web", "zone": "a"}},
+            "spec": {"providerID": "hcloud://1"},
+            "status": {
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}],
+            },
+        });
+        change(&mut node);
+        serde_json::from_value(node).expect("a node")
+    }
+
+    fn interests(probes: bool) -> Interests {
+        let all = Interests::default();
+        let interest = Interest {
+            probes,
+            ..interest()
+        };
+        all.set(&Key::new(None, "web"), interest);
+        all
+    }
+
+    type Change = fn(&mut Value);
+
+    #[test]
+    fn only_what_the_election_reads_of_a_candidate_passes() {
+        let address: Change = |it| it["status"]["addresses"][0]["address"] = json!("192.0.2.2");
+        let changes: [(&str, Change, bool); 8] = [
+            (
+                "heartbeat",
+                |it| it["status"]["conditions"][0]["lastHeartbeatTime"] = json!("x"),
+                true,
+            ),
+            (
+                "other condition",
+                |it| {
+                    it["status"]["conditions"][1] =
+                        json!({"type": "MemoryPressure", "status": "True"})
+                },
+                true,
+            ),
+            (
+                "a label nobody reads",
+                |it| it["metadata"]["labels"]["zone"] = json!("b"),
+                true,
+            ),
+            (
+                "readiness",
+                |it| it["status"]["conditions"][0]["status"] = json!("Unknown"),
+                false,
+            ),
+            (
+                "candidate label",
+                |it| it["metadata"]["labels"]["candidate"] = json!("other"),
+                false,
+            ),
+            (
+                "gateway label",
+                |it| it["metadata"]["labels"]["gateway"] = json!("web"),
+                false,
+            ),
+            (
+                "cordon",
+                |it| it["spec"]["unschedulable"] = json!(true),
+                false,
+            ),
+            (
+                "server",
+                |it| it["spec"]["providerID"] = json!("hcloud://2"),
+                false,
+            ),
+        ];
+        for (what, change, noise) in changes {
+            let all = interests(false);
+            assert_eq!(all.noise(&node(|_| {}), &node(change)), noise, "{what}");
+        }
+        let seen = |probes| interests(probes).noise(&node(|_| {}), &node(address));
+        assert_eq!(
+            (seen(false), seen(true)),
+            (true, false),
+            "addresses, where they are probed"
+        );
+    }
+
+    #[test]
+    fn a_node_that_is_nobodys_business_is_noise_until_it_comes_or_goes() {
+        let foreign = |ready: &'static str| {
+            node(move |it| {
+                it["metadata"]["labels"] = json!({});
+                it["status"]["conditions"][0]["status"] = json!(ready);
+            })
+        };
+        let all = interests(false);
+        assert!(all.noise(&foreign("True"), &foreign("False")));
+        assert_eq!(all.concerned(&foreign("True")), [Key::new(None, "web")]);
+    }
+
+    #[test]
+    fn the_gateway_and_the_holder_matter_without_any_label() {
+        let bare = |name: &'static str, server: i64| {
+            node(move |it| {
+                it["metadata"] = json!({"name": name});
+                it["spec"]["providerID"] = json!(format!("hcloud://{server}"));
+            })
+        };
+        assert!(interest().concerns(&bare("active", 1)));
+        assert!(interest().concerns(&bare("worker", 7)));
+        assert!(!interest().concerns(&bare("worker", 1)));
+    }
+}

@@ -1,0 +1,162 @@
+//! What one leader remembers of each StableEgress between passes, beside what is in its status. All of
+//! it may be lost at any moment: a new leader begins without it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aplomb::Key;
+use aplomb_api::egress::StableEgressStatus;
+
+use crate::world::{ActionSeen, ActionState, Cloud, Moving, Trouble};
+
+/// What is remembered of one StableEgress.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory {
+    /// The leader that remembers it, and since when it leads.
+    term: u64,
+    since: Duration,
+    /// What the last plan said, ahead of what the cache shows.
+    pub(crate) status: Option<StableEgressStatus>,
+    /// The move under way.
+    pub(crate) moving: Option<Moving>,
+    trouble: Option<Trouble>,
+    trouble_since: Option<Duration>,
+    trouble_at: Option<Duration>,
+    troubles: u32,
+}
+
+impl Memory {
+    /// How long the leader has been leading.
+    pub(crate) fn led(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.since)
+    }
+
+    /// Puts what is remembered of troubles into what is known of the provider.
+    pub(crate) fn tell(&self, cloud: &mut Cloud) {
+        cloud.trouble.clone_from(&self.trouble);
+        cloud.trouble_since = self.trouble_since;
+        cloud.trouble_at = self.trouble_at;
+        cloud.troubles = self.troubles;
+    }
+
+    /// A call succeeded.
+    pub(crate) fn answered(&mut self) {
+        self.trouble = None;
+        self.trouble_since = None;
+        self.trouble_at = None;
+        self.troubles = 0;
+    }
+
+    /// A call failed.
+    pub(crate) fn failed(&mut self, trouble: Trouble, now: Duration) {
+        self.trouble = Some(trouble);
+        self.trouble_since.get_or_insert(now);
+        self.trouble_at = Some(now);
+        self.troubles = self.troubles.saturating_add(1);
+    }
+
+    /// The floating IP was read.
+    pub(crate) fn looked(&mut self) {
+        self.answered();
+        if let Some(moving) = &mut self.moving {
+            moving.looked = true;
+        }
+    }
+
+    /// An Assign was answered, or was not.
+    pub(crate) fn assigned(
+        &mut self,
+        node: &str,
+        server: i64,
+        answer: Result<ActionSeen, Trouble>,
+        now: Duration,
+    ) {
+        let same = |moving: &&Moving| moving.server == server;
+        let refusals = self
+            .moving
+            .as_ref()
+            .filter(same)
+            .map_or(0, |it| it.refusals);
+        let mut moving = Moving {
+            node: node.to_owned(),
+            server,
+            action: None,
+            looked: false,
+            refusals,
+        };
+        match answer {
+            Ok(action) => {
+                moving.action = Some(action);
+                self.answered();
+            }
+            Err(trouble) => {
+                moving.refusals += 1;
+                // A refusal is certain: nothing has changed since the last look.
+                moving.looked = !matches!(trouble, Trouble::Unreachable(_));
+                self.failed(trouble, now);
+            }
+        }
+        self.moving = Some(moving);
+    }
+
+    /// The provider was asked how an action stands.
+    pub(crate) fn polled(&mut self, answer: Result<ActionState, Trouble>, now: Duration) {
+        let Some(moving) = &mut self.moving else {
+            return;
+        };
+        let Some(action) = &mut moving.action else {
+            return;
+        };
+        action.polled = now;
+        action.polls += 1;
+        match answer {
+            Ok(state) => {
+                if state != ActionState::Running {
+                    moving.looked = false;
+                }
+                action.state = state;
+                self.answered();
+            }
+            // The provider forgets old actions: what came of it is to be read.
+            Err(Trouble::NotFound) => {
+                moving.action = None;
+                moving.looked = false;
+                self.answered();
+            }
+            Err(trouble) => self.failed(trouble, now),
+        }
+    }
+}
+
+/// What is remembered of every StableEgress. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memories(Arc<Mutex<BTreeMap<Key, Memory>>>);
+
+impl Memories {
+    /// What leader `term` remembers of `key`; nothing, if it was another leader's.
+    pub(crate) fn of(&self, key: &Key, term: u64, now: Duration) -> Memory {
+        self.change(key, |memory| {
+            if memory.term != term || memory.status.is_none() {
+                *memory = Memory {
+                    term,
+                    since: now,
+                    ..Memory::default()
+                };
+            }
+            memory.clone()
+        })
+    }
+
+    /// Changes what is remembered of `key`.
+    pub(crate) fn change<T>(&self, key: &Key, act: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        act(all.entry(key.clone()).or_default())
+    }
+
+    /// Forgets a StableEgress that is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(key);
+    }
+}

@@ -1,0 +1,189 @@
+//! Gathers everything a decision needs into one [`World`]: from the caches, from what
+//! probes have shown, and from what
+//! is remembered of the provider. Makes no call: whether one is worth it is decided.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aplomb::{Cache, Context, Key, Result, View};
+use aplomb_api::StableEgress;
+use aplomb_api::egress::{Prepared, Signal, StableEgressSpec, annotations, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use crate::cloud::Account;
+use crate::interest::Interest;
+use crate::memory::Memory;
+use crate::office::Office;
+use crate::selector::selects;
+use crate::vantage::{disputed, reports};
+use crate::views::{CiliumNodeView, LabelMap, NodeView, PodView};
+use crate::world::{Cloud, Labels, Node, Probed, World, gateway_labels};
+
+/// What is looked at.
+pub(crate) struct Observer<'a> {
+    pub(crate) egress: &'a StableEgress,
+    pub(crate) cx: &'a Context<StableEgress>,
+    pub(crate) office: &'a Office,
+    pub(crate) key: &'a Key,
+    pub(crate) account: Option<&'a Account>,
+}
+
+impl Observer<'_> {
+    /// The world as it is now.
+    ///
+    /// # Errors
+    /// A cache is missing, which is a defect of the wiring.
+    pub(crate) fn observe(&self) -> Result<World> {
+        let now = self.office.uptime();
+        let memory = self.office.memories.of(self.key, self.cx.term(), now);
+        let status = memory.status.clone();
+        let mut status = status
+            .or_else(|| self.egress.status.clone())
+            .unwrap_or_default();
+        if let Some(stored) = &self.egress.status {
+            status.conditions.clone_from(&stored.conditions);
+        }
+        let cloud = self.cloud(&memory);
+        // Before any cache is read: see `interest`.
+        let server = cloud.seen.as_ref().and_then(|seen| seen.server);
+        let interest = interest(
+            &self.key.name,
+            &self.egress.spec,
+            status.active_node.clone(),
+            server,
+        );
+        self.office.interests.set(self.key, interest.clone());
+        let nodes = self.nodes(&interest)?;
+        let marks = self.egress.metadata.annotations.as_ref();
+        Ok(World {
+            name: self.key.name.to_string(),
+            spec: self.egress.spec.clone(),
+            hold: marks.and_then(|marks| marks.get(annotations::HOLD).cloned()),
+            status,
+            now: self.office.clock.now(),
+            uptime: self.office.uptime(),
+            led: memory.led(now),
+            nodes,
+            cloud,
+            moving: memory.moving,
+            term: self.cx.term(),
+        })
+    }
+
+    fn cloud(&self, memory: &Memory) -> Cloud {
+        let mut cloud = Cloud {
+            resync: self.egress.spec.resync.0,
+            ..Cloud::default()
+        };
+        if let Some(account) = self.account {
+            cloud.seen = account.peek(&self.egress.spec.floating_ip);
+            cloud.budget = account.budget();
+            cloud.resync = account.resync(self.egress.spec.resync.0);
+            cloud.not_before = account.not_before();
+        }
+        memory.tell(&mut cloud);
+        cloud
+    }
+
+    fn nodes(&self, interest: &Interest) -> Result<Vec<Node>> {
+        let views = self.cx.cache::<NodeView>()?.list();
+        let views: Vec<_> = views
+            .iter()
+            .filter(|node| interest.concerns(node))
+            .collect();
+        let prepared = match &self.egress.spec.prepared {
+            Some(wanted) => Some(prepared(wanted, &self.office.namespace, self.cx.cache()?)),
+            None => None,
+        };
+        let cilium = self.cx.cache::<CiliumNodeView>()?;
+        let probed = self.probed()?;
+        let node = |view: &&std::sync::Arc<NodeView>| {
+            let has = &view.metadata.labels;
+            let name = view.name();
+            let mirror = cilium.get(&Key::new(None, name));
+            Node {
+                name: name.to_owned(),
+                server: view.server(),
+                candidate: selects(&interest.candidates, has),
+                labels: carried(&interest.gateway, has),
+                taken: taken(&interest.gateway, has),
+                cilium: mirror.map(|it| carried(&interest.gateway, &it.metadata.labels)),
+                ready: view.ready(),
+                cordoned: view.cordoned(),
+                terminating: view.meta().deleting,
+                prepared: prepared.as_ref().is_none_or(|nodes| nodes.contains(name)),
+                probe: probed.get(name).copied(),
+            }
+        };
+        Ok(views.iter().map(node).collect())
+    }
+
+    /// What probes have shown, where that is the signal.
+    fn probed(&self) -> Result<BTreeMap<String, Probed>> {
+        if self.egress.spec.health.signal != Signal::Probe {
+            return Ok(BTreeMap::new());
+        }
+        let reports = reports(self.cx.cache()?);
+        let (own, now) = (&self.office.identity, self.office.clock.now());
+        let probed = |(node, failures): (String, u32)| {
+            let disputed = failures > 0 && disputed(&reports, own, &self.key.name, &node, now);
+            (node, Probed { failures, disputed })
+        };
+        let known = self.office.prober.known(self.key);
+        Ok(known.into_iter().map(probed).collect())
+    }
+}
+
+/// What a StableEgress reads of nodes, its defaults filled in.
+pub(crate) fn interest(
+    name: &str,
+    spec: &StableEgressSpec,
+    active: Option<String>,
+    server: Option<i64>,
+) -> Interest {
+    Interest {
+        candidates: candidates(name, spec),
+        gateway: gateway_labels(name, spec),
+        probes: spec.health.signal == Signal::Probe,
+        active,
+        server,
+    }
+}
+
+/// Which nodes are candidates.
+fn candidates(name: &str, spec: &StableEgressSpec) -> LabelSelector {
+    spec.candidates.clone().unwrap_or_else(|| LabelSelector {
+        match_labels: Some([(labels::CANDIDATE.to_owned(), name.to_owned())].into()),
+        match_expressions: None,
+    })
+}
+
+fn carried(wanted: &LabelMap, has: &LabelMap) -> Labels {
+    let carried = wanted
+        .iter()
+        .filter(|(key, value)| has.get(*key) == Some(*value));
+    match carried.count() {
+        0 => Labels::None,
+        all if all == wanted.len() => Labels::All,
+        _ => Labels::Some,
+    }
+}
+
+fn taken(wanted: &LabelMap, has: &LabelMap) -> Option<String> {
+    let other = wanted.iter().find_map(|(key, value)| {
+        let other = has.get(key).filter(|other| *other != value)?;
+        Some(format!("{key}={other}"))
+    });
+    other
+}
+
+/// The nodes on which a pod that prepares them is Ready.
+fn prepared(wanted: &Prepared, own: &str, pods: &Cache<PodView>) -> BTreeSet<String> {
+    let namespace = wanted.namespace.as_deref().unwrap_or(own);
+    let pods = pods.list();
+    let matching = pods.iter().filter(|pod| {
+        pod.meta().namespace == Some(namespace) && selects(&wanted.selector, &pod.metadata.labels)
+    });
+    matching
+        .filter_map(|pod| pod.ready_on().map(str::to_owned))
+        .collect()
+}

@@ -1,0 +1,162 @@
+//! What all passes share: the accounts at the provider, what is remembered, who is interested in which
+//! node, and the metrics.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use aplomb::fence::Fence;
+use aplomb::{Clock, Key, Poke};
+use aplomb_api::StableEgress;
+use aplomb_api::egress::{Move, StableEgressSpec};
+
+use crate::client::Token;
+use crate::cloud::{Account, Clouds};
+use crate::interest::Interests;
+use crate::memory::Memories;
+use crate::probe::Prober;
+use crate::telemetry::{
+    DeadlineBreached, Egress, GatewayGone, GatewaySeen, MoveEnded, MoveStarted,
+};
+use crate::views::SecretView;
+use crate::world::{Plan, Trouble, World};
+
+/// What all passes share. Clones are the same office.
+#[derive(Clone)]
+pub(crate) struct Office {
+    pub(crate) clouds: Clouds,
+    pub(crate) prober: Prober,
+    /// Runs a StableEgress when a probe shows something new.
+    pub(crate) poke: Poke,
+    pub(crate) interests: Interests,
+    pub(crate) memories: Memories,
+    pub(crate) telemetry: Egress,
+    pub(crate) clock: Clock,
+    /// The namespace of Secrets, and of pods where nothing else is said.
+    pub(crate) namespace: String,
+    /// The only namespace whose pods are watched.
+    pub(crate) pods: Option<String>,
+    /// This replica.
+    pub(crate) identity: String,
+    /// Where the token is for those that name no Secret.
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+impl Office {
+    /// Time since this process began.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.clouds.uptime()
+    }
+
+    /// The account that a StableEgress spends from.
+    pub(crate) fn account(
+        &self,
+        egress: &StableEgress,
+        secrets: &aplomb::Cache<SecretView>,
+    ) -> Result<Account, Trouble> {
+        let (token, label) = self.token(egress, secrets).map_err(Trouble::NoToken)?;
+        Ok(self.clouds.with(&token, &label))
+    }
+
+    fn token(
+        &self,
+        egress: &StableEgress,
+        secrets: &aplomb::Cache<SecretView>,
+    ) -> Result<(Token, String), String> {
+        let Some(wanted) = &egress.spec.token_secret_ref else {
+            return self.token_from_file();
+        };
+        let (namespace, name, key) = (&self.namespace, &wanted.name, &wanted.key);
+        let found = secrets.get(&Key::new(Some(namespace), name));
+        let secret = found.ok_or_else(|| {
+            format!("there is no Secret {namespace}/{name}: create it, or correct spec.tokenSecretRef.name")
+        })?;
+        let value = secret
+            .value(key)
+            .and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let token = value.and_then(Token::new).ok_or_else(|| {
+            format!("Secret {namespace}/{name} has no token under the key {key}: add it, or correct spec.tokenSecretRef.key")
+        })?;
+        Ok((token, name.clone()))
+    }
+
+    /// Read anew each time, so that a token that was replaced is picked up.
+    fn token_from_file(&self) -> Result<(Token, String), String> {
+        let Some(path) = &self.token_file else {
+            let fix =
+                "name a Secret in spec.tokenSecretRef, or give the operator --hetzner-token-file";
+            return Err(format!("there is no token: {fix}"));
+        };
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("the token file {shown} cannot be read: {error}"))?;
+        let token = Token::new(&text);
+        let token = token.ok_or_else(|| format!("the token file {shown} holds no token"))?;
+        Ok((token, "file".to_owned()))
+    }
+
+    /// Why pods that shall prepare nodes cannot be seen, if so.
+    pub(crate) fn unwatched(&self, spec: &StableEgressSpec) -> Option<String> {
+        let watched = self.pods.as_deref()?;
+        let wanted = spec.prepared.as_ref()?.namespace.as_deref();
+        let wanted = wanted.unwrap_or(&self.namespace);
+        (wanted != watched).then(|| {
+            format!(
+                "spec.prepared looks for pods in {wanted}, but only those in {watched} are watched: \
+                 set spec.prepared.namespace to {watched}, or run the operator with --pods-namespace {wanted}"
+            )
+        })
+    }
+
+    /// Remembers what was decided, and shows it.
+    pub(crate) fn took(&self, key: &Key, world: &World, plan: &Plan, fence: &Fence) {
+        self.memories.change(key, |memory| {
+            memory.status = Some(plan.status.clone());
+            if plan.status.moving.is_none() {
+                memory.moving = None;
+            }
+        });
+        self.telemetry.lead(fence);
+        self.telemetry.emit(GatewaySeen { world, plan });
+        let (was, is) = (&world.status, &plan.status);
+        if let Some(moving) = is.moving.as_ref().filter(|_| was.moving.is_none()) {
+            self.telemetry.emit(MoveStarted {
+                name: &key.name,
+                moving,
+            });
+        }
+        let ended = is
+            .last_move
+            .as_ref()
+            .filter(|it| was.last_move.as_ref() != Some(*it));
+        if let Some(moved) = ended {
+            self.telemetry.emit(MoveEnded {
+                name: &key.name,
+                moved,
+            });
+        }
+        let overdue = |it: &&Move| it.overdue;
+        let late = is.moving.as_ref().filter(overdue);
+        if let Some(late) = late.filter(|_| !was.moving.as_ref().is_some_and(|it| it.overdue)) {
+            self.telemetry.emit(DeadlineBreached {
+                name: &key.name,
+                to: &late.to,
+                deadline: world.spec.move_deadline,
+            });
+        }
+    }
+
+    /// Lets go of a StableEgress that is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.interests.forget(key);
+        self.memories.forget(key);
+        self.prober.forget(key);
+        self.clouds.forget(key);
+        self.telemetry.emit(GatewayGone { name: &key.name });
+    }
+}
+
+impl std::fmt::Debug for Office {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Office").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,281 @@
+//! The few fields of other people's objects that the operator reads. What is not named here is skipped
+//! while it is decoded, so no decision can come to depend on it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use aplomb::{Meta, MetaOnly, MetaRef, View};
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::api::core::v1::{Node, Pod, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::{Deserialize, Serialize};
+
+use crate::world::Ready;
+
+/// Labels by key.
+pub(crate) type LabelMap = BTreeMap<String, String>;
+
+/// A Node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NodeView {
+    /// Its metadata, with its labels.
+    pub(crate) metadata: Meta<LabelMap>,
+    #[serde(default)]
+    spec: NodeSpec,
+    #[serde(default)]
+    status: NodeStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeSpec {
+    #[serde(rename = "providerID")]
+    provider_id: Option<Box<str>>,
+    unschedulable: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    conditions: Vec<ConditionView>,
+    addresses: Vec<AddressView>,
+}
+
+/// A condition without its times: a heartbeat moves those and nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ConditionView {
+    #[serde(rename = "type")]
+    kind: Box<str>,
+    #[serde(default)]
+    status: Box<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct AddressView {
+    #[serde(rename = "type")]
+    kind: Box<str>,
+    #[serde(default)]
+    address: Box<str>,
+}
+
+impl View for NodeView {
+    type Kind = Node;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+impl NodeView {
+    /// Its name.
+    #[must_use]
+    pub(crate) fn name(&self) -> &str {
+        self.metadata.as_ref().name
+    }
+
+    /// Its server at the provider: `hcloud://<integer>`, as the cloud controller manager writes it.
+    #[must_use]
+    pub(crate) fn server(&self) -> Option<i64> {
+        let id = self
+            .spec
+            .provider_id
+            .as_deref()?
+            .strip_prefix("hcloud://")?;
+        id.parse().ok().filter(|id| *id > 0)
+    }
+
+    /// Whether new pods are kept away.
+    #[must_use]
+    pub(crate) fn cordoned(&self) -> bool {
+        self.spec.unschedulable
+    }
+
+    /// Its Ready condition.
+    #[must_use]
+    pub(crate) fn ready(&self) -> Ready {
+        ready(&self.status.conditions)
+    }
+
+    /// Where it can be reached: internal addresses first.
+    #[must_use]
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        let of = |kind: &'static str| {
+            let addresses = self.status.addresses.iter();
+            addresses
+                .filter(move |address| &*address.kind == kind)
+                .filter_map(|address| address.address.parse().ok())
+        };
+        of("InternalIP").chain(of("ExternalIP")).collect()
+    }
+
+    /// Whether nothing but its addresses and labels tells it from `other`, for the election.
+    #[must_use]
+    pub(crate) fn stands_as(&self, other: &Self) -> bool {
+        self.ready() == other.ready()
+            && self.cordoned() == other.cordoned()
+            && self.spec.provider_id == other.spec.provider_id
+    }
+}
+
+fn ready(conditions: &[ConditionView]) -> Ready {
+    let ready = conditions.iter().find(|it| &*it.kind == "Ready");
+    match ready.map(|condition| &*condition.status) {
+        Some("True") => Ready::True,
+        Some("False") => Ready::False,
+        _ => Ready::Unknown,
+    }
+}
+
+/// A Pod.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct PodView {
+    /// Its metadata, with its labels.
+    pub(crate) metadata: Meta<LabelMap>,
+    #[serde(default)]
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    node_name: Option<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct PodStatus {
+    conditions: Vec<ConditionView>,
+}
+
+impl View for PodView {
+    type Kind = Pod;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+impl PodView {
+    /// The node it is Ready on.
+    #[must_use]
+    pub(crate) fn ready_on(&self) -> Option<&str> {
+        let alive = !self.metadata.as_ref().deleting;
+        let ready = ready(&self.status.conditions) == Ready::True;
+        self.spec.node_name.as_deref().filter(|_| alive && ready)
+    }
+}
+
+/// A Secret. Not `Debug`: what it holds must not be printed.
+#[derive(Clone, PartialEq, Deserialize)]
+pub(crate) struct SecretView {
+    /// Its metadata.
+    pub(crate) metadata: Meta,
+    #[serde(default)]
+    data: BTreeMap<String, k8s_openapi::ByteString>,
+}
+
+impl View for SecretView {
+    type Kind = Secret;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+impl SecretView {
+    /// The value of a key.
+    #[must_use]
+    pub(crate) fn value(&self, key: &str) -> Option<&[u8]> {
+        self.data.get(key).map(|value| value.0.as_slice())
+    }
+
+    /// Whether it holds the same as `other`.
+    #[must_use]
+    pub(crate) fn holds_as(&self, other: &Self) -> bool {
+        self.data == other.data
+    }
+}
+
+/// The kind `CiliumNode` of `cilium.io/v2`, of which only metadata is ever read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CiliumNode(ObjectMeta);
+
+impl Resource for CiliumNode {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind(_: &()) -> Cow<'_, str> {
+        "CiliumNode".into()
+    }
+
+    fn group(_: &()) -> Cow<'_, str> {
+        "cilium.io".into()
+    }
+
+    fn version(_: &()) -> Cow<'_, str> {
+        "v2".into()
+    }
+
+    fn plural(_: &()) -> Cow<'_, str> {
+        "ciliumnodes".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.0
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.0
+    }
+}
+
+/// The labels of a CiliumNode.
+pub(crate) type CiliumNodeView = MetaOnly<CiliumNode, LabelMap>;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(provider_id: &str) -> NodeView {
+        let node = json!({
+            "metadata": {"name": "worker"},
+            "spec": {"providerID": provider_id},
+            "status": {
+                "addresses": [
+                    {"type": "ExternalIP", "address": "203.0.113.9"},
+                    {"type": "Hostname", "address": "worker"},
+                    {"type": "InternalIP", "address": "192.0.2.9"},
+                ],
+                "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "x"}],
+            },
+        });
+        serde_json::from_value(node).expect("a node")
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_provider_id() {
+        assert_eq!(node("hcloud://141082942").server(), Some(141_082_942));
+        for other in [
+            "",
+            "aws:///eu/i-1",
+            "hcloud://",
+            "hcloud://bm-7",
+            "hcloud://-1",
+        ] {
+            assert_eq!(node(other).server(), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn internal_addresses_come_first_and_names_are_none() {
+        let addresses: Vec<_> = node("").addresses().iter().map(IpAddr::to_string).collect();
+        assert_eq!(addresses, ["192.0.2.9", "203.0.113.9"]);
+        assert_eq!(node("").ready(), Ready::True);
+    }
+}
