@@ -3,6 +3,7 @@
 //! Lines are byte-stable: the same run gives the same text. So nothing that is not a function of
 //! the seed may be put into one: no addresses, no key material, no real time.
 
+use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,15 +14,24 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub struct Trace {
     started: Instant,
-    lines: Arc<Mutex<Vec<String>>>,
+    /// How many lines are kept; the oldest go first.
+    limit: usize,
+    lines: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Trace {
     /// An empty trace whose time zero is now, on tokio's clock.
     #[must_use]
     pub fn new() -> Self {
+        Self::of_last(usize::MAX)
+    }
+
+    /// The same, of which only the last `limit` lines are kept: for runs that are too long to keep.
+    #[must_use]
+    pub fn of_last(limit: usize) -> Self {
         Self {
             started: Instant::now(),
+            limit,
             lines: Arc::default(),
         }
     }
@@ -44,13 +54,17 @@ impl Trace {
         let mut line = String::with_capacity(96);
         let (seconds, micros) = (now.as_secs(), now.subsec_micros());
         write!(line, "{seconds}.{micros:06} {who} {what}").expect("a String takes any text");
-        self.lock().push(line);
+        let mut lines = self.lock();
+        if lines.len() >= self.limit {
+            lines.pop_front();
+        }
+        lines.push_back(line);
     }
 
     /// The lines so far.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        self.lock().clone()
+        self.lock().iter().cloned().collect()
     }
 
     /// How many lines so far satisfy `predicate`.
@@ -59,7 +73,7 @@ impl Trace {
         self.lock().iter().filter(|line| predicate(line)).count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<String>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,6 +131,13 @@ mod tests {
         tokio::time::advance(Duration::from_micros(61_000_250)).await;
         trace.record("alice", format_args!("effect {}", 7));
         assert_eq!(trace.lines(), ["61.000250 alice effect 7"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_short_memory_keeps_the_newest_lines() {
+        let trace = Trace::of_last(2);
+        (1..=3).for_each(|turn| trace.record("alice", format_args!("{turn}")));
+        assert_eq!(trace.lines(), ["0.000000 alice 2", "0.000000 alice 3"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Cells come from the kind's strategy; this file knows only the frames around them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -129,17 +130,22 @@ impl Converter {
     /// The object of one watch event; `first` says whether a Table still has to name its columns.
     /// `None` when the shape does not fit a watch, which ends it.
     #[must_use]
-    pub(super) fn event(&self, object: &Value, first: bool, now: Timestamp) -> Option<Value> {
+    pub(super) fn event<'a>(
+        &self,
+        object: &'a Value,
+        first: bool,
+        now: Timestamp,
+    ) -> Option<Cow<'a, Value>> {
         match self.shape {
-            Shape::Object => Some(object.clone()),
-            Shape::Partial => Some(self.partial(object)),
+            Shape::Object => Some(Cow::Borrowed(object)),
+            Shape::Partial => Some(Cow::Owned(self.partial(object))),
             Shape::PartialList => None,
-            Shape::Table => Some(self.table(
+            Shape::Table => Some(Cow::Owned(self.table(
                 std::slice::from_ref(object),
                 &object_meta(object),
                 first,
                 now,
-            )),
+            ))),
         }
     }
 

@@ -27,14 +27,20 @@ pub(super) fn lines(
 }
 
 fn line(event: &WatchEvent, converter: &Converter, clock: &Clock, first: bool) -> Option<Bytes> {
-    let convert = |object: &Value| converter.event(object, first, clock.now());
+    let now = clock.now();
+    let convert = |object: &'_ Value| -> Option<Vec<u8>> {
+        let object = converter.event(object, first, now)?;
+        Some(serde_json::to_vec(&*object).expect("a JSON value is always written"))
+    };
     let (kind, object) = match event {
         WatchEvent::Added(object) => ("ADDED", convert(object)?),
         WatchEvent::Modified(object) => ("MODIFIED", convert(object)?),
         WatchEvent::Deleted(object) => ("DELETED", convert(object)?),
         WatchEvent::Bookmark(object) => ("BOOKMARK", convert(object)?),
-        WatchEvent::Error(error) => ("ERROR", error.to_status()),
+        WatchEvent::Error(error) => ("ERROR", error.to_status().to_string().into_bytes()),
     };
     // The type first, as the server writes it: clients that read as they go depend on it.
-    Some(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into())
+    let frame = (format!("{{\"type\":\"{kind}\",\"object\":"), "}\n");
+    let line = [frame.0.as_bytes(), &object, frame.1.as_bytes()];
+    Some(line.concat().into())
 }

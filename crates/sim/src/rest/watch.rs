@@ -253,6 +253,10 @@ impl Watcher {
                 .matches(&self.resource, &object)
                 .then_some(object)
         };
+        // Of a change within a view that selects everything only what is new is shown.
+        if let (Some(_), Some(new), true) = (&change.old, &change.new, self.selection.is_empty()) {
+            return Some(WatchEvent::Modified(Arc::new(served(&self.resource, new))));
+        }
         match (view(&change.old), view(&change.new)) {
             (None, None) => None,
             (None, Some(new)) => Some(WatchEvent::Added(Arc::new(new))),

@@ -57,8 +57,8 @@ impl fmt::Debug for Cluster {
 pub struct StillBusy(pub Duration);
 
 impl Cluster {
-    pub(super) fn new(seed: u64, server: ApiServer, trace: Trace) -> Self {
-        let writes = WriteLog::follow(&server);
+    pub(super) fn new(seed: u64, server: ApiServer, trace: Trace, memory: usize) -> Self {
+        let writes = WriteLog::follow(&server, memory);
         let inner = Inner {
             seed,
             service: Service::new(server),

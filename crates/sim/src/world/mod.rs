@@ -71,6 +71,7 @@ pub struct World {
     actors: Actors,
     install: Option<Install>,
     configure: Option<Configure>,
+    memory: usize,
 }
 
 /// What is left of a run.
@@ -100,6 +101,7 @@ impl World {
             actors: Actors::default(),
             install: None,
             configure: None,
+            memory: usize::MAX,
         }
     }
 
@@ -114,6 +116,14 @@ impl World {
     #[must_use]
     pub fn server(mut self, configure: impl FnOnce(Builder) -> Builder + Send + 'static) -> Self {
         self.configure = Some(Box::new(configure));
+        self
+    }
+
+    /// Keeps only so many of the newest lines of the trace and of the newest writes, for a run that is
+    /// too long to keep.
+    #[must_use]
+    pub fn memory(mut self, newest: usize) -> Self {
+        self.memory = newest;
         self
     }
 
@@ -183,7 +193,7 @@ impl World {
             .expect("a current-thread runtime can be made");
         runtime.block_on(async move {
             started.get_or_init(Instant::now);
-            let trace = kept.get_or_init(Trace::new).clone();
+            let trace = kept.get_or_init(|| Trace::of_last(self.memory)).clone();
             let epoch = Timestamp::from_second(EPOCH_SECONDS.cast_signed()).unwrap_or_default();
             let builder = ApiServer::builder().clock(Clock::new(epoch, self.seed));
             let builder = match self.configure {
@@ -192,7 +202,7 @@ impl World {
             };
             let server = builder.build();
             let _actors = self.actors.start(&server);
-            scenario(Cluster::new(self.seed, server, trace)).await
+            scenario(Cluster::new(self.seed, server, trace, self.memory)).await
         })
     }
 }

@@ -3,7 +3,7 @@
 //! Counting creations and deletions per object finds faults that heal (a child deleted and made
 //! again leaves the same end state).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -23,21 +23,23 @@ pub struct Counts {
     pub deletes: u64,
 }
 
-/// Every write to the store since the world began. Cheap to clone; clones share the log.
+/// Every write to the store since the world began, or the newest of them. Cheap to clone; clones share the log.
 #[derive(Clone, Debug, Default)]
 pub struct WriteLog {
-    changes: Arc<Mutex<Vec<Change>>>,
+    changes: Arc<Mutex<VecDeque<Change>>>,
 }
 
 impl WriteLog {
-    pub(super) fn follow(server: &ApiServer) -> Self {
+    /// Keeps the last `limit` writes.
+    pub(super) fn follow(server: &ApiServer, limit: usize) -> Self {
         let log = Self::default();
         let changes = log.changes.clone();
         server.on_commit(Arc::new(move |change| {
-            changes
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(change.clone());
+            let mut changes = changes.lock().unwrap_or_else(PoisonError::into_inner);
+            if changes.len() >= limit {
+                changes.pop_front();
+            }
+            changes.push_back(change.clone());
         }));
         log
     }
@@ -48,7 +50,9 @@ impl WriteLog {
         self.changes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+            .iter()
+            .cloned()
+            .collect()
     }
 
     /// How many writes there have been.
