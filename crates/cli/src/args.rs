@@ -1,5 +1,7 @@
 //! The command line: names, help and defaults. Nothing here does anything.
 
+mod run;
+
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -8,6 +10,8 @@ use std::time::Duration;
 use aplomb_sim::hetzner::span;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+pub(crate) use self::run::{LogFormat, Operator, RunArgs};
 
 /// Kubernetes controllers that keep their composure.
 #[derive(Debug, Parser)]
@@ -25,6 +29,8 @@ pub(crate) enum Command {
     Demo,
     /// Run a local stand-in for a service that controllers call
     Sim(SimArgs),
+    /// Run operators until a signal: in a cluster, or beside one
+    Run(RunArgs),
     /// Print a completion script for a shell
     Completion {
         /// Which shell

@@ -4,6 +4,7 @@
 mod args;
 mod boxed;
 mod demo;
+mod run;
 mod sim;
 mod table;
 
@@ -26,7 +27,7 @@ async fn main() -> ExitCode {
         eprintln!("aplomb: a TLS provider was installed before main");
         return ExitCode::from(TOOL_ERROR);
     }
-    match run(cli.command).await {
+    match dispatch(cli.command).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("aplomb: {error:#}");
@@ -35,10 +36,11 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command) -> anyhow::Result<()> {
+async fn dispatch(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Box(args) => boxed::run(args).await,
         Command::Demo => demo::run().await,
+        Command::Run(args) => run::run(args).await,
         Command::Sim(args) => sim::run(args).await,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "aplomb", &mut std::io::stdout());

@@ -1,0 +1,85 @@
+//! The flags of `aplomb run`. Nothing here does anything.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// Which operators
+    #[arg(required = true, value_name = "OPERATOR")]
+    pub(crate) operators: Vec<Operator>,
+    /// Kubeconfig of the cluster; in a pod, its ServiceAccount is used without it
+    #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Base of the Hetzner Cloud API
+    #[arg(
+        long,
+        env = "APLOMB_HETZNER_ENDPOINT",
+        default_value = "https://api.hetzner.cloud/v1",
+        value_name = "URL"
+    )]
+    pub(crate) hetzner_endpoint: String,
+    /// File with the API token for every StableEgress without a tokenSecretRef; read again when it
+    /// changes
+    #[arg(long, env = "APLOMB_HETZNER_TOKEN_FILE", value_name = "FILE")]
+    pub(crate) hetzner_token_file: Option<PathBuf>,
+    /// Namespace of the lease and of the Secrets with tokens [default: the pod's, or aplomb-system]
+    #[arg(long, env = "APLOMB_NAMESPACE", value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Namespace of the pods that prepare nodes [default: all]
+    #[arg(long, env = "APLOMB_PODS_NAMESPACE", value_name = "NAMESPACE")]
+    pub(crate) pods_namespace: Option<String>,
+    /// Address of /metrics, /livez, /readyz and /debug
+    #[arg(long, env = "APLOMB_ADMIN", value_name = "ADDRESS:PORT")]
+    pub(crate) admin: Option<SocketAddr>,
+    /// Act only as the leader of several replicas
+    #[arg(
+        long,
+        env = "APLOMB_LEADER_ELECT",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    pub(crate) leader_elect: bool,
+    /// What this replica is called [default: host name and process id]
+    #[arg(long, env = "APLOMB_IDENTITY", value_name = "NAME")]
+    pub(crate) identity: Option<String>,
+    /// Print the settings in force and exit
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// How log lines are written to stderr; RUST_LOG says which
+    #[arg(long, env = "APLOMB_LOG_FORMAT", default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Operator {
+    /// A floating IP follows a healthy node
+    Egress,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Egress => "egress",
+        })
+    }
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        })
+    }
+}

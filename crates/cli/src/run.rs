@@ -1,0 +1,209 @@
+//! `aplomb run`: the operators, in a cluster or beside one. Reads flags, connects, runs until a signal.
+//!
+//! A value that cannot work ends the process at once with the name of its flag and what to write
+//! instead. A token never passes through here: only the name of its file does.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use aplomb_egress::Settings;
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{LogFormat, Operator, RunArgs};
+
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+const NAMESPACE: &str = "aplomb-system";
+
+pub(crate) async fn run(args: RunArgs) -> Result<()> {
+    let settings = settings(&args)?;
+    if args.print_config {
+        println!("{:#}", shown(&args, &settings));
+        return Ok(());
+    }
+    log(args.log_format);
+    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let client = aplomb::client(config(args.kubeconfig).await?)?;
+    let shutdown = async move {
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    match args.operators[..] {
+        [Operator::Egress] => aplomb_egress::run(client, &settings, shutdown).await?,
+        _ => bail!("name each operator once: aplomb run egress"),
+    }
+    Ok(())
+}
+
+fn settings(args: &RunArgs) -> Result<Settings> {
+    let endpoint = &args.hetzner_endpoint;
+    let uri: http::Uri = endpoint.parse().with_context(|| endpoint_fix(endpoint))?;
+    let schemed = matches!(uri.scheme_str(), Some("http" | "https"));
+    ensure!(
+        schemed && uri.host().is_some() && uri.query().is_none(),
+        endpoint_fix(endpoint)
+    );
+    if let Some(file) = &args.hetzner_token_file {
+        let readable = std::fs::metadata(file).is_ok_and(|meta| meta.is_file());
+        ensure!(
+            readable,
+            "--hetzner-token-file {}: there is no such file; write the API token to it, or leave the \
+             flag out and give every StableEgress a tokenSecretRef",
+            file.display()
+        );
+    }
+    let namespace = args.namespace.clone().unwrap_or_else(own_namespace);
+    label("--namespace", &namespace)?;
+    if let Some(namespace) = &args.pods_namespace {
+        label("--pods-namespace", namespace)?;
+    }
+    let identity = args.identity.clone().unwrap_or_else(own_identity);
+    ensure!(
+        !identity.trim().is_empty(),
+        "--identity is empty: give each replica a name of its own, such as its pod's"
+    );
+    Ok(Settings {
+        endpoint: endpoint.trim_end_matches('/').to_owned(),
+        token_file: args.hetzner_token_file.clone(),
+        namespace,
+        pods_namespace: args.pods_namespace.clone(),
+        identity,
+        leader_elect: args.leader_elect,
+        admin: args.admin,
+    })
+}
+
+fn endpoint_fix(endpoint: &str) -> String {
+    format!(
+        "--hetzner-endpoint {endpoint:?} is no base of an API: write it like https://api.hetzner.cloud/v1"
+    )
+}
+
+/// A namespace's name is a DNS label.
+fn label(flag: &str, name: &str) -> Result<()> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let edges = !name.starts_with('-') && !name.ends_with('-');
+    ensure!(
+        (1..=63).contains(&name.len()) && name.chars().all(inner) && edges,
+        "{flag} {name:?} cannot be a namespace: use lower-case letters, digits and dashes, such as \
+         {NAMESPACE}"
+    );
+    Ok(())
+}
+
+fn own_namespace() -> String {
+    let file = std::fs::read_to_string(NAMESPACE_FILE).unwrap_or_default();
+    match file.trim() {
+        "" => NAMESPACE.to_owned(),
+        own => own.to_owned(),
+    }
+}
+
+/// Names this process alone: a pod's name is unique, and elsewhere the process id makes it so.
+fn own_identity() -> String {
+    let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    format!("{}_{}", host.trim(), std::process::id())
+}
+
+async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {
+    let Some(file) = kubeconfig else {
+        return Config::infer().await.context(
+            "no cluster: give --kubeconfig FILE, or run it in a pod with a ServiceAccount",
+        );
+    };
+    let name = file.display();
+    let read = Kubeconfig::read_from(&file)
+        .with_context(|| format!("--kubeconfig {name}: not a readable kubeconfig"))?;
+    Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("--kubeconfig {name}: its current context cannot be used"))
+}
+
+fn log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+}
+
+/// The settings in force, under the names of their flags.
+fn shown(args: &RunArgs, settings: &Settings) -> serde_json::Value {
+    json!({
+        "operators": args.operators.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "kubeconfig": args.kubeconfig,
+        "hetzner-endpoint": settings.endpoint,
+        "hetzner-token-file": settings.token_file,
+        "namespace": settings.namespace,
+        "pods-namespace": settings.pods_namespace,
+        "admin": settings.admin,
+        "leader-elect": settings.leader_elect,
+        "identity": settings.identity,
+        "log-format": args.log_format.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn parsed(flags: &[&str]) -> RunArgs {
+        let words = ["aplomb", "run", "egress"].iter().chain(flags);
+        match Cli::try_parse_from(words).expect("flags").command {
+            Command::Run(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn complaint(flags: &[&str]) -> String {
+        let error = settings(&parsed(flags)).expect_err("a bad value");
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn a_bad_value_is_answered_with_its_flag_and_a_good_one() {
+        for (flags, fix) in [
+            (["--hetzner-endpoint", "api.example.com"], "https://"),
+            (["--hetzner-endpoint", "ftp://api.example.com"], "https://"),
+            (["--hetzner-token-file", "/no/such/file"], "tokenSecretRef"),
+            (["--namespace", "Aplomb_System"], "aplomb-system"),
+            (["--pods-namespace", "a-"], "aplomb-system"),
+            (["--identity", " "], "pod"),
+        ] {
+            let said = complaint(&flags);
+            assert!(said.contains(flags[0]) && said.contains(fix), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_is_what_is_in_force() {
+        let args = parsed(&[
+            "--namespace",
+            "net",
+            "--identity",
+            "me",
+            "--leader-elect",
+            "false",
+        ]);
+        let settings = settings(&args).expect("settings");
+        let shown = shown(&args, &settings);
+        assert_eq!(shown["namespace"], "net");
+        assert_eq!(shown["leader-elect"], false);
+        assert_eq!(shown["hetzner-endpoint"], "https://api.hetzner.cloud/v1");
+        assert_eq!(shown["operators"], json!(["egress"]));
+    }
+}

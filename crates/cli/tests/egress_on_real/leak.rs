@@ -1,0 +1,56 @@
+//! No part of a token may be anywhere but in its Secret. Runs last, after a 429 whose text names it.
+
+use anyhow::{Result, ensure};
+
+use crate::fixtures::{NEXT_TOKEN, TOKEN};
+use crate::stage::Stage;
+
+/// So many characters of a token in a row are a part of it.
+const PART: usize = 8;
+
+pub(crate) async fn search(stage: &Stage) -> Result<()> {
+    let mut places = Vec::new();
+    for replica in &stage.replicas {
+        places.push((
+            format!("the log of {}", replica.name),
+            replica.process.log()?,
+        ));
+        if !replica.running {
+            continue;
+        }
+        for path in [
+            "/metrics",
+            "/debug/state.json",
+            "/debug/journal/StableEgress/web",
+        ] {
+            places.push((
+                format!("{path} of {}", replica.name),
+                stage.admin(replica, path).await?,
+            ));
+        }
+    }
+    for kind in ["events", "stableegresses", "nodes", "ciliumnodes", "leases"] {
+        let args = ["get", kind, "-A", "-o", "yaml", "--show-managed-fields"];
+        places.push((kind.to_owned(), stage.kubectl(&args)?));
+    }
+    let mut searched = 0;
+    for (place, text) in &places {
+        ensure!(!text.is_empty(), "{place} is empty");
+        searched += text.len();
+        let found = leaked(text);
+        ensure!(!found, "{place} has a part of a token");
+    }
+    println!("        {} places, {searched} characters", places.len());
+    Ok(())
+}
+
+fn leaked(text: &str) -> bool {
+    let parts = |token: &'static str| {
+        let starts = 0..=token.len() - PART;
+        starts.map(move |at| &token[at..at + PART])
+    };
+    [TOKEN, NEXT_TOKEN]
+        .into_iter()
+        .flat_map(parts)
+        .any(|part| text.contains(part))
+}

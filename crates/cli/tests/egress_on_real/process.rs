@@ -1,0 +1,55 @@
+//! Programs that run beside the test, with their output in files. Dropping one ends it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+pub(crate) struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `aplomb` with `args`; what it prints goes to files in `dir`.
+    pub(crate) fn aplomb(dir: &Path, name: &str, args: &[&str]) -> Result<Self> {
+        let log = dir.join(format!("{name}.log"));
+        let child = Command::new(env!("CARGO_BIN_EXE_aplomb"))
+            .args(args)
+            .env("RUST_LOG", "info,aplomb=debug,aplomb_egress=debug")
+            .stdin(Stdio::null())
+            .stdout(File::create(dir.join(format!("{name}.out")))?)
+            .stderr(File::create(&log)?)
+            .spawn()
+            .with_context(|| format!("starting {name}"))?;
+        Ok(Self { child, log })
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> Result<String> {
+        Ok(fs::read_to_string(&self.log)?)
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn terminate(&mut self) -> Result<()> {
+        let id = self.child.id().to_string();
+        Command::new("kill").args(["-TERM", &id]).status()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Ends it without asking.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}

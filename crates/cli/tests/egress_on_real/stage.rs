@@ -1,0 +1,248 @@
+//! The control plane, the provider and the operator's replicas, and how a person reaches each.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use aplomb_controlplane::{ControlPlane, Options, Program};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::fixtures::{NEXT_TOKEN, TOKEN, project, server};
+use crate::process::Process;
+
+/// Generous: other things run on the same cores.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+/// The ServiceAccount, as the API server names it.
+pub(crate) const ACCOUNT: &str = "system:serviceaccount:aplomb-system:aplomb-egress";
+
+pub(crate) struct Replica {
+    pub(crate) name: &'static str,
+    pub(crate) process: Process,
+    pub(crate) admin: String,
+    pub(crate) running: bool,
+}
+
+pub(crate) struct Stage {
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) plane: ControlPlane,
+    sim: Process,
+    pub(crate) provider: String,
+    http: reqwest::Client,
+    dir: TempDir,
+}
+
+impl Stage {
+    /// Starts the servers; the operator is not there yet.
+    pub(crate) async fn set() -> Result<Self> {
+        let options = Options {
+            audit_log: true,
+            ..Options::with_garbage_collection()
+        };
+        let plane = ControlPlane::start(options).await?;
+        let dir = tempfile::tempdir()?;
+        let tokens = dir.path().join("tokens");
+        std::fs::write(&tokens, format!("{TOKEN}\n{NEXT_TOKEN}\n"))?;
+        let listen = free_address()?;
+        let tokens = tokens.to_string_lossy();
+        let args = [
+            "sim",
+            "hetzner",
+            "--listen",
+            &listen,
+            "--token-file",
+            &tokens,
+        ];
+        let stage = Self {
+            replicas: Vec::new(),
+            plane,
+            sim: Process::aplomb(dir.path(), "sim", &args)?,
+            provider: format!("http://{listen}"),
+            http: reqwest::Client::new(),
+            dir,
+        };
+        let serves = async || stage.holder().await.is_ok();
+        stage.eventually("the provider serves", serves).await?;
+        stage.control("PUT", "/_sim/state", Some(project())).await?;
+        Ok(stage)
+    }
+
+    /// Starts a replica with the rights of the ServiceAccount.
+    pub(crate) fn replica(&mut self, name: &'static str) -> Result<()> {
+        let kubeconfig = self.kubeconfig()?;
+        let (admin, endpoint) = (free_address()?, format!("{}/v1", self.provider));
+        let flags = [
+            ("--kubeconfig", kubeconfig.to_str().context("a path")?),
+            ("--hetzner-endpoint", &endpoint),
+            ("--namespace", "aplomb-system"),
+            ("--pods-namespace", "aplomb-system"),
+            ("--identity", name),
+            ("--admin", &admin),
+            ("--log-format", "json"),
+        ];
+        let flags = flags.iter().flat_map(|(flag, value)| [*flag, *value]);
+        let args: Vec<&str> = ["run", "egress"].into_iter().chain(flags).collect();
+        let process = Process::aplomb(self.dir.path(), name, &args)?;
+        let admin = format!("http://{admin}");
+        let running = true;
+        self.replicas.push(Replica {
+            name,
+            process,
+            admin,
+            running,
+        });
+        Ok(())
+    }
+
+    /// A kubeconfig with a token of the ServiceAccount, made as a person would make it.
+    fn kubeconfig(&self) -> Result<PathBuf> {
+        let token = self.kubectl(&["create", "token", "aplomb-egress", "-n", "aplomb-system"])?;
+        let path = self.dir.path().join("operator.kubeconfig");
+        let config = self.plane.kubeconfig(token.trim())?;
+        std::fs::write(&path, serde_json::to_vec(&config)?)?;
+        Ok(path)
+    }
+
+    /// Runs kubectl as the administrator, in the checkout.
+    pub(crate) fn kubectl(&self, args: &[&str]) -> Result<String> {
+        self.kubectl_with(args, "")
+    }
+
+    /// The same, with something on its standard input.
+    pub(crate) fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
+        let mut child = Command::new(self.plane.binaries().path(Program::Kubectl))
+            .arg("--kubeconfig")
+            .arg(self.plane.kubeconfig_path())
+            .args(args)
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut stdin = child.stdin.take().context("kubectl has no input")?;
+        stdin.write_all(input.as_bytes())?;
+        drop(stdin);
+        let output = child.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "kubectl {}: {said}",
+            args.join(" ")
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// `kubectl wait` for the sample.
+    pub(crate) fn wait(&self, what: &str) -> Result<()> {
+        let timeout = format!("--timeout={}s", PATIENCE.as_secs());
+        let what = format!("--for={what}");
+        self.kubectl(&["wait", &what, "stableegress/web", &timeout])?;
+        Ok(())
+    }
+
+    /// Waits until the gateway is `node` in every respect.
+    pub(crate) async fn moved_to(&self, node: &str, began: Instant) -> Result<()> {
+        self.wait(&format!("jsonpath={{.status.activeNode}}={node}"))?;
+        self.wait("condition=Ready")?;
+        let took = began.elapsed();
+        ensure!(
+            self.holder().await? == Some(server(node)),
+            "status says {node}, the provider does not"
+        );
+        for kind in ["nodes", "ciliumnodes"] {
+            let labelled = self.labelled(kind)?;
+            ensure!(labelled == [node], "labelled {kind}: {labelled:?}");
+        }
+        println!("        on {node} after {took:.1?}, kubectl's own time included");
+        Ok(())
+    }
+
+    /// The objects of a kind that carry the gateway label.
+    pub(crate) fn labelled(&self, kind: &str) -> Result<Vec<String>> {
+        let selector = "egress.aplomb.dev/gateway=web";
+        let names = self.kubectl(&["get", kind, "-l", selector, "-o", "name"])?;
+        let names = names.lines().filter_map(|line| line.split('/').next_back());
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// The server that holds the floating IP, as the provider says.
+    pub(crate) async fn holder(&self) -> Result<Option<u64>> {
+        let state = self.control("GET", "/_sim/state", None).await?;
+        Ok(state["floating_ips"][0]["server"].as_u64())
+    }
+
+    /// Uses the simulator's own control plane.
+    pub(crate) async fn control(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value> {
+        let url = format!("{}{path}", self.provider);
+        let request = self.http.request(method.parse()?, url);
+        let request = match body {
+            Some(body) => request.body(body.to_string()),
+            None => request,
+        };
+        let response = request.send().await?;
+        let (status, text) = (response.status(), response.text().await?);
+        ensure!(status.is_success(), "{method} {path}: {status} {text}");
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// What a replica answers on its admin address.
+    pub(crate) async fn admin(&self, replica: &Replica, path: &str) -> Result<String> {
+        let url = format!("{}{path}", replica.admin);
+        let response = self.http.get(url).send().await?.error_for_status()?;
+        Ok(response.text().await?)
+    }
+
+    /// Asks again and again: another process cannot be awaited.
+    pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if holds().await {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+        bail!("not within {PATIENCE:?}: {what}")
+    }
+
+    /// The replica that leads, by its own metrics.
+    pub(crate) async fn leader(&self) -> Option<usize> {
+        for (at, replica) in self.replicas.iter().enumerate().filter(|(_, r)| r.running) {
+            let metrics = self.admin(replica, "/metrics").await.unwrap_or_default();
+            let mut lines = metrics.lines();
+            let leads = |line: &str| {
+                line.starts_with("leader_election_master_status{") && line.ends_with(" 1")
+            };
+            if lines.any(leads) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// The end of every log, when something went wrong.
+    pub(crate) fn show_logs(&self) {
+        let replicas = self.replicas.iter().map(|r| (r.name, &r.process));
+        for (name, process) in replicas.chain([("sim", &self.sim)]) {
+            let log = process.log().unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            println!("-- {name}");
+            for line in &lines[lines.len().saturating_sub(60)..] {
+                println!("{line}");
+            }
+        }
+    }
+}
+
+/// An address that nobody listens on.
+fn free_address() -> Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}

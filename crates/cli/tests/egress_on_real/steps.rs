@@ -1,0 +1,183 @@
+//! The failovers that a person causes with kubectl.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::fixtures::{NODES, TOKEN, cilium_crd, cilium_node, node, ready};
+use crate::stage::Stage;
+
+pub(crate) fn install(stage: &Stage) -> Result<()> {
+    stage.kubectl(&["apply", "-f", "deploy/egress/"])?;
+    let crd = "crd/stableegresses.aplomb.dev";
+    stage.kubectl(&["wait", "--for=condition=Established", crd, "--timeout=60s"])?;
+    let things = "deployment/aplomb-egress,pdb/aplomb-egress,serviceaccount/aplomb-egress";
+    for thing in things.split(',') {
+        stage.kubectl(&["get", thing, "-n", "aplomb-system"])?;
+    }
+    // A second time changes nothing, or an upgrade would not be safe.
+    let again = stage.kubectl(&["apply", "-f", "deploy/egress/"])?;
+    let changed = again.lines().find(|line| !line.ends_with("unchanged"));
+    ensure!(changed.is_none(), "applied again: {changed:?}");
+    Ok(())
+}
+
+pub(crate) async fn start(stage: &mut Stage) -> Result<()> {
+    stage.kubectl_with(&["apply", "-f", "-"], &cilium_crd().to_string())?;
+    stage.kubectl(&[
+        "wait",
+        "--for=condition=Established",
+        "crd/ciliumnodes.cilium.io",
+        "--timeout=60s",
+    ])?;
+    for (name, _) in NODES {
+        add(stage, name)?;
+    }
+    for name in ["one", "two"] {
+        stage.replica(name)?;
+    }
+    for replica in &stage.replicas {
+        let ready = async || stage.admin(replica, "/readyz").await.is_ok();
+        stage.eventually("a replica is ready", ready).await?;
+    }
+    Ok(())
+}
+
+/// Makes a node with its CiliumNode, and lets it be Ready.
+pub(crate) fn add(stage: &Stage, name: &str) -> Result<()> {
+    for object in [node(name), cilium_node(name)] {
+        stage.kubectl_with(&["apply", "-f", "-"], &object.to_string())?;
+    }
+    tell(stage, name, "True")
+}
+
+/// Says how a node is, as its kubelet would.
+pub(crate) fn tell(stage: &Stage, name: &str, status: &str) -> Result<()> {
+    let patch = ready(status).to_string();
+    stage.kubectl(&[
+        "patch",
+        "node",
+        name,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &patch,
+    ])?;
+    Ok(())
+}
+
+pub(crate) async fn first(stage: &mut Stage) -> Result<()> {
+    let literal = format!("--from-literal=token={TOKEN}");
+    stage.kubectl(&[
+        "create",
+        "secret",
+        "generic",
+        "hcloud",
+        "-n",
+        "aplomb-system",
+        &literal,
+    ])?;
+    let began = Instant::now();
+    stage.kubectl(&["apply", "-f", "deploy/egress/samples/minimal.yaml"])?;
+    stage.wait("condition=Ready")?;
+    stage.moved_to("gateway-a", began).await?;
+    let shown = stage.kubectl(&["get", "seg", "web"])?;
+    ensure!(
+        shown.contains("gateway-a") && shown.contains("192.0.2.10"),
+        "{shown}"
+    );
+    print!("{}", indented(&shown));
+    Ok(())
+}
+
+fn indented(text: &str) -> String {
+    text.lines()
+        .map(|line| format!("        {line}\n"))
+        .collect()
+}
+
+pub(crate) async fn metrics(stage: &mut Stage) -> Result<()> {
+    let leader = stage.leader().await;
+    ensure!(leader.is_some(), "nobody leads");
+    for (at, replica) in stage.replicas.iter().enumerate() {
+        let text = stage.admin(replica, "/metrics").await?;
+        let available = r#"aplomb_egress_gateway_available{stable_egress="web"} 1.0"#;
+        let shows = text.lines().any(|line| line == available);
+        ensure!(
+            shows == (Some(at) == leader),
+            "{} shows {shows}",
+            replica.name
+        );
+    }
+    Ok(())
+}
+
+pub(crate) async fn cordon(stage: &mut Stage) -> Result<()> {
+    let began = Instant::now();
+    stage.kubectl(&["cordon", "gateway-a"])?;
+    stage.moved_to("gateway-b", began).await?;
+    stage.kubectl(&["uncordon", "gateway-a"])?;
+    Ok(())
+}
+
+pub(crate) async fn unlabel(stage: &mut Stage) -> Result<()> {
+    let began = Instant::now();
+    stage.kubectl(&["label", "node", "gateway-b", "egress.aplomb.dev/candidate-"])?;
+    stage.moved_to("gateway-a", began).await?;
+    stage.kubectl(&[
+        "label",
+        "node",
+        "gateway-b",
+        "egress.aplomb.dev/candidate=web",
+    ])?;
+    Ok(())
+}
+
+pub(crate) async fn delete(stage: &mut Stage) -> Result<()> {
+    let began = Instant::now();
+    stage.kubectl(&["delete", "node,ciliumnode", "gateway-a"])?;
+    stage.moved_to("gateway-b", began).await?;
+    add(stage, "gateway-a")
+}
+
+pub(crate) async fn not_ready(stage: &mut Stage) -> Result<()> {
+    let patch = json!({ "spec": { "graces": { "unhealthy": "2s" } } }).to_string();
+    stage.kubectl(&["patch", "seg", "web", "--type=merge", "-p", &patch])?;
+    let began = Instant::now();
+    tell(stage, "gateway-b", "Unknown")?;
+    stage.moved_to("gateway-a", began).await?;
+    tell(stage, "gateway-b", "True")
+}
+
+pub(crate) async fn relabel(stage: &mut Stage) -> Result<()> {
+    let before = stage.kubectl(&["get", "seg", "web", "-o", "jsonpath={.status.lastMove}"])?;
+    stage.kubectl(&["label", "node", "gateway-a", "egress.aplomb.dev/gateway-"])?;
+    let back = async || {
+        stage
+            .labelled("nodes")
+            .is_ok_and(|nodes| nodes == ["gateway-a"])
+    };
+    stage.eventually("the label is back", back).await?;
+    let after = stage.kubectl(&["get", "seg", "web", "-o", "jsonpath={.status.lastMove}"])?;
+    ensure!(before == after, "it was moved for a label: {after}");
+    Ok(())
+}
+
+pub(crate) fn events(stage: &Stage) -> Result<()> {
+    let args = ["get", "events.events.k8s.io", "-n", "default", "-o"];
+    let path = r#"jsonpath={range .items[*]}{.reason} {.regarding.kind} {.note}{"\n"}{end}"#;
+    let events = stage.kubectl(&[&args[..], &[path]].concat())?;
+    for cause in [
+        "NodeCordoned",
+        "CandidateLost",
+        "NodeDeleted",
+        "NodeUnhealthy",
+    ] {
+        let tells = |line: &str| line.starts_with("Moved StableEgress") && line.contains(cause);
+        ensure!(
+            events.lines().any(tells),
+            "no Event of a move because of {cause}:\n{events}"
+        );
+    }
+    Ok(())
+}
