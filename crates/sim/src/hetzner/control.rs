@@ -1,4 +1,4 @@
-//! The simulator's own control plane under `/_sim`: state, requests, faults.
+//! The simulator's own control plane under `/_sim`: state, requests, faults, noise.
 //!
 //! Needs no token, draws from no bucket, is in no log.
 
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::core::Core;
 use super::fault::Fault;
+use super::noise::Noise;
 use crate::http::query::Query;
 
 /// The first part of every path of the control plane.
@@ -66,7 +67,13 @@ fn perform(core: &mut Core, now: Timestamp, request: &Request<Bytes>) -> Answer 
                 .map_err(|_| bad("the id is a number".to_owned()))?;
             Ok(json!({"removed": core.faults.remove(Some(id))}))
         }
-        (_, ["state" | "requests" | "faults", ..]) => Err((
+        (&Method::GET, ["clients"]) => Ok(json!({"clients": core.noise.all()})),
+        (&Method::POST, ["clients"]) => add_client(core, now, request),
+        (&Method::DELETE, ["clients"]) => Ok(json!({"removed": core.noise.remove(None)})),
+        (&Method::DELETE, ["clients", name]) => {
+            Ok(json!({"removed": core.noise.remove(Some(name))}))
+        }
+        (_, ["state" | "requests" | "faults" | "clients", ..]) => Err((
             StatusCode::METHOD_NOT_ALLOWED,
             "this method is not for this path".to_owned(),
         )),
@@ -80,6 +87,13 @@ fn add_fault(core: &mut Core, request: &Request<Bytes>) -> Answer {
         return Err(bad(mistake));
     }
     Ok(json!({"id": core.faults.add(fault)}))
+}
+
+fn add_client(core: &mut Core, now: Timestamp, request: &Request<Bytes>) -> Answer {
+    let noise: Noise = read(request)?;
+    core.check_noise(&noise).map_err(bad)?;
+    core.add_noise(now, noise);
+    Ok(json!({"clients": core.noise.all()}))
 }
 
 fn read<T: DeserializeOwned>(request: &Request<Bytes>) -> Result<T, (StatusCode, String)> {

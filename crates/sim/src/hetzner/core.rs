@@ -11,6 +11,7 @@ use super::bucket::Bucket;
 use super::config::{Config, Scope};
 use super::fault::Faults;
 use super::log::Log;
+use super::noise::{Clients, Noise};
 use super::state::{BucketState, Change, State};
 use super::store::{Course, Store};
 
@@ -36,6 +37,7 @@ pub(super) struct Core {
     pub(super) store: Store,
     pub(super) faults: Faults,
     pub(super) log: Log,
+    pub(super) noise: Clients,
     buckets: BTreeMap<String, Bucket>,
     rng: fastrand::Rng,
 }
@@ -48,6 +50,7 @@ impl Core {
             store: Store::default(),
             faults: Faults::default(),
             log: Log::default(),
+            noise: Clients::default(),
             buckets: BTreeMap::new(),
             rng,
         };
@@ -60,7 +63,20 @@ impl Core {
 
     /// Lets time pass until now.
     pub(super) fn advance(&mut self, now: Timestamp) {
-        self.store.settle(now);
+        loop {
+            let end = self.store.next_end().filter(|end| *end <= now);
+            let wake = self.noise.next().filter(|wake| *wake <= now);
+            match (end, wake) {
+                (None, None) => break,
+                (Some(end), wake) if wake.is_none_or(|wake| end <= wake) => self.store.settle(end),
+                (_, Some(at)) => {
+                    if let Some(wake) = self.noise.wake(at) {
+                        self.run_errand(at, wake);
+                    }
+                }
+                (Some(_), None) => break,
+            }
+        }
     }
 
     /// Who pays: an unknown token draws from the first bucket, since every request counts.
@@ -121,17 +137,35 @@ impl Core {
     pub(super) fn change(&mut self, now: Timestamp, mut change: Change) -> Result<(), String> {
         let buckets = change.buckets.take().unwrap_or_default();
         for wanted in &buckets {
-            if !self.buckets.contains_key(&wanted.name) {
-                let known: Vec<_> = self.buckets.keys().cloned().collect();
-                let known = known.join(", ");
-                return Err(format!("there is no bucket {}: have {known}", wanted.name));
-            }
+            self.check_bucket(&wanted.name)?;
         }
         self.store.replace(now, change)?;
         for wanted in buckets {
             self.set_bucket(now, &wanted);
         }
         Ok(())
+    }
+
+    /// Whether a noise client can be what it wants to be.
+    pub(super) fn check_noise(&self, noise: &Noise) -> Result<(), String> {
+        if let Some(mistake) = noise.mistake() {
+            return Err(mistake.to_owned());
+        }
+        noise
+            .bucket
+            .iter()
+            .try_for_each(|name| self.check_bucket(name))
+    }
+
+    fn check_bucket(&self, name: &str) -> Result<(), String> {
+        if self.buckets.contains_key(name) {
+            return Ok(());
+        }
+        let known: Vec<_> = self.buckets.keys().map(String::as_str).collect();
+        Err(format!(
+            "there is no bucket {name}: have {}",
+            known.join(", ")
+        ))
     }
 
     fn set_bucket(&mut self, now: Timestamp, wanted: &BucketState) {

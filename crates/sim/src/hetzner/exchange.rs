@@ -15,7 +15,7 @@ use super::bucket::Level;
 use super::config::Token;
 use super::core::{Core, Payer};
 use super::error::{self, ApiError};
-use super::fault::{Asked, Fault, When};
+use super::fault::{Asked, Fault};
 use super::log::Entry;
 use super::store::Course;
 use crate::http::query::Query;
@@ -53,75 +53,71 @@ struct Draft {
     body: Body,
 }
 
+/// A request that has arrived, and whose it is.
+struct Arrival<'a> {
+    now: Timestamp,
+    request: &'a Request<Bytes>,
+    payer: Payer,
+    client: String,
+}
+
 impl Core {
     /// Serves one request that arrives now.
     pub(super) fn exchange(&mut self, now: Timestamp, request: &Request<Bytes>) -> Outcome {
         let payer = self.payer(bearer(request.headers()));
-        let client = client(request.headers(), &payer);
-        let asked = Asked {
-            method: request.method().as_str(),
-            path: request.uri().path(),
-            client: &client,
-            noise: false,
+        let arrival = Arrival {
+            now,
+            request,
+            client: client(request.headers(), &payer),
+            payer,
         };
-        let fault = self.faults.find(&asked);
+        let fault = self.faults.find(&arrival.asked());
         if let Some(fault) = fault.as_ref().filter(|fault| fault.is_before()) {
             self.faults.spend(fault.id);
-            let level = self.bucket(&payer.bucket).peek(now);
-            self.record(now, request, &payer, client, None, level, Some(fault.id));
+            let level = self.bucket(&arrival.payer.bucket).peek(now);
+            self.record(&arrival, None, level, Some(fault));
             return lost(fault);
         }
-        let level = match self.bucket(&payer.bucket).take(now) {
-            Ok(level) => level,
+        match self.bucket(&arrival.payer.bucket).take(now) {
+            Ok(level) => self.admitted(&arrival, level, fault.as_ref()),
             Err(level) => {
-                let token = payer.token.map(|at| self.config.tokens[at].text.as_str());
+                let token = self.text_of(&arrival.payer);
                 let draft = Draft::from(ApiError::rate_limited(level.limit, token));
-                self.record(now, request, &payer, client, Some(&draft), level, None);
-                return Outcome::Answer(self.dress(now, draft, level, None), Duration::ZERO);
+                self.record(&arrival, Some(&draft), level, None);
+                Outcome::Answer(self.dress(now, draft, level, None), Duration::ZERO)
             }
-        };
-        if let Some(fault) = &fault {
-            self.faults.spend(fault.id);
         }
-        let draft = self.draft(now, request, &payer, fault.as_ref(), level);
-        let is_lost = fault.as_ref().filter(|f| f.reset.or(f.hang).is_some());
-        let shown = Some(&draft).filter(|_| is_lost.is_none());
-        let met = fault.as_ref().map(|fault| fault.id);
-        self.record(now, request, &payer, client, shown, level, met);
-        if let Some(fault) = is_lost {
-            return lost(fault);
-        }
-        let delay = fault.as_ref().and_then(|fault| fault.delay);
-        let delay = delay.map_or(Duration::ZERO, |span| span.0);
-        Outcome::Answer(self.dress(now, draft, level, fault.as_ref()), delay)
     }
 
-    fn draft(
-        &mut self,
-        now: Timestamp,
-        request: &Request<Bytes>,
-        payer: &Payer,
-        fault: Option<&Fault>,
-        level: Level,
-    ) -> Draft {
+    fn admitted(&mut self, arrival: &Arrival<'_>, level: Level, fault: Option<&Fault>) -> Outcome {
+        let draft = self.draft(arrival, fault, level);
+        let Some(fault) = fault else {
+            self.record(arrival, Some(&draft), level, None);
+            return Outcome::Answer(self.dress(arrival.now, draft, level, None), Duration::ZERO);
+        };
+        self.faults.spend(fault.id);
+        if fault.reset.or(fault.hang).is_some() {
+            self.record(arrival, None, level, Some(fault));
+            return lost(fault);
+        }
+        self.record(arrival, Some(&draft), level, Some(fault));
+        let answer = self.dress(arrival.now, draft, level, Some(fault));
+        Outcome::Answer(answer, fault.delay())
+    }
+
+    fn draft(&mut self, arrival: &Arrival<'_>, fault: Option<&Fault>, level: Level) -> Draft {
         let Some(fault) = fault.filter(|fault| fault.answers()) else {
-            return self.carry_out(now, request, payer, fault);
+            return self.carry_out(arrival, fault);
         };
         if fault.commit {
-            self.carry_out(now, request, payer, Some(fault));
+            self.carry_out(arrival, Some(fault));
         }
-        let token = payer.token.map(|at| self.config.tokens[at].text.as_str());
-        Draft::of(fault, level, token)
+        Draft::of(fault, level, self.text_of(&arrival.payer))
     }
 
-    fn carry_out(
-        &mut self,
-        now: Timestamp,
-        request: &Request<Bytes>,
-        payer: &Payer,
-        fault: Option<&Fault>,
-    ) -> Draft {
-        let Some(token) = payer.token.map(|at| &self.config.tokens[at]) else {
+    fn carry_out(&mut self, arrival: &Arrival<'_>, fault: Option<&Fault>) -> Draft {
+        let request = arrival.request;
+        let Some(token) = arrival.payer.token.map(|at| &self.config.tokens[at]) else {
             let text = "unable to authenticate";
             return Draft::from(ApiError::new("unauthorized", text));
         };
@@ -134,7 +130,7 @@ impl Core {
         let project = token.project.clone();
         let course = self.course(request.method(), fault);
         let call = Call {
-            now,
+            now: arrival.now,
             method: request.method(),
             path,
             query: &Query::parse(request.uri().query().unwrap_or_default()),
@@ -153,6 +149,10 @@ impl Core {
         }
     }
 
+    fn text_of(&self, payer: &Payer) -> Option<&str> {
+        payer.token.map(|at| self.config.tokens[at].text.as_str())
+    }
+
     fn course(&mut self, method: &Method, fault: Option<&Fault>) -> Course {
         let course = if method == Method::GET {
             Course::success(Duration::ZERO)
@@ -165,27 +165,21 @@ impl Core {
         }
     }
 
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "it is the row of a log, and each is a column"
-    )]
     fn record(
         &mut self,
-        now: Timestamp,
-        request: &Request<Bytes>,
-        payer: &Payer,
-        client: String,
+        arrival: &Arrival<'_>,
         draft: Option<&Draft>,
         level: Level,
-        fault: Option<u64>,
+        fault: Option<&Fault>,
     ) {
+        let request = arrival.request;
         let lane = request.headers().get(LANE);
-        let entry = Entry {
+        self.log.push(Entry {
             n: 0,
-            time: now,
-            client,
-            token: payer.token.map(Payer::label),
-            bucket: payer.bucket.clone(),
+            time: arrival.now,
+            client: arrival.client.clone(),
+            token: arrival.payer.token.map(Payer::label),
+            bucket: arrival.payer.bucket.clone(),
             method: request.method().to_string(),
             path: request.uri().path().to_owned(),
             query: request.uri().query().unwrap_or_default().to_owned(),
@@ -193,9 +187,8 @@ impl Core {
             code: draft.and_then(|draft| draft.code.clone()),
             remaining: level.remaining,
             lane: lane.and_then(|lane| lane.to_str().ok()).map(str::to_owned),
-            fault,
-        };
-        self.log.push(entry);
+            fault: fault.map(|fault| fault.id),
+        });
     }
 
     /// Puts the headers on that every answer has, and those of a fault over them.
@@ -237,6 +230,16 @@ impl Core {
     }
 }
 
+impl Arrival<'_> {
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            method: self.request.method().as_str(),
+            path: self.request.uri().path(),
+            client: &self.client,
+        }
+    }
+}
+
 impl From<ApiError> for Draft {
     fn from(error: ApiError) -> Self {
         Self {
@@ -274,10 +277,9 @@ impl Draft {
 }
 
 fn lost(fault: &Fault) -> Outcome {
-    let delay = fault.delay.map_or(Duration::ZERO, |span| span.0);
-    match (fault.hang, fault.reset) {
-        (Some(_), _) => Outcome::Silence,
-        (None, Some(When::Before | When::After) | None) => Outcome::Reset(delay),
+    match fault.hang {
+        Some(_) => Outcome::Silence,
+        None => Outcome::Reset(fault.delay()),
     }
 }
 

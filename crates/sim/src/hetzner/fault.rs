@@ -3,6 +3,7 @@
 //! This is the vocabulary and the matching; `exchange` carries them out.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ pub struct Fault {
     /// A prefix of the path; with `*` (any text) a pattern for all of it; a final `$` ends it.
     /// `/v1` may be left out.
     pub path: Option<String>,
-    /// Name of the client, as in the log. Noise is met only by name.
+    /// Name of the client, as in the log. Noise is never met.
     pub client: Option<String>,
     /// How many requests it lets pass first.
     pub skip: u64,
@@ -108,6 +109,12 @@ impl Fault {
         self.status.is_some() || self.code.is_some() || self.body.is_some()
     }
 
+    /// How much later its answer arrives.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        self.delay.map_or(Duration::ZERO, |span| span.0)
+    }
+
     /// What is wrong with it, if anything.
     #[must_use]
     pub fn mistake(&self) -> Option<String> {
@@ -127,11 +134,8 @@ impl Fault {
 
     fn meets(&self, asked: &Asked<'_>) -> bool {
         let method = self.method.as_deref();
-        let client = match self.client.as_deref() {
-            Some(client) => client == asked.client,
-            None => !asked.noise,
-        };
-        client
+        let client = self.client.as_deref();
+        client.is_none_or(|client| client == asked.client)
             && method.is_none_or(|method| method.eq_ignore_ascii_case(asked.method))
             && self
                 .path
@@ -154,7 +158,6 @@ pub(super) struct Asked<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) client: &'a str,
-    pub(super) noise: bool,
 }
 
 /// The faults that are set, oldest first.
@@ -273,7 +276,6 @@ mod tests {
             method: "GET",
             path: "/v1/servers",
             client: "test",
-            noise: false,
         };
         let mut met = Vec::new();
         for _ in 0..5 {

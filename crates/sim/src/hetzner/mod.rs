@@ -15,13 +15,12 @@ mod fault;
 mod listing;
 mod log;
 pub mod model;
+mod noise;
 mod serve;
 mod service;
 pub mod span;
 mod state;
 pub mod store;
-#[cfg(test)]
-mod tests;
 mod view;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +31,7 @@ pub use config::{Config, DEFAULT_PROJECT, SameServer, Scope, Token};
 pub use fault::{ActionFault, Fault, When};
 pub use log::Entry;
 pub use model::{Action, FloatingIp, Server};
+pub use noise::{Noise, Shape};
 pub use serve::{Running, serve};
 pub use service::Service;
 pub use state::{BucketState, Change, State};
@@ -108,6 +108,23 @@ impl Hetzner {
     /// Takes a fault back, or all of them.
     pub fn clear_faults(&self, id: Option<u64>) {
         self.at(self.now()).faults.remove(id);
+    }
+
+    /// Starts a noise client.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn noise(&self, noise: Noise) -> Result<(), String> {
+        let now = self.now();
+        let mut core = self.at(now);
+        core.check_noise(&noise)?;
+        core.add_noise(now, noise);
+        Ok(())
+    }
+
+    /// Stops a noise client, or all of them.
+    pub fn stop_noise(&self, name: Option<&str>) {
+        self.at(self.now()).noise.remove(name);
     }
 
     fn now(&self) -> Timestamp {

@@ -311,7 +311,8 @@ fn locked(kind: &str, id: u64) -> ApiError {
     ApiError::new("locked", format!("{kind} {id} is locked"))
 }
 
-fn after(now: Timestamp, duration: Duration) -> Timestamp {
+/// A moment later, or the last one there is.
+pub(super) fn after(now: Timestamp, duration: Duration) -> Timestamp {
     let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
     now.checked_add(duration).unwrap_or(Timestamp::MAX)
 }
