@@ -14,11 +14,14 @@ use aplomb::{Cache, Class, Clock, Context, Controller, Key, Lens, Result, Scope,
 use aplomb_api::StableEgress;
 use aplomb_api::egress::Signal;
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, Patch, PatchParams};
 use tokio::time::Instant;
 
 use super::report::{LABEL, Report, Target, name};
 use crate::probe::Prober;
 
+/// Also the field manager.
+const NAME: &str = "egress-vantage";
 /// How often a report that says nothing new is renewed at most.
 const PACE: Duration = Duration::from_secs(10);
 /// When a replica that says nothing more is taken to be gone.
@@ -130,7 +133,7 @@ pub fn controller(shared: Shared) -> Controller<StableEgress> {
         let shared = shared.clone();
         async move { shared.pass(&egress, &cx).await }
     };
-    Controller::new("egress-vantage", pass)
+    Controller::new(NAME, pass)
         .everywhere()
         // Reports are read when a decision needs them, and wake nobody.
         .watches::<Lease>(leases, Lens::comparing(|_, _| true), |_, _| Vec::new())
@@ -158,7 +161,10 @@ impl Shared {
         }
         let alive = cx.cache::<StableEgress>()?;
         self.book().found.retain(|key, _| alive.get(key).is_some());
-        self.publish(cx, began).await?;
+        // Probes go on whether or not anybody hears of them.
+        if let Err(error) = self.publish(cx, began).await {
+            tracing::warn!(%error, "Cannot say which nodes are reached from here");
+        }
         if !probes {
             return Ok(Verdict::Settled);
         }
@@ -181,10 +187,19 @@ impl Shared {
                 interval,
                 reachable.clone(),
             );
-            cx.share(report.lease(&self.namespace)).await?;
+            self.say(cx, &report).await?;
             self.book().said = Some((began, reachable));
         }
         self.tidy(cx, leases).await
+    }
+
+    /// Applies the report, which also makes its Lease: nobody else does.
+    async fn say(&self, cx: &Context<StableEgress>, report: &Report) -> Result<()> {
+        let leases: Api<Lease> = Api::namespaced(cx.client(), &self.namespace);
+        let params = PatchParams::apply(NAME).force();
+        let lease = Patch::Apply(report.lease(&self.namespace));
+        leases.patch(&name(&self.identity), &params, &lease).await?;
+        Ok(())
     }
 
     /// Takes the own report back, since nothing is probed any more.

@@ -1,0 +1,96 @@
+//! A replica of the operator: a process of the world that can be crashed at any effect and frozen, whose
+//! calls to the provider are effects too.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use aplomb::{Clock, Tasks, Telemetry};
+use aplomb_egress::telemetry::Egress;
+use aplomb_egress::transport::Transport;
+use aplomb_egress::{Parts, Settings};
+use aplomb_sim::hetzner::Hetzner;
+use aplomb_sim::world::{Component, Process};
+use bytes::Bytes;
+use http::Request;
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
+use tower::util::BoxCloneSyncService;
+use tower::{ServiceExt, service_fn};
+
+use crate::lab::{Lab, NAMESPACE};
+
+/// A replica and what it counts, over all its lives.
+pub struct Replica {
+    pub component: Component,
+    pub telemetry: Telemetry,
+    pub egress: Egress,
+}
+
+impl Replica {
+    pub fn start(lab: &Lab, name: &str) -> Self {
+        let (telemetry, egress) = (Telemetry::default(), Egress::default());
+        let (counts, shows) = (telemetry.clone(), egress.clone());
+        let (hetzner, probe) = (lab.hetzner.clone(), lab.reach.from(name));
+        let component = lab.cluster.start(name, move |process| {
+            let (wire, tasks) = (process.clone(), process.clone());
+            let hetzner = hetzner.clone();
+            let parts = Parts {
+                connect: Arc::new(move || transport(&wire, &hetzner)),
+                probe: probe.clone(),
+                clock: Clock::system(),
+                tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
+                telemetry: counts.clone(),
+                egress: shows.clone(),
+            };
+            run(process, parts)
+        });
+        Self {
+            component,
+            telemetry,
+            egress,
+        }
+    }
+
+    /// Its metrics as they are scraped, the runtime's and its own.
+    pub fn metrics(&self) -> String {
+        let mut registry = Registry::default();
+        self.egress.register(&mut registry);
+        let mut shown = self.telemetry.text();
+        text::encode(&mut shown, &registry).expect("a String takes any text");
+        shown
+    }
+
+    /// The value of a series whose name and labels contain all of `parts`.
+    pub fn metric(&self, parts: &[&str]) -> Option<f64> {
+        let metrics = self.metrics();
+        let lines = metrics.lines().filter(|line| !line.starts_with('#'));
+        let mut found = lines.filter(|line| parts.iter().all(|part| line.contains(part)));
+        found.next()?.rsplit(' ').next()?.parse().ok()
+    }
+}
+
+async fn run(process: Process, parts: Parts) {
+    let settings = Settings {
+        endpoint: "https://api.example.com/v1".to_owned(),
+        namespace: NAMESPACE.to_owned(),
+        identity: process.name().to_owned(),
+        ..Settings::default()
+    };
+    let engine = aplomb_egress::operator(process.plain_client(), &settings, parts);
+    engine
+        .run(pending())
+        .await
+        .expect("it runs until it is stopped");
+}
+
+/// Every call is an effect of the process.
+fn transport(process: &Process, hetzner: &Hetzner) -> Transport {
+    let (process, service) = (process.clone(), hetzner.service());
+    BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
+        let (process, service) = (process.clone(), service.clone());
+        async move {
+            let what = format!("{} {}", request.method(), request.uri().path());
+            process.effect(&what, service.oneshot(request)).await
+        }
+    }))
+}

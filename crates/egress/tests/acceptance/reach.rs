@@ -1,0 +1,75 @@
+//! Which nodes answer a probe, and from where.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aplomb_egress::probe::Probe;
+use futures::future::BoxFuture;
+use tokio::time::sleep;
+
+/// A network. Clones are the same one.
+#[derive(Clone, Default)]
+pub struct Reach(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    silent: BTreeSet<IpAddr>,
+    /// Replicas that reach nothing, though everybody else does.
+    blind: BTreeSet<String>,
+}
+
+impl Reach {
+    /// Nobody gets an answer from this address any more, or all do again.
+    pub fn silence(&self, address: IpAddr, silent: bool) {
+        let mut state = self.0.lock().unwrap();
+        if silent {
+            state.silent.insert(address);
+        } else {
+            state.silent.remove(&address);
+        }
+    }
+
+    /// This replica gets no answer from anybody.
+    pub fn blind(&self, replica: &str) {
+        self.0.lock().unwrap().blind.insert(replica.to_owned());
+    }
+
+    /// How a replica sees it.
+    pub fn from(&self, replica: &str) -> Arc<dyn Probe> {
+        Arc::new(Vantage {
+            reach: self.clone(),
+            replica: replica.to_owned(),
+        })
+    }
+
+    fn answers(&self, replica: &str, addresses: &[IpAddr]) -> bool {
+        let state = self.0.lock().unwrap();
+        let silent = |address| state.silent.contains(address);
+        !state.blind.contains(replica) && !addresses.iter().all(silent)
+    }
+}
+
+struct Vantage {
+    reach: Reach,
+    replica: String,
+}
+
+impl Probe for Vantage {
+    fn dial<'a>(
+        &'a self,
+        addresses: &'a [IpAddr],
+        _port: u16,
+        limit: Duration,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            if self.reach.answers(&self.replica, addresses) {
+                sleep(Duration::from_millis(1)).await;
+                return Ok(());
+            }
+            sleep(limit).await;
+            Err(format!("no answer in {limit:?}"))
+        })
+    }
+}
