@@ -18,9 +18,11 @@ mod pace;
 mod scene;
 mod schedule;
 mod status;
+mod tidings;
+mod wording;
+
 #[cfg(test)]
 mod tests;
-mod tidings;
 
 use crate::world::{Plan, World};
 use scene::Scene;

@@ -3,12 +3,13 @@
 
 use aplomb::Condition;
 use aplomb::conditions::{READY, Status};
-use aplomb_api::egress::{StableEgressStatus, Suspicion, conditions as kinds, reasons};
+use aplomb_api::egress::{Cause, StableEgressStatus, conditions as kinds, reasons};
 
 use super::election::Election;
-use super::health::{Standing, Trouble as Wrong};
+use super::health::{Standing, suspicion};
 use super::scene::Scene;
 use super::status::{confirmed, serves};
+use super::wording::{about, reason, said, troubled, why_not};
 use crate::world::{Labels, Node, Trouble};
 
 /// The conditions of `scene`.
@@ -71,46 +72,6 @@ fn provider(scene: &Scene<'_>) -> Option<Condition> {
     }
 }
 
-fn reason(trouble: &Trouble) -> &'static str {
-    match trouble {
-        Trouble::NoToken(_) => reasons::NO_TOKEN,
-        Trouble::Unauthorized => reasons::UNAUTHORIZED,
-        Trouble::NotFound => reasons::NO_FLOATING_IP,
-        Trouble::Throttled => reasons::THROTTLED,
-        Trouble::Unreachable(_) => reasons::PROVIDER_UNREACHABLE,
-        Trouble::Locked | Trouble::Refused(_) | Trouble::ActionFailed(_) => reasons::MOVING,
-    }
-}
-
-/// What went wrong, and what to do about it.
-fn said(scene: &Scene<'_>, trouble: &Trouble) -> String {
-    let fip = &scene.world.spec.floating_ip;
-    let which = match (&fip.name, fip.id) {
-        (Some(name), _) => format!("floating IP {name:?}"),
-        (None, Some(id)) => format!("floating IP with the id {id}"),
-        (None, None) => "floating IP".to_owned(),
-    };
-    match trouble {
-        Trouble::NoToken(place) => {
-            format!("there is no API token: looked in {place}")
-        }
-        Trouble::Unauthorized => "the provider refuses the API token: put a valid one, which may \
-                                  read and write, into the Secret of spec.tokenSecretRef or the \
-                                  operator's token file"
-            .to_owned(),
-        Trouble::NotFound => {
-            format!("the project of the API token has no {which}: correct spec.floatingIP")
-        }
-        Trouble::Throttled => "the provider's rate limit is used up".to_owned(),
-        Trouble::Locked => "the provider has locked the server or the floating IP for another \
-                            action"
-            .to_owned(),
-        Trouble::Unreachable(why) => format!("the provider cannot be reached: {why}"),
-        Trouble::Refused(code) => format!("the provider refuses the move: {code}"),
-        Trouble::ActionFailed(code) => format!("the provider could not finish the move: {code}"),
-    }
-}
-
 /// What the address says against it.
 fn address(scene: &Scene<'_>) -> Option<Condition> {
     let seen = scene.world.cloud.seen.as_ref()?;
@@ -143,22 +104,6 @@ fn gateway(scene: &Scene<'_>) -> Option<Condition> {
     }
 }
 
-const fn about(trouble: &Wrong) -> &'static str {
-    match trouble.what {
-        Suspicion::Unhealthy => reasons::GATEWAY_UNHEALTHY,
-        Suspicion::Unprepared => reasons::GATEWAY_UNPREPARED,
-    }
-}
-
-fn troubled(node: &Node, trouble: &Wrong, then: &str) -> String {
-    let what = match trouble.what {
-        Suspicion::Unhealthy => "unhealthy",
-        Suspicion::Unprepared => "unprepared",
-    };
-    let (name, since) = (&node.name, trouble.since);
-    format!("gateway {name} is {what} since {since}; {then}")
-}
-
 /// No node can be elected. A gateway that is merely cordoned still carries the traffic.
 fn nobody(scene: &Scene<'_>) -> Option<Condition> {
     if cordoned_gateway(scene).is_some() {
@@ -175,30 +120,13 @@ fn nobody(scene: &Scene<'_>) -> Option<Condition> {
 }
 
 /// The gateway that works although it is cordoned, where nobody can take over.
-pub(super) fn cordoned_gateway<'a>(scene: &Scene<'a>) -> Option<&'a Node> {
-    let cordoned = Standing::Out(aplomb_api::egress::Cause::NodeCordoned);
+fn cordoned_gateway<'a>(scene: &Scene<'a>) -> Option<&'a Node> {
+    let cordoned = Standing::Out(Cause::NodeCordoned);
     let mut standings = scene.standings.iter();
     let (node, _) = standings.find(|(_, standing)| *standing == cordoned)?;
-    let well = super::health::suspicion(&scene.world.spec, node).is_none();
+    let well = suspicion(&scene.world.spec, node).is_none();
     let works = well && node.candidate && node.labels == Labels::All && confirmed(scene, node);
     (works && scene.election == Election::Nobody).then_some(*node)
-}
-
-/// Why each candidate cannot take over, in a few words.
-pub(super) fn why_not(scene: &Scene<'_>) -> String {
-    let candidates = scene.world.nodes.iter().filter(|node| node.candidate);
-    let unfit = candidates.filter(|node| !serves(scene, node));
-    let told: Vec<String> = unfit
-        .take(8)
-        .map(|node| {
-            format!(
-                "{} {}",
-                node.name,
-                super::health::unfit(&scene.world.spec, node)
-            )
-        })
-        .collect();
-    told.join(", ")
 }
 
 /// Where the floating IP and the labels are, when nothing else speaks against it.

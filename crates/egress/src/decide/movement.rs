@@ -130,7 +130,8 @@ pub(super) fn may_move(scene: &Scene<'_>, choice: &Choice<'_>) -> bool {
 }
 
 fn assign(scene: &Scene<'_>, seen: &Seen, choice: &Choice<'_>) -> Next {
-    if !fresh(scene, seen) && !(scene.throttled() && !scene.stale()) {
+    let stands = scene.throttled() && !scene.stale();
+    if !fresh(scene, seen) && !stands {
         return paced(scene, Step::Read { urgent: true });
     }
     let Some(server) = choice.node.server else {

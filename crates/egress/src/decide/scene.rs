@@ -1,5 +1,8 @@
 //! A world, and what follows from it at once: what every other part of a decision looks at.
 
+use std::time::Duration;
+
+use aplomb_api::egress::reasons;
 use jiff::Timestamp;
 
 use super::allowlist;
@@ -9,8 +12,6 @@ use super::health::{Standing, standing};
 use super::hold::{Held, held};
 use super::tidings::{between, written};
 use crate::world::{Labels, Node, Trouble, World};
-use aplomb_api::egress::reasons;
-use std::time::Duration;
 
 /// How long a leader stands down before a newer leader's term: longer than any lease. One that still
 /// leads then is the newest, and the term a leftover of a lease that was deleted.

@@ -1,0 +1,126 @@
+//! What is said about it, and when.
+
+use std::time::Duration;
+
+use aplomb_api::egress::reasons;
+
+use super::model::{Model, SECOND};
+use super::provider::Mood;
+use crate::world::{Ready, Trouble};
+
+/// What is said after `trouble` was met at the next look.
+fn after(trouble: Trouble, time: Duration) -> Model {
+    let mut model = Model::settled(2);
+    model.provider.mood = Mood::Troubled(trouble);
+    model.pass(time);
+    model
+}
+
+#[test]
+fn each_trouble_of_the_provider_has_its_reason() {
+    let token = "the key token of the Secret kube-system/hcloud";
+    let troubles = [
+        (Trouble::NoToken(token.to_owned()), "NoToken"),
+        (Trouble::Unauthorized, "TokenRefused"),
+        (Trouble::NotFound, "FloatingIPNotFound"),
+        (
+            Trouble::Unreachable("502".to_owned()),
+            "ProviderUnreachable",
+        ),
+    ];
+    for (trouble, reason) in troubles {
+        let model = after(trouble, 34 * SECOND);
+        assert_eq!(model.available(), format!("False {reason}"));
+        assert_eq!(model.says("Ready"), model.available());
+    }
+}
+
+#[test]
+fn what_was_seen_stands_for_a_while_when_looks_are_throttled() {
+    let model = after(Trouble::Throttled, 280 * SECOND);
+    assert_eq!(model.available(), "True Serving");
+    assert_eq!(model.says("ProviderReachable"), "True Answers");
+    let model = after(Trouble::Throttled, 350 * SECOND);
+    assert_eq!(model.available(), "Unknown Stale");
+    assert_eq!(model.says("ProviderReachable"), "False Throttled");
+}
+
+#[test]
+fn a_working_gateway_is_ready_and_redundant() {
+    let model = Model::settled(2);
+    assert_eq!(model.says("Ready"), "True Serving");
+    assert_eq!(model.says("Redundant"), "True StandbyReady");
+    assert_eq!(model.says("LabelsConsistent"), "", "there is no Cilium");
+}
+
+#[test]
+fn a_lone_candidate_is_told_apart_from_none() {
+    let mut model = Model::settled(2);
+    model.node("b").prepared = false;
+    model.run();
+    assert_eq!(model.says("Redundant"), "False NoStandby");
+    assert!(model.message("Redundant").contains("b is not prepared"));
+    assert_eq!(model.available(), "True Serving");
+    assert_eq!(
+        (model.status.candidates.total, model.status.candidates.ready),
+        (2, 1)
+    );
+}
+
+#[test]
+fn no_candidate_left_is_an_event_within_one_resync() {
+    let mut model = Model::settled(2);
+    model.node("a").ready = Ready::Unknown;
+    model.node("b").ready = Ready::Unknown;
+    model.spec.graces.unhealthy = Some(aplomb_api::Span::default());
+    model.pass(SECOND);
+    assert_eq!(model.available(), "False NoCandidate");
+    let warned = |note: &String| note.starts_with(reasons::NO_CANDIDATE);
+    assert!(model.notes.iter().any(warned), "{:?}", model.notes);
+}
+
+#[test]
+fn a_candidate_that_lost_its_label_with_nobody_left_is_not_available() {
+    let mut model = Model::settled(1);
+    model.node("a").candidate = false;
+    model.pass(SECOND);
+    assert_eq!(model.available(), "False NoCandidate");
+    assert!(
+        model
+            .message("Available")
+            .contains("no node is a candidate")
+    );
+    model.assert_untouched();
+}
+
+#[test]
+fn a_move_says_what_it_waits_for() {
+    let mut model = Model::settled(2);
+    model.node("a").cordoned = true;
+    model.provider.mood = Mood::WritesTroubled(Trouble::Locked);
+    model.pass(5 * SECOND);
+    assert_eq!(model.available(), "False Moving");
+    assert!(model.message("Available").contains("locked"));
+}
+
+#[test]
+fn an_unassigned_floating_ip_is_not_available_while_held() {
+    let mut model = Model::settled(2);
+    model.hold = Some("true".to_owned());
+    model.provider.server = None;
+    model.pass(34 * SECOND);
+    assert_eq!(model.available(), "False Unassigned");
+}
+
+#[test]
+fn a_move_is_told_with_its_cause() {
+    let mut model = Model::settled(2);
+    model.node("a").cordoned = true;
+    model.pass(5 * SECOND);
+    let told = "Moved: 203.0.113.7 moved from a to b because of NodeCordoned";
+    assert!(
+        model.notes.iter().any(|note| note.starts_with(told)),
+        "{:?}",
+        model.notes
+    );
+}

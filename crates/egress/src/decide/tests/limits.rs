@@ -1,0 +1,152 @@
+//! Dwell, the cap on moves, pins and the leader's term.
+
+use aplomb_api::Span;
+use aplomb_api::egress::{Cause, Pin};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::model::{Model, SECOND};
+use crate::world::{Labels, Ready};
+
+fn pin(model: &mut Model, node: &str) {
+    model.spec.pin = Some(Pin {
+        node: node.to_owned(),
+        until: None,
+    });
+}
+
+#[test]
+fn a_pinned_node_is_preferred_while_it_can_serve() {
+    let mut model = Model::settled(3);
+    pin(&mut model, "c");
+    model.pass(5 * SECOND);
+    model.assert_gateway("c", 3);
+    let last = model.status.last_move.as_ref().expect("a move");
+    assert_eq!(last.cause, Cause::Pinned);
+    model.node("c").terminating = true;
+    model.pass(5 * SECOND);
+    model.assert_gateway("a", 1);
+}
+
+#[test]
+fn a_pin_that_is_over_moves_nothing() {
+    let mut model = Model::settled(3);
+    pin(&mut model, "c");
+    let over = Time(model.now() - SECOND);
+    if let Some(pin) = &mut model.spec.pin {
+        pin.until = Some(over);
+    }
+    model.pass(100 * SECOND);
+    model.assert_untouched();
+}
+
+#[test]
+fn a_pin_to_a_node_that_cannot_serve_moves_nothing() {
+    let mut model = Model::settled(3);
+    pin(&mut model, "c");
+    model.node("c").prepared = false;
+    model.pass(100 * SECOND);
+    model.assert_untouched();
+}
+
+#[test]
+fn a_pin_waits_for_the_dwell_but_not_with_a_gateway_that_is_out() {
+    let mut model = Model::settled(3);
+    pin(&mut model, "c");
+    model.pass(5 * SECOND);
+    pin(&mut model, "b");
+    model.pass(50 * SECOND);
+    model.assert_gateway("c", 3);
+    model.pass(10 * SECOND);
+    model.assert_gateway("b", 2);
+    pin(&mut model, "a");
+    model.node("b").cordoned = true;
+    model.pass(5 * SECOND);
+    model.assert_gateway("a", 1);
+}
+
+#[test]
+fn a_pin_waits_for_the_end_of_a_grace() {
+    let mut model = Model::settled(3);
+    pin(&mut model, "c");
+    model.node("a").ready = Ready::False;
+    model.pass(85 * SECOND);
+    model.assert_untouched();
+    model.pass(8 * SECOND);
+    model.assert_gateway("c", 3);
+}
+
+/// A gateway that is in trouble again and again, each time on the node it has just been moved to.
+fn flap(model: &mut Model, ready: Ready) -> usize {
+    model.spec.graces.unhealthy = Some(Span::default());
+    for _ in 0..20 {
+        let active = model.status.active_node.clone().expect("a gateway");
+        for node in &mut model.nodes {
+            node.ready = if node.name == active {
+                ready
+            } else {
+                Ready::True
+            };
+        }
+        model.pass(60 * SECOND);
+    }
+    model.assigns()
+}
+
+#[test]
+fn a_flapping_node_cannot_move_it_more_often_than_is_allowed() {
+    let mut model = Model::settled(2);
+    assert_eq!(flap(&mut model, Ready::False), 6);
+    assert_eq!(model.available(), "False GatewayUnhealthy");
+    assert!(
+        model
+            .message("Available")
+            .contains("6 moves within an hour")
+    );
+    model.pass(3_600 * SECOND);
+    assert!(model.assigns() > 6, "an hour later it may move again");
+}
+
+#[test]
+fn no_cap_keeps_it_on_a_dead_node() {
+    let mut model = Model::settled(2);
+    assert!(flap(&mut model, Ready::Unknown) > 15);
+}
+
+#[test]
+fn a_new_leader_writes_its_term_once() {
+    let mut model = Model::settled(2);
+    model.term = 4;
+    model.pass(300 * SECOND);
+    assert_eq!(model.provider.term, 4);
+    assert_eq!(model.story(), ["claim"]);
+    model.restart();
+    model.pass(300 * SECOND);
+    assert_eq!((model.provider.term, model.story().len()), (5, 2));
+}
+
+#[test]
+fn the_term_waits_for_a_move_that_is_needed() {
+    let mut model = Model::settled(2);
+    model.term = 4;
+    model.restart();
+    model.node("a").terminating = true;
+    model.pass(10 * SECOND);
+    assert_eq!(model.story(), ["assign b", "strip a", "label b", "claim"]);
+}
+
+#[test]
+fn a_node_that_is_the_gateway_of_another_is_not_taken() {
+    let mut model = Model::settled(3);
+    model.node("b").taken = Some("mail".to_owned());
+    model.node("a").terminating = true;
+    model.pass(5 * SECOND);
+    model.assert_gateway("c", 3);
+}
+
+#[test]
+fn labels_that_are_half_there_are_completed() {
+    let mut model = Model::settled(2);
+    model.node("a").labels = Labels::Some;
+    model.run();
+    assert_eq!(model.story(), ["label a"]);
+}

@@ -1,0 +1,323 @@
+//! A world that moves: it carries out what is decided and lets time pass, and watches on the way that
+//! what must never be is never so.
+
+use std::time::Duration;
+
+use aplomb_api::egress::{FloatingIpRef, StableEgress, StableEgressSpec, StableEgressStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::json;
+
+use super::provider::Provider;
+use crate::decide::decide;
+use crate::world::{
+    ActionSeen, ActionState, BudgetSeen, Cloud, Labels, Moving, Node, On, Plan, Ready, Step,
+    Trouble, World,
+};
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub(super) spec: StableEgressSpec,
+    pub(super) hold: Option<String>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) provider: Provider,
+    pub(super) status: StableEgressStatus,
+    pub(super) cloud: Cloud,
+    pub(super) moving: Option<Moving>,
+    pub(super) term: u64,
+    pub(super) uptime: Duration,
+    /// When this process began to lead.
+    pub(super) leads_since: Duration,
+    /// How long a call or a write takes.
+    pub(super) latency: Duration,
+    /// Every step, and when it was taken.
+    pub(super) log: Vec<(Duration, Step)>,
+    pub(super) notes: Vec<String>,
+    /// How many status writes changed something.
+    pub(super) writes: u32,
+}
+
+/// A healthy candidate with the server id `server`.
+pub(super) fn node(name: &str, server: i64) -> Node {
+    Node {
+        name: name.to_owned(),
+        server: Some(server),
+        candidate: true,
+        labels: Labels::None,
+        taken: None,
+        cilium: None,
+        ready: Ready::True,
+        cordoned: false,
+        terminating: false,
+        prepared: true,
+        probe: None,
+    }
+}
+
+/// A spec with every default.
+pub(super) fn spec() -> StableEgressSpec {
+    let object = json!({
+        "apiVersion": "aplomb.dev/v1alpha1", "kind": "StableEgress",
+        "metadata": { "name": "web" }, "spec": { "floatingIP": { "name": "web" } },
+    });
+    let object: StableEgress = serde_json::from_value(object).expect("a manifest");
+    assert_eq!(object.spec.floating_ip.name.as_deref(), Some("web"));
+    StableEgressSpec {
+        floating_ip: FloatingIpRef {
+            name: Some("web".to_owned()),
+            id: None,
+        },
+        ..object.spec
+    }
+}
+
+impl Model {
+    /// Nodes `a` (server 1), `b` (2) and so on, the floating IP on none of them.
+    pub(super) fn fresh(nodes: usize) -> Self {
+        let names = ["a", "b", "c", "d", "e"];
+        let nodes = names.iter().zip(1..).take(nodes);
+        let nodes = nodes.map(|(name, server)| node(name, server)).collect();
+        Self {
+            spec: spec(),
+            hold: None,
+            nodes,
+            provider: Provider::default(),
+            status: StableEgressStatus::default(),
+            cloud: Cloud {
+                resync: 30 * SECOND,
+                ..Cloud::default()
+            },
+            moving: None,
+            term: 0,
+            uptime: 100 * SECOND,
+            leads_since: 100 * SECOND,
+            latency: Duration::from_millis(20),
+            log: Vec::new(),
+            notes: Vec::new(),
+            writes: 0,
+        }
+    }
+
+    /// The same, with `a` as the gateway, settled and looked at just now.
+    pub(super) fn settled(nodes: usize) -> Self {
+        let mut model = Self::fresh(nodes);
+        model.provider.server = Some(1);
+        model.node("a").labels = Labels::All;
+        model.run();
+        assert_eq!(model.status.active_node.as_deref(), Some("a"));
+        assert_eq!(model.writes_to_provider(), 0, "nothing was to do");
+        model.log.clear();
+        model.notes.clear();
+        model
+    }
+
+    pub(super) fn node(&mut self, name: &str) -> &mut Node {
+        let mut nodes = self.nodes.iter_mut();
+        nodes.find(|node| node.name == name).expect("a node")
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        let start: Timestamp = "2026-03-01T00:00:00Z".parse().expect("a time");
+        start + self.uptime
+    }
+
+    pub(super) fn world(&self) -> World {
+        World {
+            name: "web".to_owned(),
+            spec: self.spec.clone(),
+            hold: self.hold.clone(),
+            status: self.status.clone(),
+            now: self.now(),
+            uptime: self.uptime,
+            led: self.uptime - self.leads_since,
+            nodes: self.nodes.clone(),
+            cloud: self.cloud.clone(),
+            moving: self.moving.clone(),
+            term: self.term,
+        }
+    }
+
+    /// One pass: steps until there is none, then the status.
+    pub(super) fn run(&mut self) -> Plan {
+        for _ in 0..100 {
+            self.provider.settle(self.uptime);
+            let plan = decide(&self.world());
+            let conditions = std::mem::take(&mut self.status.conditions);
+            self.status = plan.status.clone();
+            self.status.conditions = conditions;
+            if self.status.moving.is_none() {
+                self.moving = None;
+            }
+            for note in &plan.notes {
+                let note = format!("{}: {}", note.reason, note.message);
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+            }
+            let Some(step) = plan.step.clone() else {
+                self.write(&plan);
+                return plan;
+            };
+            self.log.push((self.uptime, step.clone()));
+            self.take(step);
+            self.uptime += self.latency;
+        }
+        panic!("no end of steps: {:?}", &self.log[self.log.len() - 6..]);
+    }
+
+    /// Lets `time` pass, with a pass whenever one was asked for.
+    pub(super) fn pass(&mut self, time: Duration) -> Plan {
+        let end = self.uptime + time;
+        loop {
+            let plan = self.run();
+            if self.uptime + plan.again > end {
+                self.uptime = self.uptime.max(end);
+                return plan;
+            }
+            self.uptime += plan.again;
+        }
+    }
+
+    fn write(&mut self, plan: &Plan) {
+        let before = self.status.conditions.clone();
+        let now = self.now();
+        let after = plan.conditions.iter().map(|condition| {
+            let was = before.iter().find(|was| was.type_ == condition.kind);
+            let same = was.filter(|was| was.status == condition.status.word());
+            Condition {
+                last_transition_time: same.map_or(Time(now), |w| w.last_transition_time.clone()),
+                message: condition.message.clone(),
+                observed_generation: None,
+                reason: condition.reason.clone(),
+                status: condition.status.word().to_owned(),
+                type_: condition.kind.clone(),
+            }
+        });
+        self.status.conditions = after.collect();
+        self.writes += u32::from(self.status.conditions != before);
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Read { .. } => self.read(),
+            Step::Claim => {
+                let claimed = self.provider.claim(self.term);
+                if claimed.is_ok()
+                    && let Some(seen) = &mut self.cloud.seen
+                {
+                    seen.term = self.term;
+                }
+                self.answered(claimed.err());
+            }
+            Step::Assign { node, server, .. } => self.assign(node, server),
+            Step::Poll { action } => self.poll(action),
+            Step::Strip { node, on } => self.put(&node, on, Labels::None),
+            Step::Label { node, on } => self.put(&node, on, Labels::All),
+        }
+    }
+
+    fn read(&mut self) {
+        let read = self.provider.read(self.uptime);
+        if let Ok(seen) = &read {
+            self.cloud.seen = Some(seen.clone());
+            if let Some(moving) = &mut self.moving {
+                moving.looked = true;
+            }
+        }
+        self.answered(read.err());
+    }
+
+    fn assign(&mut self, node: String, server: i64) {
+        let begun = self.moving.take().filter(|moving| moving.node == node);
+        let mut moving = begun.unwrap_or(Moving {
+            node,
+            server,
+            action: None,
+            looked: true,
+            refusals: 0,
+        });
+        let answer = self.provider.assign(server, self.uptime);
+        match &answer {
+            Ok(id) => {
+                moving.looked = false;
+                moving.action = Some(ActionSeen {
+                    id: *id,
+                    state: self.provider.action(*id).unwrap_or(ActionState::Running),
+                    accepted: self.uptime,
+                    polled: self.uptime,
+                    polls: 0,
+                });
+            }
+            Err(Trouble::Throttled | Trouble::Locked) => {}
+            Err(trouble) => {
+                moving.looked = false;
+                moving.action = None;
+                moving.refusals += u32::from(!matches!(trouble, Trouble::Unreachable(_)));
+            }
+        }
+        self.moving = Some(moving);
+        self.answered(answer.err());
+    }
+
+    fn poll(&mut self, id: i64) {
+        let answer = self.provider.action(id);
+        let action = self.moving.as_mut().and_then(|m| m.action.as_mut());
+        let action = action.expect("only an action that is known is polled");
+        action.polls += 1;
+        action.polled = self.uptime;
+        if let Ok(state) = &answer {
+            action.state = state.clone();
+        }
+        if let (Ok(state), Some(moving)) = (&answer, &mut self.moving) {
+            moving.looked = moving.looked && *state == ActionState::Running;
+            moving.refusals += u32::from(matches!(state, ActionState::Error(_)));
+        }
+        self.answered(answer.err());
+    }
+
+    fn answered(&mut self, trouble: Option<Trouble>) {
+        let failed = trouble.is_some();
+        self.cloud.trouble = trouble;
+        self.cloud.trouble_since = self.cloud.trouble_since.or(Some(self.uptime));
+        self.cloud.trouble_at = failed.then_some(self.uptime);
+        self.cloud.troubles = if failed { self.cloud.troubles + 1 } else { 0 };
+        if !failed {
+            self.cloud.trouble_since = None;
+        }
+    }
+
+    fn put(&mut self, name: &str, on: On, labels: Labels) {
+        let others = self.labelled().iter().filter(|n| **n != name).count();
+        let holder = self.provider.server;
+        let holds = holder.is_some() && self.node(name).server == holder;
+        match labels {
+            Labels::None if on == On::Node => {
+                assert!(!holds || others > 0, "{name} holds the floating IP");
+            }
+            Labels::None => {}
+            _ => assert_eq!(others, 0, "two labelled"),
+        }
+        let node = self.node(name);
+        match on {
+            On::Node => node.labels = labels,
+            On::CiliumNode => node.cilium = node.cilium.map(|_| labels),
+        }
+    }
+
+    /// This process dies and another takes over: all but the object and the nodes is forgotten.
+    pub(super) fn restart(&mut self) {
+        self.cloud = Cloud {
+            resync: self.cloud.resync,
+            budget: None::<BudgetSeen>,
+            ..Cloud::default()
+        };
+        self.moving = None;
+        self.leads_since = self.uptime;
+        self.term += u64::from(self.term > 0);
+        // What is not written is lost: the status went through its text.
+        let text = serde_json::to_string(&self.status).expect("serialised");
+        self.status = serde_json::from_str(&text).expect("read back");
+    }
+}

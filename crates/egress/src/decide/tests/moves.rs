@@ -1,0 +1,237 @@
+//! Moves in full: their order and stages, and what is done when the provider does not answer, does not
+//! finish, or says no.
+
+use std::time::Duration;
+
+use aplomb_api::Span;
+use aplomb_api::egress::{Cause, Stages};
+
+use super::model::{Model, SECOND};
+use super::provider::Mood;
+use crate::world::{Labels, Step, Trouble};
+
+fn unreachable() -> Trouble {
+    Trouble::Unreachable("no route".to_owned())
+}
+
+#[test]
+fn a_move_costs_one_assign_one_look_and_polls() {
+    let mut model = Model::settled(2);
+    model.node("a").cordoned = true;
+    model.pass(5 * SECOND);
+    model.assert_gateway("b", 2);
+    assert_eq!((model.assigns(), model.reads()), (1, 1));
+    let polls = model.count(|step| matches!(step, Step::Poll { .. }));
+    assert!(polls <= 3, "{polls}");
+}
+
+#[test]
+fn the_first_assign_needs_no_look_when_one_was_just_made() {
+    let mut model = Model::settled(2);
+    model.uptime += 20 * SECOND;
+    model.node("a").cordoned = true;
+    model.run();
+    assert!(matches!(model.log[0].1, Step::Assign { .. }));
+}
+
+#[test]
+fn every_stage_of_a_move_is_timed() {
+    let mut model = Model::settled(2);
+    model.node("a").prepared = false;
+    model.provider.takes = Some(3 * SECOND);
+    model.pass(310 * SECOND);
+    model.assert_gateway("b", 2);
+    let last = model.status.last_move.clone().expect("a move");
+    assert_eq!((last.from.as_deref(), last.to.as_str()), (Some("a"), "b"));
+    let Stages {
+        decide: Some(decide),
+        accept: Some(accept),
+        assign: Some(assign),
+        label: Some(label),
+        unlabelled: Some(unlabelled),
+        total: Some(total),
+    } = last.stages
+    else {
+        panic!("a stage is missing: {last:?}");
+    };
+    assert_eq!(decide, Span::seconds(300));
+    assert_eq!(total.0, decide.0 + accept.0 + assign.0 + label.0);
+    assert!(assign.0 >= 3 * SECOND && assign.0 < 4 * SECOND, "{assign}");
+    assert_eq!(
+        unlabelled.0, model.latency,
+        "strip and label are neighbours"
+    );
+    assert!(!last.overdue);
+}
+
+#[test]
+fn a_move_that_is_late_is_told_once() {
+    let mut model = Model::settled(2);
+    model.node("a").cordoned = true;
+    model.provider.mood = Mood::WritesTroubled(Trouble::Throttled);
+    model.pass(300 * SECOND);
+    let late = |note: &&String| note.starts_with("MoveDeadlineExceeded");
+    assert_eq!(model.notes.iter().filter(late).count(), 1);
+    assert!(model.status.moving.as_ref().is_some_and(|m| m.overdue));
+    model.provider.mood = Mood::Well;
+    model.pass(5 * SECOND);
+    assert!(model.status.last_move.as_ref().is_some_and(|m| m.overdue));
+    assert_eq!(model.notes.iter().filter(late).count(), 1);
+}
+
+#[test]
+fn a_lost_reply_is_looked_into_before_anything_is_repeated() {
+    let mut model = Model::settled(2);
+    model.provider.mood = Mood::LosesReplies;
+    model.provider.takes = Some(Duration::ZERO);
+    model.node("a").cordoned = true;
+    model.pass(5 * SECOND);
+    model.assert_gateway("b", 2);
+    assert_eq!(model.assigns(), 1);
+}
+
+#[test]
+fn a_lost_reply_of_a_slow_action_ends_well() {
+    let mut model = Model::settled(2);
+    model.provider.mood = Mood::LosesReplies;
+    model.provider.takes = Some(5 * SECOND);
+    model.node("a").cordoned = true;
+    model.pass(20 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn a_stuck_action_is_looked_into_and_then_repeated() {
+    let mut model = Model::settled(2);
+    model.provider.takes = None;
+    model.node("a").cordoned = true;
+    model.pass(59 * SECOND);
+    assert_eq!((model.assigns(), model.reads()), (1, 0));
+    model.pass(20 * SECOND);
+    assert!(model.reads() > 0);
+    assert!(model.assigns() > 1);
+    assert_eq!(model.labelled(), ["a"]);
+    model.provider.abort();
+    model.provider.takes = Some(SECOND);
+    model.pass(20 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn a_gateway_that_recovers_does_not_call_back_an_accepted_assign() {
+    let mut model = Model::settled(2);
+    model.node("a").cordoned = true;
+    model.run();
+    assert!(model.provider.busy());
+    model.node("a").cordoned = false;
+    model.pass(5 * SECOND);
+    model.assert_gateway("b", 2);
+    assert_eq!(model.assigns(), 1);
+}
+
+#[test]
+fn a_new_leader_ends_the_move_of_the_old_one() {
+    let mut model = Model::settled(2);
+    model.node("a").cordoned = true;
+    model.run();
+    model.restart();
+    model.pass(10 * SECOND);
+    model.assert_gateway("b", 2);
+    let last = model.status.last_move.as_ref().expect("a move");
+    assert_eq!(last.cause, Cause::NodeCordoned);
+}
+
+#[test]
+fn a_new_leader_between_strip_and_label_labels_the_holder() {
+    let mut model = Model::settled(3);
+    model.provider.server = Some(3);
+    model.node("a").labels = Labels::None;
+    model.restart();
+    model.pass(SECOND);
+    model.assert_gateway("c", 3);
+    assert_eq!(model.assigns(), 0);
+}
+
+#[test]
+fn a_candidate_that_dies_on_the_way_is_replaced_by_the_next() {
+    let mut model = Model::settled(3);
+    model.node("a").cordoned = true;
+    model.provider.mood = Mood::WritesTroubled(unreachable());
+    model.pass(20 * SECOND);
+    model.node("b").terminating = true;
+    model.provider.mood = Mood::Well;
+    model.pass(10 * SECOND);
+    model.assert_gateway("c", 3);
+    let last = model.status.last_move.as_ref().expect("a move");
+    assert_eq!(
+        (last.from.as_deref(), last.cause),
+        (Some("a"), Cause::NodeCordoned)
+    );
+    assert!(last.stages.total.is_some_and(|total| total.0 > 20 * SECOND));
+}
+
+#[test]
+fn a_lower_name_that_comes_back_does_not_divert_a_move() {
+    let mut model = Model::settled(3);
+    model.node("b").prepared = false;
+    model.node("a").cordoned = true;
+    model.provider.mood = Mood::WritesTroubled(Trouble::Throttled);
+    model.pass(5 * SECOND);
+    model.node("b").prepared = true;
+    model.provider.mood = Mood::Well;
+    model.pass(10 * SECOND);
+    model.assert_gateway("c", 3);
+}
+
+#[test]
+fn the_next_candidate_is_not_tried_because_the_provider_is_unwell() {
+    let mut model = Model::settled(3);
+    model.node("a").cordoned = true;
+    for trouble in [Trouble::Throttled, Trouble::Locked, unreachable()] {
+        model.provider.mood = Mood::WritesTroubled(trouble);
+        model.pass(60 * SECOND);
+    }
+    let other = |step: &Step| matches!(step, Step::Assign { node, .. } if node != "b");
+    assert_eq!(model.count(other), 0);
+}
+
+#[test]
+fn a_deleted_gateway_is_replaced_at_once() {
+    let mut model = Model::settled(2);
+    model.nodes.retain(|node| node.name != "a");
+    model.provider.server = None;
+    model.pass(5 * SECOND);
+    model.assert_gateway("b", 2);
+    let last = model.status.last_move.as_ref().expect("a move");
+    assert_eq!(last.cause, Cause::NodeDeleted);
+}
+
+#[test]
+fn a_gateway_that_loses_its_candidate_label_is_replaced_at_once() {
+    let mut model = Model::settled(2);
+    model.node("a").candidate = false;
+    model.pass(5 * SECOND);
+    model.assert_gateway("b", 2);
+    let last = model.status.last_move.as_ref().expect("a move");
+    assert_eq!(last.cause, Cause::CandidateLost);
+}
+
+#[test]
+fn a_move_by_hand_to_another_candidate_is_adopted() {
+    let mut model = Model::settled(3);
+    model.provider.server = Some(3);
+    model.pass(40 * SECOND);
+    model.assert_gateway("c", 3);
+    assert_eq!(model.story(), ["strip a", "label c"]);
+    let last = model.status.last_move.as_ref().expect("a move");
+    assert_eq!(last.cause, Cause::Adopted);
+    assert!(model.status.recent_moves.is_empty(), "it was not ours");
+}
+
+#[test]
+fn what_is_on_a_foreign_server_at_first_sight_is_just_assigned() {
+    let mut model = Model::fresh(2);
+    model.provider.server = Some(77);
+    model.pass(5 * SECOND);
+    model.assert_gateway("a", 1);
+}

@@ -1,0 +1,222 @@
+//! How long a gateway in trouble keeps the floating IP, to the second.
+
+use std::time::Duration;
+
+use aplomb_api::Span;
+use aplomb_api::egress::Cause;
+
+use super::model::{Model, SECOND};
+use super::parity::{answers, probing};
+use crate::world::{Probed, Ready};
+
+const MILLI: Duration = Duration::from_millis(1);
+
+#[test]
+fn not_ready_alone_moves_nothing_where_the_probe_is_answered() {
+    let mut model = probing(Model::settled(2));
+    model.node("a").ready = Ready::Unknown;
+    model.pass(600 * SECOND);
+    model.assert_gateway("a", 1);
+    assert_eq!(model.story(), [""; 0]);
+}
+
+#[test]
+fn not_ready_moves_it_where_ready_is_the_signal() {
+    let mut model = Model::settled(2);
+    model.node("a").ready = Ready::False;
+    model.pass(89 * SECOND);
+    assert_eq!(model.story(), [""; 0]);
+    model.pass(3 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn bursts_of_events_do_not_shorten_a_grace() {
+    let mut model = probing(Model::settled(2));
+    answers(model.node("a"), false);
+    for _ in 0..50 {
+        model.run();
+        model.uptime += 10 * MILLI;
+    }
+    model.pass(89 * SECOND);
+    assert_eq!(model.story(), [""; 0]);
+    assert_eq!(model.available(), "False GatewayUnhealthy");
+    model.pass(3 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn a_grace_ends_at_its_second() {
+    let mut model = Model::settled(2);
+    model.node("a").ready = Ready::False;
+    let start = model.uptime;
+    model.run();
+    model.uptime = start + 90 * SECOND - MILLI;
+    model.run();
+    assert_eq!(model.assigns(), 0);
+    model.uptime = start + 90 * SECOND;
+    model.run();
+    assert_eq!(model.assigns(), 1);
+}
+
+#[test]
+fn an_assignment_by_somebody_else_is_not_undone_in_a_grace() {
+    let mut model = Model::settled(2);
+    model.node("a").ready = Ready::False;
+    model.run();
+    model.provider.server = Some(77);
+    model.pass(80 * SECOND);
+    assert_eq!(model.provider.server, Some(77));
+    assert_eq!(model.log, []);
+}
+
+#[test]
+fn a_grace_starts_anew_after_the_gateway_was_well() {
+    let mut model = Model::settled(2);
+    model.node("a").ready = Ready::False;
+    model.pass(80 * SECOND);
+    model.node("a").ready = Ready::True;
+    model.run();
+    assert!(model.status.suspects.is_empty());
+    model.node("a").ready = Ready::False;
+    model.pass(80 * SECOND);
+    model.assert_untouched();
+    model.pass(15 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn loss_of_preparation_has_a_longer_grace() {
+    let mut model = Model::settled(2);
+    model.node("a").prepared = false;
+    model.pass(299 * SECOND);
+    model.assert_untouched();
+    assert_eq!(model.available(), "False GatewayUnprepared");
+    model.pass(3 * SECOND);
+    model.assert_gateway("b", 2);
+    let last = model.status.last_move.as_ref().expect("a move");
+    assert_eq!(last.cause, Cause::NodeUnprepared);
+}
+
+#[test]
+fn being_unhealthy_and_unprepared_are_timed_apart() {
+    let mut model = Model::settled(2);
+    model.node("a").prepared = false;
+    model.pass(200 * SECOND);
+    model.node("a").ready = Ready::False;
+    model.pass(80 * SECOND);
+    model.node("a").ready = Ready::True;
+    model.pass(200 * SECOND);
+    model.assert_untouched();
+}
+
+#[test]
+fn so_many_failures_in_a_row_are_the_whole_grace() {
+    let mut model = probing(Model::settled(2));
+    model.spec.health.probe.failures = Some(3);
+    for failures in 1..3 {
+        fails(&mut model, failures);
+        model.pass(5 * SECOND);
+        model.assert_untouched();
+    }
+    fails(&mut model, 3);
+    model.pass(3 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+fn fails(model: &mut Model, failures: u32) {
+    model.node("a").probe = Some(Probed {
+        failures,
+        disputed: false,
+    });
+}
+
+#[test]
+fn failures_and_a_grace_must_both_be_over() {
+    let mut model = probing(Model::settled(2));
+    model.spec.health.probe.failures = Some(3);
+    model.spec.graces.unhealthy = Some(Span::seconds(20));
+    fails(&mut model, 3);
+    model.pass(19 * SECOND);
+    model.assert_untouched();
+    fails(&mut model, 1);
+    model.pass(19 * SECOND);
+    model.assert_untouched();
+    fails(&mut model, 3);
+    model.pass(3 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn a_grace_of_nothing_is_none() {
+    let mut model = Model::settled(2);
+    model.spec.graces.unhealthy = Some(Span::default());
+    model.node("a").ready = Ready::False;
+    model.pass(3 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn a_new_leader_goes_on_with_a_grace() {
+    let mut model = Model::settled(2);
+    model.node("a").ready = Ready::False;
+    model.pass(60 * SECOND);
+    model.restart();
+    model.pass(29 * SECOND);
+    model.assert_untouched();
+    model.pass(4 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn a_new_leader_starts_a_grace_anew_where_that_is_asked_for() {
+    let mut model = Model::settled(2);
+    model.spec.graces.survive_restart = false;
+    model.node("a").ready = Ready::False;
+    model.pass(60 * SECOND);
+    model.restart();
+    model.pass(89 * SECOND);
+    model.assert_untouched();
+    model.pass(4 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn a_new_leader_needs_a_failing_signal_of_its_own() {
+    let mut model = probing(Model::settled(2));
+    answers(model.node("a"), false);
+    model.pass(60 * SECOND);
+    model.restart();
+    model.node("a").probe = None;
+    model.pass(120 * SECOND);
+    model.assert_untouched();
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_stretch_a_grace() {
+    let mut model = Model::settled(2);
+    model.node("a").ready = Ready::False;
+    model.run();
+    model.status.suspects[0].since.0 = model.now() + 86_400 * SECOND;
+    model.pass(93 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn what_another_replica_can_reach_is_not_given_up() {
+    let mut model = probing(Model::settled(2));
+    model.node("a").probe = Some(Probed {
+        failures: 9,
+        disputed: true,
+    });
+    model.pass(600 * SECOND);
+    model.assert_gateway("a", 1);
+    assert_eq!(model.story(), [""; 0]);
+}
+
+impl Model {
+    /// Asserts that nothing was written, neither at the provider nor on a node.
+    pub(super) fn assert_untouched(&self) {
+        assert_eq!(self.story(), [""; 0]);
+    }
+}

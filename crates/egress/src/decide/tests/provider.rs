@@ -1,0 +1,155 @@
+//! A provider in a few lines: one floating IP, actions that take time, and every way to be unwell.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use crate::world::{ActionState, Seen, Trouble};
+
+/// How the provider answers.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Mood {
+    Well,
+    /// Every call is refused with this.
+    Troubled(Trouble),
+    /// Every write is refused with this; reads are answered.
+    WritesTroubled(Trouble),
+    /// What is asked for is done, but no answer to a write arrives.
+    LosesReplies,
+}
+
+/// An action, and what it does when it ends.
+#[derive(Clone, Debug)]
+struct Action {
+    server: i64,
+    ends: Option<Duration>,
+    fails: bool,
+    state: ActionState,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Provider {
+    pub(super) mood: Mood,
+    pub(super) server: Option<i64>,
+    pub(super) blocked: bool,
+    pub(super) term: u64,
+    pub(super) ip: IpAddr,
+    /// How long an action takes; `None`: for ever.
+    pub(super) takes: Option<Duration>,
+    /// How many of the next actions end in an error.
+    pub(super) failing: u32,
+    /// Servers to which every Assign is refused.
+    pub(super) refuses: Vec<i64>,
+    actions: Vec<Action>,
+}
+
+impl Default for Provider {
+    fn default() -> Self {
+        Self {
+            mood: Mood::Well,
+            server: None,
+            blocked: false,
+            term: 0,
+            ip: Ipv4Addr::new(203, 0, 113, 7).into(),
+            takes: Some(Duration::from_millis(1_200)),
+            failing: 0,
+            refuses: Vec::new(),
+            actions: Vec::new(),
+        }
+    }
+}
+
+impl Provider {
+    /// Lets actions end that are over by `now`.
+    pub(super) fn settle(&mut self, now: Duration) {
+        for action in &mut self.actions {
+            let running = action.state == ActionState::Running;
+            if !running || action.ends.is_none_or(|ends| ends > now) {
+                continue;
+            }
+            action.state = if action.fails {
+                ActionState::Error("action_failed".to_owned())
+            } else {
+                self.server = Some(action.server);
+                ActionState::Success
+            };
+        }
+    }
+
+    /// Whether an action is on its way.
+    pub(super) fn busy(&self) -> bool {
+        let mut actions = self.actions.iter();
+        actions.any(|action| action.state == ActionState::Running)
+    }
+
+    /// Ends what would run for ever, without effect.
+    pub(super) fn abort(&mut self) {
+        for action in &mut self.actions {
+            action.fails = true;
+            action.ends = Some(Duration::ZERO);
+        }
+    }
+
+    pub(super) fn read(&self, now: Duration) -> Result<Seen, Trouble> {
+        self.answers(false)?;
+        Ok(Seen {
+            id: 4711,
+            ip: self.ip,
+            server: self.server,
+            blocked: self.blocked,
+            term: self.term,
+            at: now,
+        })
+    }
+
+    pub(super) fn assign(&mut self, server: i64, now: Duration) -> Result<i64, Trouble> {
+        self.answers(true)?;
+        if self.busy() {
+            return Err(Trouble::Locked);
+        }
+        if self.refuses.contains(&server) {
+            return Err(Trouble::Refused("invalid_input".to_owned()));
+        }
+        if self.server == Some(server) {
+            return Err(Trouble::Refused("floating_ip_assigned".to_owned()));
+        }
+        self.actions.push(Action {
+            server,
+            ends: self.takes.map(|takes| now + takes),
+            fails: self.failing > 0,
+            state: ActionState::Running,
+        });
+        self.failing = self.failing.saturating_sub(1);
+        self.settle(now);
+        if self.mood == Mood::LosesReplies {
+            return Err(lost());
+        }
+        Ok(i64::try_from(self.actions.len() - 1).expect("few actions"))
+    }
+
+    pub(super) fn action(&self, id: i64) -> Result<ActionState, Trouble> {
+        self.answers(false)?;
+        let index = usize::try_from(id).expect("our own id");
+        Ok(self.actions[index].state.clone())
+    }
+
+    pub(super) fn claim(&mut self, term: u64) -> Result<(), Trouble> {
+        self.answers(true)?;
+        self.term = term;
+        if self.mood == Mood::LosesReplies {
+            return Err(lost());
+        }
+        Ok(())
+    }
+
+    fn answers(&self, write: bool) -> Result<(), Trouble> {
+        match &self.mood {
+            Mood::Troubled(trouble) => Err(trouble.clone()),
+            Mood::WritesTroubled(trouble) if write => Err(trouble.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn lost() -> Trouble {
+    Trouble::Unreachable("connection reset".to_owned())
+}
