@@ -192,6 +192,7 @@ async fn every_probe_is_told_with_its_reason() {
     round(&prober, [1]).await;
     let refused = Outcome {
         failures: 1,
+        before: None,
         reason: Some("refused".to_owned()),
     };
     let once = ("office".to_owned(), "node-1".to_owned(), refused);
