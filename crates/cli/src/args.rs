@@ -1,5 +1,7 @@
 //! The command line: names, help and defaults. Nothing here does anything.
 
+#[cfg(target_os = "linux")]
+mod egress_host;
 mod run;
 
 use std::net::SocketAddr;
@@ -11,6 +13,8 @@ use aplomb_sim::hetzner::span;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+#[cfg(target_os = "linux")]
+pub(crate) use self::egress_host::EgressHostArgs;
 pub(crate) use self::run::{LogFormat, Operator, RunArgs};
 
 /// Kubernetes controllers that keep their composure.
@@ -31,6 +35,9 @@ pub(crate) enum Command {
     Sim(SimArgs),
     /// Run operators until a signal: in a cluster, or beside one
     Run(RunArgs),
+    /// Put floating IPs on an interface of this node, with a route of their own
+    #[cfg(target_os = "linux")]
+    EgressHost(EgressHostArgs),
     /// Print a completion script for a shell
     Completion {
         /// Which shell

@@ -4,6 +4,8 @@
 mod args;
 mod boxed;
 mod demo;
+#[cfg(target_os = "linux")]
+mod egress_host;
 mod run;
 mod sim;
 mod table;
@@ -42,6 +44,8 @@ async fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Demo => demo::run().await,
         Command::Run(args) => run::run(args).await,
         Command::Sim(args) => sim::run(args).await,
+        #[cfg(target_os = "linux")]
+        Command::EgressHost(args) => egress_host::run(args).await,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "aplomb", &mut std::io::stdout());
             Ok(())

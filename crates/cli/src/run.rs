@@ -113,7 +113,7 @@ fn own_identity() -> String {
     format!("{}_{}", host.trim(), std::process::id())
 }
 
-async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {
+pub(crate) async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {
     let Some(file) = kubeconfig else {
         return Config::infer().await.context(
             "no cluster: give --kubeconfig FILE, or run it in a pod with a ServiceAccount",
@@ -127,7 +127,7 @@ async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {
         .with_context(|| format!("--kubeconfig {name}: its current context cannot be used"))
 }
 
-fn log(format: LogFormat) {
+pub(crate) fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)

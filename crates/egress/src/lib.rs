@@ -11,6 +11,8 @@ pub mod cloud;
 mod controller;
 pub mod decide;
 pub mod forecast;
+#[cfg(target_os = "linux")]
+pub mod host;
 mod interest;
 mod memory;
 mod observe;

@@ -1,0 +1,36 @@
+//! `aplomb egress-host`: prepares the node it runs on to be a gateway, until it is told to stop.
+
+use anyhow::{Context, Result};
+use aplomb_egress::host::{self, Settings};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::EgressHostArgs;
+use crate::run::{config, log};
+
+pub(crate) async fn run(args: EgressHostArgs) -> Result<()> {
+    log(args.log_format);
+    // Before anything is changed: a signal must always find somebody who cleans up.
+    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+    let client = match args.stable_egress.is_empty() {
+        true => None,
+        false => Some(aplomb::client(config(args.kubeconfig).await?)?),
+    };
+    let settings = Settings {
+        addresses: args.address,
+        stable_egresses: args.stable_egress,
+        interface: args.interface,
+        gateway: args.gateway,
+        table: args.table,
+        priority: args.priority,
+        listen: args.listen,
+    };
+    let shutdown = async {
+        tokio::select! { biased;
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    host::run(settings, client, shutdown).await?;
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! `aplomb egress-host`, the real binary, in a network namespace of its own: what it puts on a node,
+//! what it corrects, and what it takes away again. What the kernel has is read with `ip`.
+#![cfg(target_os = "linux")]
+
+#[path = "egress_host/lab.rs"]
+mod lab;
+#[path = "egress_host/names.rs"]
+mod names;
+
+use lab::{Host, inside, ip};
+
+const ADDRESS: &str = "203.0.113.7";
+
+/// A node with one interface, an address of its own and a default route.
+fn node() {
+    ip("link set lo up");
+    ip("link add eth0 type veth peer name far");
+    ip("link set far up");
+    ip("link set eth0 up");
+    ip("address add 192.0.2.10/24 dev eth0");
+    ip("route add default via 192.0.2.1 dev eth0");
+}
+
+fn addresses() -> String {
+    ip("-oneline address show dev eth0")
+}
+
+#[test]
+fn address_rule_and_routes_appear_and_go() {
+    inside("address_rule_and_routes_appear_and_go", || {
+        node();
+        let host = Host::start(&["--address", ADDRESS]);
+        host.until("Node is prepared");
+        assert!(addresses().contains("inet 203.0.113.7/32"));
+        assert!(ip("rule").contains("2010:\tfrom 203.0.113.7 lookup 2010"));
+        let routes = ip("route show table 2010");
+        let default = "default via 172.31.1.1 dev eth0";
+        assert!(
+            routes.contains(default) && routes.contains("src 203.0.113.7"),
+            "{routes}"
+        );
+        assert!(routes.contains("172.31.1.1 dev eth0"), "{routes}");
+        assert_eq!(host.ask("/readyz"), (200, "ok\n".to_owned()));
+        assert_eq!(host.ask("/livez").0, 200);
+        assert_eq!(host.stop("TERM"), Some(0));
+        assert!(!addresses().contains(ADDRESS));
+        assert!(
+            addresses().contains("192.0.2.10/24"),
+            "the node's own stays"
+        );
+        assert!(!ip("rule").contains(ADDRESS));
+        assert_eq!(ip("route show table 2010"), "");
+        assert!(ip("route").contains("default via 192.0.2.1"));
+    });
+}
+
+#[test]
+fn ipv6_has_a_table_of_its_own() {
+    inside("ipv6_has_a_table_of_its_own", || {
+        node();
+        let host = Host::start(&["--address", ADDRESS, "--address", "2001:db8::7"]);
+        host.until("Node is prepared");
+        assert!(addresses().contains("inet6 2001:db8::7/128"));
+        assert!(ip("-6 rule").contains("from 2001:db8::7 lookup 2011"));
+        let routes = ip("-6 route show table 2011");
+        assert!(routes.contains("default via fe80::1 dev eth0"), "{routes}");
+        assert_eq!(host.stop("INT"), Some(0));
+        assert!(!addresses().contains("2001:db8::7"));
+        assert!(!ip("-6 rule").contains("2001:db8::7"));
+    });
+}
+
+#[test]
+fn what_is_taken_away_is_put_back() {
+    inside("what_is_taken_away_is_put_back", || {
+        node();
+        let host = Host::start(&["--address", ADDRESS]);
+        host.until("Node is prepared");
+        for (taken, lost, show) in [
+            ("address del 203.0.113.7/32 dev eth0", ADDRESS, "address"),
+            ("rule del from 203.0.113.7", "from 203.0.113.7", "rule"),
+            (
+                "route flush table 2010",
+                "172.31.1.1",
+                "route show table 2010",
+            ),
+        ] {
+            ip(taken);
+            assert!(!ip(show).contains(lost), "{taken}");
+            host.until("is missing");
+            host.until("Node is prepared");
+            assert!(ip(show).contains(lost), "{taken}");
+        }
+        ip("link set eth0 down");
+        host.until("Network is down");
+        assert_eq!(host.ask("/readyz").0, 503);
+        ip("link set eth0 up");
+        host.until("Node is prepared");
+        assert_eq!(host.ask("/readyz").0, 200);
+        assert_eq!(host.stop("TERM"), Some(0));
+        assert!(!addresses().contains(ADDRESS));
+    });
+}
+
+#[test]
+fn what_was_there_before_stays() {
+    inside("what_was_there_before_stays", || {
+        node();
+        ip("address add 203.0.113.7/32 dev eth0");
+        let host = Host::start(&["--address", ADDRESS, "--interface", "eth0"]);
+        host.until("Node is prepared");
+        assert_eq!(host.stop("TERM"), Some(0));
+        assert!(addresses().contains("203.0.113.7/32"));
+        assert!(!ip("rule").contains(ADDRESS));
+    });
+}
+
+#[test]
+fn a_new_life_takes_away_what_a_crash_left() {
+    inside("a_new_life_takes_away_what_a_crash_left", || {
+        node();
+        let host = Host::start(&["--address", ADDRESS]);
+        host.until("Node is prepared");
+        assert_eq!(host.stop("KILL"), None);
+        assert!(addresses().contains(ADDRESS));
+        let host = Host::start(&["--address", "203.0.113.8"]);
+        host.until("Node is prepared");
+        assert!(!addresses().contains(ADDRESS));
+        assert!(addresses().contains("203.0.113.8/32"));
+        assert_eq!(host.stop("TERM"), Some(0));
+        assert!(!addresses().contains("203.0.113."));
+        assert!(!ip("rule").contains("2010"));
+    });
+}
+
+#[test]
+fn errors_name_the_flag_or_the_capability() {
+    inside("errors_name_the_flag_or_the_capability", || {
+        node();
+        let fails = |arguments: &[&str], with: &str| {
+            let host = Host::start(arguments);
+            let (said, code) = host.end();
+            assert!(said.contains(with), "{said}");
+            assert_eq!(code, Some(2));
+        };
+        fails(&[], "--address");
+        fails(
+            &["--address", ADDRESS, "--interface", "eth7"],
+            "--interface",
+        );
+        fails(&["--address", ADDRESS, "--table", "254"], "--table");
+        fails(
+            &["--address", ADDRESS, "--listen", "192.0.2.99:1"],
+            "--listen",
+        );
+        // A user namespace of its own has no power over this network namespace.
+        let host = Host::start_by(&["unshare", "--user"], &["--address", ADDRESS]);
+        let (said, code) = host.end();
+        assert!(said.contains("NET_ADMIN"), "{said}");
+        assert_eq!(code, Some(2));
+        ip("route del default");
+        fails(&["--address", ADDRESS], "--interface");
+    });
+}
+
+#[test]
+fn a_table_that_somebody_else_uses_is_left_alone() {
+    inside("a_table_that_somebody_else_uses_is_left_alone", || {
+        node();
+        ip("route add default via 192.0.2.99 dev eth0 table 2010");
+        let host = Host::start(&["--address", ADDRESS]);
+        host.until("choose another --table");
+        assert_eq!(host.ask("/readyz").0, 503);
+        assert_eq!(host.stop("TERM"), Some(0));
+        assert!(ip("route show table 2010").contains("192.0.2.99"));
+        assert!(!addresses().contains(ADDRESS));
+    });
+}

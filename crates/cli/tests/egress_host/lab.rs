@@ -1,0 +1,157 @@
+//! A network namespace for one test, and the binary in it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+const INSIDE: &str = "APLOMB_TEST_IN_NAMESPACE";
+const LISTEN: &str = "127.0.0.1:9963";
+/// How long anything may take before the test gives up; it is waited for, not slept through.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs `body` in a network namespace of its own: this program again, with only `test`.
+pub(crate) fn inside(test: &str, body: impl FnOnce()) {
+    if std::env::var_os(INSIDE).is_some() {
+        return body();
+    }
+    let Some(flags) = possible() else {
+        let why = "`unshare` cannot make a network namespace, or `ip` is missing";
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{why}");
+        // Not by a macro: the harness would keep what a test that passes says to itself.
+        let loud = format!("!! {why}: NOTHING of egress-host was tried by {test}\n");
+        return std::io::stderr().write_all(loud.as_bytes()).expect("said");
+    };
+    let own = std::env::current_exe().expect("a test binary");
+    let ended = Command::new("unshare")
+        .arg(flags)
+        .arg(own)
+        .args(["--exact", test, "--nocapture", "--test-threads", "1"])
+        .env(INSIDE, "1")
+        .output()
+        .expect("unshare runs");
+    // Told only on failure: the inner harness counts its one test too, and `make test` counts lines.
+    let said = [ended.stdout, ended.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(ended.status.success(), "{test}, in its namespace:\n{said}");
+}
+
+/// How a namespace can be made here, if at all.
+fn possible() -> Option<&'static str> {
+    let works = |flags: &&str| {
+        let link = [
+            "ip", "link", "add", "name", "near", "type", "veth", "peer", "name", "far",
+        ];
+        let mut trial = Command::new("unshare");
+        trial.arg(*flags).args(link);
+        let trial = trial.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        trial.is_ok_and(|ended| ended.success())
+    };
+    ["-rn", "-n"].into_iter().find(works)
+}
+
+/// Runs `ip` with these arguments and returns what it prints.
+pub(crate) fn ip(arguments: &str) -> String {
+    let output = Command::new("ip").args(arguments.split(' ')).output();
+    let output = output.expect("ip runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    // An empty table was never made, as far as `ip` is concerned.
+    let empty = said.contains("FIB table does not exist");
+    assert!(output.status.success() || empty, "ip {arguments}: {said}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// `aplomb egress-host`, running.
+pub(crate) struct Host {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Host {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_by(&[], arguments)
+    }
+
+    /// Starts it by another program.
+    pub(crate) fn start_by(by: &[&str], arguments: &[&str]) -> Self {
+        let mut words = by.to_vec();
+        words.extend([env!("CARGO_BIN_EXE_aplomb"), "egress-host"]);
+        words.extend(arguments);
+        Self::run(&words)
+    }
+
+    /// Starts a program and follows what it says.
+    pub(crate) fn run(words: &[&str]) -> Self {
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let (send, lines) = channel();
+        follow(child.stdout.take().expect("piped"), send.clone());
+        follow(child.stderr.take().expect("piped"), send);
+        Self { child, lines }
+    }
+
+    /// Waits for a line that contains `text`.
+    pub(crate) fn until(&self, text: &str) {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|_| panic!("it never said {text:?}"));
+            if line.contains(text) {
+                return;
+            }
+        }
+    }
+
+    /// Asks its endpoint: status and body.
+    #[allow(clippy::unused_self, reason = "there must be one to ask")]
+    pub(crate) fn ask(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(LISTEN).expect("it listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).expect("a status line");
+        (status.parse().expect("a status"), body.to_owned())
+    }
+
+    /// Sends a signal and waits for the end; the exit code, or `None` if the signal was the end.
+    pub(crate) fn stop(mut self, signal: &str) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
+        assert!(sent.is_ok_and(|sent| sent.success()));
+        self.child.wait().expect("it ends").code()
+    }
+
+    /// Waits for it to end by itself: all it said, and its exit code.
+    pub(crate) fn end(mut self) -> (String, Option<i32>) {
+        let mut said = String::new();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            said.push_str(&line);
+            said.push('\n');
+        }
+        (said, self.child.wait().expect("it ends").code())
+    }
+}
+
+fn follow(stream: impl Read + Send + 'static, send: Sender<String>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            eprintln!("    {line}");
+            // The test may have heard enough; the program must go on talking all the same.
+            let _ = send.send(line);
+        }
+    });
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // A test that fails must not leave it behind; one that ended is not there any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,159 @@
+//! The node side: puts floating IPs on an interface of this node, with a route of their own.
+//!
+//! A gateway can only send from an address that it has, so every candidate is prepared before one of
+//! them is chosen. For each address: a /32 on the interface, a rule that sends what comes from it to a
+//! table of its own, and in that table a route to the gateway and a default route through it. Nothing
+//! here knows which node is the gateway, or speaks to the provider.
+
+mod endpoint;
+mod error;
+mod keeper;
+mod names;
+mod netlink;
+mod plan;
+mod wire;
+
+use std::net::{IpAddr, SocketAddr};
+
+use aplomb::Tasks;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use self::error::Error;
+use self::keeper::Keeper;
+
+/// What to keep on this node.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Addresses.
+    pub addresses: Vec<IpAddr>,
+    /// StableEgress objects whose addresses are looked up.
+    pub stable_egresses: Vec<String>,
+    /// The interface; by default that of the default route.
+    pub interface: Option<String>,
+    /// The gateway for addresses of its family; by default Hetzner's.
+    pub gateway: Option<IpAddr>,
+    /// The table of the first address; each further one has the next.
+    pub table: u32,
+    /// The priority of the rules.
+    pub priority: u32,
+    /// Where `/livez` and `/readyz` are served.
+    pub listen: SocketAddr,
+}
+
+impl Settings {
+    /// The table of the address with this number.
+    fn table_of(&self, number: usize) -> u32 {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        self.table.saturating_add(number)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let slots = self.slots().len();
+        if slots == 0 {
+            return Err(Error::NoAddress);
+        }
+        let mut tables = (0..slots).map(|number| self.table_of(number));
+        match tables.find(|table| matches!(*table, 0 | 253..=255 | u32::MAX)) {
+            Some(table) => Err(Error::Table(table)),
+            None => Ok(()),
+        }
+    }
+
+    fn slots(&self) -> Vec<Slot> {
+        let given = self.addresses.iter().map(|ip| Slot {
+            name: None,
+            ip: Some(*ip),
+        });
+        let named = self.stable_egresses.iter().map(|name| Slot {
+            name: Some(name.clone()),
+            ip: None,
+        });
+        given.chain(named).collect()
+    }
+}
+
+/// An address to hold, known or to be looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Slot {
+    /// The StableEgress that says it.
+    name: Option<String>,
+    ip: Option<IpAddr>,
+}
+
+/// Keeps the node prepared until `shutdown`, then removes what it added. `client` is needed where a
+/// StableEgress is named.
+///
+/// # Errors
+/// A setting cannot work, the capability is missing, or something could not be removed at the end.
+pub async fn run(
+    settings: Settings,
+    client: Option<kube::Client>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    settings.check()?;
+    let tasks = Tasks::on_runtime();
+    let standing = watch::Sender::new(Err("nothing was looked at yet".to_owned()));
+    let _endpoint = endpoint::serve(settings.listen, standing.subscribe(), &tasks).await?;
+    let (slots, named) = (settings.slots(), !settings.stable_egresses.is_empty());
+    let slots = watch::Sender::new(slots);
+    let keeper = Keeper::new(settings, &tasks, standing).await?;
+    let read = slots.subscribe();
+    let stop = CancellationToken::new();
+    let _guard = stop.clone().drop_guard();
+    let _names = match client {
+        Some(client) if named => {
+            let engine = names::engine(client, slots.clone());
+            Some(tasks.vital("names", async move {
+                if let Err(error) = engine.run(stop.cancelled_owned()).await {
+                    tracing::error!(%error, "Addresses are no longer looked up");
+                }
+            }))
+        }
+        None if named => return Err(Error::NoCluster),
+        _ => None,
+    };
+    keeper.run(read, shutdown).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(table: u32, addresses: &[&str]) -> Settings {
+        Settings {
+            addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
+            stable_egresses: Vec::new(),
+            interface: None,
+            gateway: None,
+            table,
+            priority: 2010,
+            listen: ([127, 0, 0, 1], 0).into(),
+        }
+    }
+
+    #[test]
+    fn without_an_address_the_flags_are_named() {
+        let error = settings(2010, &[]).check().unwrap_err().to_string();
+        assert!(
+            error.contains("--address") && error.contains("--stable-egress"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn no_table_of_the_kernel_is_taken_by_any_address() {
+        let two = ["203.0.113.7", "203.0.113.8"];
+        assert!(settings(2010, &two).check().is_ok());
+        for table in [0, 252, 254, u32::MAX - 1] {
+            let error = settings(table, &two).check().unwrap_err().to_string();
+            assert!(error.contains("--table"), "{table}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_address_has_a_table_of_its_own() {
+        let settings = settings(2010, &[]);
+        assert_eq!([settings.table_of(0), settings.table_of(1)], [2010, 2011]);
+    }
+}

@@ -1,0 +1,46 @@
+//! What a kubelet asks: `/livez` and `/readyz`. Ready means that address, rule and routes are there.
+
+use std::net::SocketAddr;
+
+use aplomb::Tasks;
+use aplomb::tasks::Task;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::error::Error;
+use super::keeper::Standing;
+
+/// Serves until the task is dropped.
+pub(super) async fn serve(
+    listen: SocketAddr,
+    standing: watch::Receiver<Standing>,
+    tasks: &Tasks,
+) -> Result<Task<()>, Error> {
+    let refused = |error| Error::Listen(listen, error);
+    let listener = TcpListener::bind(listen).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    tracing::info!(%address, "Serving /livez and /readyz");
+    let router = Router::new()
+        .route("/livez", get(async || "ok\n"))
+        .route("/readyz", get(ready))
+        .with_state(standing);
+    Ok(tasks.keep("endpoint", async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "Endpoint is no longer served");
+        }
+    }))
+}
+
+async fn ready(State(standing): State<watch::Receiver<Standing>>) -> (StatusCode, String) {
+    match &*standing.borrow() {
+        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Err(why) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("not ready: {why}\n"),
+        ),
+    }
+}

@@ -1,0 +1,197 @@
+//! Keeps a node as it must be, from the first look to a clean stop.
+//!
+//! Woken by the kernel's own notices and, since those can be lost, by a slow look around. It removes
+//! what it added and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use aplomb::Tasks;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::error::Error;
+use super::netlink::{Kernel, News};
+use super::plan::{Changes, Item, Place, changes, owned};
+use super::{Settings, Slot};
+
+/// How often a look is taken although nothing was heard.
+const SLOWLY: Duration = Duration::from_secs(30);
+/// How soon after something that failed.
+const SOON: Duration = Duration::from_secs(5);
+/// How long notices are gathered before they are followed: they come in bursts.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// How the node stands: ready, or why not.
+pub(super) type Standing = Result<(), String>;
+
+/// Keeps one interface of a node.
+pub(super) struct Keeper {
+    settings: Settings,
+    interface: String,
+    kernel: Kernel,
+    tasks: Tasks,
+    /// What this process added, for kernels that do not keep our mark.
+    added: BTreeSet<Item>,
+    standing: watch::Sender<Standing>,
+    /// The interface's index, when it was last there.
+    link: u32,
+}
+
+impl Keeper {
+    /// Finds the interface.
+    pub(super) async fn new(
+        settings: Settings,
+        tasks: &Tasks,
+        standing: watch::Sender<Standing>,
+    ) -> Result<Self, Error> {
+        let kernel = Kernel::open(tasks)?;
+        let interface = match &settings.interface {
+            Some(name) => name.clone(),
+            None => kernel.default_link().await?.ok_or(Error::NoDefaultRoute)?,
+        };
+        let link = kernel.link(&interface).await?;
+        let link = link.ok_or_else(|| Error::NoInterface(interface.clone()))?;
+        Ok(Self {
+            settings,
+            interface,
+            kernel,
+            tasks: tasks.clone(),
+            added: BTreeSet::new(),
+            standing,
+            link,
+        })
+    }
+
+    /// Keeps the node until `shutdown`, then removes what was added.
+    pub(super) async fn run(
+        mut self,
+        mut slots: watch::Receiver<Vec<Slot>>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        tokio::pin!(shutdown);
+        let mut news = News::open(&self.tasks)?;
+        loop {
+            let now = slots.borrow_and_update().clone();
+            let pause = self.look(&now).await?;
+            let tables = self.tables(now.len());
+            tokio::select! { biased;
+                () = &mut shutdown => break,
+                Ok(()) = slots.changed() => {}
+                heard = heard(&mut news, self.link, &tables) => {
+                    if !heard {
+                        news = News::open(&self.tasks)?;
+                    }
+                }
+                () = sleep(pause) => {}
+            }
+        }
+        self.clear(slots.borrow().len()).await
+    }
+
+    /// Looks once, changes what has to be, says how it stands, and when to look again.
+    async fn look(&mut self, slots: &[Slot]) -> Result<Duration, Error> {
+        let (standing, pause) = match self.converge(slots).await {
+            // Without the capability nothing will ever work: better a process that does not start.
+            Err(error @ Error::NotPermitted(_)) => return Err(error),
+            Err(error) => (Err(error.to_string()), SOON),
+            Ok(()) => (known(slots), SLOWLY),
+        };
+        if *self.standing.borrow() != standing {
+            match &standing {
+                Ok(()) => tracing::info!(interface = self.interface, "Node is prepared"),
+                Err(why) => tracing::warn!(interface = self.interface, why, "Node is not prepared"),
+            }
+        }
+        self.say(standing);
+        Ok(pause)
+    }
+
+    async fn converge(&mut self, slots: &[Slot]) -> Result<(), Error> {
+        let link = self.kernel.link(&self.interface).await?;
+        self.link = link.ok_or_else(|| Error::NoInterface(self.interface.clone()))?;
+        let place = Place {
+            link: self.link,
+            gateway: self.settings.gateway,
+            priority: self.settings.priority,
+        };
+        let known = slots.iter().enumerate().filter_map(|(number, slot)| {
+            let ip: IpAddr = slot.ip?;
+            Some((ip, self.settings.table_of(number)))
+        });
+        let known: Vec<_> = known.collect();
+        // What an unknown address needs is unknown too: what is there for it stays.
+        let tables = known.iter().map(|(_, table)| *table).collect();
+        let wanted: BTreeSet<Item> = known
+            .iter()
+            .flat_map(|(ip, table)| place.wanted(*ip, *table))
+            .collect();
+        let present = self.present(&tables).await?;
+        let plan = changes(&wanted, &present);
+        let lost = plan.add.first();
+        if let Some(first) = lost.filter(|_| self.standing.borrow().is_ok()) {
+            let why = format!("{first} is missing");
+            tracing::warn!(interface = self.interface, why, "Node is not prepared");
+            self.say(Err(why));
+        }
+        self.carry_out(&plan).await
+    }
+
+    async fn present(&self, tables: &BTreeSet<u32>) -> Result<BTreeMap<Item, bool>, Error> {
+        let found = self.kernel.found(self.link, tables).await?;
+        Ok(owned(&found, &self.added))
+    }
+
+    async fn carry_out(&mut self, plan: &Changes) -> Result<(), Error> {
+        for item in &plan.remove {
+            self.kernel.remove(item).await?;
+            self.added.remove(item);
+            tracing::info!(interface = self.interface, "Removed {item}");
+        }
+        for item in &plan.add {
+            self.kernel.add(item).await?;
+            self.added.insert(*item);
+            tracing::info!(interface = self.interface, "Added {item}");
+        }
+        Ok(())
+    }
+
+    /// Removes everything that is ours.
+    async fn clear(&mut self, slots: usize) -> Result<(), Error> {
+        self.say(Err("stopping".to_owned()));
+        let tables = self.tables(slots).into_iter().collect();
+        let present = self.present(&tables).await?;
+        let plan = changes(&BTreeSet::new(), &present);
+        self.carry_out(&plan).await
+    }
+
+    fn say(&self, standing: Standing) {
+        drop(self.standing.send_replace(standing));
+    }
+
+    fn tables(&self, slots: usize) -> Vec<u32> {
+        let numbers = 0..slots;
+        numbers
+            .map(|number| self.settings.table_of(number))
+            .collect()
+    }
+}
+
+/// Whether every address is known.
+fn known(slots: &[Slot]) -> Standing {
+    let unknown = slots.iter().find(|slot| slot.ip.is_none());
+    let name = unknown.and_then(|slot| slot.name.as_deref());
+    match name {
+        Some(name) => Err(format!("StableEgress {name} does not say its address yet")),
+        None => Ok(()),
+    }
+}
+
+/// Waits for a burst of notices that may concern us; `false` when no more can come.
+async fn heard(news: &mut News, link: u32, tables: &[u32]) -> bool {
+    let more = news.next(link, tables).await;
+    sleep(GATHER).await;
+    news.drain();
+    more
+}

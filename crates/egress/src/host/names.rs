@@ -1,0 +1,142 @@
+//! Addresses by name: what the StableEgress objects of the cluster say of theirs.
+//!
+//! Reads only, and never forgets: an address that no object names any more stays until another takes
+//! its place, since a node that serves must not lose it to a mistake or an outage elsewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::{Context, Controller, Engine, Lens, Scope, Verdict};
+use aplomb_api::StableEgress;
+use tokio::sync::watch;
+
+use super::Slot;
+
+/// The API server may be away for as long as it likes; what is known stays in place meanwhile.
+const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
+
+/// An engine that fills the slots that have a name.
+pub(super) fn engine(client: kube::Client, slots: watch::Sender<Vec<Slot>>) -> Engine {
+    let scope = scope(&slots.borrow());
+    let pass = move |egress: Arc<StableEgress>, _: Context<StableEgress>| {
+        fill(&slots, &egress);
+        async { Ok(Verdict::Settled) }
+    };
+    let controller = Controller::new("egress-host", pass)
+        .everywhere()
+        .lens(Lens::fields(|egress: &StableEgress| {
+            said(egress).map(str::to_owned)
+        }))
+        .within(scope);
+    Engine::new("egress-host", client)
+        .settings(|settings| settings.sync_deadline = FOR_EVER)
+        .controller(controller)
+}
+
+/// One object where there is one name, all of them otherwise.
+fn scope(slots: &[Slot]) -> Scope {
+    let names: Vec<_> = slots.iter().filter_map(|slot| slot.name.as_ref()).collect();
+    let fields = match names[..] {
+        [name] => Some(format!("metadata.name={name}")),
+        _ => None,
+    };
+    Scope {
+        fields,
+        ..Scope::default()
+    }
+}
+
+fn said(egress: &StableEgress) -> Option<&str> {
+    egress.status.as_ref()?.ip.as_deref()
+}
+
+fn fill(slots: &watch::Sender<Vec<Slot>>, egress: &StableEgress) {
+    let (name, said) = (egress.metadata.name.as_deref(), said(egress));
+    let Some(said) = said else {
+        return;
+    };
+    // A network, as IPv6 has it, is written with its first address.
+    let ip = said.split('/').next().unwrap_or_default().parse();
+    let Ok(ip) = ip else {
+        tracing::warn!(stable_egress = name, said, "Address cannot be read");
+        return;
+    };
+    slots.send_if_modified(|slots| {
+        let named = slots.iter_mut().filter(|slot| slot.name.as_deref() == name);
+        let mut other = named.filter(|slot| slot.ip != Some(ip)).peekable();
+        let changed = other.peek().is_some();
+        other.for_each(|slot| slot.ip = Some(ip));
+        changed
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn egress(name: &str, ip: Option<&str>) -> StableEgress {
+        let object = json!({
+            "apiVersion": "aplomb.dev/v1alpha1",
+            "kind": "StableEgress",
+            "metadata": {"name": name},
+            "spec": {"floatingIP": {"name": "office"}},
+            "status": {"ip": ip, "activeWasCandidate": false, "candidates": {"total": 0, "ready": 0}},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn slots(names: &[&str]) -> watch::Sender<Vec<Slot>> {
+        let slot = |name: &&str| Slot {
+            name: Some((*name).to_owned()),
+            ip: None,
+        };
+        watch::Sender::new(names.iter().map(slot).collect())
+    }
+
+    fn ips(slots: &watch::Sender<Vec<Slot>>) -> Vec<Option<String>> {
+        let ip = |slot: &Slot| slot.ip.map(|ip| ip.to_string());
+        slots.borrow().iter().map(ip).collect()
+    }
+
+    #[test]
+    fn each_slot_gets_the_address_of_its_name() {
+        let slots = slots(&["office", "lab"]);
+        fill(&slots, &egress("lab", Some("2001:db8::1/64")));
+        fill(&slots, &egress("elsewhere", Some("203.0.113.9")));
+        assert_eq!(ips(&slots), [None, Some("2001:db8::1".to_owned())]);
+    }
+
+    #[test]
+    fn an_address_stays_until_another_is_known() {
+        let slots = slots(&["office"]);
+        fill(&slots, &egress("office", Some("203.0.113.7")));
+        for nothing in [None, Some("gone")] {
+            fill(&slots, &egress("office", nothing));
+            assert_eq!(ips(&slots), [Some("203.0.113.7".to_owned())]);
+        }
+        fill(&slots, &egress("office", Some("203.0.113.8")));
+        assert_eq!(ips(&slots), [Some("203.0.113.8".to_owned())]);
+    }
+
+    #[test]
+    fn the_same_address_again_wakes_nobody() {
+        let slots = slots(&["office"]);
+        let mut woken = slots.subscribe();
+        fill(&slots, &egress("office", Some("203.0.113.7")));
+        assert!(woken.has_changed().unwrap());
+        woken.mark_unchanged();
+        fill(&slots, &egress("office", Some("203.0.113.7")));
+        assert!(!woken.has_changed().unwrap());
+    }
+
+    #[test]
+    fn one_name_is_watched_alone() {
+        assert_eq!(
+            scope(&slots(&["office"]).borrow()).fields.as_deref(),
+            Some("metadata.name=office")
+        );
+        assert_eq!(scope(&slots(&["office", "lab"]).borrow()).fields, None);
+    }
+}

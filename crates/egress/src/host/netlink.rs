@@ -1,0 +1,280 @@
+//! The kernel's side: reads what is there, adds and removes single items, and hears of changes.
+//!
+//! Decides nothing. Needs the capability NET_ADMIN for changes, and nothing for the rest.
+
+use std::collections::BTreeSet;
+
+use aplomb::Tasks;
+use aplomb::tasks::Task;
+use futures::channel::mpsc::UnboundedReceiver;
+use futures::{Stream, StreamExt, TryStreamExt};
+use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_route::link::LinkAttribute;
+use rtnetlink::packet_route::route::RouteMessage;
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use rtnetlink::sys::SocketAddr;
+use rtnetlink::{Handle, IpVersion, MulticastGroup};
+
+use super::error::Error;
+use super::plan::{Found, Item};
+use super::wire;
+
+/// Errors of the kernel, by number.
+mod number {
+    pub(super) const NOT_PERMITTED: i32 = 1;
+    pub(super) const NO_SUCH_PROCESS: i32 = 3;
+    pub(super) const NO_SUCH_FILE: i32 = 2;
+    pub(super) const EXISTS: i32 = 17;
+    pub(super) const NO_SUCH_DEVICE: i32 = 19;
+    pub(super) const NOT_SUPPORTED: i32 = 95;
+    pub(super) const NO_SUCH_FAMILY: i32 = 97;
+    pub(super) const NO_SUCH_ADDRESS: i32 = 99;
+}
+
+/// A connection to the kernel of this network namespace.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    handle: Handle,
+    _connection: Task<()>,
+}
+
+impl Kernel {
+    pub(super) fn open(tasks: &Tasks) -> Result<Self, Error> {
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(Error::Socket)?;
+        Ok(Self {
+            handle,
+            _connection: tasks.vital("netlink", connection),
+        })
+    }
+
+    /// The index of an interface; `None` if there is none of that name.
+    pub(super) async fn link(&self, name: &str) -> Result<Option<u32>, Error> {
+        let links = self.handle.link().get().match_name(name.to_owned());
+        let link = links.execute().try_next().await;
+        match link {
+            Ok(link) => Ok(link.map(|link| link.header.index)),
+            Err(error) if code(&error) == number::NO_SUCH_DEVICE => Ok(None),
+            Err(error) => Err(unread(&error)),
+        }
+    }
+
+    /// The name of the interface of the default route; of several, that of the lowest metric.
+    pub(super) async fn default_link(&self) -> Result<Option<String>, Error> {
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let routes = self.routes(family).await?;
+            let best = routes.iter().filter_map(wire::default_link).min();
+            let Some((_, index)) = best else {
+                continue;
+            };
+            let links = self.handle.link().get().match_index(index).execute();
+            let link = links.try_collect::<Vec<_>>().await;
+            let link = link.map_err(|error| unread(&error))?.pop();
+            let attributes = link.map(|link| link.attributes).unwrap_or_default();
+            let names = attributes
+                .into_iter()
+                .find_map(|attribute| match attribute {
+                    LinkAttribute::IfName(name) => Some(name),
+                    _ => None,
+                });
+            return Ok(names);
+        }
+        Ok(None)
+    }
+
+    /// The addresses of an interface, and the rules and routes of `tables`.
+    pub(super) async fn found(&self, link: u32, tables: &BTreeSet<u32>) -> Result<Found, Error> {
+        let addresses = self.handle.address().get().set_link_index_filter(link);
+        let addresses = all(addresses.execute()).await?;
+        let mut found: Found = addresses.iter().filter_map(wire::read_address).collect();
+        for version in [IpVersion::V4, IpVersion::V6] {
+            let rules = all(self.handle.rule().get(version).execute()).await?;
+            found.extend(rules.iter().filter_map(wire::read_rule));
+        }
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let routes = self.routes(family).await?;
+            found.extend(routes.iter().filter_map(wire::read_route));
+        }
+        found.retain(|(item, _)| match item {
+            Item::Address { .. } => true,
+            Item::Rule { table, .. }
+            | Item::Gateway { table, .. }
+            | Item::Default { table, .. } => tables.contains(table),
+        });
+        Ok(found)
+    }
+
+    async fn routes(&self, family: AddressFamily) -> Result<Vec<RouteMessage>, Error> {
+        let mut every = RouteMessage::default();
+        every.header.address_family = family;
+        all(self.handle.route().get(every).execute()).await
+    }
+
+    pub(super) async fn add(&self, item: &Item) -> Result<(), Error> {
+        let handle = &self.handle;
+        let done = match *item {
+            Item::Rule {
+                from,
+                table,
+                priority,
+            } => {
+                let mut request = handle.rule().add();
+                *request.message_mut() = wire::rule(from, table, priority);
+                request.execute().await
+            }
+            Item::Address { ip, link } => {
+                let mut request = handle.address().add(link, ip, 0);
+                *request.message_mut() = wire::address(ip, link);
+                request.execute().await
+            }
+            Item::Gateway {
+                gateway,
+                link,
+                table,
+            } => {
+                let route = wire::gateway(gateway, link, table);
+                handle.route().add(route).execute().await
+            }
+            Item::Default {
+                gateway,
+                link,
+                table,
+                source,
+            } => {
+                let route = wire::default(gateway, link, table, source);
+                handle.route().add(route).execute().await
+            }
+        };
+        done.map_err(|error| refused(item, &error))
+    }
+
+    /// Removes an item; one that is gone already, or went with another, is removed.
+    pub(super) async fn remove(&self, item: &Item) -> Result<(), Error> {
+        let handle = &self.handle;
+        let done = match *item {
+            Item::Rule {
+                from,
+                table,
+                priority,
+            } => {
+                let rule = wire::rule(from, table, priority);
+                handle.rule().del(rule).execute().await
+            }
+            Item::Address { ip, link } => {
+                let address = wire::address(ip, link);
+                handle.address().del(address).execute().await
+            }
+            Item::Gateway {
+                gateway,
+                link,
+                table,
+            } => {
+                let route = wire::gateway(gateway, link, table);
+                handle.route().del(route).execute().await
+            }
+            Item::Default {
+                gateway,
+                link,
+                table,
+                source,
+            } => {
+                let route = wire::default(gateway, link, table, source);
+                handle.route().del(route).execute().await
+            }
+        };
+        match done {
+            Err(error) if !gone(code(&error)) => Err(refused(item, &error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the kernel tells of changes, as it happens.
+pub(super) struct News {
+    messages: UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>,
+    _connection: Task<()>,
+}
+
+impl News {
+    pub(super) fn open(tasks: &Tasks) -> Result<Self, Error> {
+        let groups = [
+            MulticastGroup::Link,
+            MulticastGroup::Ipv4Ifaddr,
+            MulticastGroup::Ipv4Route,
+            MulticastGroup::Ipv4Rule,
+            MulticastGroup::Ipv6Ifaddr,
+            MulticastGroup::Ipv6Route,
+            MulticastGroup::Ipv6Rule,
+        ];
+        let opened = rtnetlink::new_multicast_connection(&groups);
+        let (connection, _, messages) = opened.map_err(Error::Socket)?;
+        Ok(Self {
+            messages,
+            _connection: tasks.start(connection),
+        })
+    }
+
+    /// Waits for a change that may concern us, or for a loss of messages; `false` when no more come.
+    pub(super) async fn next(&mut self, link: u32, tables: &[u32]) -> bool {
+        while let Some((message, _)) = self.messages.next().await {
+            let concerns = match &message.payload {
+                NetlinkPayload::InnerMessage(inner) => wire::concerns(inner, link, tables),
+                NetlinkPayload::Overrun(_) => true,
+                _ => false,
+            };
+            if concerns {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lets go of what came already.
+    pub(super) fn drain(&mut self) {
+        use futures::FutureExt;
+        while let Some(Some(_)) = self.messages.next().now_or_never() {}
+    }
+}
+
+/// All of a dump; nothing where the kernel does not know the family.
+async fn all<T>(dump: impl Stream<Item = Result<T, rtnetlink::Error>>) -> Result<Vec<T>, Error> {
+    match dump.try_collect().await {
+        Err(error) if matches!(code(&error), number::NOT_SUPPORTED | number::NO_SUCH_FAMILY) => {
+            Ok(Vec::new())
+        }
+        other => other.map_err(|error| unread(&error)),
+    }
+}
+
+/// The number of an error; 0 if the kernel did not send it.
+fn code(error: &rtnetlink::Error) -> i32 {
+    match error {
+        rtnetlink::Error::NetlinkError(message) => message.raw_code().abs(),
+        _ => 0,
+    }
+}
+
+fn gone(code: i32) -> bool {
+    matches!(
+        code,
+        number::NO_SUCH_FILE
+            | number::NO_SUCH_PROCESS
+            | number::NO_SUCH_DEVICE
+            | number::NO_SUCH_ADDRESS
+    )
+}
+
+fn unread(error: &rtnetlink::Error) -> Error {
+    Error::Unread(error.to_string())
+}
+
+fn refused(item: &Item, error: &rtnetlink::Error) -> Error {
+    let what = item.to_string();
+    match error {
+        rtnetlink::Error::NetlinkError(message) => match message.raw_code().abs() {
+            number::NOT_PERMITTED => Error::NotPermitted(what),
+            number::EXISTS => Error::Taken(what),
+            _ => Error::Refused(what, message.to_io()),
+        },
+        other => Error::Refused(what, std::io::Error::other(other.to_string())),
+    }
+}

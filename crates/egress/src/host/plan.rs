@@ -1,0 +1,228 @@
+//! What a node must have so that traffic can leave through floating IPs, and what is missing of it.
+//!
+//! Pure: what the kernel has comes in, what to change comes out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The gateways of Hetzner's servers, which answer on the link though they are in no network of it.
+const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
+const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+
+/// One thing in the kernel. Their order is the order in which they are added: the rule first, since
+/// it tells whose the rest is if this process dies in between, and does nothing while its table is
+/// empty. They are removed the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Item {
+    /// What comes from an address is routed by a table of its own.
+    Rule {
+        from: IpAddr,
+        table: u32,
+        priority: u32,
+    },
+    /// An address on the interface.
+    Address { ip: IpAddr, link: u32 },
+    /// The gateway is on the link.
+    Gateway {
+        gateway: IpAddr,
+        link: u32,
+        table: u32,
+    },
+    /// Everything else goes through it.
+    Default {
+        gateway: IpAddr,
+        link: u32,
+        table: u32,
+        source: IpAddr,
+    },
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule { from, table, .. } => write!(f, "the rule from {from} to table {table}"),
+            Self::Address { ip, .. } => write!(f, "the address {ip}"),
+            Self::Gateway { gateway, table, .. } => {
+                write!(f, "the route to {gateway} in table {table}")
+            }
+            Self::Default { table, .. } => write!(f, "the default route of table {table}"),
+        }
+    }
+}
+
+/// Where the items of every address go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) link: u32,
+    pub(super) gateway: Option<IpAddr>,
+    pub(super) priority: u32,
+}
+
+impl Place {
+    /// What the address `ip` needs, with `table` for itself.
+    pub(super) fn wanted(self, ip: IpAddr, table: u32) -> [Item; 4] {
+        let (link, priority) = (self.link, self.priority);
+        let given = self.gateway.filter(|it| it.is_ipv4() == ip.is_ipv4());
+        let gateway = given.unwrap_or(match ip {
+            IpAddr::V4(_) => GATEWAY_V4.into(),
+            IpAddr::V6(_) => GATEWAY_V6.into(),
+        });
+        [
+            Item::Rule {
+                from: ip,
+                table,
+                priority,
+            },
+            Item::Address { ip, link },
+            Item::Gateway {
+                gateway,
+                link,
+                table,
+            },
+            Item::Default {
+                gateway,
+                link,
+                table,
+                source: ip,
+            },
+        ]
+    }
+}
+
+/// What the kernel has, and whether it carries our mark.
+pub(super) type Found = Vec<(Item, bool)>;
+
+/// What is there, and whether it is ours to remove.
+///
+/// An address with our mark may belong to another process like this one, with other tables: it is
+/// ours if we added it, or if a rule of ours leads from it to one of our tables.
+pub(super) fn owned(found: &Found, added: &BTreeSet<Item>) -> BTreeMap<Item, bool> {
+    let rules = found.iter().filter(|(_, marked)| *marked);
+    let sources: BTreeSet<IpAddr> = rules
+        .filter_map(|(item, _)| match item {
+            Item::Rule { from, .. } => Some(*from),
+            _ => None,
+        })
+        .collect();
+    let ours = |item: &Item, marked: bool| match item {
+        Item::Address { ip, .. } => added.contains(item) || (marked && sources.contains(ip)),
+        _ => marked,
+    };
+    let found = found.iter();
+    found
+        .map(|(item, marked)| (*item, ours(item, *marked)))
+        .collect()
+}
+
+/// What to change, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) remove: Vec<Item>,
+    pub(super) add: Vec<Item>,
+}
+
+/// What makes `wanted` of what is `present`. What is not ours is never removed.
+pub(super) fn changes(wanted: &BTreeSet<Item>, present: &BTreeMap<Item, bool>) -> Changes {
+    let stale = present.iter().rev();
+    let stale = stale.filter(|(item, ours)| **ours && !wanted.contains(*item));
+    let missing = wanted.iter().filter(|item| !present.contains_key(*item));
+    Changes {
+        remove: stale.map(|(item, _)| *item).collect(),
+        add: missing.copied().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place {
+        link: 2,
+        gateway: None,
+        priority: 2010,
+    };
+
+    fn ip(last: u8) -> IpAddr {
+        Ipv4Addr::new(203, 0, 113, last).into()
+    }
+
+    fn wanted(last: u8) -> BTreeSet<Item> {
+        PLACE.wanted(ip(last), 2010).into()
+    }
+
+    fn present(items: &BTreeSet<Item>, marked: bool) -> BTreeMap<Item, bool> {
+        let found = items.iter().map(|item| (*item, marked)).collect();
+        owned(&found, &BTreeSet::new())
+    }
+
+    #[test]
+    fn on_a_bare_node_everything_is_added_and_the_default_route_last() {
+        let plan = changes(&wanted(7), &BTreeMap::new());
+        assert!(plan.remove.is_empty());
+        assert_eq!(plan.add.len(), 4);
+        assert!(matches!(plan.add[0], Item::Rule { .. }));
+        assert!(matches!(plan.add[3], Item::Default { source, .. } if source == ip(7)));
+    }
+
+    #[test]
+    fn what_is_there_is_not_added_again() {
+        let plan = changes(&wanted(7), &present(&wanted(7), true));
+        assert_eq!(plan, Changes::default());
+    }
+
+    #[test]
+    fn only_what_was_lost_is_added() {
+        let mut found = present(&wanted(7), true);
+        let address = Item::Address { ip: ip(7), link: 2 };
+        found.remove(&address);
+        assert_eq!(changes(&wanted(7), &found).add, [address]);
+    }
+
+    #[test]
+    fn an_address_that_changed_takes_all_of_the_old_one_with_it() {
+        let plan = changes(&wanted(8), &present(&wanted(7), true));
+        assert_eq!(plan.remove.len(), 3, "{plan:?}");
+        assert!(matches!(plan.remove[0], Item::Default { .. }));
+        assert!(matches!(plan.remove[2], Item::Rule { .. }), "the mark last");
+        let gateway = |item: &Item| matches!(item, Item::Gateway { .. });
+        assert!(!plan.remove.iter().any(gateway), "needed by both");
+    }
+
+    #[test]
+    fn what_others_made_is_used_and_left() {
+        let theirs = present(&wanted(7), false);
+        assert_eq!(changes(&wanted(7), &theirs), Changes::default());
+        assert_eq!(changes(&BTreeSet::new(), &theirs), Changes::default());
+    }
+
+    #[test]
+    fn what_an_earlier_life_left_is_ours() {
+        let plan = changes(&BTreeSet::new(), &present(&wanted(7), true));
+        assert_eq!(plan.remove.len(), 4);
+    }
+
+    #[test]
+    fn the_address_of_another_process_like_this_is_not_ours() {
+        let theirs = Item::Address { ip: ip(9), link: 2 };
+        let found = vec![(theirs, true)];
+        assert!(!owned(&found, &BTreeSet::new())[&theirs], "no rule of ours");
+        assert!(owned(&found, &[theirs].into())[&theirs], "we added it");
+    }
+
+    #[test]
+    fn the_gateway_is_of_the_address_family_of_the_address() {
+        let place = Place {
+            gateway: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
+            ..PLACE
+        };
+        let six: IpAddr = "2001:db8::1".parse().unwrap();
+        let gateway_of = |items: [Item; 4]| match items[2] {
+            Item::Gateway { gateway, .. } => gateway.to_string(),
+            other => panic!("{other}"),
+        };
+        assert_eq!(gateway_of(place.wanted(ip(7), 2010)), "192.0.2.1");
+        assert_eq!(gateway_of(place.wanted(six, 2010)), "fe80::1");
+        assert_eq!(gateway_of(PLACE.wanted(ip(7), 2010)), "172.31.1.1");
+    }
+}
