@@ -46,7 +46,7 @@ pub struct Fault {
     pub reset: Option<When>,
     /// No answer ever comes.
     pub hang: Option<When>,
-    /// How the action that the request begins will go.
+    /// How the action that the request begins will go. Requests that begin none are not met.
     pub action: Option<ActionFault>,
 }
 
@@ -135,7 +135,9 @@ impl Fault {
     fn meets(&self, asked: &Asked<'_>) -> bool {
         let method = self.method.as_deref();
         let client = self.client.as_deref();
-        client.is_none_or(|client| client == asked.client)
+        let begins = matches!(asked.method, "POST" | "DELETE");
+        (begins || self.action.is_none())
+            && client.is_none_or(|client| client == asked.client)
             && method.is_none_or(|method| method.eq_ignore_ascii_case(asked.method))
             && self
                 .path

@@ -172,3 +172,12 @@ async fn a_stuck_action_locks_unless_told_otherwise() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_order_for_the_next_action_is_not_spent_on_a_read() {
+    let hetzner = hetzner(|_| {});
+    order(&hetzner, json!({"times": 1, "action": {"duration": "0s"}}));
+    assert_eq!(get(&hetzner, "/v1/servers").await.0, 200);
+    let (_, body) = call(&hetzner, "POST", ASSIGN, json!({"server": 2})).await;
+    assert_eq!(body["action"]["status"], "success");
+}

@@ -3,6 +3,7 @@
 mod bucket;
 mod calls;
 mod control;
+mod docs;
 mod faults;
 mod limits;
 mod noise;
