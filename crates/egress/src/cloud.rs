@@ -69,14 +69,20 @@ impl Clouds {
         }))
     }
 
-    /// The account of a token: the same for the same token, wherever it was read from. `label` says
-    /// where, in metrics and logs: the first one counts, and it holds no secret.
+    /// The account of a token, for somebody who uses no other from now on: the same for the same
+    /// token, wherever it was read from. `label` says where, in metrics and logs: the first one
+    /// counts, and it holds no secret.
     #[must_use]
-    pub fn with(&self, token: &Token, label: &str) -> Account {
-        let mut accounts = self.accounts();
-        // A token that was replaced has nobody left.
+    pub fn with(&self, who: &Key, token: &Token, label: &str) -> Account {
         let digest = token.digest();
-        accounts.retain(|kept, account| *kept == digest || account.is_used());
+        let mut accounts = self.accounts();
+        // A token that was replaced has nobody left in the end.
+        accounts.retain(|other, account| {
+            *other == digest || {
+                account.forget(who);
+                account.is_used()
+            }
+        });
         let made = || Account::new(&self.0.settings, self.0.started, token.clone(), label);
         accounts.entry(digest).or_insert_with(made).clone()
     }
@@ -115,3 +121,6 @@ impl fmt::Debug for Settings {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

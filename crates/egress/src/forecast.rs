@@ -138,3 +138,7 @@ impl Forecaster {
         ((others / time).max(0.0), ours / time)
     }
 }
+
+#[cfg(test)]
+#[path = "forecast_tests.rs"]
+mod tests;

@@ -8,6 +8,7 @@ use aplomb::fence::Fence;
 use aplomb::{Clock, Key, Poke};
 use aplomb_api::StableEgress;
 use aplomb_api::egress::{Move, StableEgressSpec};
+use kube::ResourceExt;
 
 use crate::client::Token;
 use crate::cloud::{Account, Clouds};
@@ -54,7 +55,8 @@ impl Office {
         secrets: &aplomb::Cache<SecretView>,
     ) -> Result<Account, Trouble> {
         let (token, label) = self.token(egress, secrets).map_err(Trouble::NoToken)?;
-        Ok(self.clouds.with(&token, &label))
+        let who = Key::new(None, &egress.name_any());
+        Ok(self.clouds.with(&who, &token, &label))
     }
 
     fn token(

@@ -101,8 +101,13 @@ impl NodeView {
     /// Where it can be reached: internal addresses first.
     #[must_use]
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
-        let all = self.status.addresses.iter();
-        crate::probe::addresses(all.map(|it| (&*it.kind, &*it.address)))
+        let of = |kind: &'static str| {
+            let addresses = self.status.addresses.iter();
+            addresses
+                .filter(move |address| &*address.kind == kind)
+                .filter_map(|address| address.address.parse().ok())
+        };
+        of("InternalIP").chain(of("ExternalIP")).collect()
     }
 
     /// Whether nothing but its addresses and labels tells it from `other`, for the election.

@@ -23,6 +23,7 @@ impl Ledger {
             self.heed(left, now);
         }
         match (lesson.refused, lesson.wait) {
+            (true, wait) if lesson.steady => self.drained(now, wait),
             (true, Some(wait)) => self.close(now, wait.max(SHORTEST)),
             // Calls that were on their way together are refused together: one step, not many.
             (true, None) if self.closed_until(now).is_some() => {}
@@ -69,6 +70,23 @@ impl Ledger {
         self.flow.close(now, until, self.config.ramp);
         self.revoke();
         self.clip(0.0);
+    }
+
+    /// A bucket that fills steadily is empty. After the time of one call it has one, and that one is
+    /// for the most urgent lane: refused again and again, that lane still calls once in that time, as
+    /// often as a call can be there. No ramp and no longer waits, which would only leave the call to
+    /// others who share the bucket.
+    fn drained(&mut self, now: Duration, wait: Option<Duration>) {
+        let one = Duration::try_from_secs_f64(1.0 / self.config.rate);
+        let one = one.unwrap_or(self.config.longest_wait);
+        let wait = wait.unwrap_or(one).max(one).max(SHORTEST);
+        let until = now.saturating_add(wait.min(self.config.longest_wait));
+        self.flow.close(now, until, Duration::ZERO);
+        self.revoke();
+        self.clip(0.0);
+        let lanes = self.lanes.iter_mut();
+        let rest = lanes.fold(1.0, |rest, lane| lane.reserve.fill(rest));
+        self.shared.fill(rest);
     }
 
     /// Leaves at most `most` tokens: what is shared goes first, then the least urgent reserves.

@@ -157,8 +157,7 @@ impl Ledger {
         let waiting = |&lane: &usize| !self.lanes[lane].waiting.is_empty();
         let lanes = (0..self.lanes.len()).filter(waiting);
         let open = lanes.filter(|&lane| self.has_slot(lane));
-        open.map(|lane| self.flow.when(self.at, self.short_of(lane)))
-            .min()
+        open.map(|lane| self.enough(self.short_of(lane))).min()
     }
 
     /// When one more waiter of this lane is served, at the earliest: after those before it.
@@ -168,8 +167,13 @@ impl Ledger {
         let ahead: usize = before.iter().map(|lane| lane.waiting.len()).sum();
         let reserves: f64 = before.iter().map(|lane| lane.reserve.level()).sum();
         let behind = ahead as f64 + 1.0 - self.shared.level() - reserves;
-        let amount = self.short_of(lane).max(behind);
-        self.flow.when(self.at, amount)
+        self.enough(self.short_of(lane).max(behind))
+    }
+
+    /// When so much more has flowed and calls are allowed.
+    fn enough(&self, amount: f64) -> Duration {
+        let opens = self.flow.closed_until(self.at).unwrap_or(self.at);
+        self.flow.when(self.at, amount).max(opens)
     }
 
     pub(super) fn closed_until(&self, now: Duration) -> Option<Duration> {

@@ -52,6 +52,15 @@ fn left(remaining: f64, over: u64, quota: Quota) -> Lesson {
     }
 }
 
+fn drained(seconds: Option<u64>) -> Lesson {
+    Lesson {
+        refused: true,
+        wait: seconds.map(Duration::from_secs),
+        steady: true,
+        ..Lesson::default()
+    }
+}
+
 fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
@@ -181,6 +190,40 @@ fn refusals_without_a_hint_close_it_longer_each_time() {
 }
 
 #[test]
+fn an_empty_bucket_is_asked_once_in_the_time_of_a_call_by_the_first_lane_alone() {
+    for wait in [Some(2), None] {
+        let mut ledger = Ledger::new(config(0.5, 3600, [30, 0, 0]));
+        crowd(&mut ledger, FIRST, 100);
+        ledger.pump(Duration::ZERO);
+        ledger.learn(&drained(wait), Duration::ZERO);
+        crowd(&mut ledger, LAST, 10);
+        for attempt in 1..=50 {
+            let next = ledger.next_at().expect("somebody waits");
+            assert_eq!(next, Duration::from_secs(2 * attempt));
+            assert_eq!(ledger.pump(next - Duration::from_millis(1)), []);
+            let granted = ledger.pump(next);
+            assert_eq!(granted.len(), 1, "attempt {attempt}");
+            assert!(ledger.take(granted[0]));
+            ledger.finish(FIRST);
+            ledger.learn(&drained(wait), next);
+        }
+        assert_eq!(ledger.lanes[2].waiting.len(), 10);
+    }
+}
+
+#[test]
+fn a_bucket_that_fills_faster_than_we_may_call_is_asked_no_faster() {
+    let mut ledger = Ledger::new(config(0.1, 10, [0, 0, 0]));
+    ledger.learn(&drained(Some(1)), Duration::ZERO);
+    crowd(&mut ledger, FIRST, 5);
+    assert_eq!(ledger.next_at(), Some(Duration::from_secs(10)));
+    assert_eq!(
+        ledger.forecast(LAST),
+        Duration::from_secs(60) + Duration::from_nanos(1)
+    );
+}
+
+#[test]
 fn no_answer_closes_it_for_ever() {
     let mut ledger = Ledger::new(config(1.0, 10, [0, 0, 0]));
     assert!(
@@ -197,6 +240,7 @@ enum Op {
     Finish,
     Cancel(usize),
     Refuse(u64),
+    Drain(u64),
     Window(u32, u64),
     Leaky(u32),
     Pass(u64),
@@ -209,6 +253,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         3 => Just(Op::Finish),
         2 => (0usize..20).prop_map(Op::Cancel),
         1 => (0u64..20).prop_map(Op::Refuse),
+        1 => (0u64..20).prop_map(Op::Drain),
         1 => (0u32..30, 0u64..20).prop_map(|(left, over)| Op::Window(left, over)),
         1 => (0u32..30).prop_map(Op::Leaky),
         6 => (1u64..3000).prop_map(Op::Pass),
@@ -225,6 +270,8 @@ struct Onlooker {
     flying: Vec<usize>,
     calls: Vec<Duration>,
     closed: Option<(Duration, Duration)>,
+    /// Calls that are there when it opens: the one of a bucket that was empty.
+    there: f64,
 }
 
 impl Onlooker {
@@ -253,6 +300,11 @@ impl Onlooker {
             }
             Op::Refuse(wait) => {
                 ledger.learn(&refused(*wait), self.now);
+                self.there = 0.0;
+            }
+            Op::Drain(wait) => {
+                self.there = 1.0;
+                ledger.learn(&drained(Some(*wait).filter(|wait| *wait > 0)), self.now);
             }
             Op::Window(remaining, over) => {
                 ledger.learn(&left(f64::from(*remaining), *over, Quota::Window), self.now);
@@ -318,7 +370,7 @@ impl Onlooker {
             let early = self.calls.iter().filter(|at| **at > from && **at < until);
             assert_eq!(early.count(), 0, "a call while closed");
             let since = self.calls.iter().filter(|at| **at >= until).count() as f64;
-            let most = rate * self.now.saturating_sub(until).as_secs_f64();
+            let most = self.there + rate * self.now.saturating_sub(until).as_secs_f64();
             assert!(since <= most + 1e-3, "{since} calls, {most} at the most");
         }
         for (first, from) in self.calls.iter().enumerate() {

@@ -11,8 +11,8 @@ use jiff::fmt::rfc2822::DateTimeParser;
 
 use super::dialect::{Dialect, Names, Precedence, Quota, Unit};
 
-/// Below this many calls spent, whole seconds say too little about how fast a bucket fills.
-const TELLING: f64 = 16.0;
+/// A bucket that is full sooner says too little about how fast it fills, in whole seconds.
+const TELLING: Duration = Duration::from_secs(15);
 
 /// How far behind an answer's own date a reset time may lie and still mean "now".
 const ROUNDING: Duration = Duration::from_secs(5);
@@ -24,6 +24,8 @@ pub(super) struct Lesson {
     pub(super) refused: bool,
     /// How long it asks to be left alone, where it says so.
     pub(super) wait: Option<Duration>,
+    /// It is a bucket that fills steadily, and named no other time: the wait is the time of one call.
+    pub(super) steady: bool,
     /// What it can still take.
     pub(super) left: Option<Left>,
     /// Headers that made no sense.
@@ -64,9 +66,14 @@ pub(super) fn read(
     } else {
         None
     };
+    let fills = dialect.and_then(|dialect| dialect.quota.as_ref());
+    let steady = refused
+        && fills.is_some_and(|names| names.quota == Quota::Leaky)
+        && !headers.contains_key(RETRY_AFTER);
     Lesson {
         refused,
         wait,
+        steady,
         left,
         nonsense: reader.nonsense,
     }
@@ -86,8 +93,9 @@ impl<'a> Reader<'a> {
         let spent = self.number(names.limit).map(|limit| limit - remaining);
         // A second more than it says, because the target cut the fraction off.
         let seconds = over.as_secs_f64() + 1.0;
+        let tells = names.quota == Quota::Leaky && over >= TELLING;
         let refill = spent
-            .filter(|spent| names.quota == Quota::Leaky && *spent >= TELLING)
+            .filter(|spent| tells && *spent >= 1.0)
             .map(|spent| spent / seconds);
         Some(Left {
             remaining,
@@ -235,6 +243,28 @@ mod tests {
         assert!((0.9..1.1).contains(&wait.as_secs_f64()), "{wait:?}");
         let left = lesson.left.expect("what is left");
         assert_eq!((left.remaining, left.over), (0.0, secs(3600)));
+        assert!(lesson.steady);
+    }
+
+    #[test]
+    fn a_bucket_that_names_a_time_is_left_alone_until_then() {
+        let asked = headers(&[("retry-after", "7"), ("ratelimit-remaining", "0")]);
+        let lesson = read(&[HETZNER], 429, &asked, wall());
+        assert_eq!((lesson.wait, lesson.steady), (Some(secs(7)), false));
+        let bare = read(&[HETZNER], 429, &headers(&[]), wall());
+        assert_eq!((bare.wait, bare.steady), (None, true));
+        assert!(!read(&[CODER], 429, &headers(&[]), wall()).steady);
+    }
+
+    #[test]
+    fn a_small_bucket_tells_how_fast_it_fills_too() {
+        let empty = headers(&[
+            ("ratelimit-limit", "10"),
+            ("ratelimit-remaining", "0"),
+            ("ratelimit-reset", "1625772437"),
+        ]);
+        let wait = read(&[HETZNER], 429, &empty, wall()).wait.expect("a wait");
+        assert!((360.0..361.0).contains(&wait.as_secs_f64()), "{wait:?}");
     }
 
     #[test]

@@ -10,12 +10,11 @@ use super::Budget;
 pub struct Shelf(Arc<Mutex<Vec<Budget>>>);
 
 impl Shelf {
-    /// Shows one more.
+    /// Shows one more, in the place of one of the same name: a credential was replaced.
     pub fn add(&self, budget: Budget) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(budget);
+        let mut budgets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        budgets.retain(|shown| shown.name() != budget.name());
+        budgets.push(budget);
     }
 
     /// Those that are there.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Settings;
 use super::call::{FAILOVER, config};
-use super::known::{Known, Mark, Reading};
+use super::known::{Known, Mark, Reading, Which};
 use super::thrift::Thrift;
 use super::trouble::Failure;
 use crate::client::{Action, ActionStatus, Client, Token};
@@ -164,14 +164,22 @@ impl Account {
                 self.state(|state| state.known.doubt());
                 Ok(seen(0, ActionState::Success))
             }
-            Err(failure) => Err(failure.into()),
+            Err(failure) => {
+                let trouble = failure.of_an_assign();
+                if trouble == Trouble::NotFound {
+                    let (which, mark) = (Which::Id(floating_ip), self.mark());
+                    self.state(|state| state.known.missed(which, mark));
+                }
+                Err(trouble)
+            }
         }
     }
 
     /// Asks how an action stands. When it has ended, what was seen before counts no more.
     ///
     /// # Errors
-    /// What kept the question from being answered. An action that nobody knows has ended in an error.
+    /// What kept the question from being answered; [`Trouble::NotFound`] if nobody knows the action
+    /// any more, which has ended then.
     pub async fn poll(
         &self,
         action: i64,
@@ -181,15 +189,16 @@ impl Account {
         let send = |client: Client| async move { client.action(action).await };
         let terms = (FAILOVER, deadline, fence);
         let answer = self.call(Operation::Action, terms, send).await;
-        let state = match answer.map_err(Trouble::from) {
-            Ok(answer) => state_of(answer.body),
-            Err(Trouble::NotFound) => ActionState::Error("not_found".to_owned()),
-            Err(trouble) => return Err(trouble),
+        let state = answer.map(|answer| state_of(answer.body));
+        let state = state.map_err(Trouble::from);
+        let over = match &state {
+            Ok(state) => *state != ActionState::Running,
+            Err(trouble) => *trouble == Trouble::NotFound,
         };
-        if state != ActionState::Running {
+        if over {
             self.state(|state| state.known.doubt());
         }
-        Ok(state)
+        state
     }
 
     /// Writes a leader's term on a floating IP, beside the labels it has. The provider replaces all
@@ -242,8 +251,16 @@ impl Account {
 
 impl State {
     pub(super) fn not_before(&self, now: Duration) -> Option<Duration> {
-        let expected = self.forecaster.forecast(now);
-        self.thrift.not_before(now, expected.map(|it| it.remaining))
+        self.thrift.not_before(now, self.expected(now))
+    }
+
+    pub(super) fn is_scarce(&self, now: Duration) -> bool {
+        self.thrift.is_scarce(self.expected(now))
+    }
+
+    fn expected(&self, now: Duration) -> Option<f64> {
+        let forecast = self.forecaster.forecast(now);
+        forecast.map(|forecast| forecast.remaining)
     }
 }
 

@@ -36,12 +36,7 @@ impl Account {
     where
         F: Future<Output = client::Result<T>>,
     {
-        let name = if lane == FAILOVER {
-            "failover"
-        } else {
-            "routine"
-        };
-        let client = self.0.client.in_lane(name);
+        let client = self.0.client.in_lane(self.word(lane));
         let deadline = deadline.min(Instant::now() + CALL);
         let effect = async |permit: Permit| {
             self.state(|state| state.ours += 1);
@@ -60,8 +55,19 @@ impl Account {
             }
             answer.map_err(Failure::Provider)
         });
-        self.report(operation, name, &answer);
+        self.report(operation, lane, &answer);
         answer
+    }
+
+    /// What a request says of itself, for logs on the other side. A look that can wait and is sent
+    /// although nothing is to spare asks whether there is more again.
+    fn word(&self, lane: Lane) -> &'static str {
+        let now = self.now();
+        match lane == FAILOVER {
+            true => "failover",
+            false if self.state(|state| state.is_scarce(now)) => "probe",
+            false => "routine",
+        }
     }
 
     /// Learns what is left.
@@ -94,12 +100,7 @@ impl Account {
         }
     }
 
-    fn report<T>(
-        &self,
-        operation: Operation,
-        lane: &'static str,
-        answer: &Result<Answer<T>, Failure>,
-    ) {
+    fn report<T>(&self, operation: Operation, lane: Lane, answer: &Result<Answer<T>, Failure>) {
         let status;
         let code = match answer {
             Ok(answer) => {
@@ -115,7 +116,11 @@ impl Account {
             account: &self.0.label,
             operation,
             code,
-            lane,
+            lane: if lane == FAILOVER {
+                "failover"
+            } else {
+                "routine"
+            },
         });
     }
 }

@@ -117,7 +117,7 @@ impl Known {
         }
     }
 
-    /// Those of a page that somebody asks for.
+    /// A page was read. All of it is kept, for those who will ask next.
     pub(super) fn keep(&mut self, page: Vec<FloatingIp>, mark: Mark) {
         for ip in page {
             self.read(ip, mark);
@@ -137,6 +137,10 @@ impl Known {
     pub(super) fn listed(&mut self, pages: u32, mark: Mark) {
         self.pages = pages;
         let all: BTreeSet<_> = self.wanted.values().cloned().collect();
+        let ids: BTreeSet<_> = all.iter().filter_map(|which| self.id(which)).collect();
+        self.found
+            .retain(|id, (since, _)| *since >= mark || ids.contains(id));
+        self.ids.retain(|_, id| self.found.contains_key(id));
         for which in all {
             let found = self.id(&which).and_then(|id| self.found.get(&id));
             if found.is_none_or(|(since, _)| *since < mark) {
@@ -145,28 +149,16 @@ impl Known {
         }
     }
 
-    /// A floating IP was read. One that nobody asks for is not kept, and an answer that was overtaken
-    /// by a later one neither.
+    /// A floating IP was read. An answer that was overtaken by a later one is not kept.
     pub(super) fn read(&mut self, ip: FloatingIp, mark: Mark) {
-        self.ids.retain(|name, id| *id != ip.id || *name == ip.name);
-        let by_name = Which::Name(ip.name.clone());
-        let by_id = Which::Id(ip.id);
-        let named = self.wanted.values().any(|which| *which == by_name);
-        if !named && !self.wanted.values().any(|which| *which == by_id) {
+        let overtaken = |(since, _): &(Mark, FloatingIp)| *since > mark;
+        if self.found.get(&ip.id).is_some_and(overtaken) {
             return;
         }
-        if self
-            .found
-            .get(&ip.id)
-            .is_some_and(|(since, _)| *since > mark)
-        {
-            return;
-        }
-        self.absent.remove(&by_id);
-        if named {
-            self.absent.remove(&by_name);
-            self.ids.insert(ip.name.clone(), ip.id);
-        }
+        self.ids.retain(|_, id| *id != ip.id);
+        self.ids.insert(ip.name.clone(), ip.id);
+        self.absent.remove(&Which::Id(ip.id));
+        self.absent.remove(&Which::Name(ip.name.clone()));
         self.found.insert(ip.id, (mark, ip));
     }
 

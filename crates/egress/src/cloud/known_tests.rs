@@ -118,7 +118,12 @@ fn what_a_listing_did_not_show_is_not_there() {
         known.fresh(&name("db"), secs(2), secs(30)),
         Some(Err(Trouble::NotFound))
     );
-    assert_eq!(known.last(&Which::Id(8)), None, "nobody asked for it");
+    assert!(
+        known.last(&Which::Id(8)).is_some(),
+        "somebody may ask for it next"
+    );
+    known.listed(1, known.mark(secs(2)));
+    assert_eq!(known.last(&Which::Id(8)), None, "gone, and nobody asked");
 }
 
 #[test]

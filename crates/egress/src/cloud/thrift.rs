@@ -63,14 +63,20 @@ impl Thrift {
         }
     }
 
-    /// When a look that can wait may be sent, if not now. `expected` is what should be left by now,
-    /// given what others spend.
+    /// Whether no more is left than a failover needs. `expected` is what should be left by now, given
+    /// what others spend.
+    pub(super) fn is_scarce(&self, expected: Option<f64>) -> bool {
+        let least = self.seen.map(|seen| f64::from(reserve(seen.limit)));
+        let spent = expected
+            .zip(least)
+            .is_some_and(|(left, least)| left <= least);
+        self.level == Level::Scarce || spent
+    }
+
+    /// When a look that can wait may be sent, if not now.
     pub(super) fn not_before(&self, now: Duration, expected: Option<f64>) -> Option<Duration> {
-        let seen = self.seen?;
-        let least = f64::from(reserve(seen.limit));
-        let spent = expected.is_some_and(|expected| expected <= least);
         let until = self.asked + PROBE;
-        ((self.level == Level::Scarce || spent) && now < until).then_some(until)
+        (self.is_scarce(expected) && now < until).then_some(until)
     }
 }
 

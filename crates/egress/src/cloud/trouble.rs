@@ -23,6 +23,20 @@ impl Failure {
         matches!(self, Self::Provider(error) if error.code == THERE_ALREADY)
     }
 
+    /// Whether the provider misses the server, and not the floating IP: the code is the same.
+    fn misses_the_server(&self) -> bool {
+        let server = |error: &ProviderError| error.message.starts_with("server ");
+        matches!(self, Self::Provider(error) if error.code == "not_found" && server(error))
+    }
+
+    /// What it means for an Assign.
+    pub(super) fn of_an_assign(self) -> Trouble {
+        if self.misses_the_server() {
+            return Trouble::Refused("server_not_found".to_owned());
+        }
+        self.into()
+    }
+
     /// Whether a write may have happened all the same.
     pub(super) fn leaves_a_doubt(&self) -> bool {
         match self {

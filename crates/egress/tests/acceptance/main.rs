@@ -12,3 +12,4 @@ mod sight;
 
 mod honesty;
 mod moves;
+mod starvation;

@@ -1,0 +1,121 @@
+//! What is done when little is left.
+
+use tokio::time::sleep;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn looks_that_can_wait_leave_what_a_move_needs() {
+    let bench = Bench::new(1, |_| {});
+    bench.look(0, 30).await.expect("seen");
+    bench.left(31);
+    sleep(Duration::from_secs(30)).await;
+    bench.left(31);
+    bench.look(0, 30).await.expect("there was one to spare");
+    assert_eq!(bench.account.budget().map(|seen| seen.remaining), Some(30));
+    let sent = bench.count();
+    let begin = bench.clouds.uptime();
+    for _ in 0..7 {
+        sleep(Duration::from_secs(30)).await;
+        bench.left(5);
+        assert_eq!(bench.look(0, 30).await, Err(Trouble::Throttled));
+    }
+    assert_eq!(bench.count(), sent, "nothing was sent");
+    assert_eq!(
+        bench.account.resync(Duration::from_secs(30)),
+        Duration::from_secs(240)
+    );
+    let again = bench.account.not_before().expect("not now");
+    assert_eq!(again, begin + Duration::from_secs(240));
+    assert!(bench.see(0, 0, true).await.is_ok(), "a move may take it");
+    sleep(Duration::from_secs(240)).await;
+    assert!(
+        bench.look(0, 30).await.is_ok(),
+        "somebody must learn that it has recovered"
+    );
+    assert_eq!(
+        bench.account.resync(Duration::from_secs(30)),
+        Duration::from_secs(60)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_spend_between_two_looks_is_taken_into_account() {
+    let bench = Bench::new(1, |config| config.refill_per_second = Some(1.0));
+    let mut left = 400;
+    let mut last = 400;
+    loop {
+        bench.left(left);
+        if bench.look(0, 30).await == Err(Trouble::Throttled) {
+            break;
+        }
+        last = bench.account.budget().expect("told").remaining;
+        left -= 50;
+        sleep(Duration::from_secs(30)).await;
+    }
+    assert!(last > 30, "it was not seen, it was foreseen: {last}");
+    assert!(left <= 40, "and not too early: {left}");
+    assert!(
+        bench
+            .hetzner
+            .requests()
+            .iter()
+            .all(|entry| entry.remaining >= 30)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_bucket_is_asked_once_a_tick_and_never_more_rarely() {
+    let bench = Bench::new(1, |_| {});
+    bench.look(0, 30).await.expect("seen");
+    let (begin, sent) = (Instant::now(), bench.count());
+    let end = begin + Duration::from_secs(120);
+    while Instant::now() < end {
+        // Others take every token the moment it is there.
+        bench.left(0);
+        let refused = bench.account.assign(10, 2, soon(), &bench.fence).await;
+        assert_eq!(refused, Err(Trouble::Throttled));
+        sleep(bench.account.pace()).await;
+    }
+    let tries = bench.asked(sent);
+    assert!(
+        (75..=121).contains(&tries.len()),
+        "{} in 120 s",
+        tries.len()
+    );
+    assert!(tries.iter().all(|entry| entry.status == Some(429)));
+    for pair in tries.windows(2) {
+        let gap = pair[1].time.duration_since(pair[0].time).as_secs_f64();
+        assert!((1.0..1.6).contains(&gap), "{gap} s");
+    }
+    sleep(Duration::from_secs(5)).await;
+    assert!(
+        bench
+            .account
+            .assign(10, 2, soon(), &bench.fence)
+            .await
+            .is_ok()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_moves_at_an_empty_bucket_share_its_ticks() {
+    let bench = Bench::new(5, |_| {});
+    bench.look(0, 30).await.expect("seen");
+    bench.left(0);
+    let sent = bench.count();
+    let end = Instant::now() + Duration::from_secs(60);
+    let moves = (10..15).map(|ip| {
+        let bench = &bench;
+        async move {
+            while Instant::now() < end {
+                bench.left(0);
+                let _ = bench.account.assign(ip, 2, soon(), &bench.fence).await;
+                sleep(bench.account.pace()).await;
+            }
+        }
+    });
+    futures::future::join_all(moves).await;
+    let tries = bench.asked(sent).len();
+    assert!((40..=75).contains(&tries), "{tries} for five in 60 s");
+}
