@@ -4,6 +4,8 @@
 
 #[path = "egress_host/lab.rs"]
 mod lab;
+#[path = "egress_host/manifest.rs"]
+mod manifest;
 #[path = "egress_host/names.rs"]
 mod names;
 
@@ -149,10 +151,9 @@ fn errors_name_the_flag_or_the_capability() {
             "--interface",
         );
         fails(&["--address", ADDRESS, "--table", "254"], "--table");
-        fails(
-            &["--address", ADDRESS, "--listen", "192.0.2.99:1"],
-            "--listen",
-        );
+        let taken = std::net::TcpListener::bind("127.0.0.1:9963").expect("free");
+        fails(&["--address", ADDRESS], "--listen");
+        drop(taken);
         // A user namespace of its own has no power over this network namespace.
         let host = Host::start_by(&["unshare", "--user"], &["--address", ADDRESS]);
         let (said, code) = host.end();

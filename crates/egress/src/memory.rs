@@ -91,7 +91,8 @@ impl Memory {
                 self.answered();
             }
             Err(trouble) => {
-                moving.refusals += 1;
+                // Another server would be refused for its rate, or not be reached, just the same.
+                moving.refusals += u32::from(matches!(trouble, Trouble::Refused(_)));
                 // A refusal is certain: nothing has changed since the last look.
                 moving.looked = !matches!(trouble, Trouble::Unreachable(_));
                 self.failed(trouble, now);
@@ -115,6 +116,8 @@ impl Memory {
                 if state != ActionState::Running {
                     moving.looked = false;
                 }
+                let failed = matches!(state, ActionState::Error(_)) && state != action.state;
+                moving.refusals += u32::from(failed);
                 action.state = state;
                 self.answered();
             }
@@ -158,5 +161,49 @@ impl Memories {
     pub(crate) fn forget(&self, key: &Key) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusals(memory: &Memory) -> u32 {
+        memory.moving.as_ref().map_or(0, |moving| moving.refusals)
+    }
+
+    #[test]
+    fn only_what_is_about_the_server_is_held_against_it() {
+        let (mut memory, now) = (Memory::default(), Duration::ZERO);
+        for trouble in [
+            Trouble::Throttled,
+            Trouble::Locked,
+            Trouble::Unreachable("no answer".to_owned()),
+        ] {
+            memory.assigned("a", 1, Err(trouble), now);
+            assert_eq!(refusals(&memory), 0);
+        }
+        memory.assigned("a", 1, Err(Trouble::Refused("protected".to_owned())), now);
+        assert_eq!(refusals(&memory), 1);
+        memory.assigned("b", 2, Err(Trouble::Throttled), now);
+        assert_eq!(refusals(&memory), 0);
+    }
+
+    #[test]
+    fn an_action_that_failed_is_held_against_its_server_once() {
+        let (mut memory, now) = (Memory::default(), Duration::ZERO);
+        let action = ActionSeen {
+            id: 7,
+            state: ActionState::Running,
+            accepted: now,
+            polled: now,
+            polls: 0,
+        };
+        memory.assigned("a", 1, Ok(action), now);
+        for _ in 0..2 {
+            let failed = ActionState::Error("action_failed".to_owned());
+            memory.polled(Ok(failed), now);
+        }
+        assert_eq!(refusals(&memory), 1);
     }
 }

@@ -101,13 +101,8 @@ impl NodeView {
     /// Where it can be reached: internal addresses first.
     #[must_use]
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
-        let of = |kind: &'static str| {
-            let addresses = self.status.addresses.iter();
-            addresses
-                .filter(move |address| &*address.kind == kind)
-                .filter_map(|address| address.address.parse().ok())
-        };
-        of("InternalIP").chain(of("ExternalIP")).collect()
+        let all = self.status.addresses.iter();
+        crate::probe::addresses(all.map(|it| (&*it.kind, &*it.address)))
     }
 
     /// Whether nothing but its addresses and labels tells it from `other`, for the election.

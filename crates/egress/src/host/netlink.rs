@@ -3,6 +3,7 @@
 //! Decides nothing. Needs the capability NET_ADMIN for changes, and nothing for the rest.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 
 use aplomb::Tasks;
 use aplomb::tasks::Task;
@@ -17,7 +18,7 @@ use rtnetlink::{Handle, IpVersion, MulticastGroup};
 
 use super::error::Error;
 use super::plan::{Found, Item};
-use super::wire;
+use super::wire::{self, Message};
 
 /// Errors of the kernel, by number.
 mod number {
@@ -109,40 +110,22 @@ impl Kernel {
         all(self.handle.route().get(every).execute()).await
     }
 
+    /// Adds an item. Refused where there is one like it.
     pub(super) async fn add(&self, item: &Item) -> Result<(), Error> {
         let handle = &self.handle;
-        let done = match *item {
-            Item::Rule {
-                from,
-                table,
-                priority,
-            } => {
+        let done = match wire::message(item) {
+            Message::Rule(rule) => {
                 let mut request = handle.rule().add();
-                *request.message_mut() = wire::rule(from, table, priority);
+                *request.message_mut() = rule;
                 request.execute().await
             }
-            Item::Address { ip, link } => {
-                let mut request = handle.address().add(link, ip, 0);
-                *request.message_mut() = wire::address(ip, link);
+            Message::Address(address) => {
+                let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+                let mut request = handle.address().add(0, nowhere, 0);
+                *request.message_mut() = address;
                 request.execute().await
             }
-            Item::Gateway {
-                gateway,
-                link,
-                table,
-            } => {
-                let route = wire::gateway(gateway, link, table);
-                handle.route().add(route).execute().await
-            }
-            Item::Default {
-                gateway,
-                link,
-                table,
-                source,
-            } => {
-                let route = wire::default(gateway, link, table, source);
-                handle.route().add(route).execute().await
-            }
+            Message::Route(route) => handle.route().add(route).execute().await,
         };
         done.map_err(|error| refused(item, &error))
     }
@@ -150,36 +133,10 @@ impl Kernel {
     /// Removes an item; one that is gone already, or went with another, is removed.
     pub(super) async fn remove(&self, item: &Item) -> Result<(), Error> {
         let handle = &self.handle;
-        let done = match *item {
-            Item::Rule {
-                from,
-                table,
-                priority,
-            } => {
-                let rule = wire::rule(from, table, priority);
-                handle.rule().del(rule).execute().await
-            }
-            Item::Address { ip, link } => {
-                let address = wire::address(ip, link);
-                handle.address().del(address).execute().await
-            }
-            Item::Gateway {
-                gateway,
-                link,
-                table,
-            } => {
-                let route = wire::gateway(gateway, link, table);
-                handle.route().del(route).execute().await
-            }
-            Item::Default {
-                gateway,
-                link,
-                table,
-                source,
-            } => {
-                let route = wire::default(gateway, link, table, source);
-                handle.route().del(route).execute().await
-            }
+        let done = match wire::message(item) {
+            Message::Rule(rule) => handle.rule().del(rule).execute().await,
+            Message::Address(address) => handle.address().del(address).execute().await,
+            Message::Route(route) => handle.route().del(route).execute().await,
         };
         match done {
             Err(error) if !gone(code(&error)) => Err(refused(item, &error)),

@@ -33,8 +33,38 @@ fn length(ip: IpAddr) -> u8 {
     if ip.is_ipv4() { 32 } else { 128 }
 }
 
-/// The message of an address.
-pub(super) fn address(ip: IpAddr, link: u32) -> AddressMessage {
+/// An item as it is sent.
+#[derive(Clone, Debug)]
+pub(super) enum Message {
+    Rule(RuleMessage),
+    Address(AddressMessage),
+    Route(RouteMessage),
+}
+
+/// The message that adds an item, or removes it.
+pub(super) fn message(item: &Item) -> Message {
+    match *item {
+        Item::Rule {
+            from,
+            table,
+            priority,
+        } => Message::Rule(rule(from, table, priority)),
+        Item::Address { ip, link } => Message::Address(address(ip, link)),
+        Item::Gateway {
+            gateway: to,
+            link,
+            table,
+        } => Message::Route(gateway(to, link, table)),
+        Item::Default {
+            gateway,
+            link,
+            table,
+            source,
+        } => Message::Route(default(gateway, link, table, source)),
+    }
+}
+
+fn address(ip: IpAddr, link: u32) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.family = family(ip);
     message.header.prefix_len = length(ip);
@@ -51,7 +81,7 @@ pub(super) fn address(ip: IpAddr, link: u32) -> AddressMessage {
     message
 }
 
-/// The message of a route through `link` in `table`.
+/// What all routes through `link` in `table` have.
 fn route(of: AddressFamily, link: u32, table: u32) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = of;
@@ -62,8 +92,8 @@ fn route(of: AddressFamily, link: u32, table: u32) -> RouteMessage {
     message
 }
 
-/// The message of the route to a gateway on the link.
-pub(super) fn gateway(gateway: IpAddr, link: u32, table: u32) -> RouteMessage {
+/// The route to a gateway on the link.
+fn gateway(gateway: IpAddr, link: u32, table: u32) -> RouteMessage {
     let mut message = route(family(gateway), link, table);
     message.header.scope = RouteScope::Link;
     message.header.destination_prefix_length = length(gateway);
@@ -72,8 +102,7 @@ pub(super) fn gateway(gateway: IpAddr, link: u32, table: u32) -> RouteMessage {
     message
 }
 
-/// The message of the default route.
-pub(super) fn default(gateway: IpAddr, link: u32, table: u32, source: IpAddr) -> RouteMessage {
+fn default(gateway: IpAddr, link: u32, table: u32, source: IpAddr) -> RouteMessage {
     let mut message = route(family(gateway), link, table);
     message.header.scope = RouteScope::Universe;
     message.attributes.extend([
@@ -83,8 +112,7 @@ pub(super) fn default(gateway: IpAddr, link: u32, table: u32, source: IpAddr) ->
     message
 }
 
-/// The message of a rule.
-pub(super) fn rule(from: IpAddr, table: u32, priority: u32) -> RuleMessage {
+fn rule(from: IpAddr, table: u32, priority: u32) -> RuleMessage {
     let mut message = RuleMessage::default();
     message.header.family = family(from);
     message.header.src_len = length(from);
@@ -232,25 +260,11 @@ mod tests {
     use super::*;
     use crate::host::plan::Place;
 
-    fn read(item: Item) -> Option<(Item, bool)> {
-        match item {
-            Item::Address { ip, link } => read_address(&address(ip, link)),
-            Item::Gateway {
-                gateway: to,
-                link,
-                table,
-            } => read_route(&gateway(to, link, table)),
-            Item::Default {
-                gateway,
-                link,
-                table,
-                source,
-            } => read_route(&default(gateway, link, table, source)),
-            Item::Rule {
-                from,
-                table,
-                priority,
-            } => read_rule(&rule(from, table, priority)),
+    fn read(item: &Item) -> Option<(Item, bool)> {
+        match message(item) {
+            Message::Rule(message) => read_rule(&message),
+            Message::Address(message) => read_address(&message),
+            Message::Route(message) => read_route(&message),
         }
     }
 
@@ -264,7 +278,7 @@ mod tests {
         for ip in ["203.0.113.7", "2001:db8::7"] {
             for table in [10, 2010] {
                 for item in place.wanted(ip.parse().unwrap(), table) {
-                    assert_eq!(read(item), Some((item, true)), "{item}");
+                    assert_eq!(read(&item), Some((item, true)), "{item}");
                 }
             }
         }

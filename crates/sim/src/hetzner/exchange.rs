@@ -210,6 +210,19 @@ impl Core {
         if let Some(kind) = kind {
             headers.insert(CONTENT_TYPE, kind);
         }
+        if !fault.is_some_and(|fault| fault.bare) {
+            self.say_level(headers, now, level);
+        }
+        for (name, value) in fault.into_iter().flat_map(|fault| &fault.headers) {
+            let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
+            if let (Ok(name), Ok(value)) = pair {
+                headers.insert(name, value);
+            }
+        }
+        response
+    }
+
+    fn say_level(&self, headers: &mut HeaderMap, now: Timestamp, level: Level) {
         headers.insert(LIMIT, HeaderValue::from(level.limit));
         headers.insert(REMAINING, HeaderValue::from(level.remaining));
         headers.insert(RESET, HeaderValue::from(level.reset));
@@ -220,13 +233,6 @@ impl Core {
                 headers.insert(name, value);
             }
         }
-        for (name, value) in fault.into_iter().flat_map(|fault| &fault.headers) {
-            let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
-            if let (Ok(name), Ok(value)) = pair {
-                headers.insert(name, value);
-            }
-        }
-        response
     }
 }
 

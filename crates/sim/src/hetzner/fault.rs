@@ -38,6 +38,8 @@ pub struct Fault {
     pub body: Option<Value>,
     /// Headers to add to the answer, over those it has.
     pub headers: BTreeMap<String, String>,
+    /// Whether the answer lacks the rate limit and the date, as one from a gateway in front does.
+    pub bare: bool,
     /// Whether the request takes effect before it is answered with `status`.
     pub commit: bool,
     /// How much later the answer arrives. The request takes effect at once.

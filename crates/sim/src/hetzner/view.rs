@@ -53,19 +53,10 @@ pub(super) fn server(store: &Store, server: &Server) -> Value {
         "name": server.name,
         "status": server.status,
         "created": time(server.created),
-        "public_net": {
-            "ipv4": {"id": server.id, "ip": ipv4(server.id), "blocked": false,
-                     "dns_ptr": format!("server-{}.example.com", server.id)},
-            "ipv6": null,
-            "floating_ips": held,
-            "firewalls": [],
-        },
+        "public_net": public_net(server.id),
         "private_net": [],
         "server_type": server_type(),
-        "datacenter": {"id": 4, "name": "fsn1-dc14", "description": "Falkenstein 1 DC14",
-                       "location": location(),
-                       "server_types": {"supported": [1], "available": [1],
-                                        "available_for_migration": [1]}},
+        "datacenter": datacenter(),
         "location": location(),
         "image": null,
         "iso": null,
@@ -128,6 +119,22 @@ fn location() -> Value {
         "id": 1, "name": "fsn1", "description": "Falkenstein DC Park 1", "country": "DE",
         "city": "Falkenstein", "latitude": 50.47612, "longitude": 12.370_071,
         "network_zone": "eu-central",
+    })
+}
+
+fn public_net(server: u64) -> Value {
+    json!({
+        "ipv4": {"id": server, "ip": ipv4(server), "blocked": false,
+                 "dns_ptr": format!("server-{server}.example.com")},
+        "ipv6": null,
+        "firewalls": [],
+    })
+}
+
+fn datacenter() -> Value {
+    json!({
+        "id": 4, "name": "fsn1-dc14", "description": "Falkenstein 1 DC14", "location": location(),
+        "server_types": {"supported": [1], "available": [1], "available_for_migration": [1]},
     })
 }
 

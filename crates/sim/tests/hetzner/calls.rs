@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb_sim::hetzner::SameServer;
+use aplomb_sim::hetzner::{Hetzner, SameServer};
 use serde_json::{Value, json};
 use tokio::time::advance;
 
@@ -195,50 +195,56 @@ async fn deleting_needs_an_address_that_is_free_and_not_protected() {
     assert_eq!(get(&hetzner, "/v1/floating_ips/11").await.0, 404);
 }
 
-#[tokio::test(start_paused = true)]
-async fn lists_filter_sort_and_page() {
+/// Sixty addresses, every second one `parity=even`.
+fn sixty() -> Hetzner {
     let hetzner = hetzner(|_| {});
+    let parity = |n| if n % 2 == 0 { "even" } else { "odd" };
     let many: Vec<Value> = (1..=60)
         .map(|n| {
             json!({"id": n, "name": format!("ip-{n}"), "ip": "192.0.2.1",
-                        "labels": {"parity": if n % 2 == 0 { "even" } else { "odd" }}})
+                        "labels": {"parity": parity(n)}})
         })
         .collect();
     put(&hetzner, json!({"floating_ips": many}));
-    let ids = |body: &Value| -> Vec<u64> {
-        let list = body["floating_ips"].as_array().expect("a list");
-        list.iter().filter_map(|one| one["id"].as_u64()).collect()
-    };
-    let (_, body) = get(&hetzner, "/v1/floating_ips?name=ip-7").await;
-    assert_eq!(ids(&body), [7]);
-    let (_, body) = get(&hetzner, "/v1/floating_ips?name=ip-").await;
-    assert_eq!(ids(&body), [0_u64; 0]);
-    let (_, body) = get(&hetzner, "/v1/floating_ips").await;
-    let page = &body["meta"]["pagination"];
-    assert_eq!(
-        (ids(&body).len(), page["last_page"].as_u64()),
-        (25, Some(3))
-    );
+    hetzner
+}
+
+/// The ids of a list and its pagination.
+async fn listed(hetzner: &Hetzner, query: &str) -> (Vec<u64>, Value) {
+    let (_, body) = get(hetzner, &format!("/v1/floating_ips{query}")).await;
+    let list = body["floating_ips"].as_array().expect("a list");
+    let ids = list.iter().filter_map(|one| one["id"].as_u64()).collect();
+    (ids, body["meta"]["pagination"].clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_sorted_and_in_pages() {
+    let hetzner = sixty();
+    let (ids, page) = listed(&hetzner, "").await;
+    assert_eq!((ids.len(), page["last_page"].as_u64()), (25, Some(3)));
     assert_eq!(
         (page["next_page"].as_u64(), page["previous_page"].as_u64()),
         (Some(2), None)
     );
-    let (_, body) = get(
-        &hetzner,
-        "/v1/floating_ips?page=2&per_page=500&sort=id:desc",
-    )
-    .await;
-    assert_eq!(ids(&body), (1..=10).rev().collect::<Vec<_>>());
-    let (_, body) = get(&hetzner, "/v1/floating_ips?label_selector=parity%3Deven").await;
-    assert_eq!(body["meta"]["pagination"]["total_entries"], 30);
-    let (_, body) = get(
-        &hetzner,
-        "/v1/floating_ips?label_selector=parity%20notin%20(even)",
-    )
-    .await;
-    assert_eq!(body["meta"]["pagination"]["total_entries"], 30);
+    let (ids, _) = listed(&hetzner, "?page=2&per_page=500&sort=id:desc").await;
+    assert_eq!(ids, (1..=10).rev().collect::<Vec<_>>());
     let path = "/v1/floating_ips?sort=colour";
     assert_eq!(refusal(&hetzner, "GET", path, Value::Null).await.0, 422);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_filtered_by_exact_name_and_by_label() {
+    let hetzner = sixty();
+    assert_eq!(listed(&hetzner, "?name=ip-7").await.0, [7]);
+    assert_eq!(listed(&hetzner, "?name=ip-").await.0, [0_u64; 0]);
+    for selector in [
+        "parity%3Deven",
+        "parity%20notin%20(even)",
+        "parity,parity!=odd",
+    ] {
+        let (_, page) = listed(&hetzner, &format!("?label_selector={selector}")).await;
+        assert_eq!(page["total_entries"], 30, "{selector}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,6 +68,22 @@ async fn a_gateway_answers_without_json() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_bare_answer_says_nothing_of_the_rate_limit() {
+    let hetzner = hetzner(|_| {});
+    order(&hetzner, json!({"status": 504, "bare": true}));
+    let answer = send(&hetzner, "GET", "/v1/servers", Value::Null).await;
+    let headers = answer.expect("an answer").headers().clone();
+    assert_eq!(
+        headers
+            .keys()
+            .map(http::HeaderName::as_str)
+            .collect::<Vec<_>>(),
+        ["content-type"]
+    );
+    assert_eq!(hetzner.remaining("default"), 3599);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_is_made_of_a_status_a_code_or_a_body() {
     let hetzner = hetzner(|_| {});
     let cases = [

@@ -7,6 +7,7 @@ mod docs;
 mod faults;
 mod limits;
 mod noise;
+mod wire;
 
 use aplomb_sim::clock::Clock;
 use aplomb_sim::hetzner::{Change, Config, Fault, Hetzner};

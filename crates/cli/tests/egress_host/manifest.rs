@@ -1,0 +1,57 @@
+//! What deploy/egress/host.yaml asks for: one capability, and nothing of the cluster but to read.
+
+use serde_json::{Value, json};
+
+const HOST: &str = include_str!("../../../../deploy/egress/host.yaml");
+const POLICY: &str = include_str!("../../../../deploy/egress/samples/cilium-policy.yaml");
+
+fn objects(text: &str) -> Vec<Value> {
+    let documents = text.split("\n---\n");
+    let read = |document| serde_saphyr::from_str(document).expect("YAML");
+    documents.map(read).collect()
+}
+
+fn of_kind(kind: &str) -> Value {
+    let found = objects(HOST).into_iter().find(|it| it["kind"] == kind);
+    found.unwrap_or_else(|| panic!("no {kind}"))
+}
+
+#[test]
+fn the_pods_have_net_admin_and_no_other_power() {
+    let pod = &of_kind("DaemonSet")["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let held = json!({
+        "allowPrivilegeEscalation": false,
+        "readOnlyRootFilesystem": true,
+        "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]},
+    });
+    assert_eq!(container["securityContext"], held);
+    let seccomp = &pod["securityContext"]["seccompProfile"]["type"];
+    assert_eq!(seccomp, "RuntimeDefault");
+    assert_eq!(pod["volumes"], Value::Null);
+    let probe = &container["readinessProbe"]["httpGet"];
+    assert_eq!(
+        probe,
+        &json!({"host": "127.0.0.1", "path": "/readyz", "port": 9963})
+    );
+}
+
+#[test]
+fn the_account_may_read_stable_egresses_and_nothing_else() {
+    let rules = &of_kind("ClusterRole")["rules"];
+    let read = json!([{
+        "apiGroups": ["aplomb.dev"],
+        "resources": ["stableegresses"],
+        "verbs": ["get", "list", "watch"],
+    }]);
+    assert_eq!(rules, &read);
+}
+
+#[test]
+fn the_policy_chooses_the_node_that_the_operator_labels() {
+    let policy = &objects(POLICY)[0]["spec"]["egressGateway"];
+    let gateway = aplomb_api::egress::labels::GATEWAY;
+    assert_eq!(policy["nodeSelector"]["matchLabels"][gateway], "web");
+    let arguments = &of_kind("DaemonSet")["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert_eq!(arguments, &json!(["egress-host", "--stable-egress=web"]));
+}
