@@ -174,6 +174,8 @@ pub(crate) struct WatchLost<'a> {
     pub(crate) scope: &'a Scope,
     pub(crate) reason: &'static str,
     pub(crate) why: &'a str,
+    /// Whether that was said the last time too.
+    pub(crate) known: bool,
     pub(crate) delay: Duration,
 }
 
@@ -184,6 +186,7 @@ impl Occurrence for WatchLost<'_> {
             scope,
             reason,
             why,
+            known,
             delay,
         } = self;
         let labels = LossLabels {
@@ -193,6 +196,8 @@ impl Occurrence for WatchLost<'_> {
         families.watch.restarts.get_or_create(&labels).inc();
         if delay.is_zero() {
             tracing::debug!(%kind, %scope, reason, why, "watch restarts");
+        } else if known {
+            tracing::debug!(%kind, %scope, reason, why, ?delay, "watch is still down");
         } else {
             tracing::warn!(%kind, %scope, reason, why, ?delay, "watch is down");
         }

@@ -187,10 +187,16 @@ impl<T: View> Drive<T> {
             scope: &self.scope,
             reason: failure.loss.word(),
             why: &failure.why,
+            known: self.has_trouble(&failure.why),
             delay,
         });
         self.set_trouble(Some(failure.why));
         self.attend(sleep(delay)).await;
+    }
+
+    fn has_trouble(&self, why: &str) -> bool {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.as_deref() == Some(why)
     }
 
     fn set_trouble(&self, trouble: Option<String>) {
