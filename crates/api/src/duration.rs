@@ -8,8 +8,8 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What the schema and the parser accept.
-const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$";
+/// What the schema accepts, as a rule rather than a pattern: a rule can say what to write instead.
+const RULE: &str = r"self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')";
 
 /// A span of time as manifests write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,7 +99,14 @@ impl JsonSchema for Span {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": PATTERN, "maxLength": 32 })
+        json_schema!({
+            "type": "string",
+            "maxLength": 32,
+            "x-kubernetes-validations": [{
+                "rule": RULE,
+                "message": "not a duration: write it like 30s, 5m or 1h30m",
+            }],
+        })
     }
 }
 

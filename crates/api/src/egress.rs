@@ -1,12 +1,22 @@
 //! `StableEgress`: a floating IP that follows a healthy node.
 
+#[allow(
+    unreachable_pub,
+    reason = "KubeSchema copies a struct into a function, pub and all"
+)]
+mod health;
+mod shapes;
+#[allow(
+    unreachable_pub,
+    reason = "KubeSchema copies a struct into a function, pub and all"
+)]
 mod spec;
 mod status;
 mod words;
 
+pub use health::{Graces, Health, Probe, Signal};
 pub use spec::{
-    FloatingIpRef, Graces, Health, Hold, Pin, Prepared, Probe, Signal, StableEgress,
-    StableEgressSpec, TokenSecretRef,
+    FloatingIpRef, Hold, Pin, Prepared, StableEgress, StableEgressSpec, TokenSecretRef,
 };
 pub use status::{
     BudgetLevel, BudgetStatus, CandidateStatus, Move, StableEgressStatus, Stages, Suspect,

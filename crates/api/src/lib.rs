@@ -5,5 +5,14 @@
 pub mod duration;
 pub mod egress;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
 pub use duration::Span;
 pub use egress::{StableEgress, StableEgressSpec, StableEgressStatus};
+
+/// The definitions of all kinds, in the order of their names.
+#[must_use]
+pub fn definitions() -> Vec<CustomResourceDefinition> {
+    vec![StableEgress::crd()]
+}

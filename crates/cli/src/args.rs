@@ -38,6 +38,8 @@ pub(crate) enum Command {
     /// Put floating IPs on an interface of this node, with a route of their own
     #[cfg(target_os = "linux")]
     EgressHost(EgressHostArgs),
+    /// Print the CustomResourceDefinitions of every kind, as YAML
+    Crds,
     /// Print a completion script for a shell
     Completion {
         /// Which shell

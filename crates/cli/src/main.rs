@@ -3,6 +3,7 @@
 
 mod args;
 mod boxed;
+mod crds;
 mod demo;
 #[cfg(target_os = "linux")]
 mod egress_host;
@@ -41,6 +42,7 @@ async fn main() -> ExitCode {
 async fn dispatch(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Box(args) => boxed::run(args).await,
+        Command::Crds => crds::run(),
         Command::Demo => demo::run().await,
         Command::Run(args) => run::run(args).await,
         Command::Sim(args) => sim::run(args).await,

@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
-use kube::CustomResource;
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::health::{Graces, Health};
+use super::shapes;
 use super::status::StableEgressStatus;
 use crate::duration::Span;
 
+/// What the names of objects look like.
+const DNS: &str = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
+
 /// A floating IP that follows a healthy node.
-#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "aplomb.dev",
     version = "v1alpha1",
@@ -20,7 +25,56 @@ use crate::duration::Span;
     shortname = "seg",
     category = "aplomb",
     status = "StableEgressStatus",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    doc = "A floating IP that follows a healthy node.",
+    printcolumn(name = "IP", type_ = "string", json_path = ".status.ip"),
+    printcolumn(name = "Node", type_ = "string", json_path = ".status.activeNode"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
+    printcolumn(name = "Last-Move", type_ = "date", json_path = ".status.lastMove.ended"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Candidates",
+        type_ = "integer",
+        json_path = ".status.candidates.ready",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Budget",
+        type_ = "string",
+        json_path = ".status.budget.level",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Cause",
+        type_ = "string",
+        json_path = ".status.lastMove.cause",
+        priority = 1
+    ),
+    validation = Rule::new(
+        "self.metadata.name.size() <= 63 || (has(self.spec.candidates) && \
+         has(self.spec.gatewayLabels) && self.spec.gatewayLabels.size() > 0)"
+    ).message(
+        "metadata.name is the value of the default labels and must be at most 63 characters: \
+         shorten it, or give both spec.candidates and spec.gatewayLabels"
+    )
+)]
+#[x_kube(
+    validation = Rule::new(
+        "!has(self.candidates) || !has(self.candidates.matchLabels) || !has(self.gatewayLabels) \
+         || !self.gatewayLabels.exists(key, key in self.candidates.matchLabels)"
+    ).message(
+        "gatewayLabels and candidates.matchLabels share a key, so that a node would stop being a \
+         candidate when it stops being the gateway: use another key"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct StableEgressSpec {
@@ -34,10 +88,12 @@ pub struct StableEgressSpec {
     /// Which nodes may hold the floating IP. Default: those with the label
     /// `egress.aplomb.dev/candidate` and this object's name as its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::selector")]
     pub candidates: Option<LabelSelector>,
     /// The labels that the gateway carries, and no other node. Default: `egress.aplomb.dev/gateway`
     /// with this object's name as its value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "shapes::labels")]
     pub gateway_labels: BTreeMap<String, String>,
     /// How a gateway is found to be healthy.
     #[serde(default)]
@@ -47,9 +103,13 @@ pub struct StableEgressSpec {
     pub graces: Graces,
     /// The networks that the floating IP must be in, as CIDRs. Without any, every address is allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::networks")]
     pub allowlist: Vec<String>,
     /// How often the provider is asked although nothing changed. More rarely when its budget is low.
     #[serde(default = "resync")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('5s')").message(
+        "the provider's rate limit is shared: write 5s or more"
+    ))]
     pub resync: Span,
     /// Freezes automation; the annotation `egress.aplomb.dev/hold` does the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,12 +122,16 @@ pub struct StableEgressSpec {
     pub dwell: Span,
     /// How often an hour it may be moved away from a node that is in trouble but not dead.
     #[serde(default = "moves")]
+    #[schemars(range(min = 1, max = 3600), extend("format" = "int32"))]
     pub max_moves_per_hour: u32,
     /// How long a move that somebody else made to a server outside the candidates is left alone.
     #[serde(default = "respect")]
     pub respect_foreign_moves: Span,
     /// How long a move may take before it is an Event and a metric.
     #[serde(default = "deadline")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1s')").message(
+        "no move is that fast: write 1s or more"
+    ))]
     pub move_deadline: Span,
     /// A node counts as prepared when a pod of these is Ready on it. Without it every node does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,13 +139,20 @@ pub struct StableEgressSpec {
 }
 
 /// A floating IP, by name or by id.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(
+    validation = Rule::new("has(self.name) != has(self.id)").message(
+        "name the floating IP by exactly one of name and id"
+    )
+)]
 pub struct FloatingIpRef {
     /// Its name in the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
     pub name: Option<String>,
     /// Its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub id: Option<i64>,
 }
 
@@ -89,87 +160,12 @@ pub struct FloatingIpRef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenSecretRef {
     /// The Secret's name.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS))]
     pub name: String,
     /// The key in it.
     #[serde(default = "key")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
     pub key: String,
-}
-
-/// How a gateway is found to be healthy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Health {
-    /// What counts.
-    #[serde(default)]
-    pub signal: Signal,
-    /// How it is probed, where that counts.
-    #[serde(default)]
-    pub probe: Probe,
-}
-
-/// What counts for health.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Signal {
-    /// The node's Ready condition.
-    #[default]
-    Ready,
-    /// Whether a TCP port of the node can be reached.
-    Probe,
-}
-
-/// A TCP probe.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Probe {
-    /// The port; by default the metrics port of Cilium's agent.
-    #[serde(default = "port")]
-    #[schemars(range(min = 1, max = 65535))]
-    pub port: u16,
-    /// How often.
-    #[serde(default = "interval")]
-    pub interval: Span,
-    /// How long one may take.
-    #[serde(default = "timeout")]
-    pub timeout: Span,
-    /// How many in a row must fail. When this is set and `graces.unhealthy` is not, they are the
-    /// whole grace; when both are set, both must be over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failures: Option<u32>,
-}
-
-impl Default for Probe {
-    fn default() -> Self {
-        Self {
-            port: port(),
-            interval: interval(),
-            timeout: timeout(),
-            failures: None,
-        }
-    }
-}
-
-/// How long a gateway may be in trouble before it is replaced.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Graces {
-    /// How long it may be unhealthy. Default: 90s, or none where `health.probe.failures` is set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unhealthy: Option<Span>,
-    /// How long it may be unprepared.
-    #[serde(default = "unprepared")]
-    pub unprepared: Span,
-    /// Whether a new leader goes on with a grace where the old one was, instead of starting it anew.
-    #[serde(default = "yes")]
-    pub survive_restart: bool,
-}
-
-impl Default for Graces {
-    fn default() -> Self {
-        Self {
-            unhealthy: None,
-            unprepared: unprepared(),
-            survive_restart: yes(),
-        }
-    }
 }
 
 /// Freezes automation.
@@ -180,6 +176,7 @@ pub struct Hold {
     pub until: Option<Time>,
     /// Why, for others to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
     pub reason: Option<String>,
 }
 
@@ -187,6 +184,7 @@ pub struct Hold {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pin {
     /// Its name.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS))]
     pub node: String,
     /// Until when; for ever if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,8 +196,13 @@ pub struct Pin {
 pub struct Prepared {
     /// Their namespace; by default the operator's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
     pub namespace: Option<String>,
     /// Their labels.
+    #[schemars(schema_with = "shapes::selector")]
     pub selector: LabelSelector,
 }
 
@@ -225,24 +228,4 @@ fn deadline() -> Span {
 
 fn key() -> String {
     "token".to_owned()
-}
-
-fn port() -> u16 {
-    9962
-}
-
-fn interval() -> Span {
-    Span::seconds(10)
-}
-
-fn timeout() -> Span {
-    Span::seconds(2)
-}
-
-fn unprepared() -> Span {
-    Span::seconds(300)
-}
-
-fn yes() -> bool {
-    true
 }

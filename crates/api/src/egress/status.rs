@@ -54,6 +54,10 @@ pub struct StableEgressStatus {
     pub observed_generation: Option<i64>,
     /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["type"]
+    ))]
     pub conditions: Vec<Condition>,
 }
 
@@ -137,8 +141,10 @@ pub enum Suspicion {
 #[serde(default)]
 pub struct CandidateStatus {
     /// How many nodes are candidates.
+    #[schemars(extend("format" = "int32"))]
     pub total: u32,
     /// How many of them could take the floating IP now, the gateway included.
+    #[schemars(extend("format" = "int32"))]
     pub ready: u32,
 }
 
@@ -146,8 +152,10 @@ pub struct CandidateStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BudgetStatus {
     /// How many calls an hour.
+    #[schemars(extend("format" = "int32"))]
     pub limit: u32,
     /// How many were left when the level last changed.
+    #[schemars(extend("format" = "int32"))]
     pub remaining: u32,
     /// How that is.
     pub level: BudgetLevel,

@@ -1,0 +1,116 @@
+//! How the health of a gateway is asked for.
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::duration::Span;
+
+/// How a gateway is found to be healthy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Health {
+    /// What counts.
+    #[serde(default)]
+    pub signal: Signal,
+    /// How it is probed, where that counts.
+    #[serde(default)]
+    pub probe: Probe,
+}
+
+/// What counts for health.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Signal {
+    /// The node's Ready condition.
+    #[default]
+    Ready,
+    /// Whether a TCP port of the node can be reached.
+    Probe,
+}
+
+/// A TCP probe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(
+    validation = Rule::new("duration(self.timeout) < duration(self.interval)").message(
+        "timeout must be shorter than interval: lower timeout or raise interval"
+    )
+)]
+pub struct Probe {
+    /// The port; by default the metrics port of Cilium's agent.
+    #[serde(default = "port")]
+    #[schemars(range(min = 1, max = 65535), extend("format" = "int32"))]
+    pub port: u16,
+    /// How often.
+    #[serde(default = "interval")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1s')").message(
+        "probe at most once a second: write 1s or more"
+    ))]
+    pub interval: Span,
+    /// How long one may take.
+    #[serde(default = "timeout")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('50ms')").message(
+        "give a probe at least 50ms"
+    ))]
+    pub timeout: Span,
+    /// How many in a row must fail. When this is set and `graces.unhealthy` is not, they are the
+    /// whole grace; when both are set, both must be over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000), extend("format" = "int32"))]
+    pub failures: Option<u32>,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self {
+            port: port(),
+            interval: interval(),
+            timeout: timeout(),
+            failures: None,
+        }
+    }
+}
+
+/// How long a gateway may be in trouble before it is replaced.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Graces {
+    /// How long it may be unhealthy. Default: 90s, or none where `health.probe.failures` is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unhealthy: Option<Span>,
+    /// How long it may be unprepared.
+    #[serde(default = "unprepared")]
+    pub unprepared: Span,
+    /// Whether a new leader goes on with a grace where the old one was, instead of starting it anew.
+    #[serde(default = "yes")]
+    pub survive_restart: bool,
+}
+
+impl Default for Graces {
+    fn default() -> Self {
+        Self {
+            unhealthy: None,
+            unprepared: unprepared(),
+            survive_restart: yes(),
+        }
+    }
+}
+
+fn port() -> u16 {
+    9962
+}
+
+fn interval() -> Span {
+    Span::seconds(10)
+}
+
+fn timeout() -> Span {
+    Span::seconds(2)
+}
+
+fn unprepared() -> Span {
+    Span::seconds(300)
+}
+
+fn yes() -> bool {
+    true
+}
