@@ -1,8 +1,8 @@
-//! What deploy/egress/host.yaml asks for: one capability, and nothing of the cluster but to read.
+//! What deploy/egress/host/daemonset.yaml asks for: one capability, and nothing of the cluster but to read.
 
 use serde_json::{Value, json};
 
-const HOST: &str = include_str!("../../../../deploy/egress/host.yaml");
+const HOST: &str = include_str!("../../../../deploy/egress/host/daemonset.yaml");
 const POLICY: &str = include_str!("../../../../deploy/egress/samples/cilium-policy.yaml");
 
 fn objects(text: &str) -> Vec<Value> {
