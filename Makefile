@@ -44,6 +44,10 @@ runtime: controlplane ## What the runtime promises, on the box and on a real kub
 alerts: ## Every alert under promtool: it fires, and it stays quiet
 	@tools/make/alerts
 
+.PHONY: egress
+egress: ## What the egress operator promises, in virtual time, with figures
+	$(CARGO) test --locked -q -p aplomb-egress --test acceptance -- --nocapture --test-threads 1
+
 .PHONY: advisories
 advisories: ## Known vulnerabilities in dependencies (needs an outside database)
 	@tools/make/deny check advisories

@@ -166,8 +166,9 @@ mod tests {
             (
                 "other condition",
                 |it| {
-                    it["status"]["conditions"][1] =
-                        json!({"type": "MemoryPressure", "status": "True"})
+                    let other = json!({"type": "MemoryPressure", "status": "True"});
+                    let conditions = it["status"]["conditions"].as_array_mut();
+                    conditions.expect("a list").push(other);
                 },
                 true,
             ),

@@ -58,9 +58,14 @@ impl Memory {
 
     /// The floating IP was read.
     pub(crate) fn looked(&mut self) {
+        let failed = self.troubles;
         self.answered();
         if let Some(moving) = &mut self.moving {
             moving.looked = true;
+            if moving.action.is_none() {
+                // Reads that succeed do not make an Assign that fails worth more tries.
+                self.troubles = failed;
+            }
         }
     }
 
@@ -91,6 +96,7 @@ impl Memory {
                 self.answered();
             }
             Err(trouble) => {
+                let trouble = of_assign(trouble);
                 // Another server would be refused for its rate, or not be reached, just the same.
                 moving.refusals += u32::from(matches!(trouble, Trouble::Refused(_)));
                 // A refusal is certain: nothing has changed since the last look.
@@ -129,6 +135,14 @@ impl Memory {
             }
             Err(trouble) => self.failed(trouble, now),
         }
+    }
+}
+
+/// The floating IP was there a moment ago: it is the server that an Assign does not find.
+fn of_assign(trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::NotFound => Trouble::Refused("not_found".to_owned()),
+        other => other,
     }
 }
 

@@ -169,11 +169,10 @@ fn carried(wanted: &LabelMap, has: &LabelMap) -> Labels {
 }
 
 fn taken(wanted: &LabelMap, has: &LabelMap) -> Option<String> {
-    let other = wanted.iter().find_map(|(key, value)| {
+    wanted.iter().find_map(|(key, value)| {
         let other = has.get(key).filter(|other| *other != value)?;
         Some(format!("{key}={other}"))
-    });
-    other
+    })
 }
 
 /// The nodes on which a pod that prepares them is Ready.

@@ -9,6 +9,8 @@ use crate::world::{Trouble, World};
 const TICK: Duration = Duration::from_secs(1);
 /// The longest wait of a move.
 const LONGEST: Duration = Duration::from_secs(5);
+/// How often a lock is tried before it is tried more rarely.
+const LOCKED: u32 = 30;
 /// The spread of waits, so that several do not come at once.
 const SPREAD_MILLIS: u64 = 250;
 
@@ -18,7 +20,10 @@ fn pause(world: &World, trouble: &Trouble) -> Duration {
     let times = world.cloud.troubles.max(refusals).max(1);
     let grown = TICK * 2_u32.saturating_pow(times.min(8) - 1);
     let pause = match trouble {
-        Trouble::Throttled | Trouble::Locked => TICK,
+        Trouble::Throttled => TICK,
+        // Locks go within seconds; one that does not must not cost the budget much.
+        Trouble::Locked if times <= LOCKED => TICK,
+        Trouble::Locked => LONGEST,
         Trouble::Unreachable(_) | Trouble::ActionFailed(_) | Trouble::Refused(_) => {
             grown.min(LONGEST)
         }

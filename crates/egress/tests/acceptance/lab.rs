@@ -1,12 +1,14 @@
 //! A cluster, a provider and a network, in virtual time; and the words in which a test speaks of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb_api::egress::labels::GATEWAY;
 use aplomb_api::egress::{StableEgress, StableEgressStatus};
 use aplomb_sim::actors::Actors;
 use aplomb_sim::hetzner::{Change, Config, FloatingIp, Hetzner, Server, Token};
+use aplomb_sim::store::Window;
 use aplomb_sim::world::{Cluster, World};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -20,6 +22,7 @@ use crate::nodes::{self, Nodes};
 use crate::operator::Replica;
 use crate::reach::Reach;
 use crate::sight::Labelled;
+use crate::valve::Valve;
 
 /// Where the operator runs.
 pub const NAMESPACE: &str = "aplomb-system";
@@ -41,8 +44,11 @@ pub struct Lab {
     pub cluster: Cluster,
     pub hetzner: Hetzner,
     pub reach: Reach,
+    pub valve: Valve,
     pub nodes: Nodes,
     pub labelled: Labelled,
+    tokens: Vec<String>,
+    dead: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// What a condition says.
@@ -62,8 +68,8 @@ pub struct Around {
     pub tokens: Vec<(String, String)>,
     /// How long actions of the provider take, at least and at most; as the simulator has it by default.
     pub action: Option<(Duration, Duration)>,
-    /// How much of the run is remembered.
-    pub memory: usize,
+    /// Whether the run is too long to be remembered.
+    pub long: bool,
 }
 
 impl Around {
@@ -73,7 +79,7 @@ impl Around {
             actors: Actors::default(),
             tokens: vec![(SECRET.to_owned(), TOKEN.to_owned())],
             action: None,
-            memory: usize::MAX,
+            long: false,
         }
     }
 
@@ -84,10 +90,16 @@ impl Around {
         F: Future<Output = T>,
         T: Send + 'static,
     {
-        let world = World::new(self.seed)
+        let mut world = World::new(self.seed)
             .actors(self.actors.clone())
-            .memory(self.memory)
             .interpose(aplomb_vtime::install);
+        if self.long {
+            let window = Window {
+                compaction: seconds(30),
+                ..Window::default()
+            };
+            world = world.memory(1_000).server(move |it| it.window(window));
+        }
         let run = world.run(|cluster| async move {
             let lab = Lab::new(cluster, &self).await;
             scenario(lab).await
@@ -118,8 +130,15 @@ impl Lab {
         let lab = Self {
             hetzner: Hetzner::new(config),
             reach: Reach::default(),
+            valve: Valve::default(),
             nodes: Nodes::new(user.clone()),
             labelled: Labelled::follow(cluster.server(), "nodes"),
+            dead: Arc::default(),
+            tokens: around
+                .tokens
+                .iter()
+                .map(|(_, token)| token.clone())
+                .collect(),
             cluster,
         };
         install(&user).await;
@@ -132,6 +151,11 @@ impl Lab {
     /// Somebody else's client, which meets no faults.
     pub fn user(&self) -> Client {
         self.cluster.plain_client("user")
+    }
+
+    /// The token with this number.
+    pub fn token(&self, number: usize) -> String {
+        self.tokens[number].clone()
     }
 
     /// Puts a token into a Secret.
@@ -233,6 +257,16 @@ impl Lab {
             && self.labelled.only(WEB) == Some(node.clone())
             && self.status(WEB).active_node == Some(node)
             && self.condition(WEB, "Available").status == "True"
+    }
+
+    /// A node dies at once and for good, with all that runs on it.
+    pub fn kill(&self, number: usize) {
+        self.reach.silence(nodes::address(number), true);
+        self.dead.lock().unwrap().insert(nodes::name(number));
+    }
+
+    pub fn is_dead(&self, node: &str) -> bool {
+        self.dead.lock().unwrap().contains(node)
     }
 
     /// What status says of a StableEgress.

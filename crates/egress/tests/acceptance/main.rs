@@ -9,7 +9,18 @@ mod nodes;
 mod operator;
 mod reach;
 mod sight;
+mod valve;
 
+mod cilium;
+mod crashes;
+mod handover;
 mod honesty;
 mod moves;
+mod peers;
+mod planned;
+mod quiet;
+mod rules;
+mod stale;
 mod starvation;
+mod tokens;
+mod toy;

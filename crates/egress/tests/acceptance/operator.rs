@@ -18,6 +18,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt, service_fn};
 
 use crate::lab::{Lab, NAMESPACE};
+use crate::valve::Valve;
 
 /// A replica and what it counts, over all its lives.
 pub struct Replica {
@@ -31,11 +32,12 @@ impl Replica {
         let (telemetry, egress) = (Telemetry::default(), Egress::default());
         let (counts, shows) = (telemetry.clone(), egress.clone());
         let (hetzner, probe) = (lab.hetzner.clone(), lab.reach.from(name));
+        let valve = lab.valve.clone();
         let component = lab.cluster.start(name, move |process| {
             let (wire, tasks) = (process.clone(), process.clone());
-            let hetzner = hetzner.clone();
+            let (hetzner, valve) = (hetzner.clone(), valve.clone());
             let parts = Parts {
-                connect: Arc::new(move || transport(&wire, &hetzner)),
+                connect: Arc::new(move || transport(&wire, &hetzner, &valve)),
                 probe: probe.clone(),
                 clock: Clock::system(),
                 tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
@@ -84,13 +86,14 @@ async fn run(process: Process, parts: Parts) {
 }
 
 /// Every call is an effect of the process.
-fn transport(process: &Process, hetzner: &Hetzner) -> Transport {
-    let (process, service) = (process.clone(), hetzner.service());
+fn transport(process: &Process, hetzner: &Hetzner, valve: &Valve) -> Transport {
+    let (process, service, valve) = (process.clone(), hetzner.service(), valve.clone());
     BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
-        let (process, service) = (process.clone(), service.clone());
+        let (process, service, valve) = (process.clone(), service.clone(), valve.clone());
         async move {
             let what = format!("{} {}", request.method(), request.uri().path());
-            process.effect(&what, service.oneshot(request)).await
+            let sent = valve.pass(process.name(), &what, service.oneshot(request));
+            process.effect(&what, sent).await
         }
     }))
 }

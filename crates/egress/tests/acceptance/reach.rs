@@ -16,8 +16,8 @@ pub struct Reach(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     silent: BTreeSet<IpAddr>,
-    /// Replicas that reach nothing, though everybody else does.
-    blind: BTreeSet<String>,
+    /// Replicas that do not reach an address, though everybody else does.
+    blind: BTreeSet<(String, IpAddr)>,
 }
 
 impl Reach {
@@ -31,9 +31,10 @@ impl Reach {
         }
     }
 
-    /// This replica gets no answer from anybody.
-    pub fn blind(&self, replica: &str) {
-        self.0.lock().unwrap().blind.insert(replica.to_owned());
+    /// This replica gets no answer from it, though others do.
+    pub fn blind(&self, replica: &str, address: IpAddr) {
+        let mut state = self.0.lock().unwrap();
+        state.blind.insert((replica.to_owned(), address));
     }
 
     /// How a replica sees it.
@@ -46,8 +47,11 @@ impl Reach {
 
     fn answers(&self, replica: &str, addresses: &[IpAddr]) -> bool {
         let state = self.0.lock().unwrap();
-        let silent = |address| state.silent.contains(address);
-        !state.blind.contains(replica) && !addresses.iter().all(silent)
+        let silent = |address: &IpAddr| {
+            let blind = (replica.to_owned(), *address);
+            state.silent.contains(address) || state.blind.contains(&blind)
+        };
+        !addresses.iter().all(silent)
     }
 }
 

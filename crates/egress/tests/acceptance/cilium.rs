@@ -1,0 +1,132 @@
+//! Promise: Cilium learns of a move also when the agent of the old gateway is dead: the label goes from
+//! its CiliumNode, not only from its Node.
+
+use std::sync::Arc;
+
+use aplomb_api::egress::labels::GATEWAY;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::{Instant, sleep};
+
+use crate::lab::{Lab, WEB, on_box, seconds, until};
+use crate::moves::probing;
+use crate::nodes;
+use crate::sight::Labelled;
+
+fn definition() -> Value {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "ciliumnodes.cilium.io" },
+        "spec": {
+            "group": "cilium.io", "scope": "Cluster",
+            "names": { "plural": "ciliumnodes", "kind": "CiliumNode" },
+            "versions": [{ "name": "v2", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
+        },
+    })
+}
+
+fn cilium_nodes(lab: &Lab) -> Api<DynamicObject> {
+    let resource = ApiResource {
+        group: "cilium.io".into(),
+        version: "v2".into(),
+        api_version: "cilium.io/v2".into(),
+        kind: "CiliumNode".into(),
+        plural: "ciliumnodes".into(),
+    };
+    Api::all_with(lab.cluster.plain_client("agent"), &resource)
+}
+
+async fn install(lab: &Lab, count: usize) {
+    let crds: Api<CustomResourceDefinition> = Api::all(lab.user());
+    let definition = serde_json::from_value(definition()).expect("a definition");
+    crds.create(&PostParams::default(), &definition)
+        .await
+        .unwrap();
+    sleep(seconds(1)).await;
+    for number in 0..count {
+        let made = json!({
+            "apiVersion": "cilium.io/v2", "kind": "CiliumNode",
+            "metadata": { "name": nodes::name(number) }, "spec": {},
+        });
+        let made = serde_json::from_value(made).expect("a CiliumNode");
+        cilium_nodes(lab)
+            .create(&PostParams::default(), &made)
+            .await
+            .unwrap();
+    }
+}
+
+/// The agents: each copies the labels of its own Node to its CiliumNode, while it lives.
+async fn agents(lab: Lab) {
+    let (sender, mut changes) = unbounded_channel();
+    lab.cluster.server().on_commit(Arc::new(move |change| {
+        if change.key.resource.resource == "nodes" {
+            // Nobody listens any more when the world ends.
+            drop(sender.send((change.key.name.clone(), change.new.clone())));
+        }
+    }));
+    while let Some((name, node)) = changes.recv().await {
+        let Some(node) = node.filter(|_| !lab.is_dead(&name)) else {
+            continue;
+        };
+        let value = node
+            .pointer("/metadata/labels")
+            .and_then(|it| it.get(GATEWAY));
+        let patch = Patch::Merge(json!({ "metadata": { "labels": { GATEWAY: value } } }));
+        // One that is gone has nothing to copy to.
+        drop(
+            cilium_nodes(&lab)
+                .patch(&name, &PatchParams::default(), &patch)
+                .await,
+        );
+    }
+}
+
+#[test]
+fn the_label_of_a_dead_gateway_goes_from_its_cilium_node_too() {
+    on_box(1, |lab| async move {
+        install(&lab, 3).await;
+        let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
+        let world = async {
+            let _replica = lab.settled(3, &probing()).await;
+            let mirrored = || seen.only(WEB) == Some(nodes::name(0));
+            until(seconds(5), "Cilium knows the gateway", mirrored).await;
+            assert_eq!(lab.condition(WEB, "LabelsConsistent").status, "True");
+            sleep(seconds(60)).await;
+            let began = Instant::now();
+            lab.kill(0);
+            lab.serves(1, seconds(60)).await;
+            let moved = || seen.only(WEB) == Some(nodes::name(1));
+            until(seconds(2), "Cilium knows the new gateway", moved).await;
+            println!(
+                "dead agent: Cilium sees the new gateway alone after {:.1?}",
+                began.elapsed()
+            );
+            assert_eq!(seen.most(WEB), 1, "never two");
+            let consistent = || lab.condition(WEB, "LabelsConsistent").status == "True";
+            until(seconds(5), "consistent", consistent).await;
+        };
+        tokio::select! { biased; () = agents(lab.clone()) => {} () = world => {} }
+    });
+}
+
+#[test]
+fn a_label_that_is_left_on_a_cilium_node_is_found_and_taken_away() {
+    on_box(1, |lab| async move {
+        install(&lab, 3).await;
+        let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
+        let _replica = lab.settled(3, &json!({})).await;
+        let params = PatchParams::default();
+        let stale = Patch::Merge(json!({ "metadata": { "labels": { GATEWAY: WEB } } }));
+        cilium_nodes(&lab)
+            .patch(&nodes::name(2), &params, &stale)
+            .await
+            .unwrap();
+        let alone = || seen.only(WEB) == Some(nodes::name(0));
+        let took = until(seconds(5), "only the gateway is left", alone).await;
+        assert!(took < seconds(2), "{took:?}");
+    });
+}
