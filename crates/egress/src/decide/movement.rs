@@ -9,7 +9,7 @@ use super::election::{Choice, Election};
 use super::limits::dwells_until;
 use super::scene::Scene;
 use super::{labels, pace};
-use crate::world::{ActionSeen, ActionState, Moving, Seen, Step};
+use crate::world::{ActionSeen, ActionState, Moving, Seen, Step, Trouble};
 
 /// An action that runs for longer than this is not waited for any more.
 const STUCK: Duration = Duration::from_secs(60);
@@ -71,9 +71,23 @@ fn see_through(scene: &Scene<'_>) -> Option<Next> {
             });
             if looked { None } else { read() }
         }
-        _ if !moving.looked => read(),
+        _ if !moving.looked || doubtful(scene) => read(),
         _ => None,
     }
+}
+
+/// Whether the last call may have had an effect, or was refused for what has changed at the provider.
+/// A look that succeeds clears it.
+const fn doubtful(scene: &Scene<'_>) -> bool {
+    matches!(
+        scene.world.cloud.trouble,
+        Some(
+            Trouble::Refused(_)
+                | Trouble::ActionFailed(_)
+                | Trouble::Unreachable(_)
+                | Trouble::NotFound
+        )
+    )
 }
 
 fn is_stuck(scene: &Scene<'_>, action: &ActionSeen) -> bool {

@@ -73,6 +73,11 @@ pub(super) fn confirmed(scene: &Scene<'_>, node: &Node) -> bool {
 
 fn chosen(scene: &Scene<'_>, choice: &Choice<'_>, status: &mut StableEgressStatus) {
     let node = choice.node;
+    let sent = scene.world.moving.as_ref();
+    if under_way(scene) && sent.is_some_and(|moving| moving.node != node.name) {
+        // It is seen through first; who is elected then may be another again.
+        return;
+    }
     let confirmed = confirmed(scene, node);
     let known = scene.world.cloud.seen.is_some();
     let away = known && !confirmed && may_move(scene, choice);

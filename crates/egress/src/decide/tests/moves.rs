@@ -101,6 +101,18 @@ fn a_lost_reply_of_a_slow_action_ends_well() {
 }
 
 #[test]
+fn a_refusal_is_looked_into_before_anything_is_repeated() {
+    let mut model = Model::settled(2);
+    model.provider.refuses = vec![2];
+    model.node("a").cordoned = true;
+    model.pass(5 * SECOND);
+    let steps = model.log.iter().map(|(_, step)| step);
+    let assigns: Vec<bool> = steps.map(|s| matches!(s, Step::Assign { .. })).collect();
+    let twice = assigns.windows(2).any(|pair| pair == [true, true]);
+    assert!(assigns.len() >= 3 && !twice, "{assigns:?}");
+}
+
+#[test]
 fn a_stuck_action_is_looked_into_and_then_repeated() {
     let mut model = Model::settled(2);
     model.provider.takes = None;
@@ -124,6 +136,13 @@ fn a_gateway_that_recovers_does_not_call_back_an_accepted_assign() {
     model.run();
     assert!(model.provider.busy());
     model.node("a").cordoned = false;
+    model.run();
+    let to = model
+        .status
+        .moving
+        .as_ref()
+        .map(|moving| moving.to.as_str());
+    assert_eq!(to, Some("b"), "it is where the floating IP is going");
     model.pass(5 * SECOND);
     model.assert_gateway("b", 2);
     assert_eq!(model.assigns(), 1);
