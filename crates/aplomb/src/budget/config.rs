@@ -33,7 +33,8 @@ pub struct Config {
     pub lanes: Vec<LaneConfig>,
     /// How the target speaks of its limits.
     pub dialects: Vec<Dialect>,
-    /// After a refusal, how long it takes from a trickle back to the full rate.
+    /// After a refusal, how long it takes from a trickle back to the full rate. Not after that of a
+    /// bucket that fills steadily: it has one call again in the time of one, for the most urgent lane.
     pub ramp: Duration,
     /// No answer, however strange, closes the budget for longer than this.
     pub longest_wait: Duration,

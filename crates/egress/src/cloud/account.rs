@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::budget::{Budget, Lane};
+use aplomb::budget::Budget;
 use aplomb::fence::Fence;
 use aplomb::{Clock, Flight, Key};
 use aplomb_api::egress::{FloatingIpRef, labels};
 use tokio::time::Instant;
 
 use super::Settings;
-use super::call::{FAILOVER, config};
+use super::call::{Purpose, config};
 use super::known::{Known, Mark, Reading, Which};
 use super::thrift::Thrift;
 use super::trouble::Failure;
@@ -35,8 +35,8 @@ pub(super) struct Inner {
     pub(super) clock: Clock,
     pub(super) egress: Egress,
     state: Mutex<State>,
-    /// Reads under way: after how many writes, in which lane, of what.
-    pub(super) flight: Flight<(u64, Lane, Reading), Result<(), Trouble>>,
+    /// Reads under way: after how many writes, what for, of what.
+    pub(super) flight: Flight<(u64, Purpose, Reading), Result<(), Trouble>>,
 }
 
 pub(super) struct State {
@@ -142,7 +142,7 @@ impl Account {
         fence: &Fence,
     ) -> Result<ActionSeen, Trouble> {
         let send = |client: Client| async move { client.assign(floating_ip, server).await };
-        let terms = (FAILOVER, deadline, fence);
+        let terms = (Purpose::Move, deadline, fence);
         let answer = self.call(Operation::Assign, terms, send).await;
         if answer
             .as_ref()
@@ -187,7 +187,7 @@ impl Account {
         fence: &Fence,
     ) -> Result<ActionState, Trouble> {
         let send = |client: Client| async move { client.action(action).await };
-        let terms = (FAILOVER, deadline, fence);
+        let terms = (Purpose::Move, deadline, fence);
         let answer = self.call(Operation::Action, terms, send).await;
         let state = answer.map(|answer| state_of(answer.body));
         let state = state.map_err(Trouble::from);
@@ -213,7 +213,7 @@ impl Account {
         deadline: Instant,
         fence: &Fence,
     ) -> Result<(), Trouble> {
-        let (id, terms) = (seen.id, (FAILOVER, deadline, fence));
+        let (id, terms) = (seen.id, (Purpose::Move, deadline, fence));
         let known = self.state(|state| state.known.labels(id));
         let mut wanted = match known {
             Some(labels) => labels,

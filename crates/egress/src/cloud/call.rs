@@ -15,28 +15,54 @@ use crate::client::{self, Answer, Client};
 use crate::forecast::Sample;
 use crate::telemetry::{BudgetForecast, Operation, ProviderCall};
 
-/// What a move needs. It may spend everything.
-pub(super) const FAILOVER: Lane = Lane(0);
-/// Looks that can wait. They never take the reserve.
-pub(super) const ROUTINE: Lane = Lane(1);
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Purpose {
+    /// A move, or what it cannot do without. It may spend everything.
+    Move,
+    /// A look that can wait. It never takes the reserve.
+    Look,
+    /// A look that is let through although nothing is to spare, to learn whether there is more
+    /// again. It takes what it takes from the reserve.
+    Probe,
+}
+
+impl Purpose {
+    fn lane(self) -> Lane {
+        match self {
+            Self::Move | Self::Probe => Lane(0),
+            Self::Look => Lane(1),
+        }
+    }
+
+    /// What a request says of itself, for logs on the other side.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Move => "failover",
+            Self::Look => "routine",
+            Self::Probe => "probe",
+        }
+    }
+}
+
 /// An answer that takes longer is not worth waiting for: a move has better things to try.
 const CALL: Duration = Duration::from_secs(5);
 
-/// In which lane, until when, and by which right.
-pub(super) type Terms<'a> = (Lane, Instant, &'a Fence);
+/// What for, until when, and by which right.
+pub(super) type Terms<'a> = (Purpose, Instant, &'a Fence);
 
 impl Account {
     /// One call: its turn, the lease, the request, and what its answer says of the rate limit.
     pub(super) async fn call<T, F>(
         &self,
         operation: Operation,
-        (lane, deadline, fence): Terms<'_>,
+        (purpose, deadline, fence): Terms<'_>,
         send: impl FnOnce(Client) -> F,
     ) -> Result<Answer<T>, Failure>
     where
         F: Future<Output = client::Result<T>>,
     {
-        let client = self.0.client.in_lane(self.word(lane));
+        let client = self.0.client.in_lane(purpose.word());
         let deadline = deadline.min(Instant::now() + CALL);
         let effect = async |permit: Permit| {
             self.state(|state| state.ours += 1);
@@ -46,7 +72,7 @@ impl Account {
             }
             Ok(answer)
         };
-        let what = operation.word();
+        let (lane, what) = (purpose.lane(), operation.word());
         let budget = &self.0.budget;
         let answer = budget.call(lane, deadline, fence, what, effect).await;
         let answer = answer.map_err(Failure::Runtime).and_then(|answer| {
@@ -55,19 +81,8 @@ impl Account {
             }
             answer.map_err(Failure::Provider)
         });
-        self.report(operation, lane, &answer);
+        self.report(operation, purpose, &answer);
         answer
-    }
-
-    /// What a request says of itself, for logs on the other side. A look that can wait and is sent
-    /// although nothing is to spare asks whether there is more again.
-    fn word(&self, lane: Lane) -> &'static str {
-        let now = self.now();
-        match lane == FAILOVER {
-            true => "failover",
-            false if self.state(|state| state.is_scarce(now)) => "probe",
-            false => "routine",
-        }
     }
 
     /// Learns what is left.
@@ -100,7 +115,12 @@ impl Account {
         }
     }
 
-    fn report<T>(&self, operation: Operation, lane: Lane, answer: &Result<Answer<T>, Failure>) {
+    fn report<T>(
+        &self,
+        operation: Operation,
+        purpose: Purpose,
+        answer: &Result<Answer<T>, Failure>,
+    ) {
         let status;
         let code = match answer {
             Ok(answer) => {
@@ -116,10 +136,9 @@ impl Account {
             account: &self.0.label,
             operation,
             code,
-            lane: if lane == FAILOVER {
-                "failover"
-            } else {
-                "routine"
+            lane: match purpose {
+                Purpose::Move => "failover",
+                Purpose::Look | Purpose::Probe => "routine",
             },
         });
     }

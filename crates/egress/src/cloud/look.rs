@@ -4,13 +4,12 @@
 use std::time::Duration;
 
 use aplomb::Key;
-use aplomb::budget::Lane;
 use aplomb::fence::Fence;
 use aplomb_api::egress::FloatingIpRef;
 use tokio::time::Instant;
 
 use super::account::Account;
-use super::call::{FAILOVER, ROUTINE, Terms};
+use super::call::{Purpose, Terms};
 use super::known::{Reading, Which};
 use crate::client::{Client, Query};
 use crate::telemetry::Operation;
@@ -51,33 +50,30 @@ impl Account {
             if let Some(known) = known {
                 return known;
             }
-            let lane = self.lane(&which, urgent);
-            if lane == ROUTINE {
-                self.may_wait(max_age)?;
-            }
-            self.read(&which, lane, deadline, fence).await?;
+            let purpose = self.purpose(&which, max_age, urgent)?;
+            self.read(&which, (purpose, deadline, fence)).await?;
         }
         let known = self.state(|state| state.known.known(&which));
         known.map_or(Err(Trouble::NotFound), |(_, known)| known)
     }
 
-    fn lane(&self, which: &Which, urgent: bool) -> Lane {
-        let first = self.state(|state| state.known.known(which).is_none());
-        if urgent || first { FAILOVER } else { ROUTINE }
-    }
-
-    /// Whether a look that can wait may be made now.
-    fn may_wait(&self, max_age: Duration) -> Result<(), Trouble> {
+    /// What a look is for; an error where it has to wait.
+    fn purpose(&self, which: &Which, max_age: Duration, urgent: bool) -> Result<Purpose, Trouble> {
         let now = self.now();
         self.state(|state| {
-            if let Some((at, trouble)) = &state.failure
-                && now.saturating_sub(*at) < STILL_SO.min(max_age)
-            {
-                return Err(trouble.clone());
+            if urgent || state.known.known(which).is_none() {
+                return Ok(Purpose::Move);
             }
-            match state.not_before(now) {
-                Some(_) => Err(Trouble::Throttled),
-                None => Ok(()),
+            match &state.failure {
+                Some((at, trouble)) if now.saturating_sub(*at) < STILL_SO.min(max_age) => {
+                    return Err(trouble.clone());
+                }
+                _ => {}
+            }
+            match (state.is_scarce(now), state.not_before(now)) {
+                (_, Some(_)) => Err(Trouble::Throttled),
+                (true, None) => Ok(Purpose::Probe),
+                (false, None) => Ok(Purpose::Look),
             }
         })
     }
@@ -86,37 +82,30 @@ impl Account {
     async fn read(
         &self,
         which: &Which,
-        lane: Lane,
-        deadline: Instant,
-        fence: &Fence,
+        (purpose, deadline, fence): Terms<'_>,
     ) -> Result<(), Trouble> {
-        let urgent = lane == FAILOVER;
-        let (reading, epoch) = self.state(|state| {
+        let urgent = purpose == Purpose::Move;
+        let now = self.now();
+        let (reading, mark) = self.state(|state| {
             let reading = state.known.reading(which, urgent);
-            (reading, state.known.mark(Duration::ZERO).epoch)
+            (reading, state.known.mark(now))
         });
-        let key = (epoch, lane, reading.clone());
+        let key = (mark.epoch, purpose, reading.clone());
         let (account, fence) = (self.clone(), fence.clone());
         let begin = || async move {
-            let read = account.fetch(reading, lane, deadline, &fence).await;
+            let read = account.fetch(reading, (purpose, deadline, &fence)).await;
             let now = account.now();
-            account.state(|state| state.failure = read.clone().err().map(|trouble| (now, trouble)));
+            let failure = read.clone().err().map(|trouble| (now, trouble));
+            account.state(|state| state.failure = failure);
             Ok(read)
         };
         let read = self.0.flight.get(&key, begin).await;
         read.unwrap_or_else(|error| Err(Trouble::Unreachable(error.to_string())))
     }
 
-    async fn fetch(
-        &self,
-        reading: Reading,
-        lane: Lane,
-        deadline: Instant,
-        fence: &Fence,
-    ) -> Result<(), Trouble> {
+    async fn fetch(&self, reading: Reading, terms: Terms<'_>) -> Result<(), Trouble> {
         let now = self.now();
         self.state(|state| state.thrift.sent(now));
-        let terms = (lane, deadline, fence);
         match reading {
             Reading::Listing => self.list(terms).await,
             Reading::One(id) => self.one(id, terms).await,

@@ -115,7 +115,7 @@ async fn ours(mut scene: Scene) -> (Duration, Vec<Entry>) {
     while look(RESYNC).await.is_err() && account.peek(&which).is_none() {
         sleep(account.pace()).await;
     }
-    while Instant::now() + RESYNC < begins {
+    while Instant::now() + RESYNC.mul_f64(1.1) < begins {
         sleep(RESYNC.mul_f64(1.0 + 0.1 * scene.rng.f64())).await;
         // As an operator that asks more often than it need.
         let _ = look(RESYNC).await;

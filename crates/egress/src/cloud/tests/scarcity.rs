@@ -119,3 +119,22 @@ async fn several_moves_at_an_empty_bucket_share_its_ticks() {
     let tries = bench.asked(sent).len();
     assert!((40..=75).contains(&tries), "{tries} for five in 60 s");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_smaller_than_the_reserve_is_looked_at_all_the_same() {
+    let bench = Bench::new(1, |config| config.limit = 20);
+    for _ in 0..20 {
+        let _ = bench.look(0, 30).await;
+        sleep(Duration::from_secs(240)).await;
+    }
+    let sent = bench.asked(0);
+    assert!((15..=20).contains(&sent.len()), "{} looks", sent.len());
+    assert!(sent.iter().all(|entry| entry.status == Some(200)));
+    assert!(
+        bench
+            .account
+            .assign(10, 2, soon(), &bench.fence)
+            .await
+            .is_ok()
+    );
+}
