@@ -1,3 +1,5 @@
+//! Heartbeats of simulated nodes, in virtual time.
+
 use jiff::Timestamp;
 use tokio::time::advance;
 
