@@ -139,7 +139,6 @@ fn labels() -> Vec<Refusal> {
 
 fn times() -> Vec<Refusal> {
     let duration = "write it like 30s, 5m or 1h30m";
-    let probe = |value: Value| json!({ "health": { "probe": value } });
     vec![
         (json!({ "resync": "1s" }), "spec.resync", "write 5s or more"),
         (json!({ "resync": "soon" }), "spec.resync", duration),
@@ -165,6 +164,12 @@ fn times() -> Vec<Refusal> {
             "spec.moveDeadline",
             "write 1s or more",
         ),
+    ]
+}
+
+fn probes() -> Vec<Refusal> {
+    let probe = |value: Value| json!({ "health": { "probe": value } });
+    vec![
         (
             probe(json!({ "timeout": "10s" })),
             "spec.health.probe",
@@ -252,7 +257,14 @@ fn the_rest() -> Vec<Refusal> {
 
 #[test]
 fn a_wrong_manifest_is_refused_with_its_field_and_the_fix() {
-    let groups = [floating_ips(), selectors(), labels(), times(), the_rest()];
+    let groups = [
+        floating_ips(),
+        selectors(),
+        labels(),
+        times(),
+        probes(),
+        the_rest(),
+    ];
     let refusals: Vec<Refusal> = groups.into_iter().flatten().collect();
     assert!(refusals.len() >= 25, "{}", refusals.len());
     on_a_server(|client| async move {
