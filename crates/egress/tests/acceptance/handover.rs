@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::lab::{Lab, on_box, seconds, throughout};
-use crate::moves::probing;
+use crate::moves::{probing, some_time};
 use crate::nodes;
 use crate::operator::Replica;
 
@@ -78,4 +78,21 @@ fn a_leader_that_is_cut_off_asks_the_standby_before_it_moves() {
         alone < seconds(30),
         "with nobody to ask it moves: {alone:?}"
     );
+}
+
+#[test]
+fn a_gateway_that_dies_with_the_leader_on_it_is_left_in_half_a_minute() {
+    let times = (0..6).map(|seed| {
+        on_box(seed, |lab| async move {
+            let first = lab.settled(3, &probing()).await;
+            let _second = Replica::start(&lab, "second");
+            some_time(&lab).await;
+            lab.kill(0);
+            drop(first);
+            lab.serves(1, seconds(60)).await
+        })
+    });
+    let worst = times.max().unwrap_or_default();
+    println!("gateway and leader die together: serves again after {worst:.1?} at worst");
+    assert!(worst < seconds(30), "{worst:?}");
 }

@@ -22,5 +22,6 @@ mod quiet;
 mod rules;
 mod stale;
 mod starvation;
+mod storms;
 mod tokens;
 mod toy;

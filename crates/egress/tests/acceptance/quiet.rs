@@ -11,7 +11,7 @@ use aplomb_sim::hetzner::Change;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::lab::{Around, Lab, NAMESPACE, TOKEN, seconds, server, until};
+use crate::lab::{Around, Lab, NAMESPACE, TOKEN, on_box, seconds, server, until};
 use crate::nodes;
 use crate::operator::Replica;
 use crate::peers;
@@ -240,6 +240,22 @@ fn day(count: usize, hours: u64, peers_time: Duration) {
         cost.statuses
     );
     check(&cost, &still, count, hours);
+}
+
+#[test]
+fn a_standby_reads_nothing() {
+    let reads = on_box(1, |lab| async move {
+        let _first = lab.settled(2, &json!({})).await;
+        let second = Replica::start(&lab, "second");
+        sleep(seconds(60)).await;
+        let before = lab.hetzner.requests().len();
+        sleep(HOUR).await;
+        // It only looks after its own lease and report.
+        assert_eq!(second.metric(&["aplomb_egress_gateway_available"]), None);
+        lab.hetzner.requests().len() - before
+    });
+    println!("two replicas, resync 30 s: {reads} reads an hour");
+    assert!((100..=120).contains(&reads), "{reads}");
 }
 
 #[test]
