@@ -237,3 +237,14 @@ fn a_stale_look_is_not_acted_on() {
     let assign = |step: &Step| matches!(step, Step::Assign { .. });
     assert!(model.first(urgent) < model.first(assign));
 }
+
+#[test]
+fn of_two_labels_one_goes_although_the_floating_ip_cannot_come() {
+    let mut model = Model::fresh(3);
+    model.node("a").labels = Labels::All;
+    model.node("c").labels = Labels::All;
+    model.provider.mood = Mood::WritesTroubled(Trouble::Throttled);
+    model.pass(5 * SECOND);
+    assert_eq!(model.labelled(), ["a"]);
+    assert_eq!(model.provider.server, None);
+}
