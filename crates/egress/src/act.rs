@@ -127,9 +127,12 @@ impl Act<'_> {
 
     fn remember(&self, act: impl FnOnce(&mut crate::memory::Memory, Duration)) {
         let now = self.office.uptime();
-        self.office
-            .memories
-            .change(self.key, |memory| act(memory, now));
+        self.office.memories.change(self.key, |memory| {
+            act(memory, now);
+            if let Ok(account) = &self.account {
+                memory.paced(now, || account.pace());
+            }
+        });
     }
 }
 

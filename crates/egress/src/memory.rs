@@ -24,6 +24,7 @@ pub(crate) struct Memory {
     trouble_since: Option<Duration>,
     trouble_at: Option<Duration>,
     troubles: u32,
+    pace: Option<Duration>,
 }
 
 impl Memory {
@@ -38,6 +39,7 @@ impl Memory {
         cloud.trouble_since = self.trouble_since;
         cloud.trouble_at = self.trouble_at;
         cloud.troubles = self.troubles;
+        cloud.pace = self.pace;
     }
 
     /// A call succeeded.
@@ -54,6 +56,13 @@ impl Memory {
         self.trouble_since.get_or_insert(now);
         self.trouble_at = Some(now);
         self.troubles = self.troubles.saturating_add(1);
+    }
+
+    /// After a failure at `now`, what that asks to wait: drawn once, so that an event does not draw anew.
+    pub(crate) fn paced(&mut self, now: Duration, pace: impl FnOnce() -> Duration) {
+        if self.trouble_at == Some(now) {
+            self.pace = Some(pace());
+        }
     }
 
     /// The floating IP was read.

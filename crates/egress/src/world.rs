@@ -113,6 +113,8 @@ pub struct Cloud {
     pub trouble_at: Option<Duration>,
     /// How many calls have failed in a row.
     pub troubles: u32,
+    /// How long to wait after it, as the rate limit fills; where nobody knows, a second.
+    pub pace: Option<Duration>,
     /// Not before this may a look that can wait be tried, as the budget says. A move does not mind.
     pub not_before: Option<Duration>,
     /// What is left of the rate limit.

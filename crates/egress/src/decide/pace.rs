@@ -16,6 +16,9 @@ const SPREAD_MILLIS: u64 = 250;
 
 /// How long to wait before what a move needs is tried again, counted from the last failure.
 fn pause(world: &World, trouble: &Trouble) -> Duration {
+    if let (Trouble::Throttled, Some(pace)) = (trouble, world.cloud.pace) {
+        return pace;
+    }
     let refusals = world.moving.as_ref().map_or(0, |moving| moving.refusals);
     let times = world.cloud.troubles.max(refusals).max(1);
     let grown = TICK * 2_u32.saturating_pow(times.min(8) - 1);
