@@ -28,8 +28,13 @@ pub(crate) fn node(name: &str) -> Value {
     })
 }
 
+/// The address of a node: loopback, one each.
+pub(crate) fn address(name: &str) -> String {
+    format!("127.0.0.{}", server(name))
+}
+
 /// What a kubelet says of a node.
-pub(crate) fn ready(status: &str) -> Value {
+pub(crate) fn ready(name: &str, status: &str) -> Value {
     let now = "2026-01-01T00:00:00Z";
     json!({ "status": {
         "conditions": [{
@@ -40,7 +45,7 @@ pub(crate) fn ready(status: &str) -> Value {
             "lastHeartbeatTime": now,
             "lastTransitionTime": now,
         }],
-        "addresses": [{ "type": "InternalIP", "address": "198.51.100.7" }],
+        "addresses": [{ "type": "InternalIP", "address": address(name) }],
     } })
 }
 

@@ -56,6 +56,7 @@ async fn play(stage: &mut Stage, tally: &mut Tally) {
     let t = tally;
     t.note("kubectl apply -f deploy/egress/", steps::install(stage));
     t.note("it may do what it needs, no more", account::bounds(stage));
+    t.note("the samples are valid", steps::samples(stage));
     t.note("two replicas start", steps::start(stage).await);
     t.note("kubectl wait for Ready", steps::first(stage).await);
     t.note(
@@ -74,6 +75,10 @@ async fn play(stage: &mut Stage, tally: &mut Tally) {
         steps::relabel(stage).await,
     );
     t.note("a hold freezes it", trouble::hold(stage).await);
+    t.note(
+        "a node that does not answer is left",
+        trouble::probe(stage).await,
+    );
     t.note(
         "an unassigned IP is assigned",
         trouble::unassigned(stage).await,

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::fixtures::{NEXT_TOKEN, TOKEN, project, server};
+use crate::fixtures::{NEXT_TOKEN, NODES, TOKEN, project, server};
 use crate::process::Process;
 
 /// Generous: other things run on the same cores.
@@ -161,6 +161,21 @@ impl Stage {
         Ok(())
     }
 
+    /// The gateway, as the status has it.
+    pub(crate) fn active(&self) -> Result<String> {
+        self.kubectl(&["get", "seg", "web", "-o", "jsonpath={.status.activeNode}"])
+    }
+
+    /// Cordons the gateway, and waits until the first of the others by name is it.
+    pub(crate) async fn cordon_gateway(&self) -> Result<()> {
+        let began = Instant::now();
+        let gateway = self.active()?;
+        self.kubectl(&["cordon", &gateway])?;
+        self.moved_to(successor(&gateway), began).await?;
+        self.kubectl(&["uncordon", &gateway])?;
+        Ok(())
+    }
+
     /// The objects of a kind that carry the gateway label.
     pub(crate) fn labelled(&self, kind: &str) -> Result<Vec<String>> {
         let selector = "egress.aplomb.dev/gateway=web";
@@ -240,6 +255,12 @@ impl Stage {
             }
         }
     }
+}
+
+/// Who follows a gateway when all nodes are well.
+pub(crate) fn successor(gateway: &str) -> &'static str {
+    let mut names = NODES.iter().map(|(name, _)| *name);
+    names.find(|name| *name != gateway).unwrap_or_default()
 }
 
 /// An address that nobody listens on.
