@@ -16,7 +16,7 @@ use crate::office::Office;
 use crate::selector::selects;
 use crate::vantage::{disputed, reports};
 use crate::views::{CiliumNodeView, LabelMap, NodeView, PodView};
-use crate::world::{Cloud, Labels, Node, Probed, World, gateway_labels};
+use crate::world::{Cloud, Labels, Node, Probed, Ready, World, gateway_labels};
 
 /// What is looked at.
 pub(crate) struct Observer<'a> {
@@ -114,7 +114,9 @@ impl Observer<'_> {
                 probe: probed.get(name).copied(),
             }
         };
-        Ok(views.iter().map(node).collect())
+        let mut nodes: Vec<_> = views.iter().map(node).collect();
+        nodes.extend(left_behind(&interest.gateway, cilium, self.cx.cache()?));
+        Ok(nodes)
     }
 
     /// What probes have shown, where that is the signal.
@@ -166,6 +168,32 @@ fn carried(wanted: &LabelMap, has: &LabelMap) -> Labels {
         all if all == wanted.len() => Labels::All,
         _ => Labels::Some,
     }
+}
+
+/// CiliumNodes with gateway labels whose Node is gone: nothing but the labels of theirs is left.
+fn left_behind<'a>(
+    gateway: &'a LabelMap,
+    cilium: &Cache<CiliumNodeView>,
+    nodes: &'a Cache<NodeView>,
+) -> impl Iterator<Item = Node> + 'a {
+    let mirrors = cilium.list().into_iter();
+    let gone = mirrors.filter(|it| nodes.get(&it.meta().key()).is_none());
+    gone.filter_map(|mirror| {
+        let labels = carried(gateway, &mirror.metadata.labels);
+        (labels != Labels::None).then(|| Node {
+            name: mirror.meta().name.to_owned(),
+            server: None,
+            candidate: false,
+            labels: Labels::None,
+            taken: None,
+            cilium: Some(labels),
+            ready: Ready::Unknown,
+            cordoned: false,
+            terminating: true,
+            prepared: false,
+            probe: None,
+        })
+    })
 }
 
 fn taken(wanted: &LabelMap, has: &LabelMap) -> Option<String> {

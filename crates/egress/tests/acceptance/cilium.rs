@@ -130,3 +130,21 @@ fn a_label_that_is_left_on_a_cilium_node_is_found_and_taken_away() {
         assert!(took < seconds(2), "{took:?}");
     });
 }
+
+#[test]
+fn a_cilium_node_that_outlives_its_node_loses_the_label_as_well() {
+    on_box(1, |lab| async move {
+        install(&lab, 3).await;
+        let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
+        let _replica = lab.settled(2, &json!({})).await;
+        let params = PatchParams::default();
+        let stale = Patch::Merge(json!({ "metadata": { "labels": { GATEWAY: WEB } } }));
+        cilium_nodes(&lab)
+            .patch(&nodes::name(2), &params, &stale)
+            .await
+            .unwrap();
+        let alone = || seen.only(WEB) == Some(nodes::name(0));
+        let took = until(seconds(5), "only the gateway is left", alone).await;
+        assert!(took < seconds(2), "{took:?}");
+    });
+}
