@@ -9,6 +9,7 @@ use crate::stage::Stage;
 const PART: usize = 8;
 
 pub(crate) async fn search(stage: &Stage) -> Result<()> {
+    ensure!(leaked(&TOKEN[20..20 + PART]), "the search is blind");
     let mut places = Vec::new();
     for replica in &stage.replicas {
         places.push((

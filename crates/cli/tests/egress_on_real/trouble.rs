@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-use crate::fixtures::{NEXT_TOKEN, NODES, address, project, server};
+use crate::fixtures::{NEXT_TOKEN, NODES, TOKEN, address, project, server};
 use crate::stage::{Stage, successor};
 
 const HOLD: &str = "egress.aplomb.dev/hold";
@@ -92,10 +92,14 @@ fn change(stage: &Stage, spec: &Value) -> Result<()> {
 
 pub(crate) async fn throttled(stage: &mut Stage) -> Result<()> {
     let gateway = stage.active()?;
+    // As the provider says it: with the first half of the token.
+    let half = &TOKEN[..TOKEN.len() / 2];
+    let message = format!("limit of 3600 requests per hour reached for token {half}...");
     let fault = json!({
         "method": "POST",
         "path": "*/actions/assign",
-        "code": "rate_limit_exceeded",
+        "status": 429,
+        "body": { "error": { "code": "rate_limit_exceeded", "message": message } },
     });
     stage.control("POST", "/_sim/faults", Some(fault)).await?;
     let began = Instant::now();

@@ -150,11 +150,11 @@ impl Occurrence for GatewaySeen<'_> {
         }
         let node = seen.active.as_ref().map_or("", |(node, _)| node);
         let (reason, ready) = (&seen.reason, seen.ready_candidates);
-        let message = condition(self.plan, conditions::AVAILABLE).map_or("", |c| &c.message);
+        let why = condition(self.plan, conditions::AVAILABLE).map_or("", |c| &c.message);
         if seen.available {
-            info!(stable_egress = %name, reason, node, ready, message, "Gateway is available");
+            info!(stable_egress = %name, reason, node, ready, why, "Gateway is available");
         } else {
-            warn!(stable_egress = %name, reason, node, ready, message, "Gateway is not available");
+            warn!(stable_egress = %name, reason, node, ready, why, "Gateway is not available");
         }
     }
 }
