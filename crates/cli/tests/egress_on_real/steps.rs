@@ -174,16 +174,20 @@ pub(crate) fn events(stage: &Stage) -> Result<()> {
     let args = ["get", "events.events.k8s.io", "-n", "default", "-o"];
     let path = r#"jsonpath={range .items[*]}{.reason} {.regarding.kind} {.note}{"\n"}{end}"#;
     let events = stage.kubectl(&[&args[..], &[path]].concat())?;
-    for cause in [
-        "NodeCordoned",
-        "CandidateLost",
-        "NodeDeleted",
-        "NodeUnhealthy",
+    // Whether a deletion is seen when it begins or when it is over is the server's affair.
+    for causes in [
+        &["NodeCordoned"][..],
+        &["CandidateLost"],
+        &["NodeDeleted", "NodeTerminating"],
+        &["NodeUnhealthy"],
     ] {
-        let tells = |line: &str| line.starts_with("Moved StableEgress") && line.contains(cause);
+        let tells = |line: &str| {
+            let moved = line.starts_with("Moved StableEgress");
+            moved && causes.iter().any(|cause| line.contains(cause))
+        };
         ensure!(
             events.lines().any(tells),
-            "no Event of a move because of {cause}:\n{events}"
+            "no Event of a move because of {causes:?}:\n{events}"
         );
     }
     Ok(())
