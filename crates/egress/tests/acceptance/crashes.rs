@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use aplomb_sim::hetzner::{ActionFault, Change, Fault, When};
+use aplomb_sim::hetzner::{ActionFault, Change, Fault};
 use aplomb_sim::world::{Crash, CrashPoint};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::lab::{Lab, WEB, floating_ip, on_box, seconds};
+use crate::lab::{Lab, WEB, floating_ip, merge, on_box, seconds};
 use crate::moves::probing;
 use crate::nodes;
 use crate::operator::Replica;
@@ -169,126 +169,39 @@ fn a_crash_before_or_after_any_effect_of_a_failover_changes_nothing_in_the_end()
     }
 }
 
+/// A fault of the first Assign, unless more is said.
+fn assign(with: &Value) -> Fault {
+    let path = "/floating_ips/*/actions/assign";
+    let mut fault = json!({ "method": "POST", "path": path, "times": 1 });
+    merge(&mut fault, with);
+    serde_json::from_value(fault).expect("a fault")
+}
+
+/// A fault of the first six polls.
+fn poll(with: &Value) -> Fault {
+    let mut fault = json!({ "method": "GET", "path": "/actions/*", "times": 6 });
+    merge(&mut fault, with);
+    serde_json::from_value(fault).expect("a fault")
+}
+
 /// Faults of the provider, each met once or for a while in the middle of a failover.
+#[rustfmt::skip]
 fn troubles() -> Vec<(&'static str, Fault)> {
-    let assign = || Fault {
-        method: Some("POST".to_owned()),
-        path: Some("/floating_ips/*/actions/assign".to_owned()),
-        times: Some(1),
-        ..Fault::default()
-    };
-    let poll = || Fault {
-        method: Some("GET".to_owned()),
-        path: Some("/actions/*".to_owned()),
-        ..Fault::default()
-    };
-    let action = |action: ActionFault| Fault {
-        action: Some(action),
-        ..assign()
-    };
-    let stuck = || ActionFault {
-        stuck: true,
-        ..ActionFault::default()
-    };
-    let failing = |takes_effect| ActionFault {
-        fail: Some("action_failed".to_owned()),
-        takes_effect: Some(takes_effect),
-        ..ActionFault::default()
-    };
     vec![
-        (
-            "reply to Assign lost after it took effect",
-            Fault {
-                reset: Some(When::After),
-                ..assign()
-            },
-        ),
-        (
-            "Assign lost on its way",
-            Fault {
-                reset: Some(When::Before),
-                ..assign()
-            },
-        ),
-        (
-            "Assign never answered, done",
-            Fault {
-                hang: Some(When::After),
-                ..assign()
-            },
-        ),
-        (
-            "Assign never answered, not done",
-            Fault {
-                hang: Some(When::Before),
-                ..assign()
-            },
-        ),
-        (
-            "Assign done, answered with 500",
-            Fault {
-                status: Some(500),
-                commit: true,
-                ..assign()
-            },
-        ),
-        (
-            "Assign answered with 504",
-            Fault {
-                status: Some(504),
-                times: Some(5),
-                ..assign()
-            },
-        ),
-        (
-            "polls fail for a while",
-            Fault {
-                status: Some(503),
-                times: Some(6),
-                ..poll()
-            },
-        ),
-        (
-            "polls lost",
-            Fault {
-                reset: Some(When::After),
-                times: Some(6),
-                ..poll()
-            },
-        ),
-        ("action fails once", action(failing(false))),
-        ("action fails, but did it", action(failing(true))),
-        (
-            "action stays running without a lock",
-            action(ActionFault {
-                locks: Some(false),
-                ..stuck()
-            }),
-        ),
-        (
-            "server locked for a while",
-            Fault {
-                code: Some("locked".to_owned()),
-                times: Some(20),
-                ..assign()
-            },
-        ),
-        (
-            "provider conflicts",
-            Fault {
-                code: Some("conflict".to_owned()),
-                times: Some(3),
-                ..assign()
-            },
-        ),
-        (
-            "out of budget for a while",
-            Fault {
-                code: Some("rate_limit_exceeded".to_owned()),
-                times: Some(20),
-                ..assign()
-            },
-        ),
+        ("reply to Assign lost after it took effect", assign(&json!({ "reset": "after" }))),
+        ("Assign lost on its way", assign(&json!({ "reset": "before" }))),
+        ("Assign never answered, done", assign(&json!({ "hang": "after" }))),
+        ("Assign never answered, not done", assign(&json!({ "hang": "before" }))),
+        ("Assign done, answered with 500", assign(&json!({ "status": 500, "commit": true }))),
+        ("Assign answered with 504", assign(&json!({ "status": 504, "times": 5 }))),
+        ("polls fail for a while", poll(&json!({ "status": 503 }))),
+        ("polls lost", poll(&json!({ "reset": "after" }))),
+        ("action fails once", assign(&json!({ "action": { "fail": "action_failed" } }))),
+        ("action fails, but did it", assign(&json!({ "action": { "fail": "action_failed", "takes_effect": true } }))),
+        ("action stays running without a lock", assign(&json!({ "action": { "stuck": true, "locks": false } }))),
+        ("server locked for a while", assign(&json!({ "code": "locked", "times": 20 }))),
+        ("provider conflicts", assign(&json!({ "code": "conflict", "times": 3 }))),
+        ("out of budget for a while", assign(&json!({ "code": "rate_limit_exceeded", "times": 20 }))),
     ]
 }
 
