@@ -90,7 +90,7 @@ pub(crate) struct HetznerArgs {
         value_name = "ADDRESS:PORT"
     )]
     pub(crate) listen: SocketAddr,
-    /// File with one accepted token per line: TOKEN [PROJECT [readonly]]
+    /// File with one accepted token per line: the token, and after it a project and the word readonly if wanted
     #[arg(long, env = "APLOMB_SIM_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: PathBuf,
     /// Requests a full bucket allows
