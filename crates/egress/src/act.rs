@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::cloud::Account;
 use crate::office::Office;
-use crate::views::{CiliumNodeView, NodeView};
+use crate::views::{CiliumNodeView, Labelled, NodeView};
 use crate::world::{On, Step, Trouble, World, gateway_labels};
 
 /// How long one call to the provider may take.
@@ -49,7 +49,8 @@ impl Act<'_> {
         let fresh = if urgent {
             Duration::ZERO
         } else {
-            self.world.cloud.resync
+            // Nothing from before this process led.
+            self.world.cloud.resync.min(self.world.led)
         };
         let seen = match &self.account {
             Ok(account) => {
@@ -98,8 +99,22 @@ impl Act<'_> {
     }
 
     async fn label(&self, node: &str, on: On, wanted: bool) -> Result<()> {
+        match on {
+            On::Node => self.relabel::<NodeView>(node, wanted).await,
+            On::CiliumNode => self.relabel::<CiliumNodeView>(node, wanted).await,
+        }
+    }
+
+    async fn relabel<V: Labelled>(&self, node: &str, wanted: bool) -> Result<()> {
+        let (key, cache) = (Key::new(None, node), self.cx.cache::<V>()?);
+        let seen = cache.get(&key);
+        let has = |label: &(String, String)| {
+            let labels = seen.as_ref().map(|seen| seen.labels());
+            labels.and_then(|labels| labels.get(&label.0)) == Some(&label.1)
+        };
         let labels = gateway_labels(&self.world.name, &self.world.spec);
-        let labels = labels.into_iter();
+        // A value that is not ours is not ours to take away.
+        let labels = labels.into_iter().filter(|label| wanted || has(label));
         let term = wanted.then(|| self.world.term.to_string());
         let change = Relabel {
             labels: labels
@@ -107,14 +122,14 @@ impl Act<'_> {
                 .collect(),
             annotations: [(annotation(&self.world.name), term)].into(),
         };
-        let key = Key::new(None, node);
-        let written = match on {
-            On::Node => self.cx.relabel::<NodeView>(&key, &change).await,
-            On::CiliumNode => self.cx.relabel::<CiliumNodeView>(&key, &change).await,
-        };
-        match written {
-            // It is gone, and its labels with it.
-            Err(error) if error.class() == Class::Missing && !wanted => Ok(()),
+        match self.cx.relabel::<V>(&key, &change).await {
+            // It is gone, and its labels with it; its watch may be slower to say so than we ask.
+            Err(error) if error.class() == Class::Missing && !wanted => {
+                if let Some(seen) = seen {
+                    cache.deleted(&key, seen.meta().uid);
+                }
+                Ok(())
+            }
             other => other,
         }
     }

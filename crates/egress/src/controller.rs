@@ -17,7 +17,7 @@ use crate::observe::{Observer, interest};
 use crate::office::Office;
 use crate::vantage;
 use crate::views::{CiliumNodeView, NodeView, PodView, SecretView};
-use crate::world::Plan;
+use crate::world::{Plan, Step};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-egress";
@@ -26,6 +26,10 @@ pub(crate) const NAME: &str = "aplomb-egress";
 const PASS: Duration = Duration::from_secs(90);
 /// With less time left than a step may need, the next pass goes on.
 const STEP: Duration = Duration::from_secs(15);
+/// How long a write that changed nothing is left alone.
+const IN_VAIN: Duration = Duration::from_secs(5);
+/// How long the first look at pods may take before a decision is made without it.
+const PODS: Duration = Duration::from_secs(30);
 /// The conditions of ours that a plan may leave out.
 const OURS: [&str; 5] = [
     conditions::AVAILABLE,
@@ -41,7 +45,15 @@ pub(crate) fn controller(office: &Office) -> Controller<StableEgress> {
     let run = office.clone();
     let controller = Controller::new(NAME, move |egress, cx| {
         let office = run.clone();
-        async move { reconcile(&egress, &cx, &office).await }
+        async move {
+            let ended = reconcile(&egress, &cx, &office).await;
+            let key = View::meta(&*egress).key();
+            if cx.cache::<StableEgress>()?.get(&key).is_none() {
+                // Deleted during the pass, which has brought some of it back.
+                office.forget(&key);
+            }
+            ended
+        }
     });
     let controller = nodes(controller, office);
     let controller = prepared(controller, office);
@@ -181,6 +193,11 @@ async fn reconcile(
     if let Some(message) = office.unwatched(&egress.spec) {
         return Ok(Verdict::rejected("PodsNotWatched", message));
     }
+    let pods = cx.cache::<PodView>()?.freshness().synced;
+    if egress.spec.prepared.is_some() && !pods && office.uptime() < PODS {
+        // Nobody would look prepared.
+        return Ok(Verdict::Recheck(Duration::from_secs(1)));
+    }
     let account = office.account(egress, cx.cache::<SecretView>()?);
     let observer = Observer {
         egress,
@@ -189,7 +206,7 @@ async fn reconcile(
         key: &key,
         account: account.as_ref().ok(),
     };
-    let mut told = Vec::new();
+    let (mut told, mut last) = (Vec::new(), None);
     loop {
         let world = observer.observe()?;
         let plan = decide(&world);
@@ -201,6 +218,10 @@ async fn reconcile(
         if Instant::now() + STEP > cx.deadline() {
             return Ok(Verdict::Recheck(Duration::ZERO));
         }
+        if is_write(step) && last.as_ref() == Some(step) {
+            // It was accepted and changed nothing: somebody undoes or drops what we write.
+            return Ok(Verdict::Recheck(IN_VAIN));
+        }
         let act = Act {
             cx,
             office,
@@ -209,7 +230,13 @@ async fn reconcile(
             account: account.as_ref().map_err(Clone::clone),
         };
         act.take(step).await?;
+        last = Some(step.clone());
     }
+}
+
+/// Whether a step should be seen to have been taken at once.
+fn is_write(step: &Step) -> bool {
+    matches!(step, Step::Strip { .. } | Step::Label { .. } | Step::Claim)
 }
 
 /// Lays down what the plan says. Written when the pass ends, whatever becomes of the step.

@@ -6,16 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb::Key;
-use aplomb_api::egress::StableEgressStatus;
+use aplomb_api::egress::{FloatingIpRef, StableEgressStatus};
 
+use crate::cloud::Account;
 use crate::world::{ActionSeen, ActionState, Cloud, Moving, Trouble};
 
 /// What is remembered of one StableEgress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
-    /// The leader that remembers it, and since when it leads.
+    /// The leader that remembers it, and the object that it is about.
     term: u64,
-    since: Duration,
+    uid: String,
+    /// What calls to the provider were about.
+    subject: Option<(FloatingIpRef, Option<Account>)>,
     /// What the last plan said, ahead of what the cache shows.
     pub(crate) status: Option<StableEgressStatus>,
     /// The move under way.
@@ -28,9 +31,20 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// How long the leader has been leading.
-    pub(crate) fn led(&self, now: Duration) -> Duration {
-        now.saturating_sub(self.since)
+    /// Calls are about this from now on. The troubles of a token or a floating IP that was replaced say
+    /// nothing about the next.
+    fn about(&mut self, asked: &FloatingIpRef, account: Option<&Account>) {
+        let same = self.subject.as_ref().is_some_and(|(before, with)| {
+            let same_account = match (with, account) {
+                (Some(before), Some(now)) => before.is(now),
+                (before, now) => before.is_none() && now.is_none(),
+            };
+            before == asked && same_account
+        });
+        if !same {
+            self.answered();
+            self.subject = Some((asked.clone(), account.cloned()));
+        }
     }
 
     /// Puts what is remembered of troubles into what is known of the provider.
@@ -157,19 +171,50 @@ fn of_assign(trouble: Trouble) -> Trouble {
 
 /// What is remembered of every StableEgress. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memories(Arc<Mutex<BTreeMap<Key, Memory>>>);
+pub(crate) struct Memories(Arc<Mutex<All>>);
+
+#[derive(Debug, Default)]
+struct All {
+    /// The leader this process is, and since when.
+    leader: Option<(u64, Duration)>,
+    of: BTreeMap<Key, Memory>,
+}
+
+/// Of whom something is remembered, and by whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whose<'a> {
+    pub(crate) key: &'a Key,
+    /// Another object of the same name is another.
+    pub(crate) uid: &'a str,
+    /// The leader that asks.
+    pub(crate) term: u64,
+}
 
 impl Memories {
-    /// What leader `term` remembers of `key`; nothing, if it was another leader's.
-    pub(crate) fn of(&self, key: &Key, term: u64, now: Duration) -> Memory {
-        self.change(key, |memory| {
-            if memory.term != term || memory.status.is_none() {
+    /// Since when this process is leader `term`. What it knew before may have been changed by another.
+    pub(crate) fn since(&self, term: u64, now: Duration) -> Duration {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let leader = all.leader.filter(|(known, _)| *known == term);
+        all.leader.insert(leader.unwrap_or((term, now))).1
+    }
+
+    /// What is remembered, now that calls are about `asked` at `account`; nothing, if it was another
+    /// leader's or of another object.
+    pub(crate) fn of(
+        &self,
+        whose: Whose<'_>,
+        asked: &FloatingIpRef,
+        account: Option<&Account>,
+    ) -> Memory {
+        self.change(whose.key, |memory| {
+            if memory.term != whose.term || memory.uid != whose.uid {
                 *memory = Memory {
-                    term,
-                    since: now,
+                    term: whose.term,
+                    uid: whose.uid.to_owned(),
                     ..Memory::default()
                 };
             }
+            memory.about(asked, account);
             memory.clone()
         })
     }
@@ -177,13 +222,13 @@ impl Memories {
     /// Changes what is remembered of `key`.
     pub(crate) fn change<T>(&self, key: &Key, act: impl FnOnce(&mut Memory) -> T) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        act(all.entry(key.clone()).or_default())
+        act(all.of.entry(key.clone()).or_default())
     }
 
     /// Forgets a StableEgress that is gone.
     pub(crate) fn forget(&self, key: &Key) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.remove(key);
+        all.of.remove(key);
     }
 }
 
@@ -228,5 +273,59 @@ mod tests {
             memory.polled(Ok(failed), now);
         }
         assert_eq!(refusals(&memory), 1);
+    }
+
+    fn whose<'a>(key: &'a Key, uid: &'a str, term: u64) -> Whose<'a> {
+        Whose { key, uid, term }
+    }
+
+    #[test]
+    fn another_leader_or_another_object_of_the_name_begins_without_memory() {
+        let (memories, key, asked) = (
+            Memories::default(),
+            Key::new(None, "web"),
+            FloatingIpRef::default(),
+        );
+        let troubled = |uid: &str, term: u64| {
+            let memory = memories.of(whose(&key, uid, term), &asked, None);
+            memory.trouble.is_some()
+        };
+        assert!(!troubled("a", 1));
+        memories.change(&key, |memory| {
+            memory.failed(Trouble::Throttled, Duration::ZERO)
+        });
+        assert!(troubled("a", 1));
+        assert!(!troubled("a", 2), "another leader");
+        memories.change(&key, |memory| {
+            memory.failed(Trouble::Throttled, Duration::ZERO)
+        });
+        assert!(!troubled("b", 2), "another object");
+    }
+
+    #[test]
+    fn a_corrected_floating_ip_is_not_kept_waiting_by_the_troubles_of_the_wrong_one() {
+        let (memories, key) = (Memories::default(), Key::new(None, "web"));
+        let named = |name: &str| FloatingIpRef {
+            name: Some(name.to_owned()),
+            id: None,
+        };
+        let troubled = |name: &str| {
+            let memory = memories.of(whose(&key, "a", 1), &named(name), None);
+            memory.trouble.is_some()
+        };
+        assert!(!troubled("wbe"));
+        memories.change(&key, |memory| {
+            memory.failed(Trouble::NotFound, Duration::ZERO)
+        });
+        assert!(troubled("wbe"));
+        assert!(!troubled("web"));
+    }
+
+    #[test]
+    fn a_leader_that_comes_back_leads_anew() {
+        let (memories, at) = (Memories::default(), Duration::from_secs);
+        assert_eq!(memories.since(1, at(5)), at(5));
+        assert_eq!(memories.since(1, at(9)), at(5));
+        assert_eq!(memories.since(3, at(20)), at(20), "another led in between");
     }
 }

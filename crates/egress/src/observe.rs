@@ -3,6 +3,7 @@
 //! is remembered of the provider. Makes no call: whether one is worth it is decided.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use aplomb::{Cache, Context, Key, Result, View};
 use aplomb_api::StableEgress;
@@ -11,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::cloud::Account;
 use crate::interest::Interest;
-use crate::memory::Memory;
+use crate::memory::{Memory, Whose};
 use crate::office::Office;
 use crate::selector::selects;
 use crate::vantage::{disputed, reports};
@@ -34,7 +35,15 @@ impl Observer<'_> {
     /// A cache is missing, which is a defect of the wiring.
     pub(crate) fn observe(&self) -> Result<World> {
         let now = self.office.uptime();
-        let memory = self.office.memories.of(self.key, self.cx.term(), now);
+        let term = self.cx.term();
+        let since = self.office.memories.since(term, now);
+        let whose = Whose {
+            key: self.key,
+            uid: View::meta(self.egress).uid,
+            term,
+        };
+        let asked = &self.egress.spec.floating_ip;
+        let memory = self.office.memories.of(whose, asked, self.account);
         let status = memory.status.clone();
         let mut status = status
             .or_else(|| self.egress.status.clone())
@@ -42,7 +51,7 @@ impl Observer<'_> {
         if let Some(stored) = &self.egress.status {
             status.conditions.clone_from(&stored.conditions);
         }
-        let cloud = self.cloud(&memory);
+        let cloud = self.cloud(&memory, since);
         // Before any cache is read: see `interest`.
         let server = cloud.seen.as_ref().and_then(|seen| seen.server);
         let interest = interest(
@@ -61,21 +70,23 @@ impl Observer<'_> {
             status,
             now: self.office.clock.now(),
             uptime: self.office.uptime(),
-            led: memory.led(now),
+            led: now.saturating_sub(since),
             nodes,
             cloud,
             moving: memory.moving,
-            term: self.cx.term(),
+            term,
         })
     }
 
-    fn cloud(&self, memory: &Memory) -> Cloud {
+    fn cloud(&self, memory: &Memory, since: Duration) -> Cloud {
         let mut cloud = Cloud {
             resync: self.egress.spec.resync.0,
             ..Cloud::default()
         };
         if let Some(account) = self.account {
-            cloud.seen = account.peek(&self.egress.spec.floating_ip);
+            // What was seen before this process led, another leader may have changed.
+            let seen = account.peek(&self.egress.spec.floating_ip);
+            cloud.seen = seen.filter(|seen| seen.at >= since);
             cloud.budget = account.budget();
             cloud.resync = account.resync(self.egress.spec.resync.0);
             cloud.not_before = account.not_before();
@@ -100,12 +111,17 @@ impl Observer<'_> {
             let has = &view.metadata.labels;
             let name = view.name();
             let mirror = cilium.get(&Key::new(None, name));
+            let taken = taken(&interest.gateway, has);
             Node {
                 name: name.to_owned(),
                 server: view.server(),
                 candidate: selects(&interest.candidates, has),
-                labels: carried(&interest.gateway, has),
-                taken: taken(&interest.gateway, has),
+                // One of several keys may have a value that others use too: the node is theirs.
+                labels: match &taken {
+                    Some(_) => Labels::None,
+                    None => carried(&interest.gateway, has),
+                },
+                taken,
                 cilium: mirror.map(|it| carried(&interest.gateway, &it.metadata.labels)),
                 ready: view.ready(),
                 cordoned: view.cordoned(),

@@ -17,6 +17,24 @@ use crate::world::Ready;
 /// Labels by key.
 pub(crate) type LabelMap = BTreeMap<String, String>;
 
+/// A view with all its labels.
+pub(crate) trait Labelled: View + Serialize {
+    /// The labels.
+    fn labels(&self) -> &LabelMap;
+}
+
+impl Labelled for NodeView {
+    fn labels(&self) -> &LabelMap {
+        &self.metadata.labels
+    }
+}
+
+impl Labelled for CiliumNodeView {
+    fn labels(&self) -> &LabelMap {
+        &self.metadata.labels
+    }
+}
+
 /// A Node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NodeView {

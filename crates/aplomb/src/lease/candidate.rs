@@ -97,6 +97,12 @@ impl Candidate {
         if let Some(until) = held {
             self.shared.fence.hold_until(self.begun + until);
         }
+        // Before anybody hears of it: the first thing a leader asks is which one it is.
+        let (holder, transitions) = (self.election.holder(), self.election.transitions());
+        self.shared.status(|status| {
+            status.holder = holder.map(str::to_owned);
+            status.transitions = transitions;
+        });
         match (held, self.leads) {
             (Some(_), false) => self.step_up(),
             (None, true) => {
@@ -108,12 +114,7 @@ impl Candidate {
             }
             _ => {}
         }
-        let (holder, transitions) = (self.election.holder(), self.election.transitions());
-        self.shared.status(|status| {
-            status.leading = self.leads;
-            status.holder = holder.map(str::to_owned);
-            status.transitions = transitions;
-        });
+        self.shared.status(|status| status.leading = self.leads);
     }
 
     fn step_up(&mut self) {

@@ -84,6 +84,11 @@ impl Account {
         self.state(|state| state.known.last(&asked.into()))
     }
 
+    /// Whether it is the account of the same token.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Somebody asks for nothing any more.
     pub fn forget(&self, who: &Key) {
         self.state(|state| state.known.forget(who));
