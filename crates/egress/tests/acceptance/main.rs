@@ -23,5 +23,6 @@ mod rules;
 mod stale;
 mod starvation;
 mod storms;
+mod token_file;
 mod tokens;
 mod toy;

@@ -2,6 +2,7 @@
 //! calls to the provider are effects too.
 
 use std::future::pending;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aplomb::{Clock, Tasks, Telemetry};
@@ -29,6 +30,15 @@ pub struct Replica {
 
 impl Replica {
     pub fn start(lab: &Lab, name: &str) -> Self {
+        Self::with(lab, name, None)
+    }
+
+    /// One whose token is in a file, for those that name no Secret.
+    pub fn with_token_file(lab: &Lab, name: &str, file: &Path) -> Self {
+        Self::with(lab, name, Some(file.to_owned()))
+    }
+
+    fn with(lab: &Lab, name: &str, token_file: Option<PathBuf>) -> Self {
         let (telemetry, egress) = (Telemetry::default(), Egress::default());
         let (counts, shows) = (telemetry.clone(), egress.clone());
         let (hetzner, probe) = (lab.hetzner.clone(), lab.reach.from(name));
@@ -44,7 +54,7 @@ impl Replica {
                 telemetry: counts.clone(),
                 egress: shows.clone(),
             };
-            run(process, parts)
+            run(process, token_file.clone(), parts)
         });
         Self {
             component,
@@ -71,11 +81,12 @@ impl Replica {
     }
 }
 
-async fn run(process: Process, parts: Parts) {
+async fn run(process: Process, token_file: Option<PathBuf>, parts: Parts) {
     let settings = Settings {
         endpoint: "https://api.example.com/v1".to_owned(),
         namespace: NAMESPACE.to_owned(),
         identity: process.name().to_owned(),
+        token_file,
         ..Settings::default()
     };
     let engine = aplomb_egress::operator(process.plain_client(), &settings, parts);
