@@ -92,15 +92,11 @@ impl Interests {
         })
     }
 
-    /// Those a node concerns. A node that concerns nobody is news to all: it came or went.
+    /// Those a node concerns. Nobody is told of any other: a reconcile reads only what concerns it.
     pub(crate) fn concerned(&self, node: &NodeView) -> Vec<Key> {
         self.read(|all| {
             let concerned = all.iter().filter(|(_, it)| it.concerns(node));
-            let concerned: Vec<_> = concerned.map(|(key, _)| key.clone()).collect();
-            if concerned.is_empty() {
-                return all.keys().cloned().collect();
-            }
-            concerned
+            concerned.map(|(key, _)| key.clone()).collect()
         })
     }
 
@@ -216,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_nobodys_business_is_noise_until_it_comes_or_goes() {
+    fn a_node_that_is_nobodys_business_is_noise_also_when_it_comes_or_goes() {
         let foreign = |ready: &'static str| {
             node(move |it| {
                 it["metadata"]["labels"] = json!({});
@@ -225,7 +221,8 @@ mod tests {
         };
         let all = interests(false);
         assert!(all.noise(&foreign("True"), &foreign("False")));
-        assert_eq!(all.concerned(&foreign("True")), [Key::new(None, "web")]);
+        assert_eq!(all.concerned(&foreign("True")), []);
+        assert_eq!(all.concerned(&node(|_| {})), [Key::new(None, "web")]);
     }
 
     #[test]

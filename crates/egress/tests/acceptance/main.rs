@@ -23,6 +23,7 @@ mod rules;
 mod stale;
 mod starvation;
 mod storms;
+mod strangers;
 mod token_file;
 mod tokens;
 mod toy;

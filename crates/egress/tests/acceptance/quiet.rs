@@ -114,7 +114,8 @@ fn status_writes(lab: &Lab) -> Arc<AtomicU64> {
     count
 }
 
-fn reconciles(replica: &Replica) -> f64 {
+/// Passes so far.
+pub fn reconciles(replica: &Replica) -> f64 {
     let metrics = replica.telemetry.text();
     let total = metrics.lines().filter(|line| {
         line.starts_with("controller_runtime_reconcile_total{") && line.contains("aplomb-egress")
