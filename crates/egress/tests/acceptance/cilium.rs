@@ -39,7 +39,8 @@ fn cilium_nodes(lab: &Lab) -> Api<DynamicObject> {
     Api::all_with(lab.cluster.plain_client("agent"), &resource)
 }
 
-async fn install(lab: &Lab, count: usize) {
+/// Installs the kind, with an object for each of the first nodes.
+pub async fn install(lab: &Lab, count: usize) {
     let crds: Api<CustomResourceDefinition> = Api::all(lab.user());
     let definition = serde_json::from_value(definition()).expect("a definition");
     crds.create(&PostParams::default(), &definition)

@@ -11,10 +11,12 @@ use aplomb_sim::world::{Crash, CrashPoint};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::cilium;
 use crate::lab::{Lab, WEB, floating_ip, merge, on_box, seconds};
 use crate::moves::probing;
 use crate::nodes;
 use crate::operator::Replica;
+use crate::sight::Labelled;
 
 /// What becomes of a run, to be compared with what should.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,41 +133,78 @@ fn number(effect: &str) -> Option<u64> {
         .ok()
 }
 
-/// Runs it once without and then with a crash at each point; how many points and runs there were.
-fn crashed_everywhere(failure: Failure, seed: u64) -> (usize, usize) {
-    let (end, stretch, effects) = on_box(seed, move |lab| failover(lab, failure, None, None));
+/// A failover in one world or the other; where it ended, and its effects.
+type Run = fn(u64, Failure, Option<Crash>) -> (End, Stretch, Vec<String>);
+
+fn without_cilium(
+    seed: u64,
+    failure: Failure,
+    crash: Option<Crash>,
+) -> (End, Stretch, Vec<String>) {
+    on_box(seed, move |lab| failover(lab, failure, crash, None))
+}
+
+/// Where no agent lives to copy labels: what CiliumNodes carry, the operator wrote.
+fn with_cilium(seed: u64, failure: Failure, crash: Option<Crash>) -> (End, Stretch, Vec<String>) {
+    on_box(seed, move |lab| async move {
+        cilium::install(&lab, 3).await;
+        let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
+        let ended = failover(lab, failure, crash, None).await;
+        assert_eq!(
+            seen.only(WEB),
+            Some(nodes::name(1)),
+            "{failure:?}, {crash:?}"
+        );
+        assert_eq!(seen.most(WEB), 1, "never two: {failure:?}, {crash:?}");
+        ended
+    })
+}
+
+/// Runs it once without and then with a crash at each point; the points, and how many runs there were.
+fn crashed_everywhere(failure: Failure, seed: u64, run: Run) -> (Vec<String>, usize) {
+    let (end, stretch, effects) = run(seed, failure, None);
     assert_eq!(end, End::on(1), "without any crash");
-    let numbers = effects
-        .iter()
-        .filter(|line| matters(line))
-        .filter_map(|line| number(line));
-    let points: Vec<u64> = numbers
-        .filter(|number| (stretch.first..=stretch.last).contains(number))
+    let within = |line: &String| {
+        number(line).is_some_and(|number| (stretch.first..=stretch.last).contains(&number))
+    };
+    let points: Vec<String> = effects
+        .into_iter()
+        .filter(|line| matters(line) && within(line))
         .collect();
     let mut runs = 0;
-    for effect in &points {
+    for effect in points.iter().filter_map(|line| number(line)) {
         for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
-            let crash = Crash {
-                effect: *effect,
-                point,
-            };
-            let run = move |lab| failover(lab, failure, Some(crash), None);
-            let (end, ..) = on_box(seed, run);
+            let crash = Crash { effect, point };
+            let (end, ..) = run(seed, failure, Some(crash));
             assert_eq!(end, End::on(1), "{failure:?}, crash {crash:?}");
             runs += 1;
         }
     }
-    (points.len(), runs)
+    (points, runs)
 }
 
 #[test]
 fn a_crash_before_or_after_any_effect_of_a_failover_changes_nothing_in_the_end() {
     for failure in [Failure::Cordon, Failure::Death] {
-        let (points, runs) = crashed_everywhere(failure, 9);
+        let (points, runs) = crashed_everywhere(failure, 9, without_cilium);
+        let points = points.len();
         println!(
             "{failure:?}: {points} effects from the recorded trace, before and after each: {runs} crashes, all converged"
         );
         assert!(points >= 8, "{points} effects are too few for a failover");
+    }
+}
+
+#[test]
+fn a_crash_between_the_writes_to_nodes_and_cilium_nodes_changes_nothing_in_the_end() {
+    for failure in [Failure::Cordon, Failure::Death] {
+        let (points, runs) = crashed_everywhere(failure, 9, with_cilium);
+        let cilium = points.iter().filter(|it| it.contains("ciliumnodes"));
+        let (all, cilium) = (points.len(), cilium.count());
+        println!(
+            "{failure:?} with CiliumNodes: {all} effects, {cilium} of them on CiliumNodes, before and after each: {runs} crashes, all converged"
+        );
+        assert!(cilium >= 2, "one label goes and one comes: {points:?}");
     }
 }
 
