@@ -68,8 +68,9 @@ fn an_hour(what: &str, count: usize, time: Duration) -> f64 {
     reads
 }
 
-/// Shows both peers: in the world of `count` nodes, and in one with an event every 2.5 s.
-pub fn show(count: usize, time: Duration) {
+/// Shows both peers: in the world of `count` nodes, and in one with an event every 2.5 s. Their reads an
+/// hour.
+pub fn show(count: usize, time: Duration) -> (f64, f64) {
     let busy = an_hour("two reads per node event", count, time);
     let story = an_hour("the same, an event every 2.5 s", 4, seconds(3600));
     let events = count as f64 * 3600.0 / BEAT.as_secs_f64();
@@ -81,4 +82,5 @@ pub fn show(count: usize, time: Duration) {
         (story / 2_880.0 - 1.0).abs() < 0.05,
         "{story} reads an hour"
     );
+    (busy, story)
 }

@@ -235,11 +235,13 @@ fn day(count: usize, hours: u64, peers_time: Duration) {
         );
         println!("{what:<44} {events:>12} {reads:>12} {:>10}", group.most);
     }
-    peers::show(count, peers_time);
+    let theirs = peers::show(count, peers_time);
     println!(
-        "quiet: reads an hour {:?}, at most {:?}; {} heartbeats (dropped by each of two controllers) led to {} reconciles ({} with them, {} without); {} status writes",
+        "quiet: reads an hour {:?}, at most {:?}; {:.0} where each node event costs two, {:.0} with an event every 2.5 s; {} heartbeats (dropped by each of two controllers) led to {} reconciles ({} with them, {} without); {} status writes",
         cost.reads,
         GROUPS.map(|group| group.most),
+        theirs.0,
+        theirs.1,
         events * hours,
         cost.reconciles - still.reconciles,
         cost.reconciles,
