@@ -18,6 +18,7 @@ mod honesty;
 mod moves;
 mod peers;
 mod planned;
+mod pods;
 mod quiet;
 mod rules;
 mod stale;

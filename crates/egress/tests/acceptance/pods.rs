@@ -1,0 +1,143 @@
+//! Promise: a pod that prepares a node is heard at once, also when it stops being one; other pods are
+//! not heard at all.
+
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::lab::{Lab, NAMESPACE, WEB, on_box, seconds};
+use crate::nodes;
+use crate::operator::Replica;
+use crate::quiet::reconciles;
+
+const ELSEWHERE: &str = "elsewhere";
+
+/// Shorter than a resync, longer than a pass.
+const MOMENT: u64 = 3;
+
+/// A pod on the node with this number.
+struct Prepares {
+    namespace: &'static str,
+    name: &'static str,
+    app: &'static str,
+    node: usize,
+}
+
+impl Prepares {
+    fn pods(&self, lab: &Lab) -> Api<Pod> {
+        Api::namespaced(lab.user(), self.namespace)
+    }
+
+    async fn create(&self, lab: &Lab) {
+        let pod = json!({
+            "metadata": { "name": self.name, "labels": { "app": self.app } },
+            "spec": { "nodeName": nodes::name(self.node), "containers": [{ "name": "host", "image": "example.com/host" }] },
+        });
+        let pod = serde_json::from_value(pod).expect("a pod");
+        let params = PostParams::default();
+        self.pods(lab).create(&params, &pod).await.unwrap();
+        self.ready(lab, true).await;
+    }
+
+    async fn ready(&self, lab: &Lab, ready: bool) {
+        let status = if ready { "True" } else { "False" };
+        let patch = json!({ "status": { "conditions": [{ "type": "Ready", "status": status }] } });
+        let (patch, params) = (Patch::Merge(patch), PatchParams::default());
+        let pods = self.pods(lab);
+        let patched = pods.patch_status(self.name, &params, &patch).await;
+        patched.unwrap();
+    }
+
+    async fn labels(&self, lab: &Lab, labels: Value) {
+        let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
+        let params = PatchParams::default();
+        let patched = self.pods(lab).patch(self.name, &params, &patch).await;
+        patched.unwrap();
+    }
+}
+
+const OURS: Prepares = Prepares {
+    namespace: NAMESPACE,
+    name: "ours",
+    app: "egress-host",
+    node: 0,
+};
+const OTHER_APP: Prepares = Prepares {
+    name: "other-app",
+    app: "web",
+    ..OURS
+};
+const OTHER_NAMESPACE: Prepares = Prepares {
+    namespace: ELSEWHERE,
+    name: "other-namespace",
+    ..OURS
+};
+
+/// One candidate that a pod prepares, and two pods that prepare nothing. Right after a look.
+async fn settled(lab: &Lab) -> Replica {
+    let namespaces: Api<Namespace> = Api::all(lab.user());
+    let elsewhere = serde_json::from_value(json!({ "metadata": { "name": ELSEWHERE } }));
+    let elsewhere = elsewhere.expect("a namespace");
+    let made = namespaces.create(&PostParams::default(), &elsewhere).await;
+    made.unwrap();
+    for pod in [OURS, OTHER_APP, OTHER_NAMESPACE] {
+        pod.create(lab).await;
+    }
+    let prepared = json!({ "selector": { "matchLabels": { "app": "egress-host" } } });
+    let replica = lab.settled(1, &json!({ "prepared": prepared })).await;
+    sleep(seconds(MOMENT)).await;
+    replica
+}
+
+fn reason(lab: &Lab) -> String {
+    lab.condition(WEB, "Available").reason
+}
+
+#[test]
+fn pods_of_another_label_or_namespace_run_nothing() {
+    on_box(1, |lab| async move {
+        let replica = settled(&lab).await;
+        let before = reconciles(&replica);
+        for pod in [OTHER_APP, OTHER_NAMESPACE] {
+            for ready in [false, true, false] {
+                pod.ready(&lab, ready).await;
+                sleep(seconds(1)).await;
+            }
+        }
+        OTHER_APP.labels(&lab, json!({ "color": "blue" })).await;
+        sleep(seconds(MOMENT)).await;
+        assert_eq!(reconciles(&replica), before);
+        assert_eq!(reason(&lab), "Serving");
+    });
+}
+
+#[test]
+fn a_pod_that_prepares_is_heard_at_once() {
+    on_box(1, |lab| async move {
+        let replica = settled(&lab).await;
+        let before = reconciles(&replica);
+        OURS.ready(&lab, false).await;
+        sleep(seconds(MOMENT)).await;
+        assert!(reconciles(&replica) > before, "it is no longer Ready");
+        assert_eq!(reason(&lab), "GatewayUnprepared");
+        OURS.ready(&lab, true).await;
+        sleep(seconds(MOMENT)).await;
+        assert_eq!(reason(&lab), "Serving");
+    });
+}
+
+#[test]
+fn a_pod_that_loses_the_label_is_heard_for_what_it_was() {
+    on_box(1, |lab| async move {
+        let replica = settled(&lab).await;
+        let before = reconciles(&replica);
+        OURS.labels(&lab, json!({ "app": null })).await;
+        sleep(seconds(MOMENT)).await;
+        assert!(reconciles(&replica) > before, "it prepares no longer");
+        assert_eq!(reason(&lab), "GatewayUnprepared");
+        OURS.labels(&lab, json!({ "app": "egress-host" })).await;
+        sleep(seconds(MOMENT)).await;
+        assert_eq!(reason(&lab), "Serving");
+    });
+}
