@@ -140,6 +140,9 @@ pub struct Seen {
     pub at: Duration,
 }
 
+/// What a move needs at worst: an Assign, its repetitions, polls and reads.
+pub const RESERVE: u32 = 30;
+
 /// What the provider has said of its rate limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BudgetSeen {
@@ -147,6 +150,14 @@ pub struct BudgetSeen {
     pub limit: u32,
     /// How many are left.
     pub remaining: u32,
+}
+
+impl BudgetSeen {
+    /// How many of the last calls are kept for a move: [`RESERVE`], but of a small limit no more than half.
+    #[must_use]
+    pub fn reserve(&self) -> u32 {
+        RESERVE.min(self.limit / 2)
+    }
 }
 
 /// What went wrong with a call to the provider.

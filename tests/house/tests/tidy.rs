@@ -92,6 +92,8 @@ fn the_words_of_make_stay() {
         "differential",
         "seeds",
         "runtime",
+        "egress",
+        "alerts",
         "bench",
         "controlplane",
         "lint",

@@ -171,6 +171,7 @@ pub enum BudgetLevel {
     Plenty,
     /// Less than a quarter: looks become rarer.
     Low,
-    /// Not more than what a move may cost: no looks at all.
+    /// Not more than what a move may cost (30 calls, or half of a limit below 60): one look in 15
+    /// minutes, which tells whether there is more again, and the first look of a process.
     Reserve,
 }

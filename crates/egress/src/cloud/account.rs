@@ -110,7 +110,8 @@ impl Account {
     /// How often to look for somebody who asked for `every`: more rarely when little is left.
     #[must_use]
     pub fn resync(&self, every: Duration) -> Duration {
-        self.state(|state| state.thrift.resync(every))
+        let now = self.now();
+        self.state(|state| state.resync(every, now))
     }
 
     /// When a look that can wait may be made, in the time of [`super::Clouds::uptime`], if not now.
@@ -255,6 +256,10 @@ impl Account {
 }
 
 impl State {
+    fn resync(&self, every: Duration, now: Duration) -> Duration {
+        self.thrift.resync(every, self.expected(now))
+    }
+
     pub(super) fn not_before(&self, now: Duration) -> Option<Duration> {
         self.thrift.not_before(now, self.expected(now))
     }

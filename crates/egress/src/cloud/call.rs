@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use super::account::Account;
 use super::quota;
-use super::thrift::RESERVE;
 use super::trouble::Failure;
 use crate::client::{self, Answer, Client};
 use crate::forecast::Sample;
 use crate::telemetry::{BudgetForecast, Operation, ProviderCall};
+use crate::world::RESERVE;
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ impl Purpose {
         }
     }
 
-    /// What a request says of itself, for logs on the other side.
+    /// What a request says of itself, to metrics and to logs on the other side.
     fn word(self) -> &'static str {
         match self {
             Self::Move => "failover",
@@ -136,10 +136,7 @@ impl Account {
             account: &self.0.label,
             operation,
             code,
-            lane: match purpose {
-                Purpose::Move => "failover",
-                Purpose::Look | Purpose::Probe => "routine",
-            },
+            lane: purpose.word(),
         });
     }
 }

@@ -3,17 +3,15 @@
 //! The provider knows no lanes: a look takes the same tokens as a failover, and so do other programs
 //! with the same token. So looks become rarer when the bucket is low, and stop when no more is left than
 //! a failover needs. Somebody must learn when it has recovered, and only an answer tells: while it is
-//! scarce one look is let through in [`PROBE`], which is shorter than the time for which what was
-//! seen last is believed, and takes 15 of the 3,600 tokens that flow in an hour.
+//! scarce one look is let through in [`PROBE`], which takes 4 of the 3,600 tokens that flow in an hour.
+//! What was seen last is believed for longer than that: five of these longer resyncs.
 
 use std::time::Duration;
 
 use crate::world::BudgetSeen;
 
-/// What a failover needs at worst: an Assign, its repetitions, polls and reads.
-pub(super) const RESERVE: u32 = 30;
 /// How long nobody looks while there is nothing to spare.
-pub(super) const PROBE: Duration = Duration::from_secs(240);
+pub(super) const PROBE: Duration = Duration::from_secs(900);
 /// How many resyncs apart looks are then at least.
 const RARER: u32 = 4;
 
@@ -54,19 +52,19 @@ impl Thrift {
         self.seen
     }
 
-    /// How often to look.
-    pub(super) fn resync(&self, asked_for: Duration) -> Duration {
+    /// How often to look. `expected` as in [`Self::is_scarce`].
+    pub(super) fn resync(&self, asked_for: Duration, expected: Option<f64>) -> Duration {
         match self.level {
+            _ if self.is_scarce(expected) => (asked_for * RARER).max(PROBE),
             Level::Plenty => asked_for,
-            Level::Low => asked_for * 2,
-            Level::Scarce => (asked_for * RARER).max(PROBE),
+            Level::Low | Level::Scarce => asked_for * 2,
         }
     }
 
     /// Whether no more is left than a failover needs. `expected` is what should be left by now, given
     /// what others spend.
     pub(super) fn is_scarce(&self, expected: Option<f64>) -> bool {
-        let least = self.seen.map(|seen| f64::from(reserve(seen.limit)));
+        let least = self.seen.map(|seen| f64::from(seen.reserve()));
         let spent = expected
             .zip(least)
             .is_some_and(|(left, least)| left <= least);
@@ -80,15 +78,10 @@ impl Thrift {
     }
 }
 
-/// What is kept for a failover: of a small limit no more than half.
-pub(super) fn reserve(limit: u32) -> u32 {
-    RESERVE.min(limit / 2)
-}
-
 /// A level is left later than it was entered, so that nothing swings around a border.
 fn next(level: Level, seen: BudgetSeen) -> Level {
     let BudgetSeen { limit, remaining } = seen;
-    let reserve = reserve(limit);
+    let reserve = seen.reserve();
     let spare = reserve + reserve.min((limit - reserve) / 2);
     let share = |percent: u32| u64::from(limit) * u64::from(percent) / 100;
     let was_low = level != Level::Plenty;
@@ -123,12 +116,12 @@ mod tests {
         let mut thrift = Thrift::default();
         let mut resync = |remaining| {
             thrift.heard(left(remaining), secs(0));
-            thrift.resync(secs(30)).as_secs()
+            thrift.resync(secs(30), None).as_secs()
         };
         let path = [
             3600, 901, 899, 1000, 1080, 899, 31, 30, 31, 60, 61, 1079, 1081,
         ];
-        let expected = [30, 30, 60, 60, 30, 60, 60, 240, 240, 240, 60, 60, 30];
+        let expected = [30, 30, 60, 60, 30, 60, 60, 900, 900, 900, 60, 60, 30];
         assert_eq!(path.map(&mut resync), expected);
     }
 
@@ -137,12 +130,12 @@ mod tests {
         let mut thrift = Thrift::default();
         assert_eq!(thrift.not_before(secs(0), None), None, "nobody knows");
         thrift.heard(left(30), secs(10));
-        assert_eq!(thrift.not_before(secs(11), Some(100.0)), Some(secs(250)));
-        assert_eq!(thrift.not_before(secs(250), None), None);
-        thrift.sent(secs(250));
+        assert_eq!(thrift.not_before(secs(11), Some(100.0)), Some(secs(910)));
+        assert_eq!(thrift.not_before(secs(910), None), None);
+        thrift.sent(secs(910));
         assert_eq!(
-            thrift.not_before(secs(251), None),
-            Some(secs(490)),
+            thrift.not_before(secs(911), None),
+            Some(secs(1810)),
             "also when it failed"
         );
     }
@@ -152,7 +145,9 @@ mod tests {
         let mut thrift = Thrift::default();
         thrift.heard(left(60), secs(0));
         assert_eq!(thrift.not_before(secs(30), Some(45.0)), None);
-        assert_eq!(thrift.not_before(secs(30), Some(30.0)), Some(secs(240)));
+        assert_eq!(thrift.resync(secs(30), Some(45.0)), secs(60));
+        assert_eq!(thrift.not_before(secs(30), Some(30.0)), Some(secs(900)));
+        assert_eq!(thrift.resync(secs(30), Some(30.0)), secs(900), "and is said");
     }
 
     proptest! {
@@ -161,7 +156,7 @@ mod tests {
             let seen = |remaining| BudgetSeen { limit, remaining };
             let level = next(Level::Scarce, seen(from.min(limit)));
             prop_assert!(next(level, seen(limit)) == Level::Plenty);
-            prop_assert!(next(level, seen(reserve(limit))) == Level::Scarce);
+            prop_assert!(next(level, seen(seen(limit).reserve())) == Level::Scarce);
         }
     }
 }

@@ -4,9 +4,6 @@ use aplomb_api::egress::{BudgetLevel, BudgetStatus, StableEgressStatus};
 
 use crate::world::{BudgetSeen, World};
 
-/// What a move may cost: below it there are no looks.
-const RESERVE: u32 = 30;
-
 /// `status`, with what it shall say of the budget: the figures of the last change of level, or of the
 /// last change of anything else.
 pub(super) fn noted(world: &World, mut status: StableEgressStatus) -> StableEgressStatus {
@@ -30,7 +27,7 @@ pub(super) fn noted(world: &World, mut status: StableEgressStatus) -> StableEgre
 /// The level of `seen`. A better one than `before` must be clearly so, lest it goes to and fro.
 fn level(seen: BudgetSeen, before: Option<BudgetLevel>) -> BudgetLevel {
     let at = |margin: u32| {
-        let reserve = RESERVE.min(seen.limit / 4) * margin / 100;
+        let reserve = seen.reserve() * margin / 100;
         let low = seen.limit / 4 * margin / 100;
         match seen.remaining {
             left if left <= reserve => BudgetLevel::Reserve,

@@ -16,7 +16,7 @@ use crate::world::BudgetSeen;
 
 /// The provider's word for one call too many.
 const THROTTLED: &str = "rate_limit_exceeded";
-const LANES: [&str; 2] = ["failover", "routine"];
+const LANES: [&str; 3] = ["failover", "routine", "probe"];
 
 /// A call that the provider knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
