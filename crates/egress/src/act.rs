@@ -15,7 +15,7 @@ use crate::views::{CiliumNodeView, Labelled, NodeView};
 use crate::world::{On, Step, Trouble, World, gateway_labels};
 
 /// How long one call to the provider may take.
-const CALL: Duration = Duration::from_secs(10);
+const CALL: Duration = Duration::from_secs(5);
 
 /// The surroundings of a step.
 pub(crate) struct Act<'a> {

@@ -190,9 +190,6 @@ async fn reconcile(
     office: &Office,
 ) -> Result<Verdict> {
     let key = View::meta(&**egress).key();
-    if let Some(message) = office.unwatched(&egress.spec) {
-        return Ok(Verdict::rejected("PodsNotWatched", message));
-    }
     let pods = cx.cache::<PodView>()?.freshness().synced;
     if egress.spec.prepared.is_some() && !pods && office.uptime() < PODS {
         // Nobody would look prepared.

@@ -1,7 +1,7 @@
 //! What one leader remembers of each StableEgress between passes, beside what is in its status. All of
 //! it may be lost at any moment: a new leader begins without it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub(crate) struct Memory {
     subject: Option<(FloatingIpRef, Option<Account>)>,
     /// What the last plan said, ahead of what the cache shows.
     pub(crate) status: Option<StableEgressStatus>,
+    /// The nodes of which was told that they can never be chosen as they are.
+    pub(crate) told: BTreeSet<String>,
     /// The move under way.
     pub(crate) moving: Option<Moving>,
     trouble: Option<Trouble>,

@@ -72,6 +72,8 @@ impl Observer<'_> {
             uptime: self.office.uptime(),
             led: now.saturating_sub(since),
             nodes,
+            unwatched: self.office.unwatched(&self.egress.spec),
+            told: memory.told,
             cloud,
             moving: memory.moving,
             term,

@@ -113,6 +113,8 @@ impl Office {
     pub(crate) fn took(&self, key: &Key, world: &World, plan: &Plan, fence: &Fence) {
         self.memories.change(key, |memory| {
             memory.status = Some(plan.status.clone());
+            let unusable = world.nodes.iter().filter(|node| node.unusable());
+            memory.told = unusable.map(|node| node.name.clone()).collect();
             if plan.status.moving.is_none() {
                 memory.moving = None;
             }

@@ -3,7 +3,7 @@
 //! Data only. Everything a decision depends on is in a [`World`], the time included, so that the same
 //! world always leads to the same [`Plan`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -32,6 +32,10 @@ pub struct World {
     pub led: Duration,
     /// The nodes that are candidates, carry a gateway label or hold the floating IP, by name.
     pub nodes: Vec<Node>,
+    /// Why the pods that prepare nodes cannot be seen, if so: nobody can tell then who is prepared.
+    pub unwatched: Option<String>,
+    /// The nodes of which was told already that they can never be chosen as they are.
+    pub told: BTreeSet<String>,
     /// What is known of the floating IP.
     pub cloud: Cloud,
     /// What this process remembers of a move under way.
@@ -65,6 +69,14 @@ pub struct Node {
     pub prepared: bool,
     /// What probing it has shown; `None` where the signal is another, or it was not probed yet.
     pub probe: Option<Probed>,
+}
+
+impl Node {
+    /// Whether it is a candidate that can never be chosen as it is, whatever its health.
+    #[must_use]
+    pub const fn unusable(&self) -> bool {
+        self.candidate && (self.taken.is_some() || self.server.is_none())
+    }
 }
 
 /// Whether a node carries the gateway labels.

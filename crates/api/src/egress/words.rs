@@ -44,6 +44,8 @@ pub mod reasons {
     pub const SERVING: &str = "Serving";
     /// The floating IP is outside `spec.allowlist`.
     pub const NOT_ALLOWED: &str = "AddressNotAllowed";
+    /// `spec.prepared` names a namespace whose pods the operator does not watch.
+    pub const PODS_NOT_WATCHED: &str = "PodsNotWatched";
     /// The provider does not answer.
     pub const PROVIDER_UNREACHABLE: &str = "ProviderUnreachable";
     /// The provider refuses the token.

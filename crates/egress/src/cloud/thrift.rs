@@ -147,7 +147,11 @@ mod tests {
         assert_eq!(thrift.not_before(secs(30), Some(45.0)), None);
         assert_eq!(thrift.resync(secs(30), Some(45.0)), secs(60));
         assert_eq!(thrift.not_before(secs(30), Some(30.0)), Some(secs(900)));
-        assert_eq!(thrift.resync(secs(30), Some(30.0)), secs(900), "and is said");
+        assert_eq!(
+            thrift.resync(secs(30), Some(30.0)),
+            secs(900),
+            "and is said"
+        );
     }
 
     proptest! {

@@ -36,10 +36,17 @@ fn no(reason: &str, message: impl Into<String>) -> Condition {
 
 /// Whether traffic can leave through the floating IP: the first thing that speaks against it.
 fn available(scene: &Scene<'_>, status: &StableEgressStatus) -> Condition {
-    provider(scene)
+    unwatched(scene)
+        .or_else(|| provider(scene))
         .or_else(|| address(scene))
         .or_else(|| gateway(scene))
         .unwrap_or_else(|| placed(scene, status))
+}
+
+/// Nobody can tell who is prepared.
+fn unwatched(scene: &Scene<'_>) -> Option<Condition> {
+    let message = scene.world.unwatched.as_ref()?;
+    Some(no(reasons::PODS_NOT_WATCHED, message))
 }
 
 /// What the provider says against it, or its silence.

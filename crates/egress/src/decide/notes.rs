@@ -79,20 +79,20 @@ fn overdue(scene: &Scene<'_>, status: &StableEgressStatus) -> Option<Note> {
     Some(Note::warning(reasons::DEADLINE, "Move", message))
 }
 
-/// Candidates that can never be used as they are, told when redundancy is lost.
+/// Candidates that can never be used as they are, told when they are first seen and again when
+/// redundancy is lost.
 fn unusable(scene: &Scene<'_>, news: bool) -> Vec<Note> {
-    let nodes = scene.world.nodes.iter().filter(|n| news && n.candidate);
-    let told = nodes.filter_map(|node: &Node| {
+    let told = |node: &Node| scene.world.told.contains(&node.name);
+    let nodes = scene.world.nodes.iter().filter(|node| node.unusable());
+    let nodes = nodes.filter(|node| news || !told(node));
+    let note = |node: &Node| {
         let name = &node.name;
         if let Some(value) = &node.taken {
             let message = format!("{name} carries the gateway label of another: {value}");
-            return Some(Note::warning(reasons::TAKEN, "Elect", message));
-        }
-        if node.server.is_some() {
-            return None;
+            return Note::warning(reasons::TAKEN, "Elect", message);
         }
         let message = format!("{name} is skipped: its spec.providerID is not hcloud://<number>");
-        Some(Note::warning(reasons::NO_SERVER, "Elect", message))
-    });
-    told.collect()
+        Note::warning(reasons::NO_SERVER, "Elect", message)
+    };
+    nodes.map(note).collect()
 }

@@ -55,7 +55,8 @@ impl<'a> Scene<'a> {
 
     /// Whether nothing may be written, neither at the provider nor on a node.
     pub(super) fn frozen(&self) -> bool {
-        self.held.is_some() || self.refusal.is_some() || self.outranked()
+        let unwatched = self.world.unwatched.is_some();
+        self.held.is_some() || self.refusal.is_some() || unwatched || self.outranked()
     }
 
     /// Whether a newer leader has acted on the floating IP.

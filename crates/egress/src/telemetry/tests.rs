@@ -53,6 +53,8 @@ fn world(nodes: Vec<Node>) -> World {
         uptime: Duration::ZERO,
         led: Duration::ZERO,
         nodes,
+        unwatched: None,
+        told: std::collections::BTreeSet::new(),
         cloud: Cloud::default(),
         moving: None,
         term: 1,

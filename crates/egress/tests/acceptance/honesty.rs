@@ -83,8 +83,8 @@ fn a_provider_that_is_down_is_said() {
             let hangs = fault.hang.is_some();
             lab.hetzner.fault(fault);
             if hangs {
-                // Whoever waits for an answer waits a while.
-                sleep(seconds(10)).await;
+                // A call that is not answered is given up after this.
+                sleep(seconds(5)).await;
             }
             unavailable(&lab, &replica, reasons::PROVIDER_UNREACHABLE).await;
             assert_eq!(lab.condition(WEB, "ProviderReachable").status, "False");

@@ -213,7 +213,9 @@ fn race(seeds: u64, what: &str, others: Others) -> ([f64; 3], [f64; 3]) {
     let mut taken = 0;
     for seed in 0..seeds {
         let (took, log) = in_virtual_time(async move { ours(Scene::new(seed, others)).await });
-        let first = log.iter().position(|it| it.lane.is_some() && it.status == Some(200));
+        let first = log
+            .iter()
+            .position(|it| it.lane.is_some() && it.status == Some(200));
         let later = &log[first.map_or(0, |first| first + 1)..];
         assert_eq!(takes(later), 0, "seed {seed} took the reserve");
         our_times.push(took);

@@ -124,3 +124,47 @@ fn a_move_is_told_with_its_cause() {
         model.notes
     );
 }
+
+#[test]
+fn pods_that_nobody_watches_are_said_and_nothing_is_moved() {
+    let mut model = Model::settled(2);
+    model.unwatched = Some("spec.prepared looks for pods elsewhere".to_owned());
+    for name in ["a", "b"] {
+        model.node(name).prepared = false;
+    }
+    model.pass(3600 * SECOND);
+    assert_eq!(model.available(), "False PodsNotWatched");
+    assert_eq!(model.says("Ready"), model.available());
+    assert_eq!(model.writes_to_provider(), 0);
+    assert_eq!(model.labelled(), ["a"]);
+    assert!(
+        model
+            .notes
+            .iter()
+            .any(|note| note.starts_with("PodsNotWatched"))
+    );
+    model.unwatched = None;
+    for name in ["a", "b"] {
+        model.node(name).prepared = true;
+    }
+    model.pass(SECOND);
+    assert_eq!(model.available(), "True Serving");
+}
+
+#[test]
+fn a_candidate_that_can_never_be_chosen_is_told_once_when_it_is_first_seen() {
+    let mut model = Model::settled(3);
+    let told = |model: &Model| {
+        let notes = model.notes.iter();
+        notes
+            .filter(|note| note.starts_with(reasons::NO_SERVER))
+            .count()
+    };
+    model.node("c").server = None;
+    model.pass(120 * SECOND);
+    assert_eq!(model.says("Redundant"), "True StandbyReady", "others could");
+    assert_eq!(told(&model), 1);
+    model.notes.clear();
+    model.pass(120 * SECOND);
+    assert_eq!(told(&model), 0, "it is known");
+}

@@ -1,6 +1,7 @@
 //! A world that moves: it carries out what is decided and lets time pass, and watches on the way that
 //! what must never be is never so.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aplomb_api::egress::{FloatingIpRef, StableEgress, StableEgressSpec, StableEgressStatus};
@@ -22,6 +23,8 @@ pub(super) struct Model {
     pub(super) spec: StableEgressSpec,
     pub(super) hold: Option<String>,
     pub(super) nodes: Vec<Node>,
+    pub(super) unwatched: Option<String>,
+    pub(super) told: BTreeSet<String>,
     pub(super) provider: Provider,
     pub(super) status: StableEgressStatus,
     pub(super) cloud: Cloud,
@@ -83,6 +86,8 @@ impl Model {
             spec: spec(),
             hold: None,
             nodes,
+            unwatched: None,
+            told: BTreeSet::new(),
             provider: Provider::default(),
             status: StableEgressStatus::default(),
             cloud: Cloud {
@@ -133,6 +138,8 @@ impl Model {
             uptime: self.uptime,
             led: self.uptime - self.leads_since,
             nodes: self.nodes.clone(),
+            unwatched: self.unwatched.clone(),
+            told: self.told.clone(),
             cloud: self.cloud.clone(),
             moving: self.moving.clone(),
             term: self.term,
@@ -150,6 +157,8 @@ impl Model {
             if self.status.moving.is_none() {
                 self.moving = None;
             }
+            let unusable = self.nodes.iter().filter(|node| node.unusable());
+            self.told = unusable.map(|node| node.name.clone()).collect();
             for note in &plan.notes {
                 let note = format!("{}: {}", note.reason, note.message);
                 if !self.notes.contains(&note) {
