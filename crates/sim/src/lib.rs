@@ -2,8 +2,8 @@
 //!
 //! One process, no disk, no sockets unless asked for: a `tower::Service` that `kube::Client` talks
 //! to directly, and the same service behind hyper for kubectl. Beside it live the faults that can
-//! be put between a client and a server, and the virtual-time world that makes a run a function of
-//! its seed.
+//! be put between a client and a server, the virtual-time world that makes a run a function of
+//! its seed, and [`hetzner`], a Hetzner Cloud API with its rate limit.
 //!
 //! A Rust test starts a box in three lines:
 //!
