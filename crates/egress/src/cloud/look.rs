@@ -106,11 +106,12 @@ impl Account {
     async fn fetch(&self, reading: Reading, terms: Terms<'_>) -> Result<(), Trouble> {
         let now = self.now();
         self.state(|state| state.thrift.sent(now));
-        match reading {
+        let read = match reading {
             Reading::Listing => self.list(terms).await,
             Reading::One(id) => self.one(id, terms).await,
             Reading::Named(name) => self.named(name, terms).await,
-        }
+        };
+        read.map_err(of_a_read)
     }
 
     /// Page by page, until everybody has what they ask for.
@@ -163,5 +164,15 @@ impl Account {
             None => state.known.missed(Which::Name(name), mark),
         });
         Ok(())
+    }
+}
+
+/// A read moves nothing, so that there is nothing to refuse or to lock: whoever says so has not said
+/// who holds the floating IP.
+fn of_a_read(trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::Refused(code) => Trouble::Unreachable(format!("it refuses a read: {code}")),
+        Trouble::Locked => Trouble::Unreachable("it refuses a read: locked".to_owned()),
+        other => other,
     }
 }

@@ -146,3 +146,26 @@ async fn a_failure_is_told_to_those_who_can_wait_and_not_met_again() {
     sleep(Duration::from_secs(11)).await;
     assert!(bench.look(4, 30).await.is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_is_refused_is_no_answer() {
+    let bench = Bench::new(1, |_| {});
+    bench.look(0, 30).await.expect("seen");
+    for (status, code) in [
+        (410, "deprecated_api_endpoint"),
+        (400, "json_error"),
+        (412, "precondition_failed"),
+        (422, "invalid_input"),
+        (409, "conflict"),
+        (423, "locked"),
+    ] {
+        let fault = json!({"status": status, "code": code});
+        let fault = serde_json::from_value(fault).expect("a fault");
+        bench.hetzner.fault(fault);
+        let seen = bench.see(0, 0, true).await;
+        let refused =
+            matches!(&seen, Err(Trouble::Unreachable(why)) if why.contains("refuses a read"));
+        assert!(refused, "{code}: {seen:?}");
+        bench.hetzner.clear_faults(None);
+    }
+}
