@@ -56,6 +56,8 @@ struct Record {
     began: Instant,
     dial: Option<Dial>,
     failures: Option<u32>,
+    /// Whether the last round was about it too.
+    asked: bool,
 }
 
 impl Prober {
@@ -94,8 +96,8 @@ impl Prober {
             return BTreeMap::new();
         };
         known.retain(|node, record| {
-            let asked = nodes.iter().any(|(name, _)| name == node);
-            asked || now.duration_since(record.began) < settings.interval.0 * KEPT
+            record.asked = nodes.iter().any(|(name, _)| name == node);
+            record.asked || now.duration_since(record.began) < settings.interval.0 * KEPT
         });
         let asked = nodes.iter().filter_map(|(node, _)| {
             let failures = known.get(node)?.failures?;
@@ -114,12 +116,13 @@ impl Prober {
             .collect()
     }
 
-    /// How long until one of the nodes of `key` is due; `None` if none was ever probed.
+    /// How long until one of the nodes of `key` is due; `None` if the last round was about none.
     #[must_use]
     pub fn due(&self, key: &Key, settings: &egress::Probe, now: Instant) -> Option<Duration> {
         let records = self.records();
         let known = records.of.get(key)?.values();
         known
+            .filter(|record| record.asked)
             .map(|record| pause(settings).saturating_sub(now.duration_since(record.began)))
             .min()
     }
@@ -154,6 +157,7 @@ impl Prober {
             began: now,
             dial: Some(dial.clone()),
             failures,
+            asked: true,
         };
         let nodes = records.of.entry(key.clone()).or_default();
         nodes.insert(node.to_owned(), record);

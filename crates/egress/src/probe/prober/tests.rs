@@ -181,6 +181,18 @@ async fn the_next_probe_is_due_an_interval_after_the_last_began() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_left_is_never_due() {
+    let prober = Prober::new(Arc::new(Fake::default()));
+    round(&prober, [1, 2]).await;
+    advance(Duration::from_secs(5)).await;
+    round(&prober, [2]).await;
+    let due = || prober.due(&key(), &settings(), Instant::now());
+    assert_eq!(due(), Some(Duration::from_secs(5)));
+    round(&prober, []).await;
+    assert_eq!(due(), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_probe_is_told_with_its_reason() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let book = told.clone();
