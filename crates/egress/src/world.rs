@@ -175,7 +175,7 @@ impl BudgetSeen {
 /// What went wrong with a call to the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// There is no token. Says where it was looked for.
+    /// There is no token: a sentence that says where it should be.
     NoToken(String),
     /// The token is refused.
     Unauthorized,

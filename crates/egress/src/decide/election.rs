@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::elsewhere::holder;
 use super::health::{Standing, Trouble, dead, out, promotable, suspicion};
 use super::limits::{capped_until, dwells_until};
-use crate::world::{ActionState, Node, World};
+use crate::world::{ActionState, Labels, Node, World};
 
 /// How many Assigns to one server are refused before another candidate is tried.
 const REFUSALS: u32 = 3;
@@ -214,9 +214,18 @@ fn absence(world: &World) -> Cause {
     let Some(node) = world.nodes.iter().find(|node| &node.name == name) else {
         return Cause::NodeDeleted;
     };
+    if left_behind(node) {
+        return Cause::NodeDeleted;
+    }
     out(world, node)
         .or_else(|| suspicion(&world.spec, node).map(because))
         .unwrap_or(Cause::Unassigned)
+}
+
+/// Whether nothing of `node` is there but its CiliumNode.
+fn left_behind(node: &Node) -> bool {
+    let bare = node.labels == Labels::None && node.server.is_none() && !node.candidate;
+    node.terminating && bare && node.cilium.is_some()
 }
 
 const fn because(what: Suspicion) -> Cause {

@@ -18,7 +18,12 @@ pub(super) struct Elsewhere {
 
 /// Whether somebody has moved the floating IP to a server outside the candidates.
 pub(super) fn elsewhere(world: &World, now: Timestamp) -> Option<Elsewhere> {
-    let server = world.cloud.seen.as_ref()?.server?;
+    let seen = world.cloud.seen.as_ref()?;
+    let server = seen.server?;
+    // Another floating IP is asked for than before: nobody has moved that one.
+    if world.status.floating_ip_id.is_some_and(|id| id != seen.id) {
+        return None;
+    }
     let known = world.status.elsewhere_since.as_ref();
     // On first sight it is just assigned: nobody has taken anything away.
     world.status.active_node.as_ref()?;

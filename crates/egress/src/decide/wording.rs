@@ -28,9 +28,7 @@ pub(super) fn said(scene: &Scene<'_>, trouble: &Trouble) -> String {
         (None, None) => "floating IP".to_owned(),
     };
     match trouble {
-        Trouble::NoToken(place) => {
-            format!("there is no API token: looked in {place}")
-        }
+        Trouble::NoToken(why) => why.clone(),
         Trouble::Unauthorized => "the provider refuses the API token: put a valid one, which may \
                                   read and write, into the Secret of spec.tokenSecretRef or the \
                                   operator's token file"

@@ -18,7 +18,7 @@ fn after(trouble: Trouble, time: Duration) -> Model {
 
 #[test]
 fn each_trouble_of_the_provider_has_its_reason() {
-    let token = "the key token of the Secret kube-system/hcloud";
+    let token = "there is no Secret kube-system/hcloud: create it";
     let troubles = [
         (Trouble::NoToken(token.to_owned()), "NoToken"),
         (Trouble::Unauthorized, "TokenRefused"),
@@ -33,6 +33,13 @@ fn each_trouble_of_the_provider_has_its_reason() {
         assert_eq!(model.available(), format!("False {reason}"));
         assert_eq!(model.says("Ready"), model.available());
     }
+}
+
+#[test]
+fn a_missing_token_is_told_in_the_words_of_who_looked_for_it() {
+    let token = "there is no Secret kube-system/hcloud: create it";
+    let model = after(Trouble::NoToken(token.to_owned()), 34 * SECOND);
+    assert_eq!(model.message("Available"), token);
 }
 
 #[test]

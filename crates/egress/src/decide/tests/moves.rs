@@ -6,9 +6,9 @@ use std::time::Duration;
 use aplomb_api::Span;
 use aplomb_api::egress::{Cause, Stages};
 
-use super::model::{Model, SECOND};
+use super::model::{Model, SECOND, node};
 use super::provider::Mood;
-use crate::world::{Labels, Step, Trouble};
+use crate::world::{Labels, Node, Ready, Step, Trouble};
 
 fn unreachable() -> Trouble {
     Trouble::Unreachable("no route".to_owned())
@@ -253,4 +253,31 @@ fn what_is_on_a_foreign_server_at_first_sight_is_just_assigned() {
     model.provider.server = Some(77);
     model.pass(5 * SECOND);
     model.assert_gateway("a", 1);
+}
+
+#[test]
+fn another_floating_ip_is_fetched_wherever_it_is() {
+    let mut model = Model::settled(2);
+    (model.provider.id, model.provider.server) = (4712, Some(77));
+    model.pass(40 * SECOND);
+    model.assert_gateway("a", 1);
+    assert_eq!(model.status.floating_ip_id, Some(4712));
+}
+
+#[test]
+fn a_gateway_of_which_only_the_cilium_node_is_left_was_deleted() {
+    let mut model = Model::settled(2);
+    *model.node("a") = Node {
+        server: None,
+        candidate: false,
+        cilium: Some(Labels::All),
+        ready: Ready::Unknown,
+        terminating: true,
+        prepared: false,
+        ..node("a", 1)
+    };
+    model.pass(5 * SECOND);
+    model.assert_gateway("b", 2);
+    let last = model.status.last_move.as_ref().expect("a move");
+    assert_eq!(last.cause, Cause::NodeDeleted);
 }

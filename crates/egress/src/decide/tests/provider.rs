@@ -32,6 +32,7 @@ pub(super) struct Provider {
     pub(super) server: Option<i64>,
     pub(super) blocked: bool,
     pub(super) term: u64,
+    pub(super) id: i64,
     pub(super) ip: IpAddr,
     /// How long an action takes; `None`: for ever.
     pub(super) takes: Option<Duration>,
@@ -49,6 +50,7 @@ impl Default for Provider {
             server: None,
             blocked: false,
             term: 0,
+            id: 4711,
             ip: Ipv4Addr::new(203, 0, 113, 7).into(),
             takes: Some(Duration::from_millis(1_200)),
             failing: 0,
@@ -92,7 +94,7 @@ impl Provider {
     pub(super) fn read(&self, now: Duration) -> Result<Seen, Trouble> {
         self.answers(false)?;
         Ok(Seen {
-            id: 4711,
+            id: self.id,
             ip: self.ip,
             server: self.server,
             blocked: self.blocked,
