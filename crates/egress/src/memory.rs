@@ -107,7 +107,7 @@ impl Memory {
             .moving
             .as_ref()
             .filter(same)
-            .map_or(0, |it| it.refusals);
+            .map_or(0, |it| it.refusals + u32::from(succeeded(it)));
         let mut moving = Moving {
             node: node.to_owned(),
             server,
@@ -161,6 +161,12 @@ impl Memory {
             Err(trouble) => self.failed(trouble, now),
         }
     }
+}
+
+/// Whether the last action is said to have moved the floating IP: who must ask again was not helped.
+fn succeeded(moving: &Moving) -> bool {
+    let action = moving.action.as_ref();
+    action.is_some_and(|action| action.state == ActionState::Success)
 }
 
 /// The floating IP was there a moment ago: it is the server that an Assign does not find.
@@ -329,5 +335,23 @@ mod tests {
         assert_eq!(memories.since(1, at(5)), at(5));
         assert_eq!(memories.since(1, at(9)), at(5));
         assert_eq!(memories.since(3, at(20)), at(20), "another led in between");
+    }
+
+    #[test]
+    fn an_action_without_effect_is_held_against_its_server_when_repeated() {
+        let (mut memory, now) = (Memory::default(), Duration::ZERO);
+        let action = ActionSeen {
+            id: 0,
+            state: ActionState::Success,
+            accepted: now,
+            polled: now,
+            polls: 0,
+        };
+        for repeated in 0..3 {
+            memory.assigned("a", 1, Ok(action.clone()), now);
+            assert_eq!(refusals(&memory), repeated);
+        }
+        memory.assigned("b", 2, Ok(action), now);
+        assert_eq!(refusals(&memory), 0);
     }
 }

@@ -52,7 +52,8 @@ fn unwatched(scene: &Scene<'_>) -> Option<Condition> {
 /// What the provider says against it, or its silence.
 fn provider(scene: &Scene<'_>) -> Option<Condition> {
     let cloud = &scene.world.cloud;
-    if scene.outranked() {
+    // Said until this leader's own term is written: that it stood down is known from here alone.
+    if scene.newer_term() {
         let message = "a newer leader has acted on the floating IP, so that this one stands down; \
                        one that still leads after a minute goes on";
         let reason = reasons::NEWER_LEADER;

@@ -9,7 +9,7 @@ use super::limits::{capped_until, dwells_until};
 use crate::world::{ActionState, Labels, Node, World};
 
 /// How many Assigns to one server are refused before another candidate is tried.
-const REFUSALS: u32 = 3;
+pub(super) const REFUSALS: u32 = 3;
 
 /// The outcome of an election.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,9 +133,15 @@ fn pinned(world: &World, now: Timestamp) -> Option<&Node> {
 
 /// Whether the floating IP can be moved to `node`: also the provider lets it.
 fn usable(world: &World, node: &Node) -> bool {
+    let holds = holder(world).is_some_and(|holder| holder.name == node.name);
     let refused = world.moving.as_ref().is_some_and(|moving| {
         let action = moving.action.as_ref().map(|action| &action.state);
-        let failed = matches!(action, None | Some(ActionState::Error(_)));
+        let failed = match action {
+            None | Some(ActionState::Error(_)) => true,
+            Some(ActionState::Running) => false,
+            // It is said to be there, and a look has shown that it is not.
+            Some(ActionState::Success) => moving.looked && !holds,
+        };
         moving.node == node.name && failed && moving.refusals >= REFUSALS
     });
     promotable(&world.spec, node) && !refused

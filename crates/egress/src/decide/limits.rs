@@ -13,16 +13,23 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// When a move without need may be made, if not yet.
 pub(super) fn dwells_until(world: &World, now: Timestamp) -> Option<Timestamp> {
-    let ended = world.status.last_move.as_ref()?.ended.as_ref()?.0.min(now);
-    Some(later(ended, world.spec.dwell.0)).filter(|until| *until > now)
+    let (ended, dwell) = (
+        world.status.last_move.as_ref()?.ended.as_ref()?.0,
+        world.spec.dwell.0,
+    );
+    // A move that ended long after now was timed by a clock that has been set back.
+    if ended > later(now, dwell) {
+        return None;
+    }
+    Some(later(ended, dwell)).filter(|until| *until > now)
 }
 
 /// When a move away from a node that is in trouble but not dead may be made, if not yet.
 pub(super) fn capped_until(world: &World, now: Timestamp) -> Option<Timestamp> {
     let moves = world.status.recent_moves.iter();
     let mut recent: Vec<Timestamp> = moves
+        .filter(|moment| counts(moment, now))
         .map(|moment| later(moment.0, HOUR))
-        .filter(|over| *over > now)
         .collect();
     recent.sort_unstable();
     let most = usize::try_from(world.spec.max_moves_per_hour).unwrap_or(usize::MAX);
@@ -32,5 +39,11 @@ pub(super) fn capped_until(world: &World, now: Timestamp) -> Option<Timestamp> {
 
 /// Drops the moves that do not count any more.
 pub(super) fn forget_old(moves: &mut Vec<Time>, now: Timestamp) {
-    moves.retain(|moment| later(moment.0, HOUR) > now);
+    moves.retain(|moment| counts(moment, now));
+}
+
+/// Whether a move was within the last hour. One that is yet to come was timed by a clock that has been
+/// set back.
+fn counts(moment: &Time, now: Timestamp) -> bool {
+    moment.0 <= now && later(moment.0, HOUR) > now
 }

@@ -107,6 +107,10 @@ fn toward(scene: &Scene<'_>, choice: &Choice<'_>) -> Next {
     let Some(seen) = scene.world.cloud.seen.as_ref() else {
         return first_look(scene, choice);
     };
+    if scene.newer_term() {
+        // Having stood down is not remembered for long: a move would be stopped halfway.
+        return paced(scene, Step::Claim);
+    }
     if let Some(step) = labels::surplus(scene, choice.node) {
         return Next::Do(step);
     }
@@ -151,24 +155,37 @@ fn assign(scene: &Scene<'_>, seen: &Seen, choice: &Choice<'_>) -> Next {
     let Some(server) = choice.node.server else {
         return Next::Rest;
     };
+    let moving = scene.world.moving.as_ref();
+    let failed = moving.and_then(|moving| failed(moving, server));
+    if let Some((at, Trouble::Refused(_))) = failed
+        && seen.at < at + pace::TICK
+    {
+        // A read may lag behind the action: who reads once more a tick later is not misled.
+        let wait = (at + pace::TICK).saturating_sub(scene.world.uptime);
+        let wait = wait.max(pace::wait(scene.world));
+        return after(wait, Step::Read { urgent: true });
+    }
     let step = Step::Assign {
         node: choice.node.name.clone(),
         server,
         cause: cause(scene, choice),
     };
-    let failed = scene.world.moving.as_ref().and_then(failed);
-    let wait = failed.map_or(Duration::ZERO, |(at, code)| {
-        pace::wait_after_error(scene.world, at, code)
+    let wait = failed.map_or(Duration::ZERO, |(at, trouble)| {
+        pace::wait_after(scene.world, at, &trouble)
     });
     after(wait.max(pace::wait(scene.world)), step)
 }
 
-fn failed(moving: &Moving) -> Option<(Duration, &str)> {
+/// When the last action failed, and how. One that is said to have moved the floating IP to `server`
+/// failed too: it is not there.
+fn failed(moving: &Moving, server: i64) -> Option<(Duration, Trouble)> {
     let action = moving.action.as_ref()?;
-    match &action.state {
-        ActionState::Error(code) => Some((action.polled, code)),
-        ActionState::Running | ActionState::Success => None,
-    }
+    let trouble = match &action.state {
+        ActionState::Error(code) => Trouble::ActionFailed(code.clone()),
+        ActionState::Success if moving.server == server => Trouble::Refused("no_effect".to_owned()),
+        ActionState::Running | ActionState::Success => return None,
+    };
+    Some((action.polled, trouble))
 }
 
 /// Why the floating IP is moved to the elected node.

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use super::election::REFUSALS;
 use crate::world::{Trouble, World};
 
 /// One tick of the refill of a rate limit of 3,600 an hour.
-const TICK: Duration = Duration::from_secs(1);
+pub(super) const TICK: Duration = Duration::from_secs(1);
 /// The longest wait of a move.
 const LONGEST: Duration = Duration::from_secs(5);
 /// How often a lock is tried before it is tried more rarely.
@@ -21,12 +22,16 @@ fn pause(world: &World, trouble: &Trouble) -> Duration {
     }
     let refusals = world.moving.as_ref().map_or(0, |moving| moving.refusals);
     let times = world.cloud.troubles.max(refusals).max(1);
+    // One server again and again, or several in turn.
+    let always = refusals >= 2 * REFUSALS || (refusals >= REFUSALS && times >= 4 * REFUSALS);
     let grown = TICK * 2_u32.saturating_pow(times.min(8) - 1);
     let pause = match trouble {
         Trouble::Throttled => TICK,
         // Locks go within seconds; one that does not must not cost the budget much.
         Trouble::Locked if times <= LOCKED => TICK,
         Trouble::Locked => LONGEST,
+        // What was refused so often is refused for good, and must not cost the budget.
+        Trouble::Refused(_) if always => world.cloud.resync.max(LONGEST),
         Trouble::Unreachable(_) | Trouble::ActionFailed(_) | Trouble::Refused(_) => {
             grown.min(LONGEST)
         }
@@ -46,10 +51,9 @@ pub(super) fn wait(world: &World) -> Duration {
     (at + pause(world, trouble)).saturating_sub(world.uptime)
 }
 
-/// How long a move must wait before it is tried again after an action that ended in an error at `at`.
-pub(super) fn wait_after_error(world: &World, at: Duration, code: &str) -> Duration {
-    let trouble = Trouble::ActionFailed(code.to_owned());
-    (at + pause(world, &trouble)).saturating_sub(world.uptime)
+/// How long a move must wait before it is tried again after an action that came to nothing at `at`.
+pub(super) fn wait_after(world: &World, at: Duration, trouble: &Trouble) -> Duration {
+    (at + pause(world, trouble)).saturating_sub(world.uptime)
 }
 
 /// How long after it was last asked for an action is asked for again. Most are over in seconds; those

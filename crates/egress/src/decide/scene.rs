@@ -61,18 +61,28 @@ impl<'a> Scene<'a> {
 
     /// Whether a newer leader has acted on the floating IP.
     pub(super) fn outranked(&self) -> bool {
+        self.newer_term() && !self.stood_down()
+    }
+
+    /// Whether the floating IP carries the term of a newer leader.
+    pub(super) fn newer_term(&self) -> bool {
         let seen = self.world.cloud.seen.as_ref();
         let newer = seen.is_some_and(|seen| seen.term > self.world.term);
-        newer && self.world.term > 0 && !self.stood_down()
+        newer && self.world.term > 0
     }
 
     /// Whether this leader has said long enough that it stands down: only one that still leads can
-    /// have written that.
+    /// have written that. Where the clock was set back since, how long it leads counts.
     fn stood_down(&self) -> bool {
         let mut conditions = self.world.status.conditions.iter();
         conditions.any(|condition| {
             let since = condition.last_transition_time.0;
-            condition.reason == reasons::NEWER_LEADER && between(since, self.now) >= STANDS_DOWN
+            let stood = if since > self.now {
+                self.world.led
+            } else {
+                between(since, self.now)
+            };
+            condition.reason == reasons::NEWER_LEADER && stood >= STANDS_DOWN
         })
     }
 

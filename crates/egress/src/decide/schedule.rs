@@ -61,7 +61,10 @@ fn ends_next(scene: &Scene<'_>) -> Option<Timestamp> {
         .moving
         .as_ref()
         .filter(|moving| !moving.overdue);
-    let deadline = moving.map(|moving| later(moving.decided.0, world.spec.move_deadline.0));
+    let deadline = moving.map(|moving| {
+        let decided = moving.decided.0.min(scene.now);
+        later(decided, world.spec.move_deadline.0)
+    });
     let ends = [held, election, respected, pin.map(|t| t.0), deadline];
     ends.into_iter().flatten().filter(|t| *t > scene.now).min()
 }

@@ -16,6 +16,10 @@ use crate::world::{ActionState, Labels, Node};
 /// What the status of `scene` shall say, next check and budget apart.
 pub(super) fn of(scene: &Scene<'_>) -> StableEgressStatus {
     let mut status = scene.world.status.clone();
+    if let Some(moving) = status.moving.as_mut().filter(|moving| !moving.overdue) {
+        // The clock may have been set back: the deadline is no farther away for that.
+        moving.decided.0 = moving.decided.0.min(scene.now);
+    }
     status.suspects = health::suspects(&scene.standings);
     status.candidates = candidates(scene);
     status.elsewhere_since = scene.elsewhere.map(|e| MicroTime(e.since));

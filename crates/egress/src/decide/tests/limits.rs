@@ -5,7 +5,8 @@ use aplomb_api::egress::{Cause, Pin};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::model::{Model, SECOND};
-use crate::world::{Labels, Ready};
+use super::provider::Mood;
+use crate::world::{Labels, Ready, Trouble};
 
 fn pin(model: &mut Model, node: &str) {
     model.spec.pin = Some(Pin {
@@ -149,4 +150,76 @@ fn labels_that_are_half_there_are_completed() {
     model.node("a").labels = Labels::Some;
     model.run();
     assert_eq!(model.story(), ["label a"]);
+}
+
+/// Terms begin anew, while the floating IP has the last one.
+fn lease_deleted(model: &mut Model) {
+    model.restart();
+    (model.term, model.provider.term) = (3, 9);
+    model.pass(5 * SECOND);
+    assert_eq!(model.available(), "Unknown NewerLeader");
+}
+
+#[test]
+fn after_a_lease_was_deleted_the_term_comes_before_a_move() {
+    let mut model = Model::settled(2);
+    lease_deleted(&mut model);
+    model.node("a").terminating = true;
+    model.provider.mood = Mood::WritesTroubled(Trouble::Throttled);
+    model.pass(100 * SECOND);
+    model.log.clear();
+    model.provider.mood = Mood::Well;
+    model.pass(5 * SECOND);
+    assert_eq!(model.story(), ["claim", "assign b", "strip a", "label b"]);
+}
+
+#[test]
+fn a_clock_that_was_set_back_keeps_nothing_from_moving() {
+    let mut model = Model::settled(3);
+    pin(&mut model, "c");
+    model.pass(5 * SECOND);
+    model.status.recent_moves = vec![Time(model.now()); 6];
+    pin(&mut model, "b");
+    model.pass(SECOND);
+    model.set_back = 7_200 * SECOND;
+    model.pass(5 * SECOND);
+    model.assert_gateway("b", 2);
+    model.spec.pin = None;
+    model.node("b").ready = Ready::False;
+    model.pass(100 * SECOND);
+    model.assert_gateway("a", 1);
+}
+
+#[test]
+fn a_dwell_a_little_ahead_of_the_clock_ends_when_it_said() {
+    let mut model = Model::settled(3);
+    pin(&mut model, "c");
+    model.pass(5 * SECOND);
+    model.set_back = 30 * SECOND;
+    pin(&mut model, "b");
+    let first = model.run().status.next_check;
+    model.pass(50 * SECOND);
+    assert_eq!(model.run().status.next_check, first);
+    model.pass(60 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn a_clock_that_was_set_back_puts_off_no_deadline() {
+    let mut model = Model::settled(2);
+    model.node("a").terminating = true;
+    model.provider.takes = None;
+    model.pass(5 * SECOND);
+    model.set_back = 7_200 * SECOND;
+    model.pass(65 * SECOND);
+    assert!(model.status.moving.as_ref().expect("a move").overdue);
+}
+
+#[test]
+fn a_clock_that_was_set_back_ends_standing_down_all_the_same() {
+    let mut model = Model::settled(2);
+    lease_deleted(&mut model);
+    model.set_back = 7_200 * SECOND;
+    model.pass(100 * SECOND);
+    assert_eq!(model.provider.term, 3);
 }

@@ -31,6 +31,8 @@ pub(super) struct Model {
     pub(super) moving: Option<Moving>,
     pub(super) term: u64,
     pub(super) uptime: Duration,
+    /// How far the clock was set back.
+    pub(super) set_back: Duration,
     /// When this process began to lead.
     pub(super) leads_since: Duration,
     /// How long a call or a write takes.
@@ -97,6 +99,7 @@ impl Model {
             moving: None,
             term: 0,
             uptime: 100 * SECOND,
+            set_back: Duration::ZERO,
             leads_since: 100 * SECOND,
             latency: Duration::from_millis(20),
             log: Vec::new(),
@@ -125,7 +128,7 @@ impl Model {
 
     pub(super) fn now(&self) -> Timestamp {
         let start: Timestamp = "2026-03-01T00:00:00Z".parse().expect("a time");
-        start + self.uptime
+        start + self.uptime - self.set_back
     }
 
     pub(super) fn world(&self) -> World {
@@ -229,13 +232,17 @@ impl Model {
 
     fn read(&mut self) {
         let read = self.provider.read(self.uptime);
-        if let Ok(seen) = &read {
-            self.cloud.seen = Some(seen.clone());
+        let failed = self.cloud.troubles;
+        self.answered(read.as_ref().err().cloned());
+        if let Ok(seen) = read {
+            self.cloud.seen = Some(seen);
             if let Some(moving) = &mut self.moving {
                 moving.looked = true;
+                if moving.action.is_none() {
+                    self.cloud.troubles = failed;
+                }
             }
         }
-        self.answered(read.err());
     }
 
     fn assign(&mut self, node: String, server: i64) {
@@ -247,6 +254,8 @@ impl Model {
             looked: true,
             refusals: 0,
         });
+        let last = moving.action.as_ref().map(|action| &action.state);
+        moving.refusals += u32::from(last == Some(&ActionState::Success));
         let answer = self.provider.assign(server, self.uptime);
         match &answer {
             Ok(id) => {

@@ -281,3 +281,59 @@ fn a_gateway_of_which_only_the_cilium_node_is_left_was_deleted() {
     let last = model.status.last_move.as_ref().expect("a move");
     assert_eq!(last.cause, Cause::NodeDeleted);
 }
+
+#[test]
+fn an_action_without_effect_is_repeated_at_a_pace() {
+    let mut model = Model::settled(2);
+    model.provider.takes = Some(Duration::ZERO);
+    model.provider.hollow = vec![2];
+    model.node("a").terminating = true;
+    model.pass(SECOND / 2);
+    assert_eq!((model.assigns(), model.reads()), (1, 1));
+    model.pass(300 * SECOND);
+    assert!((6..=18).contains(&model.assigns()), "{}", model.assigns());
+    assert_eq!(model.label_changes(), 0);
+    model.provider.hollow.clear();
+    model.pass(40 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn a_read_that_lags_behind_the_action_costs_no_second_assign() {
+    let mut model = Model::settled(2);
+    model.provider.takes = Some(Duration::ZERO);
+    model.provider.hollow = vec![2];
+    model.node("a").terminating = true;
+    model.pass(SECOND / 2);
+    model.provider.server = Some(2);
+    model.pass(2 * SECOND);
+    model.assert_gateway("b", 2);
+    assert_eq!(model.assigns(), 1);
+}
+
+#[test]
+fn a_server_that_only_seems_to_take_it_is_passed_over() {
+    let mut model = Model::settled(3);
+    model.provider.hollow = vec![2];
+    model.node("a").terminating = true;
+    model.pass(30 * SECOND);
+    model.assert_gateway("c", 3);
+    assert_eq!(model.assigns(), 5);
+}
+
+#[test]
+fn what_is_refused_for_good_costs_little() {
+    for nodes in [2, 3] {
+        let mut model = Model::settled(nodes);
+        model.provider.refuses = vec![2, 3];
+        model.node("a").terminating = true;
+        model.pass(120 * SECOND);
+        model.log.clear();
+        model.pass(3_600 * SECOND);
+        let calls = model.assigns() + model.reads();
+        assert!(calls <= 3 * 240, "{calls} with {nodes} nodes");
+        model.provider.refuses.clear();
+        model.pass(40 * SECOND);
+        model.assert_gateway("b", 2);
+    }
+}

@@ -40,6 +40,8 @@ pub(super) struct Provider {
     pub(super) failing: u32,
     /// Servers to which every Assign is refused.
     pub(super) refuses: Vec<i64>,
+    /// Servers to which actions succeed without effect.
+    pub(super) hollow: Vec<i64>,
     actions: Vec<Action>,
 }
 
@@ -55,6 +57,7 @@ impl Default for Provider {
             takes: Some(Duration::from_millis(1_200)),
             failing: 0,
             refuses: Vec::new(),
+            hollow: Vec::new(),
             actions: Vec::new(),
         }
     }
@@ -71,7 +74,9 @@ impl Provider {
             action.state = if action.fails {
                 ActionState::Error("action_failed".to_owned())
             } else {
-                self.server = Some(action.server);
+                if !self.hollow.contains(&action.server) {
+                    self.server = Some(action.server);
+                }
                 ActionState::Success
             };
         }
