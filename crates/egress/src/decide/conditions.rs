@@ -128,7 +128,7 @@ fn nobody(scene: &Scene<'_>) -> Option<Condition> {
 }
 
 /// The gateway that works although it is cordoned, where nobody can take over.
-fn cordoned_gateway<'a>(scene: &Scene<'a>) -> Option<&'a Node> {
+pub(super) fn cordoned_gateway<'a>(scene: &Scene<'a>) -> Option<&'a Node> {
     let cordoned = Standing::Out(Cause::NodeCordoned);
     let mut standings = scene.standings.iter();
     let (node, _) = standings.find(|(_, standing)| *standing == cordoned)?;

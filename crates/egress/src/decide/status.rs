@@ -5,6 +5,7 @@ use aplomb_api::egress::{CandidateStatus, Cause, Move, StableEgressStatus, Stage
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
+use super::conditions::cordoned_gateway;
 use super::election::{Choice, Election};
 use super::health::{self, Standing, promotable};
 use super::movement::{cause, may_move};
@@ -32,6 +33,13 @@ pub(super) fn of(scene: &Scene<'_>) -> StableEgressStatus {
         Election::Chosen(choice) if !scene.frozen() => chosen(scene, choice, &mut status),
         _ if under_way(scene) => {}
         _ => status.moving = None,
+    }
+    if status.active_node.is_none()
+        && let Some(node) = cordoned_gateway(scene)
+    {
+        // Nobody was elected, and still it carries the traffic.
+        status.active_node = Some(node.name.clone());
+        status.active_was_candidate = node.candidate;
     }
     if let Some(moving) = &mut status.moving {
         let deadline = later(moving.decided.0, scene.world.spec.move_deadline.0);

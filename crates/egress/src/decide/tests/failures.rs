@@ -127,6 +127,17 @@ fn f10_a_gateway_that_is_merely_cordoned_still_serves() {
 }
 
 #[test]
+fn f10_a_cordoned_gateway_is_named_by_a_leader_that_never_saw_another() {
+    let mut model = Model::fresh(1);
+    model.provider.server = Some(1);
+    model.node("a").labels = Labels::All;
+    model.node("a").cordoned = true;
+    model.run();
+    assert_eq!(model.available(), "True Serving");
+    assert_eq!(model.status.active_node.as_deref(), Some("a"));
+}
+
+#[test]
 fn f11_a_leader_that_meets_a_newer_term_writes_nothing() {
     let mut model = Model::settled(2);
     model.term = 3;
