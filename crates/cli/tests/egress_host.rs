@@ -9,7 +9,7 @@ mod manifest;
 #[path = "egress_host/names.rs"]
 mod names;
 
-use lab::{Host, inside, ip};
+use lab::{Host, inside, inside_with_setpriv, ip};
 
 const ADDRESS: &str = "203.0.113.7";
 
@@ -53,6 +53,35 @@ fn address_rule_and_routes_appear_and_go() {
         assert!(!ip("rule").contains(ADDRESS));
         assert_eq!(ip("route show table 2010"), "");
         assert!(ip("route").contains("default via 192.0.2.1"));
+    });
+}
+
+/// Runs a program with one capability, as a container that drops all and adds that one.
+const NET_ADMIN_ALONE: [&str; 5] = [
+    "setpriv",
+    "--no-new-privs",
+    "--inh-caps=-all,+net_admin",
+    "--ambient-caps=-all,+net_admin",
+    "--bounding-set=-all,+net_admin",
+];
+
+#[test]
+fn net_admin_alone_is_enough() {
+    inside_with_setpriv("net_admin_alone_is_enough", || {
+        node();
+        let host = Host::start_by(&NET_ADMIN_ALONE, &["--address", ADDRESS]);
+        host.until("Node is prepared");
+        // CAP_NET_ADMIN is bit 12; root gets no more than the bounding set.
+        assert_eq!(host.capabilities(), 1 << 12);
+        assert!(addresses().contains("inet 203.0.113.7/32"));
+        assert!(ip("rule").contains("from 203.0.113.7 lookup 2010"));
+        assert!(ip("route show table 2010").contains("default via 172.31.1.1 dev eth0"));
+        ip("rule del from 203.0.113.7");
+        host.until("is missing");
+        host.until("Node is prepared");
+        assert_eq!(host.stop("TERM"), Some(0));
+        assert!(!addresses().contains(ADDRESS));
+        assert!(!ip("rule").contains(ADDRESS));
     });
 }
 

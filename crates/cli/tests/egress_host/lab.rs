@@ -18,10 +18,7 @@ pub(crate) fn inside(test: &str, body: impl FnOnce()) {
     }
     let Some(flags) = possible() else {
         let why = "`unshare` cannot make a network namespace, or `ip` is missing";
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{why}");
-        // Not by a macro: the harness would keep what a test that passes says to itself.
-        let loud = format!("!! {why}: NOTHING of egress-host was tried by {test}\n");
-        return std::io::stderr().write_all(loud.as_bytes()).expect("said");
+        return not_tried(test, why);
     };
     let own = std::env::current_exe().expect("a test binary");
     let ended = Command::new("unshare")
@@ -35,6 +32,23 @@ pub(crate) fn inside(test: &str, body: impl FnOnce()) {
     let said = [ended.stdout, ended.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(ended.status.success(), "{test}, in its namespace:\n{said}");
+}
+
+/// Says that a test cannot run here; a failure under CI.
+fn not_tried(test: &str, why: &str) {
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{why}");
+    // Not by a macro: the harness would keep what a test that passes says to itself.
+    let loud = format!("!! {why}: NOTHING of egress-host was tried by {test}\n");
+    std::io::stderr().write_all(loud.as_bytes()).expect("said");
+}
+
+/// As `inside`, where `setpriv` is needed besides.
+pub(crate) fn inside_with_setpriv(test: &str, body: impl FnOnce()) {
+    let version = Command::new("setpriv").arg("--version").output();
+    if !version.is_ok_and(|it| it.status.success()) {
+        return not_tried(test, "there is no `setpriv` (of util-linux)");
+    }
+    inside(test, body);
 }
 
 /// How a namespace can be made here, if at all.
@@ -117,6 +131,14 @@ impl Host {
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
         let status = head.split(' ').nth(1).expect("a status line");
         (status.parse().expect("a status"), body.to_owned())
+    }
+
+    /// What it may do, as the kernel says: the effective set.
+    pub(crate) fn capabilities(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("it runs");
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        u64::from_str_radix(effective.expect("a set").trim(), 16).expect("a number")
     }
 
     /// Sends a signal and waits for the end; the exit code, or `None` if the signal was the end.
