@@ -76,10 +76,10 @@ fn watch(model: &mut Model, minutes: u64) -> Forecast {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What is stated: the others' mean rate over the window, to one token per window and a
-    /// thousandth of the refill.
+    /// What is stated: the others' mean rate over the window, to two tokens per window and two
+    /// thousandths of the refill.
     #[test]
-    fn what_others_spend_is_told_to_a_token_per_window(
+    fn what_others_spend_is_told_to_two_tokens_per_window(
         seed in any::<u64>(), refill in prop::sample::select(vec![0.5, 1.0, 2.0]), share in 0.05f64..3.0,
     ) {
         let mut model = Model::new(seed, refill, refill * share);
