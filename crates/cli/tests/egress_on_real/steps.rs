@@ -20,10 +20,19 @@ pub(crate) fn install(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The samples are what the kind's schema and rules allow.
+/// The samples, and the node side, are what schemas and rules allow.
 pub(crate) fn samples(stage: &Stage) -> Result<()> {
-    for sample in ["minimal", "probe", "several", "migration", "hold-and-pin"] {
-        let file = format!("deploy/egress/samples/{sample}.yaml");
+    let files = [
+        "samples/minimal.yaml",
+        "samples/probe.yaml",
+        "samples/several.yaml",
+        "samples/migration.yaml",
+        "samples/hold-and-pin.yaml",
+        "samples/nodes.yaml",
+        "host/",
+    ];
+    for file in files {
+        let file = format!("deploy/egress/{file}");
         stage.kubectl(&["apply", "--dry-run=server", "-f", &file])?;
     }
     Ok(())
