@@ -19,6 +19,7 @@ mod moves;
 mod peers;
 mod planned;
 mod pods;
+mod published;
 mod quiet;
 mod rules;
 mod stale;
