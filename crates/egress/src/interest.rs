@@ -92,11 +92,16 @@ impl Interests {
         })
     }
 
-    /// Those a node concerns. Nobody is told of any other: a reconcile reads only what concerns it.
+    /// Those a node concerns. One that concerns nobody came or went, since its changes are noise: that
+    /// is told to all, and costs them a pass without a call.
     pub(crate) fn concerned(&self, node: &NodeView) -> Vec<Key> {
         self.read(|all| {
             let concerned = all.iter().filter(|(_, it)| it.concerns(node));
-            concerned.map(|(key, _)| key.clone()).collect()
+            let concerned: Vec<_> = concerned.map(|(key, _)| key.clone()).collect();
+            if concerned.is_empty() {
+                return all.keys().cloned().collect();
+            }
+            concerned
         })
     }
 
@@ -212,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_nobodys_business_is_noise_also_when_it_comes_or_goes() {
+    fn a_node_that_is_nobodys_business_is_noise_until_it_comes_or_goes() {
         let foreign = |ready: &'static str| {
             node(move |it| {
                 it["metadata"]["labels"] = json!({});
@@ -221,8 +226,7 @@ mod tests {
         };
         let all = interests(false);
         assert!(all.noise(&foreign("True"), &foreign("False")));
-        assert_eq!(all.concerned(&foreign("True")), []);
-        assert_eq!(all.concerned(&node(|_| {})), [Key::new(None, "web")]);
+        assert_eq!(all.concerned(&foreign("True")), [Key::new(None, "web")]);
     }
 
     #[test]
