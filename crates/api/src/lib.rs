@@ -4,15 +4,26 @@
 
 pub mod duration;
 pub mod egress;
+pub mod gateway_api;
+pub mod tunnel;
+pub mod wire;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
 pub use duration::Span;
 pub use egress::{StableEgress, StableEgressSpec, StableEgressStatus};
+pub use tunnel::{Connector, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy};
 
 /// The definitions of all kinds, in the order of their names.
 #[must_use]
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    vec![StableEgress::crd()]
+    vec![
+        ConnectorClass::crd(),
+        Connector::crd(),
+        GatewayReplica::crd(),
+        HostnameClaim::crd(),
+        HttpProxy::crd(),
+        StableEgress::crd(),
+    ]
 }

@@ -1,0 +1,47 @@
+//! Whose a hostname is. Its name is the hostname, so that two claims cannot both be made.
+
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+/// The claim of one HTTPProxy on the hostname it is named after. The operator writes it.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "aplomb.dev",
+    version = "v1alpha1",
+    kind = "HostnameClaim",
+    plural = "hostnameclaims",
+    derive = "PartialEq",
+    doc = "The claim of one HTTPProxy on the hostname it is named after. The operator writes it.",
+    printcolumn(
+        name = "Namespace",
+        type_ = "string",
+        json_path = ".spec.claimant.namespace"
+    ),
+    printcolumn(
+        name = "HTTPProxy",
+        type_ = "string",
+        json_path = ".spec.claimant.name"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct HostnameClaimSpec {
+    /// Whose it is.
+    pub claimant: Claimant,
+}
+
+/// An HTTPProxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Claimant {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Which of that name: a claim whose UID is gone is void.
+    pub uid: String,
+}

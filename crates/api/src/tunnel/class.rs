@@ -1,0 +1,47 @@
+//! What an administrator sets for the agents of a cluster.
+
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+use super::words::CONTROLLER;
+
+/// What connectors of a class use and accept.
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema,
+)]
+#[kube(
+    group = "aplomb.dev",
+    version = "v1alpha1",
+    kind = "ConnectorClass",
+    plural = "connectorclasses",
+    shortname = "cc",
+    category = "aplomb",
+    derive = "PartialEq",
+    doc = "What connectors of a class use and accept.",
+    printcolumn(name = "Domain", type_ = "string", json_path = ".spec.domain"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectorClassSpec {
+    /// Who serves it.
+    #[serde(default = "controller")]
+    pub controller_name: String,
+    /// The base domain of the platform's hostnames; the operator's own if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// Relays, for where no direct path is found. Without any, direct addresses only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relays: Vec<String>,
+    /// The gateways that agents may accept, by iroh endpoint id in hex. Without any: those that are
+    /// registered in the operator's namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<String>,
+}
+
+fn controller() -> String {
+    CONTROLLER.to_owned()
+}

@@ -1,0 +1,155 @@
+//! An agent, as the cluster knows it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::words::CLASS;
+
+/// An agent that dials local services for tunnels.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "aplomb.dev",
+    version = "v1alpha1",
+    kind = "Connector",
+    plural = "connectors",
+    shortname = "conn",
+    category = "aplomb",
+    namespaced,
+    status = "ConnectorStatus",
+    derive = "PartialEq",
+    doc = "An agent that dials local services for tunnels.",
+    printcolumn(
+        name = "Online",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Online')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Online')].reason"
+    ),
+    printcolumn(name = "Last-Seen", type_ = "date", json_path = ".status.lastSeen"),
+    printcolumn(
+        name = "Offline-Since",
+        type_ = "date",
+        json_path = ".status.offlineSince"
+    ),
+    printcolumn(
+        name = "Agent",
+        type_ = "string",
+        json_path = ".status.connectionDetails.agentVersion"
+    ),
+    printcolumn(
+        name = "Device",
+        type_ = "string",
+        json_path = ".status.connectionDetails.device"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectorSpec {
+    /// The class: which relays it uses, which gateways it accepts.
+    #[serde(default = "class")]
+    pub connector_class_name: String,
+    /// How long without a heartbeat until it is offline.
+    #[serde(default = "lease")]
+    pub lease_duration_seconds: i32,
+}
+
+fn class() -> String {
+    CLASS.to_owned()
+}
+
+fn lease() -> i32 {
+    30
+}
+
+/// What is known of a Connector. The agent writes `connectionDetails`, the operator all else.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConnectorStatus {
+    /// How the agent is reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection_details: Option<ConnectionDetails>,
+    /// The Lease that its heartbeats renew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_ref: Option<LeaseRef>,
+    /// The gateways it may accept, by their iroh endpoint id in hex, sorted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gateways: Option<Vec<String>>,
+    /// The relays it shall use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relays: Option<Vec<String>>,
+    /// When it was last heard of before the last change of `Online`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<Time>,
+    /// Since when it is offline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offline_since: Option<Time>,
+    /// The generation of the spec this is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The conditions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["type"]
+    ))]
+    pub conditions: Vec<Condition>,
+}
+
+/// How an agent is reached, as it says itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConnectionDetails {
+    /// Its key and addresses.
+    pub public_key: PublicKey,
+    /// A random word for one life of the agent: proofs are bound to it.
+    pub session: String,
+    /// The agent's version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    /// The machine it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+}
+
+/// An iroh endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PublicKey {
+    /// The endpoint id: 32 bytes in hex.
+    pub id: String,
+    /// The relay it is reached through, if it uses one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home_relay: Option<String>,
+    /// Where it is reached directly, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<Address>,
+}
+
+/// A UDP socket.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(default)]
+pub struct Address {
+    /// The IP address.
+    pub address: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// The Lease of a Connector.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LeaseRef {
+    /// Its name, in the namespace of the Connector.
+    pub name: String,
+}

@@ -1,0 +1,146 @@
+//! What a person asks for: hostnames, and where their requests go.
+
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+use super::route::{Filter, RouteMatch};
+use super::status::HttpProxyStatus;
+use super::words::CLASS;
+use crate::duration::Span;
+
+/// A tunnel: public hostnames whose requests go to a local service behind a connector.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "aplomb.dev",
+    version = "v1alpha1",
+    kind = "HTTPProxy",
+    root = "HttpProxy",
+    plural = "httpproxies",
+    shortname = "hp",
+    category = "aplomb",
+    namespaced,
+    status = "HttpProxyStatus",
+    derive = "PartialEq",
+    doc = "A tunnel: public hostnames whose requests go to a local service behind a connector.",
+    printcolumn(name = "Hostname", type_ = "string", json_path = ".status.hostname"),
+    printcolumn(name = "Connector", type_ = "string", json_path = ".status.connector"),
+    printcolumn(
+        name = "Programmed",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Programmed')].status"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpProxySpec {
+    /// The class whose base domain the platform's hostname is under.
+    #[serde(default = "class")]
+    pub connector_class_name: String,
+    /// Hostnames of one's own, beside the one the platform gives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hostnames: Vec<String>,
+    /// Where requests go. The Gateway API's precedence decides between rules.
+    pub rules: Vec<ProxyRule>,
+    /// The certificate of the hostnames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ListenerTls>,
+    /// How often the tunnel is proven although nothing changed.
+    #[serde(default = "proof")]
+    pub proof_interval: Span,
+}
+
+fn class() -> String {
+    CLASS.to_owned()
+}
+
+fn proof() -> Span {
+    Span::seconds(10)
+}
+
+/// The certificate of the public hostnames.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListenerTls {
+    /// A Secret of type kubernetes.io/tls in the namespace of the HTTPProxy.
+    pub secret_name: String,
+}
+
+/// Some requests, and where they go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxyRule {
+    /// A name, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Which requests: any of these. Without any, all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<RouteMatch>,
+    /// What is done to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<Filter>,
+    /// Where they go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backends: Vec<Backend>,
+    /// How long a response may take to begin, from the request's first byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+}
+
+/// Where requests go: a URL that a connector dials, a URL that the gateway dials, or an EndpointSlice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Backend {
+    /// http://host:port or https://host:port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// The connector that dials it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connector: Option<ConnectorRef>,
+    /// An EndpointSlice of the same namespace instead of an endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<Instance>,
+    /// How TLS is spoken to an https endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<BackendTls>,
+    /// What is done to the requests that go there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<Filter>,
+}
+
+/// A Connector of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+pub struct ConnectorRef {
+    /// Its name.
+    pub name: String,
+}
+
+/// An EndpointSlice of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+pub struct Instance {
+    /// Its name.
+    pub name: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// How TLS is spoken to an origin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+pub struct BackendTls {
+    /// The name its certificate must have; the endpoint's host if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+}

@@ -1,0 +1,216 @@
+//! Matches and filters, with the names and meanings of the Gateway API's HTTPRoute.
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which requests a rule is for. Everything that is said must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteMatch {
+    /// The path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathMatch>,
+    /// Headers that must be there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<HeaderMatch>,
+    /// Query parameters that must be there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub query_params: Vec<QueryMatch>,
+    /// The method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<Method>,
+}
+
+/// A path, compared whole, by prefix of its segments, or by a regular expression.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PathMatch {
+    /// How it is compared.
+    #[serde(rename = "type", default)]
+    pub kind: PathMatchType,
+    /// With what.
+    #[serde(default = "root")]
+    pub value: String,
+}
+
+fn root() -> String {
+    "/".to_owned()
+}
+
+/// How a path is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PathMatchType {
+    /// Whole.
+    Exact,
+    /// By its leading segments.
+    #[default]
+    PathPrefix,
+    /// By a regular expression over the whole path.
+    RegularExpression,
+}
+
+/// A header that must be there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeaderMatch {
+    /// How its value is compared.
+    #[serde(rename = "type", default)]
+    pub kind: MatchType,
+    /// Its name.
+    pub name: String,
+    /// With what.
+    pub value: String,
+}
+
+/// A query parameter that must be there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueryMatch {
+    /// How its value is compared.
+    #[serde(rename = "type", default)]
+    pub kind: MatchType,
+    /// Its name.
+    pub name: String,
+    /// With what.
+    pub value: String,
+}
+
+/// How a value is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum MatchType {
+    /// Whole.
+    #[default]
+    Exact,
+    /// By a regular expression over the whole value.
+    RegularExpression,
+}
+
+/// A method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[allow(missing_docs, reason = "they are what they are called")]
+pub enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Connect,
+    Options,
+    Trace,
+    Patch,
+}
+
+/// What is done to a request or its response. The member that the type names must be there, and no
+/// other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Filter {
+    /// Which one it is.
+    #[serde(rename = "type")]
+    pub kind: FilterType,
+    /// Changes headers of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_header_modifier: Option<HeaderModifier>,
+    /// Changes headers of the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_header_modifier: Option<HeaderModifier>,
+    /// Answers with a redirect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_redirect: Option<Redirect>,
+    /// Changes host and path of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url_rewrite: Option<Rewrite>,
+}
+
+/// Which filter it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "the members of a filter say it")]
+pub enum FilterType {
+    RequestHeaderModifier,
+    ResponseHeaderModifier,
+    RequestRedirect,
+    #[serde(rename = "URLRewrite")]
+    UrlRewrite,
+}
+
+/// Changes of headers: set, then add, then remove.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeaderModifier {
+    /// Put in place of whatever was there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<Header>,
+    /// Put beside whatever was there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub add: Vec<Header>,
+    /// Taken away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<String>,
+}
+
+/// A header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+pub struct Header {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// A redirect. What is left out stays as the request had it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Redirect {
+    /// http or https.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<String>,
+    /// The host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// The path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathModifier>,
+    /// The port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<i32>,
+    /// The status code, 302 if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_code: Option<i32>,
+}
+
+/// What the origin is asked for instead.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rewrite {
+    /// The Host header the origin gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// The path the origin gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathModifier>,
+}
+
+/// A new path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PathModifier {
+    /// Which of the two it is.
+    #[serde(rename = "type")]
+    pub kind: PathModifierType,
+    /// In place of the whole path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replace_full_path: Option<String>,
+    /// In place of the prefix that matched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replace_prefix_match: Option<String>,
+}
+
+/// Which part of a path is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "the members of a modifier say it")]
+pub enum PathModifierType {
+    ReplaceFullPath,
+    ReplacePrefixMatch,
+}

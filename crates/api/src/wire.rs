@@ -1,0 +1,234 @@
+//! What gateway and agent say to each other on an iroh stream, and what a proof is. Bytes and meaning
+//! only: nothing here reads or writes a socket, and nothing here holds a key.
+//!
+//! The gateway opens a bidirectional stream and sends one [`Open`]; the agent answers with one
+//! [`Reply`]. After `Open::Dial` and `Reply::Connected` the stream is the connection to the origin.
+//! Each message is a frame: four bytes of length, big endian, then that much JSON.
+
+use serde::{Deserialize, Serialize};
+
+/// The protocol's name in TLS.
+pub const ALPN: &[u8] = b"aplomb/tunnel/1";
+/// The longest frame; a longer one is an error of the peer.
+pub const LONGEST: usize = 16 * 1024;
+/// The close code of a connection whose agent goes away on purpose.
+pub const RELEASED: u32 = 1;
+/// The close code of a connection whose peer is not listed.
+pub const UNLISTED: u32 = 2;
+
+/// What a gateway asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+pub enum Open {
+    /// A connection to an origin.
+    Dial {
+        /// host:port.
+        target: String,
+        /// The name in the origin's certificate, if TLS is to be spoken to it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tls: Option<String>,
+    },
+    /// A proof.
+    Prove {
+        /// What is to be signed.
+        statement: Statement,
+        /// The origin whose reachability is asked for: host:port.
+        target: String,
+        /// The name in the origin's certificate, if TLS is spoken to it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tls: Option<String>,
+    },
+}
+
+/// What an agent answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+pub enum Reply {
+    /// The origin is connected; the rest of the stream is its bytes.
+    Connected,
+    /// The proof.
+    Proof(Proof),
+    /// No.
+    Refused {
+        /// Why, for programs.
+        refusal: Refusal,
+        /// Why, for people.
+        message: String,
+    },
+}
+
+/// Why an agent refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// The target is not one of those it was told to expose.
+    NotExposed,
+    /// The target did not take the connection.
+    OriginUnreachable,
+    /// The statement names another session.
+    OtherSession,
+    /// The request makes no sense.
+    Malformed,
+    /// More than it will do at once.
+    TooMany,
+}
+
+/// What a proof is about: this nonce, for this tunnel as it is now, by this life of the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Statement {
+    /// 32 random bytes in hex, never used twice.
+    pub nonce: String,
+    /// The UID of the HTTPProxy.
+    pub tunnel: String,
+    /// Its generation.
+    pub generation: i64,
+    /// The agent's session.
+    pub session: String,
+}
+
+/// Whether the origin took a connection when the proof was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Origin {
+    /// It did.
+    Reachable,
+    /// It did not.
+    Unreachable,
+}
+
+/// A statement that an agent stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proof {
+    /// What it is about.
+    pub statement: Statement,
+    /// The endpoint id of the gateway that asked, in hex, as the agent's connection knows it.
+    pub gateway: String,
+    /// Whether the origin can be reached.
+    pub origin: Origin,
+    /// The agent's ed25519 signature of [`Proof::signed_bytes`], in hex.
+    pub signature: String,
+}
+
+impl Proof {
+    /// What is signed: every part with its length, so that no two proofs share their bytes, under a
+    /// heading that no other signature of the key has.
+    #[must_use]
+    pub fn signed_bytes(statement: &Statement, gateway: &str, origin: Origin) -> Vec<u8> {
+        let generation = statement.generation.to_string();
+        let origin = match origin {
+            Origin::Reachable => "reachable",
+            Origin::Unreachable => "unreachable",
+        };
+        let parts = [
+            "aplomb tunnel proof 1",
+            &statement.nonce,
+            &statement.tunnel,
+            &generation,
+            &statement.session,
+            gateway,
+            origin,
+        ];
+        let mut bytes = Vec::new();
+        for part in parts {
+            let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
+            bytes.extend_from_slice(&length.to_be_bytes());
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        bytes
+    }
+}
+
+/// A frame that cannot be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// It is longer than [`LONGEST`].
+    #[error("a frame of {0} bytes is longer than {LONGEST}")]
+    TooLong(usize),
+    /// It is not the JSON it should be.
+    #[error("not a message of this protocol: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+/// A message as a frame.
+///
+/// # Errors
+/// It is too long.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
+    let body = serde_json::to_vec(message)?;
+    let length = u32::try_from(body.len())
+        .ok()
+        .filter(|_| body.len() <= LONGEST);
+    let length = length.ok_or(FrameError::TooLong(body.len()))?;
+    let mut frame = length.to_be_bytes().to_vec();
+    frame.extend_from_slice(&body);
+    Ok(frame)
+}
+
+/// How long the body of a frame is, from its first four bytes.
+///
+/// # Errors
+/// It is too long.
+pub fn length(head: [u8; 4]) -> Result<usize, FrameError> {
+    let length = usize::try_from(u32::from_be_bytes(head)).unwrap_or(usize::MAX);
+    if length > LONGEST {
+        return Err(FrameError::TooLong(length));
+    }
+    Ok(length)
+}
+
+/// The message in the body of a frame.
+///
+/// # Errors
+/// It is not one.
+pub fn decode<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, FrameError> {
+    Ok(serde_json::from_slice(body)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement(tunnel: &str, session: &str) -> Statement {
+        Statement {
+            nonce: "00".to_owned(),
+            tunnel: tunnel.to_owned(),
+            generation: 1,
+            session: session.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_message_survives_its_frame() {
+        let open = Open::Dial {
+            target: "localhost:3000".to_owned(),
+            tls: None,
+        };
+        let frame = encode(&open).expect("short");
+        let head = frame[..4].try_into().expect("four bytes");
+        assert_eq!(length(head).expect("short"), frame.len() - 4);
+        assert_eq!(decode::<Open>(&frame[4..]).expect("readable"), open);
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_is_refused_by_its_head() {
+        assert!(length(u32::MAX.to_be_bytes()).is_err());
+    }
+
+    #[test]
+    fn what_is_signed_tells_neighbouring_parts_apart() {
+        let bytes = |t, s| Proof::signed_bytes(&statement(t, s), "g", Origin::Reachable);
+        assert_ne!(bytes("ab", "c"), bytes("a", "bc"));
+        let up = Proof::signed_bytes(&statement("a", "b"), "g", Origin::Reachable);
+        let down = Proof::signed_bytes(&statement("a", "b"), "g", Origin::Unreachable);
+        assert_ne!(up, down);
+    }
+}

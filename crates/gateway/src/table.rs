@@ -1,0 +1,129 @@
+//! The routing table: immutable, built whole from what was watched, swapped atomically. Nothing here
+//! reads a cache or a socket.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb_api::tunnel::{Filter, RouteMatch};
+use rustls::sign::CertifiedKey;
+
+/// Everything that requests need.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// By exact hostname, in lower case.
+    pub hosts: BTreeMap<String, Arc<Host>>,
+    /// By the part after `*.`; the longest that fits wins, after exact ones.
+    pub wildcards: BTreeMap<String, Arc<Host>>,
+    /// By exact hostname: what a TLS client that asks for it is shown.
+    pub certificates: BTreeMap<String, Arc<CertifiedKey>>,
+}
+
+/// What is served under a hostname.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Whose it is.
+    pub tunnel: Arc<Tunnel>,
+    /// One for each match of each rule, in the Gateway API's order of precedence: the first that
+    /// matches serves.
+    pub routes: Vec<Route>,
+}
+
+/// A tunnel, as far as requests name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tunnel {
+    /// The namespace of its HTTPProxy.
+    pub namespace: String,
+    /// The name of its HTTPProxy.
+    pub name: String,
+    /// The UID of its HTTPProxy.
+    pub uid: String,
+    /// The generation of the HTTPProxy that its HTTPRoute was made from.
+    pub generation: i64,
+    /// Names this configuration, for `X-Aplomb-Revision`.
+    pub revision: String,
+}
+
+/// Some requests, and what becomes of them.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The index of its rule in the HTTPRoute.
+    pub rule: usize,
+    /// Which requests. Regular expressions were compiled when the table was built.
+    pub matches: Matcher,
+    /// The filters of the rule, then of the backend.
+    pub filters: Vec<Filter>,
+    /// What becomes of them.
+    pub action: Action,
+    /// How long a response may take to begin.
+    pub timeout: Option<Duration>,
+}
+
+/// A match with its expressions compiled.
+#[derive(Clone, Debug)]
+pub struct Matcher {
+    /// What was asked for.
+    pub wanted: RouteMatch,
+    /// The path's expression, anchored at both ends.
+    pub path: Option<regex::Regex>,
+    /// The expressions of headers, by their index.
+    pub headers: BTreeMap<usize, regex::Regex>,
+    /// The expressions of query parameters, by their index.
+    pub query: BTreeMap<usize, regex::Regex>,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// It goes to an origin.
+    Forward(Arc<Origin>),
+    /// A filter answers it with a redirect.
+    Redirect,
+    /// It has nowhere to go: a status code and a stable word for it.
+    Nowhere {
+        /// The status code.
+        status: u16,
+        /// The word, of [`crate::reason`].
+        reason: &'static str,
+    },
+}
+
+/// An origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// How it is reached.
+    pub target: Target,
+    /// Its host:port, as the endpoint says it.
+    pub authority: String,
+    /// The name in its certificate, if TLS is spoken to it.
+    pub tls: Option<String>,
+}
+
+/// How an origin is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Through an agent, which dials [`Origin::authority`].
+    Connector(Arc<ConnectorTarget>),
+    /// From here: names or addresses with ports, checked after resolution.
+    Addresses(Vec<String>),
+}
+
+/// An agent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectorTarget {
+    /// The namespace of the Connector.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The iroh endpoint id, in hex.
+    pub id: String,
+    /// Which life of the agent.
+    pub session: String,
+    /// The relay it is reached through.
+    pub relay: Option<String>,
+    /// Where it is reached directly.
+    pub addresses: Vec<SocketAddr>,
+    /// The operator has seen it go: nothing is dialled until its session changes.
+    pub released: bool,
+}
