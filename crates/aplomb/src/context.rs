@@ -94,6 +94,25 @@ impl<K: Kind> Context<K> {
         Ok(self.0.pass.share(&desired, known).await?.object)
     }
 
+    /// Creates an object that only the first may make, such as a claim. It gets no owner, and one of its
+    /// name that is there already is an error of class [`Class::Exists`](crate::Class::Exists).
+    ///
+    /// # Errors
+    /// As the server says.
+    pub async fn create<C: Kind>(&self, object: &C) -> Result<C> {
+        self.0.pass.create(object, self.known::<C>()).await
+    }
+
+    /// Makes the status of a child say `status`, in every field that it names, where the child's kind
+    /// expects its maker to. What it says already is not sent.
+    ///
+    /// # Errors
+    /// As the server says, or somebody else controls the child.
+    pub async fn report<C: Kind>(&self, key: &Key, status: impl Serialize) -> Result<()> {
+        let known = self.known::<C>();
+        self.0.pass.report::<C>(key, status, known).await
+    }
+
     /// Sets and removes labels and annotations of an object that is not a child of this one, whoever
     /// owns them: only the values that `change` names, by a merge patch. The cache of the view shows
     /// it at once.

@@ -31,7 +31,13 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     (
         "aplomb-tunnel",
         &["aplomb", "aplomb-api"],
-        &["aplomb-sim", "aplomb-vtime", "aplomb-controlplane", "aplomb-gateway", "aplomb-agent"],
+        &[
+            "aplomb-sim",
+            "aplomb-vtime",
+            "aplomb-controlplane",
+            "aplomb-gateway",
+            "aplomb-agent",
+        ],
     ),
     ("aplomb-sim", &[], &["aplomb-vtime"]),
     ("aplomb-vtime", &[], &[]),

@@ -55,6 +55,7 @@ pub struct Controller<K: Kind> {
     pub(crate) inputs: Vec<Input<K>>,
     pub(crate) options: Options,
     pub(crate) everywhere: bool,
+    pub(crate) silent: bool,
     pub(crate) farewell: Farewell,
 }
 
@@ -76,6 +77,7 @@ impl<K: Kind> Controller<K> {
             inputs: Vec::new(),
             options: Options::default(),
             everywhere: false,
+            silent: false,
             farewell: Arc::new(|_| {}),
         }
     }
@@ -159,6 +161,13 @@ impl<K: Kind> Controller<K> {
     #[must_use]
     pub fn everywhere(mut self) -> Self {
         self.everywhere = true;
+        self
+    }
+
+    /// Writes no status: for a kind that has none, or whose status is another controller's.
+    #[must_use]
+    pub fn silent(mut self) -> Self {
+        self.silent = true;
         self
     }
 

@@ -139,6 +139,7 @@ impl Parts {
             fence,
             lease: self.lease.clone(),
             everywhere: controller.everywhere,
+            silent: controller.silent || controller.everywhere,
             recorder: self.recorder.clone(),
             journal: self.journal.clone(),
             telemetry: self.telemetry.clone(),

@@ -50,6 +50,8 @@ pub(crate) struct Crew<K: Kind> {
     pub(crate) lease: Option<Lease>,
     /// Whether it runs without the lease too.
     pub(crate) everywhere: bool,
+    /// Whether its passes leave the status alone.
+    pub(crate) silent: bool,
     pub(crate) recorder: Recorder,
     pub(crate) journal: Journal,
     pub(crate) telemetry: Telemetry,
@@ -200,7 +202,7 @@ impl<K: Kind> Crew<K> {
 
     /// The one status write of the pass.
     async fn close(&self, cx: &Context<K>, key: &Key, result: &Result<Verdict>) -> Result<()> {
-        if self.everywhere {
+        if self.silent {
             return Ok(());
         }
         let outcome = match result {

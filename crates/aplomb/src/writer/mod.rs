@@ -7,6 +7,7 @@
 mod answer;
 mod apply;
 mod converged;
+mod create;
 mod desired;
 mod finalizer;
 mod kind;
@@ -17,6 +18,7 @@ mod oracle_tests;
 mod pass;
 mod relabel;
 mod removal;
+mod report;
 mod send;
 mod status;
 

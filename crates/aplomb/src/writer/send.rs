@@ -24,7 +24,7 @@ const TARGET: &str = "apiserver";
 
 /// A write that is about to be made.
 pub(super) struct Write<'a> {
-    /// `apply`, `relabel`, `status`, `delete` or `finalizer`.
+    /// `apply`, `create`, `relabel`, `report`, `status`, `delete` or `finalizer`.
     pub(super) verb: &'static str,
     pub(super) object: &'a ObjectId,
     /// What it can change.

@@ -1,0 +1,80 @@
+//! What a pass says in the status of a child, where the child's kind expects its maker to.
+
+use kube::Resource;
+use kube::api::{Patch, PatchParams};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::managed::Part;
+
+use super::desired::drop_nulls;
+use super::kind::Kind;
+use super::known::Known;
+use super::pass::Pass;
+use super::send::Write;
+
+const STATUS: Option<&str> = Some("status");
+
+impl Pass {
+    /// Makes the status of the child `key` say `status`, in every field that it names. Nothing is sent
+    /// where it says so already, nor to a child that is not there.
+    pub async fn report<K>(
+        &self,
+        key: &Key,
+        status: impl Serialize,
+        known: Option<&dyn Known>,
+    ) -> Result<()>
+    where
+        K: Resource<DynamicType = ()>,
+        K::Scope: 'static,
+    {
+        let kind = Kind::of::<K>();
+        let object = kind.object(key.clone());
+        let Some(live) = self.look(&kind, &object, known).await? else {
+            return Ok(());
+        };
+        self.refuse_foreign(&object, &live)?;
+        let desired = body(&kind, key, serde_json::to_value(status)?);
+        if self.needless(&object, STATUS, &desired, &live) {
+            self.suppressed("report", &object);
+            return Ok(());
+        }
+        let mut pinned = desired.clone();
+        pinned["metadata"]["uid"] = live["metadata"]["uid"].clone();
+        let parameters = PatchParams::apply(self.writer.manager()).force();
+        let request = kind
+            .request(key.namespace.as_deref())
+            .patch_subresource("status", &key.name, &parameters, &Patch::Apply(&pinned))
+            .map_err(Error::fault)?;
+        let write = Write {
+            verb: "report",
+            object: &object,
+            part: Part::Status,
+            live: Some(&live),
+            lock: None,
+            known,
+        };
+        let answer = self.send(&write, request).await?;
+        if !answer.accepted() {
+            return Err(self.refused(&write, &answer));
+        }
+        self.remember(&object, STATUS, &desired, (Some(&live), &answer.body));
+        Ok(())
+    }
+}
+
+fn body(kind: &Kind, key: &Key, mut status: Value) -> Value {
+    drop_nulls(&mut status);
+    let mut body = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.name(),
+        "metadata": {"name": &*key.name},
+        "status": status,
+    });
+    if let Some(namespace) = &key.namespace {
+        body["metadata"]["namespace"] = json!(&**namespace);
+    }
+    body
+}
