@@ -1,6 +1,6 @@
-//! The release binary defines none of the interposed symbols.
+//! The binary that ships defines none of the interposed symbols.
 //!
-//! Needs the binary, so it is ignored by default: `make test` builds it and names it in
+//! Needs the binary, so it is ignored by default: `tools/make/symbols` builds it and names it in
 //! `APLOMB_BINARY` (default: `target/release/aplomb`). Needs `nm` of binutils.
 #![cfg(target_os = "linux")]
 

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use futures::stream::{self, StreamExt};
 use tokio::process::Command;
 
 use crate::report::{Outcome, Report};
@@ -72,9 +73,15 @@ pub const RULES: &[(&str, &[&str])] = &[
 pub async fn run() -> Result<(usize, usize)> {
     let program = std::env::current_exe().context("finding this program")?;
     let dir = tempfile::tempdir()?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let reports = RULES.iter().map(|(rule, _)| {
+        let (program, path) = (&program, dir.path().join(format!("{rule}.json")));
+        async move { broken(program, rule, &path).await }
+    });
+    let mut reports = stream::iter(reports).buffered(cores);
     let mut missed = 0;
     for (rule, cases) in RULES {
-        let report = broken(&program, rule, &dir.path().join(format!("{rule}.json"))).await?;
+        let report = reports.next().await.context("one report for each rule")??;
         let failed = |case: &&str| {
             let is = |entry: &&crate::report::Entry| entry.case == **case;
             report
