@@ -1,0 +1,271 @@
+//! Heartbeats, timed by the clock of the one who hears them. A `renewTime` is compared only with
+//! itself: whether it changed, never how old it is, so that no clock of an agent or a gateway matters.
+//!
+//! Remembers and measures; what silence means is for `liveness` and for the prover to say.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aplomb::{Key, Meta, MetaRef, View};
+use aplomb_api::tunnel::GatewayReplica;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+/// Of a lease, how long silence is forgiven after a time in which nothing could be heard: those who
+/// could not renew meanwhile need a moment to do so.
+const FORGIVEN: u32 = 2;
+
+/// What of an object says that somebody is alive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Beat {
+    /// When it was renewed, by the clock of whoever did. Compared only with itself.
+    pub(crate) renewed: Option<Timestamp>,
+    /// How long that is good for.
+    pub(crate) lease: Duration,
+    /// Who holds it; nobody after a release.
+    pub(crate) holder: Option<String>,
+}
+
+/// An object with a heartbeat.
+pub(crate) trait Heart: View {
+    fn beat(&self) -> Beat;
+}
+
+/// What is read of a Lease. There are many more Leases in a cluster than Connectors, so each of them
+/// costs as little as it can.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct LeaseView {
+    pub(crate) metadata: Meta,
+    #[serde(default)]
+    pub(crate) spec: LeaseFields,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct LeaseFields {
+    holder_identity: Option<String>,
+    lease_duration_seconds: Option<i32>,
+    renew_time: Option<MicroTime>,
+}
+
+impl View for LeaseView {
+    type Kind = Lease;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+impl Heart for LeaseView {
+    fn beat(&self) -> Beat {
+        let holder = self.spec.holder_identity.clone();
+        Beat {
+            renewed: self.spec.renew_time.as_ref().map(|time| time.0),
+            lease: seconds(self.spec.lease_duration_seconds.unwrap_or_default()),
+            holder: holder.filter(|holder| !holder.is_empty()),
+        }
+    }
+}
+
+impl Heart for GatewayReplica {
+    fn beat(&self) -> Beat {
+        Beat {
+            renewed: self.spec.renew_time.as_ref().map(|time| time.0),
+            lease: seconds(self.spec.lease_duration_seconds),
+            holder: Some(self.spec.endpoint_id.clone()),
+        }
+    }
+}
+
+fn seconds(seconds: i32) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+}
+
+/// The last heartbeat of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// When it was heard, by our clock.
+    pub(crate) at: Instant,
+    /// What it said.
+    pub(crate) beat: Beat,
+    /// It was there already when we first looked, and has not changed since.
+    pub(crate) first: bool,
+    uid: String,
+}
+
+impl Seen {
+    /// Until when it is good, if nothing is heard.
+    pub(crate) fn until(&self) -> Instant {
+        self.at + self.beat.lease
+    }
+}
+
+/// The heartbeats of the objects of one kind. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pulses(Arc<Mutex<Heard>>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    seen: BTreeMap<Key, Seen>,
+    /// When nothing could be heard last.
+    deaf: Option<Instant>,
+}
+
+impl Heard {
+    /// Until when an object counts as alive.
+    fn until(&self, seen: &Seen) -> Instant {
+        let forgiven = self.deaf.map(|deaf| deaf + seen.beat.lease / FORGIVEN);
+        forgiven.map_or(seen.until(), |forgiven| forgiven.max(seen.until()))
+    }
+}
+
+impl Pulses {
+    /// Takes note of an object as it is now; any number of times. For lenses, which hear of every
+    /// change, and for those who read a cache, which holds what was there before the first change.
+    ///
+    /// What is seen for the first time counts as renewed at this moment, since when it was renewed
+    /// only its own clock knows. It can be wrong by one lease at most: what is dead stays alive for
+    /// so long after a start, and nothing alive is ever taken for dead.
+    pub(crate) fn hear(&self, object: &impl Heart) {
+        let (meta, beat) = (object.meta(), object.beat());
+        let (key, now) = (meta.key(), Instant::now());
+        let mut heard = self.lock();
+        match heard.seen.get_mut(&key).filter(|seen| seen.uid == meta.uid) {
+            Some(seen) if seen.beat.renewed == beat.renewed => seen.beat = beat,
+            Some(seen) => {
+                seen.at = now;
+                seen.beat = beat;
+                seen.first = false;
+            }
+            None => {
+                let uid = meta.uid.to_owned();
+                let seen = Seen {
+                    at: now,
+                    beat,
+                    first: true,
+                    uid,
+                };
+                heard.seen.insert(key, seen);
+            }
+        }
+    }
+
+    /// For [`aplomb::Lens::comparing`]: takes note of `new`, and whether the two differ in nothing but
+    /// the time of the heartbeat.
+    pub(crate) fn only_beats<T: Heart>(&self, old: &T, new: &T) -> bool {
+        self.hear(new);
+        let (old, new) = (old.beat(), new.beat());
+        (old.lease, old.holder) == (new.lease, new.holder)
+    }
+
+    /// The last heartbeat of `key`.
+    pub(crate) fn seen(&self, key: &Key) -> Option<Seen> {
+        self.lock().seen.get(key).cloned()
+    }
+
+    /// Whether a gateway is alive at `now`.
+    pub(crate) fn live(&self, replica: &GatewayReplica, now: Instant) -> bool {
+        self.hear(replica);
+        self.until(&View::meta(replica).key())
+            .is_some_and(|until| now < until)
+    }
+
+    /// Until when `key` counts as alive if nothing is heard of it.
+    pub(crate) fn until(&self, key: &Key) -> Option<Instant> {
+        let heard = self.lock();
+        heard.seen.get(key).map(|seen| heard.until(seen))
+    }
+
+    /// When the next of those alive at `now` will count as dead if nothing is heard of it.
+    pub(crate) fn next_expiry(&self, now: Instant) -> Option<Instant> {
+        let heard = self.lock();
+        let all = heard.seen.values().map(|seen| heard.until(seen));
+        all.filter(|until| *until > now).min()
+    }
+
+    /// Nothing could be heard just now: the server did not answer, or the watch was down. Silence
+    /// says nothing about anybody until a while after.
+    pub(crate) fn deaf(&self) {
+        self.lock().deaf = Some(Instant::now());
+    }
+
+    /// Lets go of an object that is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.lock().seen.remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::time::advance;
+
+    use super::*;
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
+    fn lease(renewed: &str, holder: &str) -> LeaseView {
+        let lease = json!({
+            "metadata": { "name": "laptop", "namespace": "default", "uid": "1" },
+            "spec": {
+                "holderIdentity": holder, "leaseDurationSeconds": 30,
+                "renewTime": format!("2026-01-01T{renewed}.000000Z"),
+            },
+        });
+        serde_json::from_value(lease).expect("a Lease")
+    }
+
+    fn key() -> Key {
+        Key::new(Some("default"), "laptop")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_heartbeat_is_noise_and_is_timed_by_our_clock() {
+        let (pulses, began) = (Pulses::default(), Instant::now());
+        let (first, second) = (lease("00:00:00", "a"), lease("09:00:00", "a"));
+        pulses.hear(&first);
+        advance(S(10)).await;
+        assert!(pulses.only_beats(&first, &second));
+        let seen = pulses.seen(&key()).expect("heard");
+        assert_eq!((seen.at, seen.first), (began + S(10), false));
+        assert_eq!(pulses.until(&key()), Some(began + S(40)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_change_is_not_a_heartbeat_however_often_it_is_read() {
+        let (pulses, began) = (Pulses::default(), Instant::now());
+        pulses.hear(&lease("00:00:00", "a"));
+        advance(S(20)).await;
+        pulses.hear(&lease("00:00:00", "a"));
+        let seen = pulses.seen(&key()).expect("heard");
+        assert_eq!((seen.at, seen.first), (began, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_release_and_another_holder_are_news() {
+        let pulses = Pulses::default();
+        let (held, other) = (lease("00:00:00", "a"), lease("00:00:10", "b"));
+        assert!(!pulses.only_beats(&held, &other));
+        assert!(!pulses.only_beats(&other, &lease("00:00:10", "")));
+        assert_eq!(pulses.seen(&key()).expect("heard").beat.holder, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_dies_while_nothing_can_be_heard() {
+        let (pulses, began) = (Pulses::default(), Instant::now());
+        pulses.hear(&lease("00:00:00", "a"));
+        advance(S(29)).await;
+        pulses.deaf();
+        assert_eq!(pulses.until(&key()), Some(began + S(44)));
+        assert_eq!(pulses.next_expiry(began + S(43)), Some(began + S(44)));
+        assert_eq!(pulses.next_expiry(began + S(44)), None);
+    }
+}

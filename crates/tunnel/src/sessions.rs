@@ -1,0 +1,84 @@
+//! When each connector last proved, through a gateway, that it is there: written by the prover, read
+//! when a Connector is judged. A memory between the two and nothing else: it judges nobody and sends
+//! nothing itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aplomb::{Key, Poke};
+use tokio::time::Instant;
+
+/// What the tunnels of a connector have shown of it. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Sessions {
+    known: Arc<Mutex<Known>>,
+    /// Runs a Connector for which a proof was waited for.
+    connectors: Poke,
+    /// Proves the tunnels of a connector at once.
+    prove: Arc<dyn Fn(&Key) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Known {
+    proven: BTreeMap<Key, Instant>,
+    /// Those that a proof would bring back.
+    awaited: BTreeSet<Key>,
+}
+
+impl Sessions {
+    /// A memory that runs `connectors`, and has tunnels proven by `prove`, which must not block.
+    pub(crate) fn new(connectors: &Poke, prove: impl Fn(&Key) + Send + Sync + 'static) -> Self {
+        Self {
+            known: Arc::default(),
+            connectors: connectors.clone(),
+            prove: Arc::new(prove),
+        }
+    }
+
+    /// A proof signed by this connector came through a gateway at `at`. Only one that is waited for
+    /// runs the Connector: the others would say what is known.
+    pub(crate) fn proven(&self, connector: &Key, at: Instant) {
+        let awaited = {
+            let mut known = self.lock();
+            known.proven.insert(connector.clone(), at);
+            known.awaited.remove(connector)
+        };
+        if awaited {
+            self.connectors.poke(connector);
+        }
+    }
+
+    /// When it last proved itself.
+    pub(crate) fn last(&self, connector: &Key) -> Option<Instant> {
+        self.lock().proven.get(connector).copied()
+    }
+
+    /// The next proof of this connector changes what is thought of it, so that it must be run then.
+    pub(crate) fn awaits(&self, connector: &Key) {
+        self.lock().awaited.insert(connector.clone());
+    }
+
+    /// Asks for a proof now: the heartbeat of this connector is late.
+    pub(crate) fn prove_soon(&self, connector: &Key) {
+        self.awaits(connector);
+        (self.prove)(connector);
+    }
+
+    /// Lets go of a connector that is gone.
+    pub(crate) fn forget(&self, connector: &Key) {
+        let mut known = self.lock();
+        known.proven.remove(connector);
+        known.awaited.remove(connector);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sessions")
+    }
+}
