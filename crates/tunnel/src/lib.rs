@@ -2,5 +2,6 @@
 //! children, judges connectors and proves tunnels through the gateways; it carries no traffic itself.
 #![forbid(unsafe_code)]
 
+mod liveness;
 mod pulse;
 mod sessions;

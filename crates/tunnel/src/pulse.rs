@@ -60,14 +60,32 @@ impl View for LeaseView {
     }
 }
 
-impl Heart for LeaseView {
+impl LeaseFields {
     fn beat(&self) -> Beat {
-        let holder = self.spec.holder_identity.clone();
+        let holder = self.holder_identity.clone();
         Beat {
-            renewed: self.spec.renew_time.as_ref().map(|time| time.0),
-            lease: seconds(self.spec.lease_duration_seconds.unwrap_or_default()),
+            renewed: self.renew_time.as_ref().map(|time| time.0),
+            lease: seconds(self.lease_duration_seconds.unwrap_or_default()),
             holder: holder.filter(|holder| !holder.is_empty()),
         }
+    }
+}
+
+impl Heart for LeaseView {
+    fn beat(&self) -> Beat {
+        self.spec.beat()
+    }
+}
+
+impl Heart for Lease {
+    fn beat(&self) -> Beat {
+        let spec = self.spec.clone().unwrap_or_default();
+        LeaseFields {
+            holder_identity: spec.holder_identity,
+            lease_duration_seconds: spec.lease_duration_seconds,
+            renew_time: spec.renew_time,
+        }
+        .beat()
     }
 }
 
@@ -94,34 +112,22 @@ pub(crate) struct Seen {
     pub(crate) beat: Beat,
     /// It was there already when we first looked, and has not changed since.
     pub(crate) first: bool,
+    /// Until when silence is forgiven.
+    forgiven: Option<Instant>,
     uid: String,
 }
 
 impl Seen {
-    /// Until when it is good, if nothing is heard.
+    /// Until when it counts as alive if nothing is heard.
     pub(crate) fn until(&self) -> Instant {
-        self.at + self.beat.lease
+        let until = self.at + self.beat.lease;
+        self.forgiven.map_or(until, |forgiven| forgiven.max(until))
     }
 }
 
 /// The heartbeats of the objects of one kind. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pulses(Arc<Mutex<Heard>>);
-
-#[derive(Debug, Default)]
-struct Heard {
-    seen: BTreeMap<Key, Seen>,
-    /// When nothing could be heard last.
-    deaf: Option<Instant>,
-}
-
-impl Heard {
-    /// Until when an object counts as alive.
-    fn until(&self, seen: &Seen) -> Instant {
-        let forgiven = self.deaf.map(|deaf| deaf + seen.beat.lease / FORGIVEN);
-        forgiven.map_or(seen.until(), |forgiven| forgiven.max(seen.until()))
-    }
-}
+pub(crate) struct Pulses(Arc<Mutex<BTreeMap<Key, Seen>>>);
 
 impl Pulses {
     /// Takes note of an object as it is now; any number of times. For lenses, which hear of every
@@ -133,13 +139,14 @@ impl Pulses {
     pub(crate) fn hear(&self, object: &impl Heart) {
         let (meta, beat) = (object.meta(), object.beat());
         let (key, now) = (meta.key(), Instant::now());
-        let mut heard = self.lock();
-        match heard.seen.get_mut(&key).filter(|seen| seen.uid == meta.uid) {
+        let mut all = self.lock();
+        match all.get_mut(&key).filter(|seen| seen.uid == meta.uid) {
             Some(seen) if seen.beat.renewed == beat.renewed => seen.beat = beat,
             Some(seen) => {
                 seen.at = now;
                 seen.beat = beat;
                 seen.first = false;
+                seen.forgiven = None;
             }
             None => {
                 let uid = meta.uid.to_owned();
@@ -147,9 +154,10 @@ impl Pulses {
                     at: now,
                     beat,
                     first: true,
+                    forgiven: None,
                     uid,
                 };
-                heard.seen.insert(key, seen);
+                all.insert(key, seen);
             }
         }
     }
@@ -164,41 +172,37 @@ impl Pulses {
 
     /// The last heartbeat of `key`.
     pub(crate) fn seen(&self, key: &Key) -> Option<Seen> {
-        self.lock().seen.get(key).cloned()
+        self.lock().get(key).cloned()
     }
 
     /// Whether a gateway is alive at `now`.
     pub(crate) fn live(&self, replica: &GatewayReplica, now: Instant) -> bool {
         self.hear(replica);
-        self.until(&View::meta(replica).key())
-            .is_some_and(|until| now < until)
-    }
-
-    /// Until when `key` counts as alive if nothing is heard of it.
-    pub(crate) fn until(&self, key: &Key) -> Option<Instant> {
-        let heard = self.lock();
-        heard.seen.get(key).map(|seen| heard.until(seen))
+        let seen = self.seen(&View::meta(replica).key());
+        seen.is_some_and(|seen| now < seen.until())
     }
 
     /// When the next of those alive at `now` will count as dead if nothing is heard of it.
     pub(crate) fn next_expiry(&self, now: Instant) -> Option<Instant> {
-        let heard = self.lock();
-        let all = heard.seen.values().map(|seen| heard.until(seen));
-        all.filter(|until| *until > now).min()
+        let all = self.lock();
+        let ends = all.values().map(Seen::until);
+        ends.filter(|until| *until > now).min()
     }
 
-    /// Nothing could be heard just now: the server did not answer, or the watch was down. Silence
-    /// says nothing about anybody until a while after.
-    pub(crate) fn deaf(&self) {
-        self.lock().deaf = Some(Instant::now());
+    /// Whether `key` still renews cannot be told just now: the server does not answer, or its watch is
+    /// down. Silence says nothing until a while after.
+    pub(crate) fn forgive(&self, key: &Key) {
+        if let Some(seen) = self.lock().get_mut(key) {
+            seen.forgiven = Some(Instant::now() + seen.beat.lease / FORGIVEN);
+        }
     }
 
     /// Lets go of an object that is gone.
     pub(crate) fn forget(&self, key: &Key) {
-        self.lock().seen.remove(key);
+        self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Heard> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Seen>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -236,7 +240,7 @@ mod tests {
         assert!(pulses.only_beats(&first, &second));
         let seen = pulses.seen(&key()).expect("heard");
         assert_eq!((seen.at, seen.first), (began + S(10), false));
-        assert_eq!(pulses.until(&key()), Some(began + S(40)));
+        assert_eq!(seen.until(), began + S(40));
     }
 
     #[tokio::test(start_paused = true)]
@@ -259,13 +263,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_dies_while_nothing_can_be_heard() {
+    async fn silence_is_forgiven_while_nothing_can_be_heard() {
         let (pulses, began) = (Pulses::default(), Instant::now());
         pulses.hear(&lease("00:00:00", "a"));
         advance(S(29)).await;
-        pulses.deaf();
-        assert_eq!(pulses.until(&key()), Some(began + S(44)));
+        pulses.forgive(&key());
         assert_eq!(pulses.next_expiry(began + S(43)), Some(began + S(44)));
         assert_eq!(pulses.next_expiry(began + S(44)), None);
+        pulses.hear(&lease("00:00:29", "a"));
+        assert_eq!(pulses.next_expiry(began), Some(began + S(59)));
     }
 }

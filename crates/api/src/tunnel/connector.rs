@@ -1,6 +1,6 @@
 //! An agent, as the cluster knows it.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -148,8 +148,12 @@ pub struct Address {
 
 /// The Lease of a Connector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct LeaseRef {
     /// Its name, in the namespace of the Connector.
     pub name: String,
+    /// The heartbeat it had at the last change of `Online`. A Lease that has it still when an operator
+    /// starts was not renewed since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renew_time: Option<MicroTime>,
 }

@@ -1,0 +1,81 @@
+//! The Connector: whether its class is there, which gateways it may accept, and whether it is online.
+//!
+//! `observe` gathers a [`World`], `decide` turns it into a [`Plan`], `act` takes the one step that a
+//! plan can ask for. Nothing here dials an agent: that is for gateways, and what they and the proofs
+//! have shown is read.
+
+mod act;
+mod controller;
+mod decide;
+mod observe;
+
+use aplomb::{Condition, Note};
+use aplomb_api::tunnel::{ConnectorClassSpec, ConnectorStatus, LeaseRef};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::liveness::Signs;
+
+pub(crate) use self::controller::controller;
+
+/// Everything that is known of one Connector.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) name: String,
+    pub(crate) class_name: String,
+    pub(crate) class: Option<ConnectorClassSpec>,
+    /// The gateways that are registered, by endpoint id, sorted.
+    pub(crate) gateways: Vec<String>,
+    pub(crate) status: ConnectorStatus,
+    pub(crate) signs: Signs,
+    /// When the last sign of life was heard.
+    pub(crate) heard: Option<Instant>,
+    /// The heartbeat that the Lease has.
+    pub(crate) beat: Option<Timestamp>,
+    /// Whether the server itself was asked for the Lease in this pass.
+    pub(crate) confirmed: bool,
+    pub(crate) clock: Timestamp,
+}
+
+/// What a status says, of what is ours to say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Said {
+    pub(crate) lease_ref: Option<LeaseRef>,
+    pub(crate) gateways: Option<Vec<String>>,
+    pub(crate) relays: Option<Vec<String>>,
+    pub(crate) last_seen: Option<Time>,
+    pub(crate) offline_since: Option<Time>,
+}
+
+/// What follows from it.
+#[derive(Clone, Debug)]
+pub(crate) enum Plan {
+    /// It would be offline by what the watch shows; the server is asked before that is said.
+    Confirm,
+    /// Say this.
+    Say(Box<Words>),
+}
+
+/// What is said of a Connector.
+#[derive(Clone, Debug)]
+pub(crate) struct Words {
+    pub(crate) status: Said,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) note: Option<Note>,
+    pub(crate) wish: Wish,
+    pub(crate) again: Option<std::time::Duration>,
+}
+
+/// What a proof of one of its tunnels would mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Nothing new.
+    Nothing,
+    /// That it is online after all.
+    Await,
+    /// That it need not go offline: one should be tried now.
+    Now,
+}

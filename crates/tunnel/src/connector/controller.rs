@@ -1,0 +1,145 @@
+//! The wiring of the Connector: which kinds are watched, through which lens, and what runs when one
+//! changes. A heartbeat is taken note of in the lens and costs no run.
+
+use std::sync::Arc;
+
+use aplomb::{Cache, Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb_api::tunnel::{Connector, ConnectorClass, GatewayReplica};
+use kube::Resource;
+
+use super::act::confirm;
+use super::decide::decide;
+use super::observe::{Losses, Observer};
+use super::{Plan, Wish, Words};
+use crate::office::Office;
+use crate::pulse::LeaseView;
+
+/// Also the field manager.
+const NAME: &str = "aplomb-connector";
+
+/// The controller of Connector.
+pub(crate) fn controller(office: &Office) -> Controller<Connector> {
+    let losses = Losses::default();
+    let (run, leases) = (office.clone(), office.leases.clone());
+    let (farewell, lost) = (office.clone(), losses.clone());
+    let controller = Controller::new(NAME, move |connector, cx| {
+        let (office, losses) = (run.clone(), losses.clone());
+        async move { reconcile(&connector, &cx, &office, &losses).await }
+    });
+    let controller = controller
+        .lens(Lens::comparing(same))
+        .watches::<LeaseView>(
+            Scope::default(),
+            Lens::comparing(move |old: &LeaseView, new: &LeaseView| {
+                connector_of(new).is_none() || leases.only_beats(old, new)
+            }),
+            |lease, _| connector_of(lease).into_iter().collect(),
+        )
+        .watches::<ConnectorClass>(Scope::default(), Lens::generation(), of_class)
+        .poked_by(&office.connectors, "proof")
+        .forgets(move |key| {
+            farewell.leases.forget(key);
+            farewell.sessions.forget(key);
+            lost.forget(key);
+        });
+    gateways(controller, office)
+}
+
+/// Who is registered concerns every connector; who is lost, those that are named.
+fn gateways(controller: Controller<Connector>, office: &Office) -> Controller<Connector> {
+    let within = Scope {
+        namespace: Some(office.namespace.to_string()),
+        ..Scope::default()
+    };
+    let replicas = office.replicas.clone();
+    controller
+        .watches::<GatewayReplica>(
+            within.clone(),
+            Lens::fields(|replica: &GatewayReplica| replica.spec.endpoint_id.clone()),
+            |_, all| keys(all, |_| true),
+        )
+        .watches::<GatewayReplica>(
+            within,
+            Lens::comparing(move |old: &GatewayReplica, new: &GatewayReplica| {
+                replicas.hear(new);
+                old.spec.lost == new.spec.lost
+            }),
+            |replica, _| {
+                let lost = replica.spec.lost.iter();
+                lost.map(|it| Key::new(Some(&it.namespace), &it.name))
+                    .collect()
+            },
+        )
+}
+
+/// What of a Connector matters: what is asked of it, and what its agent says of itself.
+fn same(old: &Connector, new: &Connector) -> bool {
+    let details = |it: &Connector| {
+        let status = it.status.as_ref();
+        status.and_then(|status| status.connection_details.clone())
+    };
+    old.metadata.generation == new.metadata.generation && details(old) == details(new)
+}
+
+/// The Connector that a Lease is of: one of its own name that owns it.
+fn connector_of(lease: &LeaseView) -> Option<Key> {
+    let meta = lease.meta();
+    let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
+    let owned = meta.owners.iter().any(|owner| {
+        owner.kind == Connector::kind(&())
+            && group(&owner.api_version).as_deref() == Some(&*Connector::group(&()))
+            && owner.name == meta.name
+    });
+    owned.then(|| meta.key())
+}
+
+fn of_class(class: &ConnectorClass, all: &Cache<Connector>) -> Vec<Key> {
+    let name = View::meta(class).name;
+    keys(all, |it| it.spec.connector_class_name == name)
+}
+
+fn keys(all: &Cache<Connector>, wanted: impl Fn(&Connector) -> bool) -> Vec<Key> {
+    let all = all.list();
+    let wanted = all.iter().filter(|it| wanted(it));
+    wanted.map(|it| View::meta(&**it).key()).collect()
+}
+
+async fn reconcile(
+    connector: &Arc<Connector>,
+    cx: &Context<Connector>,
+    office: &Office,
+    losses: &Losses,
+) -> Result<Verdict> {
+    let key = View::meta(&**connector).key();
+    let observer = Observer {
+        connector,
+        cx,
+        office,
+        losses,
+        key: &key,
+    };
+    let mut confirmed = false;
+    loop {
+        match decide(&observer.observe(confirmed)?) {
+            Plan::Confirm => confirm(cx, &key, &office.leases).await,
+            Plan::Say(words) => return Ok(say(cx, office, &key, *words)),
+        }
+        confirmed = true;
+    }
+}
+
+fn say(cx: &Context<Connector>, office: &Office, key: &Key, words: Words) -> Verdict {
+    cx.status(&words.status);
+    for condition in words.conditions {
+        cx.condition(condition);
+    }
+    if let Some(note) = words.note {
+        cx.event(note);
+    }
+    match words.wish {
+        Wish::Nothing => {}
+        Wish::Await => office.sessions.awaits(key),
+        Wish::Now => office.sessions.prove_soon(key),
+    }
+    words.again.map_or(Verdict::Settled, Verdict::Recheck)
+}

@@ -1,0 +1,176 @@
+//! From a [`World`] to a [`Plan`]. Pure: the same world gives the same words, so that a pass that finds
+//! nothing new writes nothing.
+
+use aplomb::{Condition, Note};
+use aplomb_api::tunnel::{CONTROLLER, ConnectorClassSpec, LeaseRef, conditions, reasons};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+
+use super::{Plan, Said, Wish, Words, World};
+use crate::liveness::{Judgement, judge};
+
+/// Why it is ready.
+const ONLINE: &str = "Online";
+
+/// What to say of a Connector, or to ask before.
+pub(crate) fn decide(world: &World) -> Plan {
+    let judgement = judge(&world.signs);
+    let turned = world.signs.was != Some(judgement.online);
+    let from_silence = judgement.reason == reasons::EXPIRED;
+    if turned && from_silence && world.signs.was == Some(true) && !world.confirmed {
+        return Plan::Confirm;
+    }
+    let accepted = accepted(world);
+    let ready = ready(world, &accepted, &judgement);
+    let online = online(world, &judgement);
+    let note = (turned && (judgement.online || world.signs.was.is_some()))
+        .then(|| note(&judgement, &online.message));
+    Plan::Say(Box::new(Words {
+        status: status(world, &judgement, turned),
+        conditions: vec![accepted, online, ready],
+        note,
+        wish: wish(&judgement),
+        again: judgement.again,
+    }))
+}
+
+fn wish(judgement: &Judgement) -> Wish {
+    match judgement {
+        it if it.late => Wish::Now,
+        it if it.online || it.reason == reasons::RELEASED => Wish::Nothing,
+        _ => Wish::Await,
+    }
+}
+
+/// Its class, if we serve it.
+fn ours(world: &World) -> Option<&ConnectorClassSpec> {
+    let class = world.class.as_ref();
+    class.filter(|class| class.controller_name == CONTROLLER)
+}
+
+fn accepted(world: &World) -> Condition {
+    let name = &world.class_name;
+    let no = |fix: String| {
+        Condition::no(
+            conditions::ACCEPTED,
+            reasons::CONNECTOR_CLASS_NOT_FOUND,
+            fix,
+        )
+    };
+    match &world.class {
+        Some(_) if ours(world).is_some() => {
+            let message = format!("of the class {name}");
+            Condition::yes(conditions::ACCEPTED, reasons::ACCEPTED, message)
+        }
+        Some(class) => no(format!(
+            "ConnectorClass {name} is served by {}: set spec.connectorClassName to one whose \
+             controllerName is {CONTROLLER}",
+            class.controller_name
+        )),
+        None => no(format!(
+            "there is no ConnectorClass {name}: create it, or correct spec.connectorClassName"
+        )),
+    }
+}
+
+fn online(world: &World, judgement: &Judgement) -> Condition {
+    let lease = world.signs.duration.as_secs();
+    let message = match judgement.reason {
+        reasons::RENEWED => "its agent renews its lease".to_owned(),
+        reasons::SESSION_ALIVE => {
+            "its agent does not renew its lease, but answers through its tunnels".to_owned()
+        }
+        reasons::RELEASED => "its agent was stopped: start it again to bring it back".to_owned(),
+        reasons::SESSION_LOST => {
+            "no gateway reaches its agent: see whether it runs, and whether UDP gets through"
+                .to_owned()
+        }
+        reasons::NEVER_SEEN => "no agent has been heard of: start one for it".to_owned(),
+        _ => format!(
+            "nothing was heard of its agent for {lease} s: see whether it runs and reaches the API server"
+        ),
+    };
+    match judgement.online {
+        true => Condition::yes(conditions::ONLINE, judgement.reason, message),
+        false => Condition::no(conditions::ONLINE, judgement.reason, message),
+    }
+}
+
+fn ready(world: &World, accepted: &Condition, judgement: &Judgement) -> Condition {
+    let no = |reason: &str, message: &str| Condition::no(conditions::READY, reason, message);
+    let registered = world.status.connection_details.is_some();
+    match (ours(world), registered, judgement.online) {
+        (None, _, _) => no(&accepted.reason, &accepted.message),
+        (Some(_), false, _) => no(
+            reasons::CONNECTOR_NOT_REGISTERED,
+            "no agent has said how it is reached: start one for it",
+        ),
+        (Some(_), true, false) => no(judgement.reason, &online(world, judgement).message),
+        (Some(_), true, true) => {
+            Condition::yes(conditions::READY, ONLINE, "its agent can be reached")
+        }
+    }
+}
+
+fn note(judgement: &Judgement, message: &str) -> Note {
+    match judgement.online {
+        true => Note::normal("Online", "Judge", message),
+        false if judgement.reason == reasons::RELEASED => Note::normal("Offline", "Judge", message),
+        false => Note::warning("Offline", "Judge", message),
+    }
+}
+
+/// Times and the heartbeat are those of the last turn: anything newer would make every pass write.
+fn status(world: &World, judgement: &Judgement, turned: bool) -> Said {
+    let class = ours(world);
+    let gateways = class.map(|class| match class.gateways.is_empty() {
+        true => world.gateways.clone(),
+        false => sorted(&class.gateways),
+    });
+    let before = &world.status;
+    let mut said = Said {
+        lease_ref: Some(LeaseRef {
+            name: world.name.clone(),
+            renew_time: before
+                .lease_ref
+                .as_ref()
+                .and_then(|lease| lease.renew_time.clone()),
+        }),
+        gateways,
+        relays: class.map(|class| class.relays.clone()),
+        last_seen: before.last_seen.clone(),
+        offline_since: before.offline_since.clone(),
+    };
+    if turned {
+        turn(&mut said, world, judgement);
+    }
+    said
+}
+
+fn turn(said: &mut Said, world: &World, judgement: &Judgement) {
+    if let Some(lease) = &mut said.lease_ref {
+        lease.renew_time = world.beat.map(MicroTime);
+    }
+    let heard = world
+        .heard
+        .map(|heard| whole(world.clock - (world.signs.now - heard)));
+    said.last_seen = heard.or(said.last_seen.take());
+    said.offline_since =
+        (!judgement.online && said.last_seen.is_some()).then(|| whole(world.clock));
+}
+
+/// Kubernetes keeps times of whole seconds; a fraction would differ from what is read back.
+fn whole(time: Timestamp) -> Time {
+    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
+}
+
+fn sorted(ids: &[String]) -> Vec<String> {
+    let mut ids = ids.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

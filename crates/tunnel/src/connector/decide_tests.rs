@@ -1,0 +1,126 @@
+//! What is said of a Connector, and when nothing new is.
+
+use std::time::Duration;
+
+use aplomb::conditions::Status;
+use aplomb_api::tunnel::{ConnectionDetails, ConnectorStatus};
+use tokio::time::Instant;
+
+use super::*;
+use crate::liveness::{LeaseSign, Signs};
+
+const L: Duration = Duration::from_secs(30);
+
+fn world(was: Option<bool>, silent: Duration) -> World {
+    let now = Instant::now() + Duration::from_secs(3_600);
+    let heard = now - silent;
+    let class = ConnectorClassSpec {
+        controller_name: CONTROLLER.to_owned(),
+        ..ConnectorClassSpec::default()
+    };
+    World {
+        name: "laptop".to_owned(),
+        class_name: "aplomb".to_owned(),
+        class: Some(class),
+        gateways: vec!["aa".to_owned(), "bb".to_owned()],
+        status: ConnectorStatus {
+            connection_details: Some(ConnectionDetails::default()),
+            ..ConnectorStatus::default()
+        },
+        signs: Signs {
+            now,
+            was,
+            known: true,
+            duration: L,
+            lease: Some(LeaseSign {
+                until: Some(heard + L),
+                released: false,
+            }),
+            proven: None,
+            lost_since: None,
+        },
+        heard: Some(heard),
+        beat: Some("2020-01-01T00:00:00.5Z".parse().expect("a time")),
+        confirmed: false,
+        clock: "2026-01-01T00:10:00.7Z".parse().expect("a time"),
+    }
+}
+
+fn said(world: &World) -> Words {
+    match decide(world) {
+        Plan::Say(words) => *words,
+        Plan::Confirm => panic!("it asks the server"),
+    }
+}
+
+fn of<'a>(words: &'a Words, kind: &str) -> &'a Condition {
+    let found = words.conditions.iter().find(|it| it.kind == kind);
+    found.expect("it is said")
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_confirmed_by_the_server_before_it_is_believed() {
+    let mut world = world(Some(true), L);
+    assert!(matches!(decide(&world), Plan::Confirm));
+    world.confirmed = true;
+    let words = said(&world);
+    assert_eq!(of(&words, "Online").reason, reasons::EXPIRED);
+    assert_eq!(of(&words, "Ready").status, Status::False);
+    assert_eq!(words.wish, Wish::Await);
+    let text = |time: &Option<Time>| time.as_ref().map(|it| it.0.to_string());
+    let (seen, since) = (&words.status.last_seen, &words.status.offline_since);
+    assert_eq!(text(seen).as_deref(), Some("2026-01-01T00:09:30Z"));
+    assert_eq!(text(since).as_deref(), Some("2026-01-01T00:10:00Z"));
+    assert!(words.note.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_without_a_turn_says_what_is_said_already() {
+    let mut world = world(Some(false), L);
+    let words = said(&world);
+    world.status.last_seen = words.status.last_seen.clone();
+    world.clock = "2026-01-01T09:00:00Z".parse().expect("a time");
+    world.beat = Some("2026-01-01T08:59:00Z".parse().expect("a time"));
+    assert_eq!(said(&world).status, words.status);
+    assert!(words.note.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_online_is_no_longer_offline_since() {
+    let mut world = world(Some(false), Duration::ZERO);
+    world.status.offline_since = Some(whole(world.clock));
+    let words = said(&world);
+    assert_eq!(words.status.offline_since, None);
+    assert_eq!(of(&words, "Ready").status, Status::True);
+    let lease = words.status.lease_ref.expect("a lease");
+    assert_eq!(lease.renew_time, world.beat.map(MicroTime));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_class_is_named_with_what_to_do() {
+    let mut world = world(Some(true), Duration::ZERO);
+    world.class = None;
+    let words = said(&world);
+    let accepted = of(&words, "Accepted");
+    assert_eq!(accepted.reason, reasons::CONNECTOR_CLASS_NOT_FOUND);
+    assert!(accepted.message.contains("create it"), "{accepted:?}");
+    assert_eq!(of(&words, "Ready").reason, accepted.reason);
+    assert_eq!(of(&words, "Online").status, Status::True);
+    assert_eq!(words.status.gateways, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_names_gateways_is_taken_at_its_word() {
+    let mut world = world(Some(true), Duration::ZERO);
+    let class = world.class.as_mut().expect("a class");
+    class.gateways = vec!["cc".to_owned(), "aa".to_owned(), "cc".to_owned()];
+    let gateways = said(&world).status.gateways;
+    assert_eq!(gateways, Some(vec!["aa".to_owned(), "cc".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_heartbeat_asks_for_a_proof() {
+    let words = said(&world(Some(true), L * 5 / 6));
+    assert_eq!(words.wish, Wish::Now);
+    assert_eq!(words.again, Some(L / 6));
+}

@@ -1,0 +1,164 @@
+//! Gathers everything a judgement needs into one [`World`]: from the caches, and from what was heard
+//! and when. Makes no call.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aplomb::{Context, Key, Result, View};
+use aplomb_api::tunnel::{
+    Connector, ConnectorClass, ConnectorStatus, GatewayReplica, LostSession, conditions,
+};
+use tokio::time::Instant;
+
+use super::World;
+use crate::liveness::{LeaseSign, Signs};
+use crate::office::Office;
+use crate::pulse::{LeaseView, Seen};
+
+/// Since when each connector is without a session at every gateway, and which life of its agent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Losses(Arc<Mutex<BTreeMap<Key, (String, Instant)>>>);
+
+impl Losses {
+    /// Since when; `session` is the one that is lost now, if it is.
+    fn since(&self, key: &Key, session: Option<&str>, now: Instant) -> Option<Instant> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(session) = session else {
+            all.remove(key);
+            return None;
+        };
+        let lost = all
+            .entry(key.clone())
+            .or_insert_with(|| (session.to_owned(), now));
+        if lost.0 != session {
+            *lost = (session.to_owned(), now);
+        }
+        Some(lost.1)
+    }
+
+    /// Lets go of a connector that is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(key);
+    }
+}
+
+/// What is looked at.
+pub(crate) struct Observer<'a> {
+    pub(crate) connector: &'a Connector,
+    pub(crate) cx: &'a Context<Connector>,
+    pub(crate) office: &'a Office,
+    pub(crate) losses: &'a Losses,
+    pub(crate) key: &'a Key,
+}
+
+impl Observer<'_> {
+    /// The world as it is now.
+    ///
+    /// # Errors
+    /// A cache is missing, which is a defect of the wiring.
+    pub(crate) fn observe(&self, confirmed: bool) -> Result<World> {
+        let now = Instant::now();
+        let spec = &self.connector.spec;
+        let status = self.connector.status.clone().unwrap_or_default();
+        let class = Key::new(None, &spec.connector_class_name);
+        let class = self.cx.cache::<ConnectorClass>()?.get(&class);
+        let seen = self.lease()?;
+        let proven = self.office.sessions.last(self.key);
+        let heard = seen.as_ref().map(|seen| seen.at);
+        Ok(World {
+            name: self.key.name.to_string(),
+            class_name: spec.connector_class_name.clone(),
+            class: class.map(|class| class.spec.clone()),
+            gateways: self.gateways()?,
+            signs: Signs {
+                now,
+                was: was(&status),
+                known: seen.is_some() || proven.is_some() || status.last_seen.is_some(),
+                duration: self.duration(seen.as_ref()),
+                lease: seen.as_ref().map(|seen| sign(seen, &status)),
+                proven,
+                lost_since: self.lost_since(&status, now)?,
+            },
+            heard: heard.max(proven),
+            beat: seen.and_then(|seen| seen.beat.renewed),
+            confirmed,
+            clock: self.office.clock.now(),
+            status,
+        })
+    }
+
+    /// What was last heard of its Lease. One that somebody deleted is good for as long as it was.
+    fn lease(&self) -> Result<Option<Seen>> {
+        let lease = self.cx.cache::<LeaseView>()?.get(self.key);
+        let uid = View::meta(self.connector).uid;
+        let own = |lease: &Arc<LeaseView>| lease.meta().owners.iter().any(|it| it.uid == uid);
+        if let Some(lease) = lease.filter(own) {
+            self.office.leases.hear(&*lease);
+        }
+        Ok(self.office.leases.seen(self.key))
+    }
+
+    /// As the agent has promised to renew, or as it is asked to.
+    fn duration(&self, seen: Option<&Seen>) -> Duration {
+        let asked = u64::try_from(self.connector.spec.lease_duration_seconds).unwrap_or_default();
+        let promised = seen.map(|seen| seen.beat.lease);
+        promised
+            .filter(|lease| !lease.is_zero())
+            .unwrap_or(Duration::from_secs(asked))
+    }
+
+    fn gateways(&self) -> Result<Vec<String>> {
+        let replicas = self.cx.cache::<GatewayReplica>()?.list();
+        let ids = replicas.iter().map(|it| it.spec.endpoint_id.clone());
+        let mut ids: Vec<_> = ids.filter(|id| !id.is_empty()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+
+    /// Since when no gateway that is alive has a session to this life of the agent.
+    fn lost_since(&self, status: &ConnectorStatus, now: Instant) -> Result<Option<Instant>> {
+        let details = status.connection_details.as_ref();
+        let session = details.map(|details| details.session.as_str());
+        let replicas = self.cx.cache::<GatewayReplica>()?.list();
+        let live: Vec<_> = replicas
+            .iter()
+            .filter(|replica| self.office.replicas.live(replica, now))
+            .collect();
+        let lost = session.filter(|session| {
+            let lost = |it: &LostSession| is(it, self.key) && it.session == *session;
+            !live.is_empty()
+                && live
+                    .iter()
+                    .all(|replica| replica.spec.lost.iter().any(lost))
+        });
+        Ok(self.losses.since(self.key, lost, now))
+    }
+}
+
+/// Whether a lost session is one of this connector.
+fn is(lost: &LostSession, key: &Key) -> bool {
+    key.namespace.as_deref() == Some(lost.namespace.as_str()) && *key.name == *lost.name
+}
+
+/// Whether it was online, as last said.
+fn was(status: &ConnectorStatus) -> Option<bool> {
+    let online = status.conditions.iter();
+    let online = online.filter(|it| it.type_ == conditions::ONLINE);
+    online.map(|it| it.status == "True").next()
+}
+
+/// A heartbeat that has not changed since the connector went offline, before this process began, is no
+/// sign of life: to take it for one would bring back every dead connector at each start.
+fn sign(seen: &Seen, status: &ConnectorStatus) -> LeaseSign {
+    let then = status.lease_ref.as_ref();
+    let then = then.and_then(|lease| lease.renew_time.as_ref());
+    let same = then.map(|time| time.0) == seen.beat.renewed;
+    let dead = seen.first && was(status) == Some(false) && same;
+    LeaseSign {
+        until: (!dead).then(|| seen.until()),
+        released: seen.beat.holder.is_none(),
+    }
+}
