@@ -2,6 +2,14 @@
 //! serves; it decides nothing about tunnels.
 #![forbid(unsafe_code)]
 
+pub mod access;
+pub mod certificates;
 pub mod dial;
+pub mod filter;
+pub mod limits;
+mod pool;
 pub mod reason;
+pub mod route;
+pub mod serve;
 pub mod table;
+pub mod telemetry;

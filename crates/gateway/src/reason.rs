@@ -23,3 +23,27 @@ pub const TOO_MANY: &str = "TooMany";
 pub const OTHER_GENERATION: &str = "OtherGeneration";
 /// 400: the request makes no sense.
 pub const BAD_REQUEST: &str = "BadRequest";
+/// 409: a proof was asked of a life of the agent that is over.
+pub const OTHER_SESSION: &str = "OtherSession";
+/// 408: the client stopped sending its body.
+pub const CLIENT_TIMEOUT: &str = "ClientTimeout";
+/// 499, in logs and metrics only: the client went away.
+pub const CLIENT_GONE: &str = "ClientGone";
+
+/// Every word.
+pub const ALL: [&str; 14] = [
+    UNKNOWN_HOST,
+    NO_ROUTE,
+    CONNECTOR_OFFLINE,
+    CONNECTOR_NOT_FOUND,
+    ORIGIN_UNREACHABLE,
+    ORIGIN_BROKEN,
+    ORIGIN_TIMEOUT,
+    UNAUTHORISED,
+    TOO_MANY,
+    OTHER_GENERATION,
+    BAD_REQUEST,
+    OTHER_SESSION,
+    CLIENT_TIMEOUT,
+    CLIENT_GONE,
+];

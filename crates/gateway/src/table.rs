@@ -16,7 +16,7 @@ pub struct Table {
     pub hosts: BTreeMap<String, Arc<Host>>,
     /// By the part after `*.`; the longest that fits wins, after exact ones.
     pub wildcards: BTreeMap<String, Arc<Host>>,
-    /// By exact hostname: what a TLS client that asks for it is shown.
+    /// By exact hostname, or `*.` and a suffix: what a TLS client that asks for it is shown.
     pub certificates: BTreeMap<String, Arc<CertifiedKey>>,
 }
 
@@ -43,6 +43,14 @@ pub struct Tunnel {
     pub generation: i64,
     /// Names this configuration, for `X-Aplomb-Revision`.
     pub revision: String,
+}
+
+impl Tunnel {
+    /// Its namespace/name, for people.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
 }
 
 /// Some requests, and what becomes of them.
@@ -90,7 +98,7 @@ pub enum Action {
 }
 
 /// An origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// How it is reached.
     pub target: Target,
@@ -101,7 +109,7 @@ pub struct Origin {
 }
 
 /// How an origin is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// Through an agent, which dials [`Origin::authority`].
     Connector(Arc<ConnectorTarget>),

@@ -1,0 +1,188 @@
+//! The access log: one line of JSON for each request, when it has ended. A line holds no query, header or
+//! body, because secrets travel there. A log that cannot keep up loses lines, never requests.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+/// How many lines may wait to be written.
+const WAITING: usize = 8192;
+
+/// One request.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// When it came.
+    pub time: Timestamp,
+    /// The name it is known by in this log and to its origin.
+    pub request_id: String,
+    /// Who asked: an address without a port.
+    pub client: String,
+    /// namespace/name of the tunnel, if the hostname has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<String>,
+    /// The configuration that served it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// The method.
+    pub method: String,
+    /// The hostname it asked for.
+    pub host: String,
+    /// The path, without the query.
+    pub path: String,
+    /// HTTP/1.1 or HTTP/2.0.
+    pub protocol: String,
+    /// The status; 499 if the client went before there was one.
+    pub status: u16,
+    /// Why the gateway itself answered or broke off, of [`crate::reason`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// Bytes of the request's body.
+    pub received: u64,
+    /// Bytes of the response's body.
+    pub sent: u64,
+    /// From the first byte of the head to the last byte of the body, in milliseconds.
+    pub duration_ms: f64,
+}
+
+/// Where lines go. Clones share it.
+#[derive(Clone)]
+pub struct AccessLog {
+    lines: mpsc::Sender<Line>,
+    lost: Arc<AtomicU64>,
+}
+
+impl AccessLog {
+    /// Lines go to `writer`, from a thread of their own: a pipe that is full must not stop requests.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn to(writer: impl Write + Send + 'static) -> std::io::Result<Self> {
+        let (lines, waiting) = mpsc::channel(WAITING);
+        std::thread::Builder::new()
+            .name("access-log".to_owned())
+            .spawn(move || write(waiting, writer))?;
+        Ok(Self {
+            lines,
+            lost: Arc::default(),
+        })
+    }
+
+    /// How many lines were lost because the writer could not keep up.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note(&self, line: Line) {
+        if self.lines.try_send(line).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for AccessLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccessLog")
+            .field("lost", &self.lost())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes until nobody can note anything more, or the writer is gone.
+fn write(mut waiting: mpsc::Receiver<Line>, writer: impl Write) {
+    let mut writer = std::io::BufWriter::new(writer);
+    while let Some(line) = waiting.blocking_recv() {
+        let written = serde_json::to_writer(&mut writer, &line)
+            .map_err(std::io::Error::from)
+            .and_then(|()| writer.write_all(b"\n"))
+            .and_then(|()| match waiting.is_empty() {
+                true => writer.flush(),
+                false => Ok(()),
+            });
+        if let Err(error) = written {
+            tracing::warn!(%error, "The access log cannot be written any more");
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc as sync;
+
+    use super::*;
+
+    struct Sent(sync::Sender<Vec<u8>>);
+
+    impl Write for Sent {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            // The test may have seen enough.
+            let _ = self.0.send(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn line() -> Line {
+        Line {
+            time: Timestamp::UNIX_EPOCH,
+            request_id: "1".to_owned(),
+            client: "192.0.2.1".to_owned(),
+            tunnel: Some("default/x".to_owned()),
+            revision: None,
+            method: "GET".to_owned(),
+            host: "a.example.com".to_owned(),
+            path: "/\"quoted\"".to_owned(),
+            protocol: "HTTP/1.1".to_owned(),
+            status: 200,
+            reason: None,
+            received: 0,
+            sent: 3,
+            duration_ms: 1.5,
+        }
+    }
+
+    #[test]
+    fn a_request_is_one_line_of_json() {
+        let (send, receive) = sync::channel();
+        let log = AccessLog::to(Sent(send)).expect("a thread");
+        log.note(line());
+        let text = receive.recv().expect("a line");
+        let text = String::from_utf8(text).expect("text");
+        assert_eq!(text.lines().count(), 1);
+        let read: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(read["path"], "/\"quoted\"");
+        assert_eq!(read["tunnel"], "default/x");
+        assert_eq!(read.get("reason"), None);
+    }
+
+    #[test]
+    fn a_writer_that_hangs_costs_lines_and_nothing_else() {
+        struct Hangs(sync::Receiver<()>);
+        impl Write for Hangs {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                // Ends with the test.
+                let _ = self.0.recv();
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let (_held, hang) = sync::channel();
+        let log = AccessLog::to(Hangs(hang)).expect("a thread");
+        for _ in 0..WAITING * 3 {
+            log.note(line());
+        }
+        assert!(log.lost() > 0);
+    }
+}

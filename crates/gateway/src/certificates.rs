@@ -1,0 +1,135 @@
+//! TLS by name: from the two PEM files of a Secret to what a client that asks for a hostname is shown.
+//! No error text holds anything of a key.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use crate::route::lookup;
+use crate::table::Table;
+
+/// Why a Secret cannot be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    /// tls.crt holds no certificate.
+    #[error("tls.crt holds no PEM certificate")]
+    NoCertificate,
+    /// tls.crt is no PEM.
+    #[error("tls.crt is not readable as PEM")]
+    UnreadableCertificate,
+    /// tls.key holds no key.
+    #[error("tls.key holds no PEM private key")]
+    NoKey,
+    /// tls.key is no PEM.
+    #[error("tls.key is not readable as PEM")]
+    UnreadableKey,
+    /// The key is of a kind that is not known.
+    #[error("tls.key is of a kind that cannot be used: give an RSA, ECDSA or Ed25519 key")]
+    UnusableKey,
+    /// The key is not that of the first certificate.
+    #[error("tls.key does not belong to the first certificate of tls.crt")]
+    OtherKey,
+}
+
+/// What is shown to clients, from `tls.crt` (the leaf first, then its chain) and `tls.key`.
+///
+/// # Errors
+/// They cannot be read, or do not belong together.
+pub fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateError> {
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
+        .collect::<Result<_, _>>()
+        .map_err(|_| CertificateError::UnreadableCertificate)?;
+    if chain.is_empty() {
+        return Err(CertificateError::NoCertificate);
+    }
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+        PemError::NoItemsFound => CertificateError::NoKey,
+        _ => CertificateError::UnreadableKey,
+    })?;
+    let key =
+        aws_lc_rs::sign::any_supported_type(&key).map_err(|_| CertificateError::UnusableKey)?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) => Ok(certified),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(CertificateError::OtherKey),
+        Err(_) => Err(CertificateError::UnreadableCertificate),
+    }
+}
+
+/// A listener's TLS. Each handshake looks into the table of that moment, so that a Secret that was
+/// replaced is served at once.
+pub(crate) fn config(table: Arc<ArcSwap<Table>>) -> Arc<ServerConfig> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider knows TLS 1.2 and 1.3")
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(ByName(table)));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Arc::new(config)
+}
+
+/// Nothing is shown to a client that names no hostname, or one that has no certificate: whatever was
+/// shown would be another tenant's.
+struct ByName(Arc<ArcSwap<Table>>);
+
+impl ResolvesServerCert for ByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name()?.to_ascii_lowercase();
+        let table = self.0.load();
+        let certificates = &table.certificates;
+        let wildcard = |suffix: &str| certificates.get(&format!("*.{suffix}"));
+        lookup(certificates, &name, wildcard).cloned()
+    }
+}
+
+impl fmt::Debug for ByName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ByName")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str) -> (String, String) {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a certificate");
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn a_pair_that_belongs_together_is_served() {
+        let (certificate, key) = pair("a.example.com");
+        let certified = parse(certificate.as_bytes(), key.as_bytes()).expect("a pair");
+        assert_eq!(certified.cert.len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_apart_and_tells_nothing_of_the_key() {
+        let (certificate, key) = pair("a.example.com");
+        let (_, other) = pair("b.example.com");
+        let body: String = key.lines().skip(1).take(1).collect();
+        let broken = key.replace(&body, "!!!!");
+        let table: [(&str, &str, CertificateError); 6] = [
+            ("", &key, CertificateError::NoCertificate),
+            (&key, &key, CertificateError::NoCertificate),
+            (&certificate, "", CertificateError::NoKey),
+            (&certificate, &certificate, CertificateError::NoKey),
+            (&certificate, &other, CertificateError::OtherKey),
+            (&certificate, &broken, CertificateError::UnreadableKey),
+        ];
+        for (certificate, key, wanted) in table {
+            let error = parse(certificate.as_bytes(), key.as_bytes()).expect_err("refused");
+            assert_eq!(error, wanted);
+            assert!(!error.to_string().contains(&body));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Connections to origins that wait for their next request. Each belongs to one tunnel and one origin:
+//! what one tenant's origin does to a connection reaches nobody else.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use aplomb::Tasks;
+use aplomb::tasks::Task;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::dial::Stream;
+use crate::limits::Limits;
+use crate::serve::upload::{Outgoing, Progress};
+use crate::table::Origin;
+
+/// Whose connections, and to where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// The UID of the tunnel.
+    pub(crate) tunnel: String,
+    pub(crate) origin: Arc<Origin>,
+}
+
+/// Connections that wait. They are closed when it is dropped, or when nobody used them for long.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    _reaper: Task<()>,
+}
+
+struct Shared {
+    tasks: Tasks,
+    idle_for: Duration,
+    most: usize,
+    header_bytes: usize,
+    headers: usize,
+    idle: Mutex<BTreeMap<Key, Vec<Waiting>>>,
+    /// Something waits where nothing did.
+    first: Notify,
+}
+
+struct Waiting {
+    connection: Connection,
+    since: Instant,
+}
+
+/// A connection and what drives it.
+struct Connection {
+    sender: SendRequest<Outgoing>,
+    _driver: Task<()>,
+}
+
+/// A connection that is used. Dropping it closes the connection, and so tells the origin that nobody
+/// waits any more.
+pub(crate) struct Lease {
+    pool: Weak<Shared>,
+    key: Key,
+    connection: Connection,
+    progress: Option<Arc<Progress>>,
+}
+
+impl Pool {
+    pub(crate) fn new(tasks: &Tasks, limits: &Limits) -> Self {
+        let shared = Arc::new(Shared {
+            tasks: tasks.clone(),
+            idle_for: limits.idle_connection,
+            most: limits.idle_connections_per_origin,
+            header_bytes: limits.header_bytes,
+            headers: limits.headers,
+            idle: Mutex::default(),
+            first: Notify::new(),
+        });
+        let reaper = tasks.start(reap(Arc::downgrade(&shared)));
+        Self {
+            shared,
+            _reaper: reaper,
+        }
+    }
+
+    /// A connection that waited: the one that was used last, because it is the least likely to have been
+    /// closed by the origin.
+    pub(crate) fn take(&self, key: &Key) -> Option<Lease> {
+        let mut idle = self.shared.idle();
+        let waiting = idle.get_mut(key)?;
+        // One that is not ready yet may still be reading the end of its last response.
+        waiting.retain(|it| !it.connection.sender.is_closed());
+        let last = waiting
+            .iter()
+            .rposition(|it| it.connection.sender.is_ready());
+        let taken = last.map(|index| waiting.remove(index));
+        if waiting.is_empty() {
+            idle.remove(key);
+        }
+        drop(idle);
+        let connection = taken?.connection;
+        Some(self.lease(key.clone(), connection))
+    }
+
+    /// A connection over `stream`.
+    pub(crate) async fn connect(
+        &self,
+        key: Key,
+        stream: Box<dyn Stream>,
+    ) -> Result<Lease, hyper::Error> {
+        let (sender, driver) = Builder::new()
+            .max_headers(self.shared.headers)
+            .max_header_size(self.shared.header_bytes)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        let driver = self.shared.tasks.start(async move {
+            // Whoever waits for a response hears of the failure; nobody else needs to.
+            let _ = driver.with_upgrades().await;
+        });
+        let connection = Connection {
+            sender,
+            _driver: driver,
+        };
+        Ok(self.lease(key, connection))
+    }
+
+    fn lease(&self, key: Key, connection: Connection) -> Lease {
+        Lease {
+            pool: Arc::downgrade(&self.shared),
+            key,
+            connection,
+            progress: None,
+        }
+    }
+}
+
+impl Lease {
+    pub(crate) fn sender(&mut self) -> &mut SendRequest<Outgoing> {
+        &mut self.connection.sender
+    }
+
+    /// The request that is sent over it.
+    pub(crate) fn carries(&mut self, progress: Arc<Progress>) {
+        self.progress = Some(progress);
+    }
+
+    /// The response has ended. A connection whose request has not is of no use to another.
+    pub(crate) fn give_back(self) {
+        let Some(pool) = self.pool.upgrade() else {
+            return;
+        };
+        let sent = self.progress.is_none_or(|it| it.finished());
+        if !sent || self.connection.sender.is_closed() {
+            return;
+        }
+        let mut idle = pool.idle();
+        if idle.is_empty() {
+            pool.first.notify_one();
+        }
+        let waiting = idle.entry(self.key).or_default();
+        waiting.push(Waiting {
+            connection: self.connection,
+            since: Instant::now(),
+        });
+        let too_many = (waiting.len() > pool.most).then(|| waiting.remove(0));
+        drop(idle);
+        drop(too_many);
+    }
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, BTreeMap<Key, Vec<Waiting>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes what has waited too long or was closed by the origin, and says when to look again.
+    fn sweep(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut idle = self.idle();
+        let mut gone = Vec::new();
+        for waiting in idle.values_mut() {
+            let over =
+                |it: &Waiting| it.since + self.idle_for <= now || it.connection.sender.is_closed();
+            gone.extend(waiting.extract_if(.., |it| over(it)));
+        }
+        idle.retain(|_, waiting| !waiting.is_empty());
+        let oldest = idle.values().filter_map(|it| it.first());
+        let next = oldest.map(|it| it.since + self.idle_for).min();
+        drop(idle);
+        drop(gone);
+        next
+    }
+}
+
+/// Sleeps while nothing waits.
+async fn reap(pool: Weak<Shared>) {
+    loop {
+        let Some(shared) = pool.upgrade() else { return };
+        match shared.sweep() {
+            Some(next) => {
+                drop(shared);
+                tokio::time::sleep_until(next).await;
+            }
+            None => shared.first.notified().await,
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}

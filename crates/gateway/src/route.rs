@@ -1,0 +1,177 @@
+//! Which host and which route a request belongs to, by the Gateway API's precedence. Pure: nothing here
+//! changes a request.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aplomb_api::tunnel::{MatchType, Method, PathMatch, PathMatchType, RouteMatch};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName};
+
+use crate::table::{Host, Matcher, Route, Table};
+
+/// Puts routes into the order in which they are tried. Routes that are equal to the Gateway API keep
+/// their order: whoever builds the table has put the older HTTPRoute and the earlier rule first.
+pub fn order(routes: &mut [Route]) {
+    routes.sort_by_cached_key(|route| {
+        let wanted = &route.matches.wanted;
+        (
+            path_rank(wanted.path.as_ref()),
+            wanted.method.is_none(),
+            Reverse(wanted.headers.len()),
+            Reverse(wanted.query_params.len()),
+        )
+    });
+}
+
+/// Exact paths, then prefixes from the longest, then expressions. The prefix `/`, which is also what
+/// saying nothing means, tells nothing of the path: if it came before expressions, a rule for the rest
+/// would leave them nothing.
+fn path_rank(path: Option<&PathMatch>) -> (u8, Reverse<usize>) {
+    let Some(path) = path else {
+        return (3, Reverse(0));
+    };
+    match path.kind {
+        PathMatchType::Exact => (0, Reverse(0)),
+        PathMatchType::PathPrefix => match path.value.trim_end_matches('/').len() {
+            0 => (3, Reverse(0)),
+            long => (1, Reverse(long)),
+        },
+        PathMatchType::RegularExpression => (2, Reverse(path.value.len())),
+    }
+}
+
+/// What is served under a hostname (in lower case, without a port): the exact one, else the longest
+/// wildcard.
+#[must_use]
+pub fn host<'t>(table: &'t Table, hostname: &str) -> Option<&'t Arc<Host>> {
+    lookup(&table.hosts, hostname, |suffix| table.wildcards.get(suffix))
+}
+
+/// The entry of a name, or of the longest suffix that `wildcard` knows.
+pub(crate) fn lookup<'t, T>(
+    exact: &'t BTreeMap<String, T>,
+    name: &str,
+    wildcard: impl Fn(&str) -> Option<&'t T>,
+) -> Option<&'t T> {
+    if let Some(found) = exact.get(name) {
+        return Some(found);
+    }
+    let mut rest = name;
+    while let Some((_, suffix)) = rest.split_once('.') {
+        if let Some(found) = wildcard(suffix) {
+            return Some(found);
+        }
+        rest = suffix;
+    }
+    None
+}
+
+/// The first route that matches.
+#[must_use]
+pub fn pick<'h>(host: &'h Host, request: &Parts) -> Option<&'h Route> {
+    host.routes
+        .iter()
+        .find(|route| matches(&route.matches, request))
+}
+
+fn matches(matcher: &Matcher, request: &Parts) -> bool {
+    let RouteMatch {
+        path,
+        headers,
+        query_params,
+        method,
+    } = &matcher.wanted;
+    method.is_none_or(|wanted| name(wanted) == request.method.as_str())
+        && path_fits(matcher, path.as_ref(), request.uri.path())
+        && (headers.is_empty() || headers_fit(matcher, &request.headers))
+        && (query_params.is_empty() || query_fits(matcher, request.uri.query().unwrap_or_default()))
+}
+
+fn path_fits(matcher: &Matcher, wanted: Option<&PathMatch>, path: &str) -> bool {
+    let Some(wanted) = wanted else { return true };
+    match wanted.kind {
+        PathMatchType::Exact => path == wanted.value,
+        PathMatchType::PathPrefix => after_prefix(path, &wanted.value).is_some(),
+        PathMatchType::RegularExpression => {
+            matcher.path.as_ref().is_some_and(|it| it.is_match(path))
+        }
+    }
+}
+
+/// What follows a prefix of whole segments: nothing, or something that begins with a slash.
+pub(crate) fn after_prefix<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
+    let rest = path.strip_prefix(prefix.trim_end_matches('/'))?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
+/// Of several matches with one name only the first counts, as the Gateway API has it.
+fn headers_fit(matcher: &Matcher, headers: &HeaderMap) -> bool {
+    let wanted = &matcher.wanted.headers;
+    wanted.iter().enumerate().all(|(index, each)| {
+        let same = |other: &str| other.eq_ignore_ascii_case(&each.name);
+        if wanted[..index].iter().any(|earlier| same(&earlier.name)) {
+            return true;
+        }
+        let Some(value) = joined(headers, &each.name) else {
+            return false;
+        };
+        let expression = matcher.headers.get(&index);
+        fits(each.kind, &each.value, expression, &value)
+    })
+}
+
+fn query_fits(matcher: &Matcher, query: &str) -> bool {
+    let wanted = &matcher.wanted.query_params;
+    wanted.iter().enumerate().all(|(index, each)| {
+        if wanted[..index].iter().any(|it| it.name == each.name) {
+            return true;
+        }
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        let Some((_, value)) = pairs.find(|(name, _)| *name == each.name) else {
+            return false;
+        };
+        let expression = matcher.query.get(&index);
+        fits(each.kind, &each.value, expression, &value)
+    })
+}
+
+fn fits(kind: MatchType, wanted: &str, expression: Option<&regex::Regex>, value: &str) -> bool {
+    match kind {
+        MatchType::Exact => wanted == value,
+        MatchType::RegularExpression => expression.is_some_and(|it| it.is_match(value)),
+    }
+}
+
+/// The value of a header; of one that is there several times, the values in one line.
+fn joined<'r>(headers: &'r HeaderMap, name: &str) -> Option<Cow<'r, str>> {
+    let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+    let mut values = headers.get_all(name).iter();
+    let first = String::from_utf8_lossy(values.next()?.as_bytes());
+    Some(values.fold(first, |mut all, value| {
+        let line = all.to_mut();
+        line.push(',');
+        line.push_str(&String::from_utf8_lossy(value.as_bytes()));
+        all
+    }))
+}
+
+fn name(method: Method) -> &'static str {
+    match method {
+        Method::Get => "GET",
+        Method::Head => "HEAD",
+        Method::Post => "POST",
+        Method::Put => "PUT",
+        Method::Delete => "DELETE",
+        Method::Connect => "CONNECT",
+        Method::Options => "OPTIONS",
+        Method::Trace => "TRACE",
+        Method::Patch => "PATCH",
+    }
+}
+
+#[cfg(test)]
+#[path = "route_tests.rs"]
+mod tests;

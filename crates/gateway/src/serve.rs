@@ -1,0 +1,195 @@
+//! The public listeners: HTTP in, a [`Dialer`] out. Requests are served by the routing table of the
+//! moment; nothing here decides what is in it.
+
+mod accept;
+mod answer;
+mod body;
+mod core;
+mod crew;
+mod forward;
+mod handle;
+mod headers;
+mod health;
+mod idle;
+mod proof;
+mod record;
+mod socket;
+mod upgrade;
+pub(crate) mod upload;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use aplomb::{Clock, Tasks};
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::{Request, Response};
+use ipnet::IpNet;
+use tokio::net::TcpListener;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+pub use self::body::Body;
+use self::core::Core;
+use self::crew::Crew;
+use self::handle::Client;
+pub use self::health::{Health, Phase};
+use crate::access::AccessLog;
+use crate::certificates;
+use crate::dial::Dialer;
+use crate::limits::{Limits, Quota};
+use crate::pool::Pool;
+use crate::table::Table;
+use crate::telemetry::GatewayTelemetry;
+
+/// How a server serves.
+#[derive(Clone, Debug)]
+pub struct ServeSettings {
+    /// How much it takes on.
+    pub limits: Limits,
+    /// Whether `X-Aplomb-Reason` and `X-Aplomb-Revision` are sent.
+    pub headers: bool,
+    /// Where each request is noted.
+    pub access_log: Option<AccessLog>,
+    /// Clients in these networks are proxies: what they say of their own clients is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// How long, once it is told to go, it still takes new connections: those who send them hear of it
+    /// only after a moment.
+    pub linger: Duration,
+    /// Where its tasks run.
+    pub tasks: Tasks,
+    /// Wall time, for the access log.
+    pub clock: Clock,
+    /// Where names of requests come from; another for each process.
+    pub seed: u64,
+}
+
+impl Default for ServeSettings {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            headers: true,
+            access_log: None,
+            trusted_proxies: Vec::new(),
+            linger: Duration::from_millis(500),
+            tasks: Tasks::on_runtime(),
+            clock: Clock::system(),
+            seed: 0,
+        }
+    }
+}
+
+/// The data path. Dropping it breaks off everything it serves.
+pub struct Server {
+    core: Arc<Core>,
+    linger: Duration,
+}
+
+impl Server {
+    /// A server that serves what `table` says at the moment of each request.
+    #[must_use]
+    pub fn new(
+        settings: ServeSettings,
+        table: Arc<ArcSwap<Table>>,
+        dialer: Arc<dyn Dialer>,
+        telemetry: GatewayTelemetry,
+    ) -> Self {
+        let limits = settings.limits;
+        let core = Core {
+            headers: settings.headers,
+            access_log: settings.access_log,
+            trusted_proxies: settings.trusted_proxies,
+            clock: settings.clock,
+            table,
+            dialer,
+            telemetry,
+            pool: Pool::new(&settings.tasks, &limits),
+            crew: Crew::new(settings.tasks),
+            health: Health::default(),
+            draining: CancellationToken::new(),
+            closing: CancellationToken::new(),
+            connections: Quota::new(limits.connections),
+            clients: Quota::new(limits.connections_per_client),
+            requests: Quota::new(limits.requests_per_tunnel),
+            proofs: Quota::new(limits.requests_per_tunnel),
+            seed: settings.seed,
+            counter: AtomicU64::new(0),
+            limits,
+        };
+        Self {
+            core: Arc::new(core),
+            linger: settings.linger,
+        }
+    }
+
+    /// Serves HTTP on a listener, until [`Server::drain`].
+    pub fn http(&self, listener: TcpListener) -> impl Future<Output = ()> + Send + use<> {
+        accept::accept(self.core.clone(), listener, None)
+    }
+
+    /// Serves HTTPS on a listener, with the table's certificates, until [`Server::drain`].
+    pub fn tls(&self, listener: TcpListener) -> impl Future<Output = ()> + Send + use<> {
+        let tls = TlsAcceptor::from(certificates::config(self.core.table.clone()));
+        accept::accept(self.core.clone(), listener, Some(tls))
+    }
+
+    /// Answers one request, as if it had come over a connection from `peer`.
+    pub async fn handle<B>(
+        &self,
+        request: Request<B>,
+        peer: SocketAddr,
+        tls: bool,
+    ) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let address = peer;
+        handle::handle(&self.core, request, Client { address, tls }).await
+    }
+
+    /// Whether it wants traffic. Whoever builds the first table makes it [`Phase::Serving`].
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.core.health.clone()
+    }
+
+    /// Goes away in order: it is not ready any more, connections are closed after their response, then
+    /// nothing more is accepted. Requests under way and upgraded connections have until the deadline.
+    pub async fn drain(&self, deadline: Instant) {
+        let core = &self.core;
+        core.health.reach(Phase::Draining);
+        core.draining.cancel();
+        sleep_until(deadline.min(Instant::now() + self.linger)).await;
+        core.closing.cancel();
+        if timeout_at(deadline, core.crew.empty()).await.is_err() {
+            let many = core.crew.len();
+            tracing::warn!(
+                many,
+                "The deadline has come: what is under way is broken off"
+            );
+        }
+        core.crew.dismiss();
+        core.health.reach(Phase::Stopped);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.core.closing.cancel();
+        self.core.crew.dismiss();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("phase", &self.core.health.phase())
+            .field("crew", &self.core.crew)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,170 @@
+//! The listeners: from a socket to requests. A connection that misbehaves ends alone; nothing a client
+//! sends stops a listener.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONNECTION, HeaderValue};
+use http::{Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::body::Body;
+use super::core::Core;
+use super::handle::{Client, handle};
+use super::socket::Socket;
+use crate::limits::client;
+
+/// What a client may send of one request's body before it is read, and of all of them together.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// How often a quiet HTTP/2 connection is asked whether it is still there.
+const PING: Duration = Duration::from_secs(30);
+/// How long to wait when there are no descriptors left: those that are open will be closed.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts connections until the server closes. Those that the kernel has accepted before are served.
+pub(super) async fn accept(core: Arc<Core>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+    let kind = if tls.is_some() { "https" } else { "http" };
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            () = core.closing.cancelled() => return,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "A connection could not be accepted");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let place = core.connections.take(());
+        let place = place.zip(core.clients.take(client(address.ip())));
+        let Some(place) = place else {
+            core.telemetry.refused(kind);
+            continue;
+        };
+        let open = core.telemetry.connected(kind);
+        let (core, tls) = (core.clone(), tls.clone());
+        core.clone().crew.start(async move {
+            let _held = (place, open);
+            connection(core, stream, address, tls).await;
+        });
+    }
+}
+
+async fn connection(
+    core: Arc<Core>,
+    stream: TcpStream,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "A socket option was refused");
+    }
+    let mut socket = Socket::new(stream, core.limits.body_idle);
+    let wait = core.limits.header_timeout;
+    let client = |tls| Client { address, tls };
+    let Some(tls) = tls else {
+        let begin = tokio::select! {
+            biased;
+            begin = timeout(wait, socket.speaks_http2()) => begin,
+            () = core.closing.cancelled() => return,
+        };
+        if let Ok(Ok(http2)) = begin {
+            talk(core, socket, client(false), http2).await;
+        }
+        return;
+    };
+    match timeout(wait, tls.accept(socket)).await {
+        Ok(Ok(stream)) => {
+            let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            talk(core, stream, client(true), http2).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, %address, "A TLS handshake failed"),
+        Err(_) => tracing::debug!(%address, "A TLS handshake took too long"),
+    }
+}
+
+/// Serves requests until the client has no more, or the server closes.
+async fn talk<S>(core: Arc<Core>, stream: S, client: Client, http2: bool)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let io = TokioIo::new(stream);
+    let shared = core.clone();
+    let service = service_fn(move |request| respond(shared.clone(), request, client));
+    let ended = if http2 {
+        let mut talk = std::pin::pin!(second(&core).serve_connection(io, service));
+        tokio::select! {
+            biased;
+            ended = &mut talk => ended,
+            () = core.closing.cancelled() => {
+                talk.as_mut().graceful_shutdown();
+                talk.await
+            }
+        }
+    } else {
+        let talk = first(&core).serve_connection(io, service).with_upgrades();
+        let mut talk = std::pin::pin!(talk);
+        tokio::select! {
+            biased;
+            ended = &mut talk => ended,
+            () = core.closing.cancelled() => {
+                talk.as_mut().graceful_shutdown();
+                talk.await
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, address = %client.address, "A connection broke off");
+    }
+}
+
+async fn respond(
+    core: Arc<Core>,
+    request: Request<Incoming>,
+    client: Client,
+) -> Result<Response<Body>, Infallible> {
+    let first = request.version() < Version::HTTP_2;
+    let mut response = handle(&core, request, client).await;
+    let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    if first && !upgraded && core.draining.is_cancelled() {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    Ok(response)
+}
+
+fn first(core: &Core) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(core.limits.header_timeout)
+        .max_headers(core.limits.headers)
+        .max_header_size(core.limits.header_bytes);
+    builder
+}
+
+fn second(core: &Core) -> http2::Builder<super::crew::Crew> {
+    let mut builder = http2::Builder::new(core.crew.clone());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(core.limits.streams_per_connection)
+        .max_header_list_size(u32::try_from(core.limits.header_bytes).unwrap_or(u32::MAX))
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(PING)
+        .enable_connect_protocol();
+    builder
+}

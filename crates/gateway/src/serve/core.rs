@@ -1,0 +1,63 @@
+//! What every request of a server shares.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aplomb::Clock;
+use arc_swap::ArcSwap;
+use ipnet::IpNet;
+use tokio_util::sync::CancellationToken;
+
+use super::crew::Crew;
+use super::health::Health;
+use crate::access::AccessLog;
+use crate::dial::Dialer;
+use crate::limits::{Limits, Quota};
+use crate::pool::Pool;
+use crate::table::Table;
+use crate::telemetry::GatewayTelemetry;
+
+pub(super) struct Core {
+    pub(super) limits: Limits,
+    /// Whether `X-Aplomb-*` headers are sent.
+    pub(super) headers: bool,
+    pub(super) access_log: Option<AccessLog>,
+    pub(super) trusted_proxies: Vec<IpNet>,
+    pub(super) clock: Clock,
+    pub(super) table: Arc<ArcSwap<Table>>,
+    pub(super) dialer: Arc<dyn Dialer>,
+    pub(super) telemetry: GatewayTelemetry,
+    pub(super) pool: Pool,
+    pub(super) crew: Crew,
+    pub(super) health: Health,
+    /// Connections are told to close after their next response.
+    pub(super) draining: CancellationToken,
+    /// Nothing more is accepted; connections close when they are done.
+    pub(super) closing: CancellationToken,
+    pub(super) connections: Arc<Quota<()>>,
+    pub(super) clients: Arc<Quota<IpAddr>>,
+    /// Requests by tunnel.
+    pub(super) requests: Arc<Quota<String>>,
+    /// Proofs by tunnel: they are no traffic, and traffic must not keep them out.
+    pub(super) proofs: Arc<Quota<String>>,
+    pub(super) seed: u64,
+    pub(super) counter: AtomicU64,
+}
+
+impl Core {
+    /// A name that no other request of this process has, and most likely none of any other.
+    pub(super) fn request_id(&self) -> String {
+        let number = self.counter.fetch_add(1, Ordering::Relaxed);
+        let mut random = fastrand::Rng::with_seed(self.seed ^ number);
+        format!("{:016x}{:08x}", random.u64(..), number & 0xffff_ffff)
+    }
+
+    /// Whether a client is a proxy that may speak for others.
+    pub(super) fn trusts(&self, client: SocketAddr) -> bool {
+        let address = client.ip().to_canonical();
+        self.trusted_proxies
+            .iter()
+            .any(|network| network.contains(&address))
+    }
+}

@@ -1,0 +1,87 @@
+//! The well-known path where a proof is asked for: it goes to the agent by the same way as traffic, and
+//! comes back as the agent gave it. Nothing here signs or judges a proof.
+
+use aplomb_api::tunnel::headers::PROOF;
+use aplomb_api::wire::Statement;
+use base64::Engine;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use http::request::Parts;
+use tokio::time::{Instant, timeout_at};
+
+use super::answer::Failure;
+use super::core::Core;
+use crate::dial::DialError;
+use crate::reason;
+use crate::table::{Action, Host, Target};
+
+/// What is said where there is no agent to sign: the origin took a connection, or none is needed.
+const REACHED: &str = r#"{"reached":true}"#;
+
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// The answer to a request for a proof: JSON.
+pub(super) async fn answer(core: &Core, host: &Host, head: &Parts) -> Result<String, Failure> {
+    let statement = statement(head)?;
+    let tunnel = &host.tunnel;
+    if statement.tunnel != tunnel.uid || statement.generation != tunnel.generation {
+        let detail = format!("generation {} of {}", tunnel.generation, tunnel.uid);
+        return Err(Failure::new(409, reason::OTHER_GENERATION, detail));
+    }
+    let rule = rule(head.uri.query().unwrap_or_default())?;
+    let route = host.routes.iter().find(|route| route.rule == rule);
+    let no_rule = || Failure::new(404, reason::NO_ROUTE, format!("no rule {rule}"));
+    let origin = match &route.ok_or_else(no_rule)?.action {
+        Action::Forward(origin) => origin,
+        Action::Redirect => return Ok(REACHED.to_owned()),
+        Action::Nowhere { status, reason } => {
+            return Err(Failure::new(*status, reason, "the rule leads nowhere"));
+        }
+    };
+    let too_many = || Failure::new(503, reason::TOO_MANY, "too many proofs at once");
+    let _share = core.proofs.take(tunnel.uid.clone()).ok_or_else(too_many)?;
+    let deadline = Instant::now() + core.limits.dial_timeout;
+    let proven = async {
+        match &origin.target {
+            Target::Connector(_) => core
+                .dialer
+                .prove(origin, &statement, deadline)
+                .await
+                .map(|proof| serde_json::to_string(&proof)),
+            Target::Addresses(_) => core
+                .dialer
+                .dial(origin, deadline)
+                .await
+                .map(|_| Ok(REACHED.to_owned())),
+        }
+    };
+    let proven = timeout_at(deadline, proven).await;
+    let text = proven.map_err(|_| DialError::TimedOut)??;
+    text.map_err(|error| Failure::new(502, reason::ORIGIN_BROKEN, error.to_string()))
+}
+
+fn statement(head: &Parts) -> Result<Statement, Failure> {
+    let refuse = |what: &str| Failure::bad_request(format!("{PROOF} {what}"));
+    let given = head
+        .headers
+        .get(PROOF)
+        .ok_or_else(|| refuse("is missing"))?;
+    let json = BASE64
+        .decode(given.as_bytes())
+        .map_err(|_| refuse("is no base64url"))?;
+    serde_json::from_slice(&json).map_err(|_| refuse("is no statement"))
+}
+
+/// The rule that is asked for, the first if nothing is said.
+fn rule(query: &str) -> Result<usize, Failure> {
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    match pairs.find(|(name, _)| name == "rule") {
+        None => Ok(0),
+        Some((_, value)) => value
+            .parse()
+            .map_err(|_| Failure::bad_request("rule is no number")),
+    }
+}

@@ -1,0 +1,323 @@
+//! The metrics of the data path. Every name stands here. A tunnel has series of its own as long as there
+//! are few enough tunnels; the rest share the series of `other`, so that no tenant can fill a scrape.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::table::Table;
+
+/// How many tunnels have series of their own.
+const TUNNELS: usize = 1000;
+/// What the rest are called. No tunnel is: its label has a slash.
+const OTHER: &str = "other";
+/// The classes of status codes.
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// Which way bytes go.
+const DIRECTIONS: [&str; 2] = ["received", "sent"];
+/// From a cached page to a report that somebody waits for.
+const SECONDS: [f64; 12] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TunnelLabels {
+    tunnel: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResponseLabels {
+    tunnel: Arc<str>,
+    code: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BytesLabels {
+    tunnel: Arc<str>,
+    direction: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailureLabels {
+    tunnel: Arc<str>,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ListenerLabels {
+    listener: &'static str,
+}
+
+/// Every metric of the data path. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct GatewayTelemetry(Arc<Families>);
+
+#[derive(Debug)]
+struct Families {
+    labels: Mutex<BTreeSet<Arc<str>>>,
+    requests: Family<ResponseLabels, Counter>,
+    seconds: Family<TunnelLabels, Histogram, fn() -> Histogram>,
+    bytes: Family<BytesLabels, Counter>,
+    failures: Family<FailureLabels, Counter>,
+    connections: Family<ListenerLabels, Gauge>,
+    refused: Family<ListenerLabels, Counter>,
+    upgrades: Gauge,
+    dials: Counter,
+}
+
+impl Default for Families {
+    fn default() -> Self {
+        let seconds: fn() -> Histogram = || Histogram::new(SECONDS);
+        Self {
+            labels: Mutex::default(),
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(seconds),
+            bytes: Family::default(),
+            failures: Family::default(),
+            connections: Family::default(),
+            refused: Family::default(),
+            upgrades: Gauge::default(),
+            dials: Counter::default(),
+        }
+    }
+}
+
+/// A request that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestEnded<'a> {
+    /// namespace/name of its tunnel.
+    pub(crate) tunnel: Option<&'a str>,
+    pub(crate) status: u16,
+    /// Why the gateway itself answered.
+    pub(crate) reason: Option<&'static str>,
+    pub(crate) took: Duration,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+}
+
+impl GatewayTelemetry {
+    /// Registers every metric under its public name.
+    pub fn register(&self, registry: &mut Registry) {
+        let it = &self.0;
+        registry.register(
+            "aplomb_gateway_requests",
+            "Requests that have ended, by the class of their status",
+            it.requests.clone(),
+        );
+        registry.register(
+            "aplomb_gateway_request_duration_seconds",
+            "From the head of a request to the end of its response",
+            it.seconds.clone(),
+        );
+        registry.register(
+            "aplomb_gateway_bytes",
+            "Bytes of bodies, received from clients and sent to them",
+            it.bytes.clone(),
+        );
+        registry.register(
+            "aplomb_gateway_failures",
+            "Requests that the gateway itself answered or broke off, by X-Aplomb-Reason",
+            it.failures.clone(),
+        );
+        registry.register(
+            "aplomb_gateway_connections",
+            "Connections of clients that are open",
+            it.connections.clone(),
+        );
+        registry.register(
+            "aplomb_gateway_connections_refused",
+            "Connections of clients that were closed at once, for being too many",
+            it.refused.clone(),
+        );
+        registry.register(
+            "aplomb_gateway_upgrades",
+            "Upgraded connections (WebSocket and others) that are open",
+            it.upgrades.clone(),
+        );
+        registry.register(
+            "aplomb_gateway_dials",
+            "Connections to origins that were asked for",
+            it.dials.clone(),
+        );
+    }
+
+    /// Drops the series of tunnels that the table no longer has, which makes room for others.
+    pub fn retain(&self, table: &Table) {
+        let hosts = table.hosts.values().chain(table.wildcards.values());
+        let served: BTreeSet<String> = hosts.map(|host| host.tunnel.label()).collect();
+        let mut labels = self.labels();
+        let gone = |label: &&Arc<str>| !served.contains(&***label);
+        let gone: Vec<Arc<str>> = labels.iter().filter(gone).cloned().collect();
+        labels.retain(|label| served.contains(&**label));
+        drop(labels);
+        for label in gone {
+            self.forget(&label);
+        }
+    }
+
+    pub(crate) fn emit(&self, ended: RequestEnded<'_>) {
+        let tunnel = self.label(ended.tunnel);
+        let it = &self.0;
+        let labels = ResponseLabels {
+            tunnel: tunnel.clone(),
+            code: class(ended.status),
+        };
+        it.requests.get_or_create(&labels).inc();
+        let labels = TunnelLabels {
+            tunnel: tunnel.clone(),
+        };
+        it.seconds
+            .get_or_create(&labels)
+            .observe(ended.took.as_secs_f64());
+        for (direction, many) in DIRECTIONS.into_iter().zip([ended.received, ended.sent]) {
+            let tunnel = tunnel.clone();
+            let labels = BytesLabels { tunnel, direction };
+            it.bytes.get_or_create(&labels).inc_by(many);
+        }
+        if let Some(reason) = ended.reason {
+            let labels = FailureLabels { tunnel, reason };
+            it.failures.get_or_create(&labels).inc();
+        }
+    }
+
+    /// One more connection of a client, until what is returned is dropped.
+    pub(crate) fn connected(&self, listener: &'static str) -> Open {
+        let labels = ListenerLabels { listener };
+        Open::new(self.0.connections.get_or_create_owned(&labels))
+    }
+
+    pub(crate) fn refused(&self, listener: &'static str) {
+        let labels = ListenerLabels { listener };
+        self.0.refused.get_or_create(&labels).inc();
+    }
+
+    /// One more upgraded connection, until what is returned is dropped.
+    pub(crate) fn upgraded(&self) -> Open {
+        Open::new(self.0.upgrades.clone())
+    }
+
+    pub(crate) fn dialled(&self) {
+        self.0.dials.inc();
+    }
+
+    fn labels(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
+        self.0.labels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The label of a tunnel, its own if there is room.
+    fn label(&self, tunnel: Option<&str>) -> Arc<str> {
+        let Some(tunnel) = tunnel else {
+            return OTHER.into();
+        };
+        let mut labels = self.labels();
+        if let Some(label) = labels.get(tunnel) {
+            return label.clone();
+        }
+        if labels.len() >= TUNNELS {
+            return OTHER.into();
+        }
+        let label: Arc<str> = tunnel.into();
+        labels.insert(label.clone());
+        label
+    }
+
+    fn forget(&self, tunnel: &Arc<str>) {
+        let (it, tunnel) = (&self.0, || tunnel.clone());
+        it.seconds.remove(&TunnelLabels { tunnel: tunnel() });
+        for code in CLASSES {
+            let tunnel = tunnel();
+            it.requests.remove(&ResponseLabels { tunnel, code });
+        }
+        for direction in DIRECTIONS {
+            let tunnel = tunnel();
+            it.bytes.remove(&BytesLabels { tunnel, direction });
+        }
+        for reason in crate::reason::ALL {
+            let tunnel = tunnel();
+            it.failures.remove(&FailureLabels { tunnel, reason });
+        }
+    }
+}
+
+/// Something that is open and counted as such.
+#[derive(Debug)]
+pub(crate) struct Open(Gauge);
+
+impl Open {
+    fn new(gauge: Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn class(status: u16) -> &'static str {
+    let index = usize::from(status / 100).saturating_sub(1);
+    CLASSES.get(index).copied().unwrap_or(CLASSES[4])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(tunnel: &str) -> RequestEnded<'_> {
+        RequestEnded {
+            tunnel: Some(tunnel),
+            status: 502,
+            reason: Some(crate::reason::ORIGIN_BROKEN),
+            took: Duration::from_millis(3),
+            received: 1,
+            sent: 2,
+        }
+    }
+
+    fn scrape(telemetry: &GatewayTelemetry) -> String {
+        let mut registry = Registry::default();
+        telemetry.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+        text
+    }
+
+    #[test]
+    fn tunnels_beyond_the_bound_share_a_series() {
+        let telemetry = GatewayTelemetry::default();
+        for number in 0..TUNNELS + 5 {
+            telemetry.emit(ended(&format!("default/t{number}")));
+        }
+        let text = scrape(&telemetry);
+        let line = "aplomb_gateway_requests_total{tunnel=\"other\",code=\"5xx\"} 5";
+        assert!(text.contains(line), "no {line}");
+    }
+
+    #[test]
+    fn a_tunnel_that_is_gone_takes_its_series_along() {
+        let telemetry = GatewayTelemetry::default();
+        telemetry.emit(ended("default/x"));
+        assert!(scrape(&telemetry).contains("default/x"));
+        telemetry.retain(&Table::default());
+        assert!(!scrape(&telemetry).contains("default/x"));
+    }
+
+    #[test]
+    fn what_is_open_is_counted_until_it_is_dropped() {
+        let telemetry = GatewayTelemetry::default();
+        let open = telemetry.connected("http");
+        let line = |many| format!("aplomb_gateway_connections{{listener=\"http\"}} {many}");
+        assert!(scrape(&telemetry).contains(&line(1)));
+        drop(open);
+        assert!(scrape(&telemetry).contains(&line(0)));
+    }
+}
