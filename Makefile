@@ -48,6 +48,15 @@ alerts: ## Every alert under promtool: it fires, and it stays quiet
 egress: ## What the egress operator promises, in virtual time, with figures
 	$(CARGO) test --locked -q -p aplomb-egress --test acceptance -- --nocapture --test-threads 1
 
+.PHONY: tunnel
+tunnel: controlplane ## Tunnels end to end on a real kube-apiserver: processes, iroh, curl; with figures (ACTS="many gateways")
+	$(CARGO) test --locked -q --workspace --test tunnel_on_real -- $(ACTS)
+
+.PHONY: bench-tunnel
+bench-tunnel: ## Requests through a tunnel beside direct, a plain proxy, rathole and bore in the same run
+	@tools/make/need cargo cc
+	APLOMB_PEERS="$$(tools/make/peers)" $(CARGO) bench --locked -q -p aplomb-cli --bench tunnel
+
 .PHONY: advisories
 advisories: ## Known vulnerabilities in dependencies (needs an outside database)
 	@tools/make/deny check advisories

@@ -93,6 +93,8 @@ fn the_words_of_make_stay() {
         "seeds",
         "runtime",
         "egress",
+        "tunnel",
+        "bench-tunnel",
         "alerts",
         "bench",
         "controlplane",

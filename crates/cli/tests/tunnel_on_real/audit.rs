@@ -1,0 +1,113 @@
+//! What our programs asked of the API server, by its own audit log.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+use crate::stage::{AGENT, GATEWAY, OPERATOR, Stage};
+
+/// One answered request of one of ours.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) who: &'static str,
+    pub(crate) verb: String,
+    pub(crate) resource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) code: u64,
+}
+
+impl Entry {
+    fn of(line: &Value) -> Option<Self> {
+        let user = line["user"]["username"].as_str()?;
+        let account = user
+            .strip_prefix("system:serviceaccount:")?
+            .rsplit(':')
+            .next()?;
+        let who = [OPERATOR, GATEWAY, AGENT]
+            .into_iter()
+            .find(|who| *who == account)?;
+        let object = &line["objectRef"];
+        let part = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
+        let resource = match object["subresource"].as_str() {
+            None => part("resource"),
+            Some(sub) => format!("{}/{sub}", part("resource")),
+        };
+        Some(Self {
+            who,
+            verb: line["verb"].as_str()?.to_owned(),
+            resource,
+            namespace: part("namespace"),
+            name: part("name"),
+            code: line["responseStatus"]["code"].as_u64()?,
+        })
+    }
+
+    /// Whether it is a write that counts: Events and heartbeats do not.
+    pub(crate) fn is_write(&self) -> bool {
+        let reads = ["get", "list", "watch"];
+        let aside = ["events", "leases"];
+        !reads.contains(&self.verb.as_str()) && !aside.contains(&self.resource.as_str())
+    }
+
+    fn told(&self) -> String {
+        format!("{} {} {}", self.who, self.verb, self.resource)
+    }
+}
+
+/// Everything so far, oldest first.
+pub(crate) fn entries(stage: &Stage) -> Result<Vec<Entry>> {
+    let text = std::fs::read_to_string(stage.plane.audit_log())?;
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    Ok(lines.filter_map(|line| Entry::of(&line)).collect())
+}
+
+/// How often each kind of request is there, the most frequent first.
+pub(crate) fn counted<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<(String, usize)> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for entry in entries {
+        *counts.entry(entry.told()).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+}
+
+/// No request of ours was refused for its rights, and none conflicted, in the whole run. What the test asked
+/// for is apart: the intruder's requests, and hostnames that were claimed twice.
+pub(crate) fn clean(stage: &Stage) -> Result<()> {
+    let all = entries(stage)?;
+    ensure!(
+        all.len() > 100,
+        "the audit log knows of {} requests",
+        all.len()
+    );
+    let forbidden =
+        |entry: &&Entry| entry.code == 403 && entry.namespace != "elsewhere" && !ended(entry);
+    let forbidden = counted(all.iter().filter(forbidden));
+    ensure!(forbidden.is_empty(), "forbidden: {forbidden:?}");
+    let twice = |entry: &&Entry| entry.resource == "hostnameclaims" && entry.verb == "create";
+    let claims = all
+        .iter()
+        .filter(twice)
+        .filter(|entry| entry.code == 409)
+        .count();
+    let conflicts = all
+        .iter()
+        .filter(|entry| entry.code == 409 && !twice(entry));
+    let conflicts = counted(conflicts);
+    println!(
+        "        {} requests, {conflicts:?} conflicts, {claims} claims of a hostname that was another's",
+        all.len()
+    );
+    ensure!(conflicts.is_empty(), "conflicts: {conflicts:?}");
+    Ok(())
+}
+
+/// In a namespace that is being deleted nothing can be created, whatever one's rights.
+fn ended(entry: &Entry) -> bool {
+    ["bad", "second"].contains(&entry.namespace.as_str()) && entry.is_write()
+}

@@ -1,0 +1,153 @@
+//! A tunnel before its Connector and after it, pointed elsewhere, and an agent that comes back elsewhere.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::curl::Curl;
+use crate::fixtures::tunnel;
+use crate::origin::Origin;
+use crate::{HOME, Play, Tally};
+
+/// Two seconds are promised; a busy machine is given more before it is a failure.
+const LIMIT: Duration = Duration::from_secs(15);
+
+pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
+    tally.note("an HTTPProxy before its Connector", before(play).await);
+    tally.note("an HTTPProxy after its Connector", after(play).await);
+    tally.note(
+        "an HTTPProxy is pointed at another Connector",
+        repointed(play).await,
+    );
+    tally.note(
+        "an agent restarted has a new address",
+        restarted(play).await,
+    );
+}
+
+fn told(what: &str, took: Duration) -> Result<()> {
+    println!("        {what}: traffic after {took:.2?}");
+    ensure!(took < LIMIT, "{what} took {took:?}");
+    Ok(())
+}
+
+async fn before(play: &Play) -> Result<()> {
+    let stage = &play.stage;
+    let origin = Origin::start("early")?;
+    let endpoint = format!("http://localhost:{}", origin.port);
+    let hostname = "early.example.com";
+    stage.apply(&tunnel(HOME, "early-bird", hostname, "early", &endpoint))?;
+    let reason = ".status.conditions[?(@.type==\"Ready\")].reason";
+    let missing = async || {
+        stage
+            .value(HOME, "hp/early-bird", reason)
+            .is_ok_and(|r| r == "ConnectorNotFound")
+    };
+    stage
+        .eventually("it says that there is no Connector", LIMIT, missing)
+        .await?;
+    let prober = stage.probe(HOME, "early-bird", hostname)?;
+    let began = Instant::now();
+    let _agent = stage.agent(HOME, "early", &origin.port.to_string(), &[])?;
+    let took = prober.works_again(began, LIMIT).await?;
+    prober.became(true, began, LIMIT).await?;
+    prober.finish()?;
+    told("from the start of the agent's process", took)?;
+    stage.kubectl(&[
+        "delete",
+        "-n",
+        HOME,
+        "hp/early-bird",
+        "hp/early",
+        "connector/early",
+    ])?;
+    Ok(())
+}
+
+async fn after(play: &Play) -> Result<()> {
+    let stage = &play.stage;
+    let hostname = "after.example.com";
+    let prober = stage.probe(HOME, "after", hostname)?;
+    let began = Instant::now();
+    stage.apply(&tunnel(HOME, "after", hostname, HOME, &play.endpoint()))?;
+    let took = prober.works_again(began, LIMIT).await?;
+    prober.became(true, began, LIMIT).await?;
+    prober.finish()?;
+    told("from the start of kubectl", took)?;
+    stage.kubectl(&["delete", "-n", HOME, "hp/after"])?;
+    Ok(())
+}
+
+async fn repointed(play: &Play) -> Result<()> {
+    let stage = &play.stage;
+    let other = Origin::start("other")?;
+    let _agent = stage.agent(HOME, "other", &other.port.to_string(), &[])?;
+    let hostname = "repointed.example.com";
+    stage.apply(&tunnel(HOME, "repointed", hostname, HOME, &play.endpoint()))?;
+    stage.wait(HOME, "hp/repointed", "condition=Ready")?;
+    stage.wait(HOME, "connector/other", "create")?;
+    stage.wait(HOME, "connector/other", "condition=Online")?;
+    let prober = stage.probe(HOME, "repointed", hostname)?;
+    let began = Instant::now();
+    let endpoint = format!("http://localhost:{}", other.port);
+    stage.apply(&tunnel(HOME, "repointed", hostname, "other", &endpoint))?;
+    let arrived = async || {
+        let body = Curl::http(stage.listen(), hostname, "/").body();
+        body.is_ok_and(|body| body == "other\n")
+    };
+    stage
+        .eventually("the other one answers", LIMIT, arrived)
+        .await?;
+    let took = began.elapsed();
+    stage.wait(HOME, "hp/repointed", "condition=Ready")?;
+    let verdict = prober.finish()?;
+    ensure!(
+        verdict.failures == 0,
+        "{} requests failed meanwhile",
+        verdict.failures
+    );
+    told("from the start of kubectl", took)?;
+    stage.kubectl(&[
+        "delete",
+        "-n",
+        HOME,
+        "hp/repointed",
+        "hp/other",
+        "connector/other",
+    ])?;
+    Ok(())
+}
+
+async fn restarted(play: &mut Play) -> Result<()> {
+    let endpoint = play.endpoint();
+    let stage = &play.stage;
+    let hostname = "restarted.example.com";
+    stage.apply(&tunnel(HOME, "restarted", hostname, HOME, &endpoint))?;
+    stage.wait(HOME, "hp/restarted", "condition=Ready")?;
+    let addresses = ".status.connectionDetails.publicKey.addresses";
+    let was = stage.value(HOME, "connector/home", addresses)?;
+    let prober = stage.probe(HOME, "restarted", hostname)?;
+    prober.works_again(Instant::now(), LIMIT).await?;
+    prober.fault();
+    play.agent.kill()?;
+    let began = Instant::now();
+    play.agent = stage.agent(HOME, HOME, &play.origin.port.to_string(), &[])?;
+    let took = prober.works_again(began, LIMIT).await?;
+    // The promise is about one interval after the fault; the restart is a second event of the same fault.
+    prober.became(true, began, LIMIT).await.ok();
+    prober.finish()?;
+    let is = stage.value(HOME, "connector/home", addresses)?;
+    ensure!(was != is, "the address is the same: {is}");
+    let key = json!(stage.value(
+        HOME,
+        "connector/home",
+        ".status.connectionDetails.publicKey.id"
+    )?);
+    ensure!(key != "", "no key");
+    told("from the start of the new process", took)?;
+    stage.wait(HOME, "hp/restarted", "condition=Ready")?;
+    stage.kubectl(&["delete", "-n", HOME, "hp/restarted"])?;
+    Ok(())
+}

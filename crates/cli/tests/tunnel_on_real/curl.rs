@@ -1,0 +1,102 @@
+//! Stock `curl`, as a person would use it on the public listener. No HTTP of our own.
+
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+
+/// A request to `hostname` at a listener.
+pub(crate) struct Curl {
+    args: Vec<String>,
+    url: String,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// 1.1 or 2.
+    pub(crate) version: String,
+    pub(crate) body: String,
+    head: String,
+}
+
+impl Answer {
+    /// The value of a header, or nothing.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        let found = lines.find(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.map_or("", |(_, value)| value.trim())
+    }
+
+    /// It has this status and this `X-Aplomb-Reason`.
+    pub(crate) fn is(&self, status: u16, reason: &str) -> Result<()> {
+        let said = (self.status, self.header("x-aplomb-reason"));
+        ensure!(
+            said == (status, reason),
+            "wanted {status} {reason}: {self:?}"
+        );
+        Ok(())
+    }
+}
+
+impl Curl {
+    /// `http://hostname/path`, sent to `listener` (ip:port).
+    pub(crate) fn http(listener: &str, hostname: &str, path: &str) -> Self {
+        Self::new("http", listener, hostname, path)
+    }
+
+    /// `https://hostname/path`, trusting nothing but the authority in this file.
+    pub(crate) fn https(listener: &str, hostname: &str, path: &str, authority: &str) -> Self {
+        Self::new("https", listener, hostname, path).with(&["--cacert", authority])
+    }
+
+    fn new(scheme: &str, listener: &str, hostname: &str, path: &str) -> Self {
+        let port = listener.rsplit(':').next().unwrap_or_default();
+        let args = ["-sS", "--noproxy", "*", "--max-time", "120", "--connect-to"];
+        let mut args: Vec<_> = args.map(str::to_owned).into();
+        args.push(format!("{hostname}:{port}:{listener}"));
+        let url = format!("{scheme}://{hostname}:{port}{path}");
+        Self { args, url }
+    }
+
+    pub(crate) fn with(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(|arg| (*arg).to_owned()));
+        self
+    }
+
+    /// For what needs its pipes.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new("curl");
+        command.args(&self.args).arg(&self.url);
+        command
+    }
+
+    /// Runs it to its end; an answer of any status is an answer.
+    pub(crate) fn answer(self) -> Result<Answer> {
+        let format = ["-D", "-", "-w", "\n%{http_code} %{http_version}"];
+        let output = self.with(&format).command().output()?;
+        parse(&output)
+    }
+
+    /// The body of a 200.
+    pub(crate) fn body(self) -> Result<String> {
+        let answer = self.answer()?;
+        ensure!(answer.status == 200, "{answer:?}");
+        Ok(answer.body)
+    }
+}
+
+fn parse(output: &Output) -> Result<Answer> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "curl: {}", said.trim());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (text, end) = text.rsplit_once('\n').context("curl said nothing")?;
+    let (status, version) = end.split_once(' ').context("curl said no status")?;
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
+    Ok(Answer {
+        status: status.parse()?,
+        version: version.to_owned(),
+        body: body.to_owned(),
+        head: head.to_owned(),
+    })
+}

@@ -1,0 +1,158 @@
+//! A gateway that dies, comes back, or stops on purpose, and a second one beside it.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tokio::time::Instant;
+
+use crate::curl::Curl;
+use crate::fixtures::tunnel;
+use crate::stage::{PATIENCE, SYSTEM};
+use crate::{HOME, Play, Tally};
+
+const HOST: &str = "gateways.example.com";
+const LIMIT: Duration = Duration::from_secs(15);
+
+pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
+    let endpoint = play.endpoint();
+    let object = tunnel(HOME, "gateways", HOST, HOME, &endpoint);
+    let set = play
+        .stage
+        .apply(&object)
+        .and_then(|()| play.stage.wait(HOME, "hp/gateways", "condition=Ready"));
+    tally.note("a tunnel for the gateways", set);
+    tally.note("a gateway killed and restarted", killed(play).await);
+    tally.note(
+        "a second gateway serves what the first does",
+        second(play).await,
+    );
+    tally.note(
+        "one of two gateways killed: Ready tells, then heals",
+        one_of_two(play).await,
+    );
+    tally.note(
+        "a gateway that is asked to stop drops no request",
+        drained(play).await,
+    );
+    let _gone = play
+        .stage
+        .kubectl(&["delete", "hp", "-n", HOME, "gateways"]);
+}
+
+async fn killed(play: &mut Play) -> Result<()> {
+    let prober = play.stage.probe(HOME, "gateways", HOST)?;
+    prober.works_again(Instant::now(), LIMIT).await?;
+    prober.fault();
+    play.stage.gateway_named("one")?.process.kill()?;
+    let began = Instant::now();
+    play.stage.gateway("one")?;
+    let took = prober.works_again(began, LIMIT).await?;
+    println!("        traffic {took:.2?} after the start of the new process");
+    play.stage.wait(HOME, "hp/gateways", "condition=Ready")?;
+    prober.finish()?;
+    Ok(())
+}
+
+async fn second(play: &mut Play) -> Result<()> {
+    let began = Instant::now();
+    play.stage.gateway("two")?;
+    let stage = &play.stage;
+    let listen = &stage
+        .gateways
+        .iter()
+        .find(|g| g.process.name == "two")
+        .map(|g| g.listen.clone());
+    let listen = listen.clone().unwrap_or_default();
+    let serves = async || {
+        Curl::http(&listen, HOST, "/")
+            .body()
+            .is_ok_and(|body| body == "home\n")
+    };
+    stage
+        .eventually("the second one serves", LIMIT, serves)
+        .await?;
+    println!(
+        "        traffic {:.2?} after the start of its process",
+        began.elapsed()
+    );
+    let count = || stage.kubectl(&["get", "gwr", "-n", SYSTEM, "-o", "name"]);
+    let two = async || count().is_ok_and(|names| names.lines().count() == 2);
+    stage
+        .eventually("two are registered", PATIENCE, two)
+        .await?;
+    stage.apply(&tunnel(
+        HOME,
+        "both",
+        "both.example.com",
+        HOME,
+        &play.endpoint(),
+    ))?;
+    stage.wait(HOME, "hp/both", "condition=Ready")?;
+    for gateway in &stage.gateways {
+        let body = Curl::http(&gateway.listen, "both.example.com", "/").body()?;
+        ensure!(body == "home\n", "{body}");
+    }
+    stage.kubectl(&["delete", "-n", HOME, "hp/both"])?;
+    Ok(())
+}
+
+/// While one of two listeners is dead Ready cannot be True; when its lease is over, the other one is all there is.
+async fn one_of_two(play: &mut Play) -> Result<()> {
+    let prober = play.stage.probe(HOME, "gateways", HOST)?;
+    prober.works_again(Instant::now(), LIMIT).await?;
+    prober.fault();
+    let began = Instant::now();
+    play.stage.gateway_named("two")?.process.kill()?;
+    let fell = prober.became(false, began, LIMIT).await?;
+    prober.finish()?;
+    println!("        Ready fell {fell:.1?} after the second gateway");
+    play.stage
+        .gateways
+        .retain(|gateway| gateway.process.name != "two");
+    play.stage.wait(HOME, "hp/gateways", "condition=Ready")?;
+    println!(
+        "        Ready again after {:.1?}: the dead one no longer counts",
+        began.elapsed()
+    );
+    Ok(())
+}
+
+/// Requests are under way when SIGTERM comes; new connections go to the other one, as a load balancer sees to.
+async fn drained(play: &mut Play) -> Result<()> {
+    let listen = play.stage.listen().to_owned();
+    let mut slow: Vec<_> = Vec::new();
+    for flag in ["--http1.1", "--http2-prior-knowledge"] {
+        let curl = Curl::http(&listen, HOST, "/slow/1500").with(&[flag, "-f", "-o", "/dev/null"]);
+        slow.push(curl.command().spawn()?);
+    }
+    let mut large = Curl::http(&listen, HOST, "/bytes/104857600").with(&[
+        "-f",
+        "-o",
+        "/dev/null",
+        "--limit-rate",
+        "40M",
+    ]);
+    large = large.with(&["-w", ""]);
+    slow.push(large.command().spawn()?);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let began = Instant::now();
+    play.stage.gateway_named("one")?.process.terminate()?;
+    let took = began.elapsed();
+    for mut request in slow {
+        let status = request.wait()?;
+        ensure!(
+            status.success(),
+            "a request under way was dropped: {status}"
+        );
+    }
+    println!(
+        "        it ended {took:.1?} after SIGTERM, 3 requests under way were served to their end"
+    );
+    let left = play
+        .stage
+        .kubectl(&["get", "gwr", "-n", SYSTEM, "-o", "name"])?;
+    ensure!(left.trim().is_empty(), "its GatewayReplica is left: {left}");
+    play.stage.gateway("one")?;
+    play.stage.wait(HOME, "hp/gateways", "condition=Ready")?;
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! An agent that dies without a word, and leases so long that no heartbeat comes.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::curl::Curl;
+use crate::fixtures::tunnel;
+use crate::origin::Origin;
+use crate::stage::Stage;
+use crate::{HOME, Play, Tally};
+
+/// The lease of the agent that is killed.
+const LEASE: u64 = 6;
+
+pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
+    tally.note(
+        "an agent killed is offline within its lease and 2 s",
+        killed(play).await,
+    );
+    tally.note(
+        "a lease of 1,200 s holds nothing up",
+        unhurried(&play.stage).await,
+    );
+}
+
+/// A Connector made before its agent comes, with a lease of one's own.
+fn connector(stage: &Stage, name: &str, seconds: u64) -> Result<()> {
+    stage.apply(&json!({
+        "apiVersion": "aplomb.dev/v1alpha1",
+        "kind": "Connector",
+        "metadata": { "namespace": HOME, "name": name },
+        "spec": { "connectorClassName": "aplomb", "leaseDurationSeconds": seconds },
+    }))
+}
+
+async fn killed(play: &Play) -> Result<()> {
+    let stage = &play.stage;
+    connector(stage, "mortal", LEASE)?;
+    let port = play.origin.port.to_string();
+    let mut agent = stage.agent(HOME, "mortal", &port, &[])?;
+    let hostname = "mortal.example.com";
+    stage.apply(&tunnel(
+        HOME,
+        "mortality",
+        hostname,
+        "mortal",
+        &play.endpoint(),
+    ))?;
+    stage.wait(HOME, "hp/mortality", "condition=Ready")?;
+    let prober = stage.probe(HOME, "mortality", hostname)?;
+    prober
+        .works_again(Instant::now(), Duration::from_secs(10))
+        .await?;
+    prober.fault();
+    let began = Instant::now();
+    agent.kill()?;
+    let limit = Duration::from_secs(LEASE + 2);
+    let ready = prober.became(false, began, limit).await?;
+    let online = ".status.conditions[?(@.type==\"Online\")].status";
+    let offline = async || {
+        stage
+            .value(HOME, "connector/mortal", online)
+            .is_ok_and(|is| is == "False")
+    };
+    stage
+        .eventually("the Connector is offline", limit, offline)
+        .await?;
+    let took = began.elapsed();
+    println!(
+        "        Ready fell after {ready:.1?}; offline after {took:.1?}, kubectl included; lease {LEASE} s"
+    );
+    ensure!(
+        took < limit + Duration::from_secs(1),
+        "offline only after {took:?}"
+    );
+    Curl::http(stage.listen(), hostname, "/")
+        .answer()?
+        .is(503, "ConnectorOffline")?;
+    let since = stage.value(HOME, "connector/mortal", ".status.offlineSince")?;
+    ensure!(!since.is_empty(), "offlineSince is not told");
+    prober.finish()?;
+    stage.kubectl(&[
+        "delete",
+        "-n",
+        HOME,
+        "hp/mortality",
+        "hp/mortal",
+        "connector/mortal",
+    ])?;
+    Ok(())
+}
+
+/// The Lease is renewed every 400 s: whatever happens here happens without a heartbeat.
+async fn unhurried(stage: &Stage) -> Result<()> {
+    let origin = Origin::start("unhurried")?;
+    connector(stage, "unhurried", 1200)?;
+    let _agent = stage.agent(HOME, "unhurried", &origin.port.to_string(), &[])?;
+    stage.wait(HOME, "connector/unhurried", "condition=Online")?;
+    let renewed = || stage.value(HOME, "lease/unhurried", ".spec.renewTime");
+    let before = renewed()?;
+    let endpoint = format!("http://localhost:{}", origin.port);
+    for round in 0..3 {
+        let (name, hostname) = (
+            format!("unhurried-{round}"),
+            format!("unhurried-{round}.example.com"),
+        );
+        let prober = stage.probe(HOME, &name, &hostname)?;
+        let began = Instant::now();
+        stage.apply(&tunnel(HOME, &name, &hostname, "unhurried", &endpoint))?;
+        let took = prober.works_again(began, Duration::from_secs(10)).await?;
+        prober.became(true, began, Duration::from_secs(10)).await?;
+        prober.finish()?;
+        println!("        traffic {took:.2?} after kubectl began");
+    }
+    ensure!(before == renewed()?, "there was a heartbeat");
+    let names: Vec<_> = (0..3)
+        .map(|round| format!("hp/unhurried-{round}"))
+        .collect();
+    let mut args = vec!["delete", "-n", HOME, "hp/unhurried", "connector/unhurried"];
+    args.extend(names.iter().map(String::as_str));
+    stage.kubectl(&args).context("cleaning up")?;
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! The TLS listener: certificates from Secrets, and a new one without a dropped request.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::time::Instant;
+
+use crate::authority::Authority;
+use crate::curl::Curl;
+use crate::fixtures::{secret, tunnel};
+use crate::stage::{PATIENCE, Stage};
+use crate::{HOME, Play, Tally};
+
+const HOST: &str = "secure.example.com";
+
+pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
+    tally.note(
+        "curl --cacert, and the next handshake after a new Secret",
+        served(play).await,
+    );
+    tally.note(
+        "a Secret that comes later is served at once",
+        late(play).await,
+    );
+}
+
+async fn served(play: &Play) -> Result<()> {
+    let stage = &play.stage;
+    let authority = Authority::new(stage.dir())?;
+    let ca = authority.path.to_str().context("a path")?;
+    let first = authority.issue(HOST, 0x1111)?;
+    stage.apply(&secret(HOME, "certificate", &first.certificate, &first.key))?;
+    let mut object = tunnel(HOME, "secure", HOST, HOME, &play.endpoint());
+    object["spec"]["tls"]["secretName"] = "certificate".into();
+    stage.apply(&object)?;
+    stage.wait(HOME, "hp/secure", "condition=Ready")?;
+    let listen = &stage.gateways[0].listen_tls;
+    for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
+        let answer = Curl::https(listen, HOST, "/", ca).with(&[flag]).answer()?;
+        ensure!(
+            answer.status == 200 && answer.version == version,
+            "{answer:?}"
+        );
+    }
+    ensure!(
+        serial(listen)? == "1111",
+        "another certificate: {}",
+        serial(listen)?
+    );
+
+    let prober = stage.probe(HOME, "secure", HOST)?;
+    let second = authority.issue(HOST, 0x2222)?;
+    let replaced = Instant::now();
+    stage.apply(&secret(
+        HOME,
+        "certificate",
+        &second.certificate,
+        &second.key,
+    ))?;
+    let mut handshakes = 0;
+    while serial(listen)? != "2222" {
+        handshakes += 1;
+        Curl::https(listen, HOST, "/", ca).body()?;
+        ensure!(
+            replaced.elapsed() < PATIENCE,
+            "the old certificate is still served"
+        );
+    }
+    println!(
+        "        the new one {:.1?} after kubectl began, {handshakes} requests meanwhile",
+        replaced.elapsed()
+    );
+    Curl::https(listen, HOST, "/", ca).body()?;
+    let verdict = prober.finish()?;
+    ensure!(
+        verdict.failures == 0,
+        "{} requests were dropped",
+        verdict.failures
+    );
+    let ready = ".status.conditions[?(@.type==\"CertificatesReady\")].status";
+    ensure!(
+        stage.value(HOME, "hp/secure", ready)? == "True",
+        "CertificatesReady is not True"
+    );
+    stage.kubectl(&["delete", "-n", HOME, "hp/secure", "secret/certificate"])?;
+    Ok(())
+}
+
+/// The serial number of the certificate that a handshake gets, in hex.
+fn serial(listen: &str) -> Result<String> {
+    let script = format!(
+        "openssl s_client -connect {listen} -servername {HOST} </dev/null 2>/dev/null | openssl x509 -noout -serial"
+    );
+    let output = Command::new("sh").args(["-c", &script]).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let serial = text
+        .trim()
+        .strip_prefix("serial=")
+        .context("openssl names no serial")?;
+    Ok(serial.trim_start_matches('0').to_owned())
+}
+
+async fn late(play: &Play) -> Result<()> {
+    let stage: &Stage = &play.stage;
+    let authority = Authority::new(stage.dir())?;
+    let name = "late.example.com";
+    let mut object = tunnel(HOME, "late", name, HOME, &play.endpoint());
+    object["spec"]["tls"]["secretName"] = "late".into();
+    stage.apply(&object)?;
+    let reason = ".status.conditions[?(@.type==\"CertificatesReady\")].reason";
+    let missing = async || {
+        stage
+            .value(HOME, "hp/late", reason)
+            .is_ok_and(|r| r == "CertificateMissing")
+    };
+    stage
+        .eventually(
+            "it is told that the certificate is missing",
+            PATIENCE,
+            missing,
+        )
+        .await?;
+    let issued = authority.issue(name, 1)?;
+    let began = Instant::now();
+    stage.apply(&secret(HOME, "late", &issued.certificate, &issued.key))?;
+    stage.wait(HOME, "hp/late", "condition=Ready")?;
+    println!("        Ready {:.1?} after the Secret", began.elapsed());
+    ensure!(began.elapsed() < Duration::from_secs(15), "that is late");
+    let ca = authority.path.to_str().context("a path")?;
+    Curl::https(&stage.gateways[0].listen_tls, name, "/", ca).body()?;
+    stage.kubectl(&["delete", "-n", HOME, "hp/late", "secret/late"])?;
+    Ok(())
+}

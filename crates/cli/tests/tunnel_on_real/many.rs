@@ -1,0 +1,191 @@
+//! A hundred tunnels one after another and a hundred at once, and what they cost the API server.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use aplomb_api::tunnel::HttpProxy;
+use aplomb_controlplane::Program;
+use futures::stream::{FuturesUnordered, TryStreamExt};
+use kube::Api;
+use kube::api::PostParams;
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+
+use crate::audit::{self, Entry};
+use crate::fixtures::tunnel;
+use crate::stage::Stage;
+use crate::{HOME, Play, Tally};
+
+const COUNT: usize = 100;
+const LIMIT: Duration = Duration::from_secs(30);
+/// What one tunnel may cost, from create to delete.
+const WRITES: usize = 10;
+
+pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
+    tally.note("100 tunnels one after another", in_turn(play).await);
+    tally.note("100 tunnels at once", at_once(play).await);
+}
+
+fn hostname(kind: &str, number: usize) -> String {
+    format!("{kind}-{number}.many.example.com")
+}
+
+/// Asks until the answer is 200; when it came.
+async fn first_200(stage: &Stage, hostname: &str, every: Duration) -> Result<Instant> {
+    let began = Instant::now();
+    let url = format!("http://{}/", stage.listen());
+    loop {
+        let answer = stage.http.get(&url).header("host", hostname).send().await;
+        if answer.is_ok_and(|answer| answer.status() == 200) {
+            return Ok(Instant::now());
+        }
+        ensure!(
+            began.elapsed() < LIMIT,
+            "{hostname} does not answer within {LIMIT:?}"
+        );
+        sleep(every).await;
+    }
+}
+
+/// The same moment of all of them in order: half, 99 of 100 and all took no longer.
+fn percentiles(mut times: Vec<Duration>) -> (Duration, Duration, Duration) {
+    times.sort_unstable();
+    let at = |share: usize| times[(times.len() * share).div_ceil(100).max(1) - 1];
+    (at(50), at(99), at(100))
+}
+
+async fn in_turn(play: &Play) -> Result<()> {
+    let stage = &play.stage;
+    let (mut times, mut own) = (Vec::new(), Vec::new());
+    let began = Instant::now();
+    for number in 0..COUNT {
+        let name = hostname("turn", number);
+        let object = tunnel(
+            HOME,
+            &format!("turn-{number}"),
+            &name,
+            HOME,
+            &play.endpoint(),
+        );
+        let path = stage.dir().join("turn.json");
+        std::fs::write(&path, object.to_string())?;
+        let began = Instant::now();
+        let kubectl = async {
+            let program = stage.plane.binaries().path(Program::Kubectl);
+            let config = stage.plane.kubeconfig_path();
+            let mut command = Command::new(program);
+            command
+                .arg("--kubeconfig")
+                .arg(config)
+                .args(["apply", "-f"])
+                .arg(&path);
+            let output = command.output().await?;
+            ensure!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            Ok(began.elapsed())
+        };
+        let (kubectl, answered) =
+            tokio::try_join!(kubectl, first_200(stage, &name, Duration::from_millis(5)))?;
+        own.push(kubectl);
+        times.push(answered - began);
+    }
+    let (p50, p99, most) = percentiles(times);
+    let (kubectl, ..) = percentiles(own);
+    println!(
+        "        kubectl apply to the first 200: p50 {p50:.0?}, p99 {p99:.0?}, most {most:.0?} (kubectl's own p50 {kubectl:.0?})"
+    );
+    remove(play, "turn").await?;
+    writes(stage, "turn", began.elapsed())
+}
+
+async fn at_once(play: &Play) -> Result<()> {
+    let stage = &play.stage;
+    let api: Api<HttpProxy> = Api::namespaced(stage.client().await?, HOME);
+    let endpoint = play.endpoint();
+    let began = Instant::now();
+    let all = (0..COUNT).map(|number| {
+        let (api, endpoint) = (&api, &endpoint);
+        async move {
+            let name = hostname("once", number);
+            let object = tunnel(HOME, &format!("once-{number}"), &name, HOME, endpoint);
+            let began = Instant::now();
+            api.create(&PostParams::default(), &serde_json::from_value(object)?)
+                .await?;
+            let answered = first_200(stage, &name, Duration::from_millis(50)).await?;
+            Ok::<_, anyhow::Error>(answered - began)
+        }
+    });
+    let times: Vec<_> = all.collect::<FuturesUnordered<_>>().try_collect().await?;
+    let (p50, p99, most) = percentiles(times);
+    println!("        create to the first 200: p50 {p50:.0?}, p99 {p99:.0?}, most {most:.0?}");
+    stage.wait(HOME, "hp/once-99", "condition=Ready")?;
+    remove(play, "once").await?;
+    writes(stage, "once", began.elapsed())
+}
+
+/// Deletes them, and waits until their claims are gone too.
+async fn remove(play: &Play, kind: &str) -> Result<()> {
+    let names: Vec<_> = (0..COUNT)
+        .map(|number| format!("hp/{kind}-{number}"))
+        .collect();
+    let mut args = vec!["delete", "-n", HOME];
+    args.extend(names.iter().map(String::as_str));
+    // The last of them is Ready: what status has to say has been said.
+    play.stage
+        .wait(HOME, &names[COUNT - 1], "condition=Ready")?;
+    play.stage.kubectl(&args)?;
+    let kind = format!("{kind}-");
+    let gone = async || {
+        let left = play.stage.kubectl(&["get", "hostnameclaims", "-o", "name"]);
+        left.is_ok_and(|left| !left.contains(&kind))
+    };
+    play.stage
+        .eventually("claims are gone", LIMIT, gone)
+        .await?;
+    Ok(())
+}
+
+/// No conflict, and few writes by tunnel. What gateways acknowledge is shared by all of them.
+fn writes(stage: &Stage, kind: &str, over: Duration) -> Result<()> {
+    let all = audit::entries(stage)?;
+    let of = |entry: &&Entry| entry.name.starts_with(&format!("{kind}-"));
+    let conflicts: Vec<_> = all
+        .iter()
+        .filter(of)
+        .filter(|entry| entry.code == 409)
+        .collect();
+    ensure!(conflicts.is_empty(), "{conflicts:?}");
+    let mut worst = (0, 0);
+    for number in 0..COUNT {
+        let (name, host) = (format!("{kind}-{number}"), hostname(kind, number));
+        let mine = |entry: &&Entry| {
+            entry.is_write()
+                && (entry.name == name
+                    || entry.name == host
+                    || entry.name.starts_with(&format!("{name}.")))
+        };
+        worst = worst.max((all.iter().filter(mine).count(), number));
+    }
+    let (most, number) = worst;
+    let (name, host) = (format!("{kind}-{number}"), hostname(kind, number));
+    let mine = all
+        .iter()
+        .filter(|entry| entry.is_write() && (entry.name == name || entry.name == host));
+    let replicas = all
+        .iter()
+        .filter(|entry| entry.is_write() && entry.resource == "gatewayreplicas")
+        .count();
+    println!("        0 conflicts; at most {most} writes for one tunnel:");
+    for (what, count) in audit::counted(mine) {
+        println!("          {count} {what}");
+    }
+    println!(
+        "        {replicas} writes of GatewayReplicas so far, heartbeats included; these {COUNT} took {over:.0?}"
+    );
+    ensure!(most <= WRITES, "{most} writes for {name}");
+    all.iter().find(of).context("the audit log knows them")?;
+    Ok(())
+}

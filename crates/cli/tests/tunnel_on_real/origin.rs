@@ -1,0 +1,217 @@
+//! The local services that tunnels lead to: hyper servers on a thread of their own. What they do is
+//! said by the path, and nothing here knows of tunnels. (The WebSocket server is tests/tunnel/websocket.py.)
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use bytes::Bytes;
+use futures::stream::{self, Stream, StreamExt};
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+
+type Body = BoxBody<Bytes, Infallible>;
+
+/// A service; it ends with the test.
+pub(crate) struct Origin {
+    pub(crate) port: u16,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+}
+
+impl Origin {
+    /// Serves plain HTTP on a free port. `name` is in each of its answers.
+    pub(crate) fn start(name: &'static str) -> Result<Self> {
+        Self::serve("127.0.0.1:0".parse()?, name, None)
+    }
+
+    /// The same on a given port: a service that was gone is back.
+    pub(crate) fn again(port: u16, name: &'static str) -> Result<Self> {
+        Self::serve(SocketAddr::from(([127, 0, 0, 1], port)), name, None)
+    }
+
+    /// Serves https.
+    pub(crate) fn tls(name: &'static str, config: Arc<ServerConfig>) -> Result<Self> {
+        Self::serve("127.0.0.1:0".parse()?, name, Some(config.into()))
+    }
+
+    fn serve(at: SocketAddr, name: &'static str, tls: Option<TlsAcceptor>) -> Result<Self> {
+        let listener = TcpListener::bind(at)?;
+        listener.set_nonblocking(true)?;
+        let port = listener.local_addr()?.port();
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        thread::spawn(move || {
+            runtime.block_on(async {
+                tokio::select! { biased;
+                    _ = stopped => {}
+                    _ = accept(listener, name, tls) => {}
+                }
+            });
+        });
+        Ok(Self {
+            port,
+            stop: Some(stop),
+        })
+    }
+
+    /// Is gone, with every connection.
+    pub(crate) fn stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _gone = stop.send(());
+        }
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    name: &'static str,
+    tls: Option<TlsAcceptor>,
+) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let mut connections = JoinSet::new();
+    loop {
+        let (socket, _) = listener.accept().await?;
+        socket.set_nodelay(true)?;
+        while connections.try_join_next().is_some() {}
+        let tls = tls.clone();
+        connections.spawn(async move {
+            match tls {
+                None => talk(socket, name).await,
+                Some(tls) => {
+                    if let Ok(socket) = tls.accept(socket).await {
+                        talk(socket, name).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn talk<S>(socket: S, name: &'static str)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let service =
+        service_fn(move |request| async move { Ok::<_, Infallible>(answer(request, name).await) });
+    let builder = auto::Builder::new(TokioExecutor::new());
+    // A client that goes away is no concern of a test service.
+    let _ended = builder
+        .serve_connection_with_upgrades(TokioIo::new(socket), service)
+        .await;
+}
+
+async fn answer(request: Request<Incoming>, name: &'static str) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let mut parts = path.trim_start_matches('/').split('/');
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
+    match (parts.next().unwrap_or_default(), number(parts.next())) {
+        ("headers", _) => headers(&request, name),
+        ("status", Some(code)) => {
+            let mut response = text(format!("{name} says {code}"));
+            let code = u16::try_from(code).unwrap_or(500);
+            *response.status_mut() = StatusCode::from_u16(code).unwrap_or_default();
+            response
+        }
+        ("bytes", Some(count)) => streamed(zeros(count), "application/octet-stream"),
+        ("upload", _) => count(request).await,
+        ("events", Some(count)) => streamed(events(count), "text/event-stream"),
+        ("slow", Some(milliseconds)) => {
+            sleep(Duration::from_millis(milliseconds)).await;
+            text(format!("{name} at last"))
+        }
+        ("trailers", _) => trailers(),
+        _ => text(format!("{name}\n")),
+    }
+}
+
+fn text(text: String) -> Response<Body> {
+    Response::new(Full::new(Bytes::from(text)).boxed())
+}
+
+/// Each header of the request, a line each, and what it asked for.
+fn headers(request: &Request<Incoming>, name: &str) -> Response<Body> {
+    let mut lines = format!("{name}\n{} {}\n", request.method(), request.uri());
+    for (name, value) in request.headers() {
+        lines.push_str(&format!("{name}: {}\n", value.to_str().unwrap_or("?")));
+    }
+    text(lines)
+}
+
+fn streamed(
+    stream: impl Stream<Item = Bytes> + Send + Sync + 'static,
+    kind: &'static str,
+) -> Response<Body> {
+    let frames = stream.map(|bytes| Ok(Frame::data(bytes)));
+    let mut response = Response::new(BodyExt::boxed(StreamBody::new(frames)));
+    let kind = header::HeaderValue::from_static(kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+fn zeros(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
+    static CHUNK: [u8; 64 * 1024] = [0; 64 * 1024];
+    stream::unfold(count, |left| async move {
+        let now = usize::try_from(left)
+            .unwrap_or(CHUNK.len())
+            .min(CHUNK.len());
+        let chunk = Bytes::from_static(&CHUNK[..now]);
+        (now > 0).then(|| (chunk, left - now as u64))
+    })
+}
+
+/// Events a tenth of a second apart.
+fn events(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
+    stream::unfold(0, move |at| async move {
+        if at > 0 {
+            sleep(Duration::from_millis(100)).await;
+        }
+        (at < count).then(|| (Bytes::from(format!("data: {at}\n\n")), at + 1))
+    })
+}
+
+async fn count(request: Request<Incoming>) -> Response<Body> {
+    let mut body = request.into_body();
+    let mut total = 0;
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Ok(frame) => total += frame.data_ref().map_or(0, Bytes::len),
+            Err(error) => return text(format!("broke off after {total}: {error}\n")),
+        }
+    }
+    text(format!("{total} bytes\n"))
+}
+
+fn trailers() -> Response<Body> {
+    let mut trailers = http::HeaderMap::new();
+    trailers.insert(
+        "x-checksum",
+        header::HeaderValue::from_static("of-the-body"),
+    );
+    let frames = [
+        Ok(Frame::data(Bytes::from_static(b"body\n"))),
+        Ok(Frame::trailers(trailers)),
+    ];
+    let mut response = Response::new(BodyExt::boxed(StreamBody::new(stream::iter(frames))));
+    let announced = header::HeaderValue::from_static("x-checksum");
+    response.headers_mut().insert(header::TRAILER, announced);
+    response
+}

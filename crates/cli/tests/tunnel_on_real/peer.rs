@@ -1,0 +1,71 @@
+//! An iroh peer that knows an agent's public key and addresses, and is no gateway of its class.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use aplomb_api::tunnel::{Connector, PublicKey};
+use aplomb_api::wire::{ALPN, Open, UNLISTED, encode};
+use iroh::endpoint::{Connection, ConnectionError, presets};
+use iroh::{Endpoint, EndpointAddr, RelayMode, TransportAddr};
+use kube::Api;
+use tokio::time::timeout;
+
+use crate::HOME;
+use crate::stage::Stage;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) async fn unlisted(stage: &Stage) -> Result<()> {
+    let api: Api<Connector> = Api::namespaced(stage.client().await?, HOME);
+    let status = api.get(HOME).await?.status.context("it has a status")?;
+    let key = status
+        .connection_details
+        .context("it is registered")?
+        .public_key;
+    let endpoint = Endpoint::builder(presets::Minimal)
+        .relay_mode(RelayMode::Disabled)
+        .bind()
+        .await?;
+    let tried = attempt(&endpoint, &key).await;
+    endpoint.close().await;
+    println!("        {}", tried?);
+    Ok(())
+}
+
+/// What it was told, if it got nothing.
+async fn attempt(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
+    let addresses = key
+        .addresses
+        .iter()
+        .filter_map(|a| Some((a.address.parse().ok()?, a.port)));
+    let addresses: Vec<(std::net::IpAddr, u16)> = addresses.collect();
+    ensure!(!addresses.is_empty(), "the agent publishes no address");
+    let addresses = addresses
+        .into_iter()
+        .map(|address| TransportAddr::Ip(address.into()));
+    let address = EndpointAddr::from_parts(key.id.parse()?, addresses);
+    let connection = match timeout(PATIENCE, endpoint.connect(address, ALPN)).await? {
+        Ok(connection) => connection,
+        Err(error) => return Ok(format!("refused at the handshake: {error}")),
+    };
+    let sent = ask(&connection).await;
+    if let Ok(answer) = sent {
+        ensure!(answer.is_empty(), "it got {} bytes", answer.len());
+    }
+    match timeout(PATIENCE, connection.closed()).await? {
+        ConnectionError::ApplicationClosed(closed) if closed.error_code == UNLISTED.into() => {
+            Ok("closed as unlisted, before any stream".to_owned())
+        }
+        other => bail!("it ended with {other:?}"),
+    }
+}
+
+/// Asks for the origin as a gateway would.
+async fn ask(connection: &Connection) -> Result<Vec<u8>> {
+    let (mut send, mut recv) = connection.open_bi().await?;
+    let target = "localhost:80".to_owned();
+    send.write_all(&encode(&Open::Dial { target, tls: None })?)
+        .await?;
+    send.finish()?;
+    Ok(timeout(PATIENCE, recv.read_to_end(1024)).await??)
+}

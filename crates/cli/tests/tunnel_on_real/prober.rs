@@ -1,0 +1,292 @@
+//! Fifty requests a second beside a test, and a watch of Ready: whether the one was ever true while the
+//! other failed.
+
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use aplomb_api::tunnel::HttpProxy;
+use futures::StreamExt;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+
+const EVERY: Duration = Duration::from_millis(20);
+/// As long as somebody waits at a browser.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The interval of proofs that tunnels of these tests have.
+pub(crate) const PROOF: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug)]
+struct Request {
+    began: Instant,
+    ended: Instant,
+    failure: Option<String>,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: Vec<Request>,
+    /// When Ready was seen to become what.
+    ready: Vec<(Instant, bool)>,
+    faults: Vec<Instant>,
+}
+
+/// What a prober looks at.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) hostname: String,
+    /// Public listeners, asked in turn.
+    pub(crate) listeners: Vec<String>,
+}
+
+pub(crate) struct Prober {
+    target: Target,
+    seen: Arc<Mutex<Seen>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What it has seen.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) requests: usize,
+    pub(crate) failures: usize,
+    /// Failures while Ready was true, later than one interval of proofs after a fault.
+    pub(crate) overlap: Vec<String>,
+}
+
+impl Prober {
+    pub(crate) fn start(kubeconfig: &std::path::Path, target: Target) -> Result<Self> {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (stop, stopped) = oneshot::channel();
+        let (config, at, to) = (kubeconfig.to_owned(), target.clone(), Arc::clone(&seen));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let thread = thread::spawn(move || {
+            runtime.block_on(async {
+                tokio::select! { biased;
+                    _ = stopped => {}
+                    () = probe(&at, &to) => {}
+                    ended = watch(&config, &at, &to) => eprintln!("the watch of {} ended: {ended:?}", at.name),
+                }
+            });
+        });
+        Ok(Self {
+            target,
+            seen,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Something was broken on purpose just now.
+    pub(crate) fn fault(&self) {
+        self.lock().faults.push(Instant::now());
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().expect("nobody panics while holding it")
+    }
+
+    /// Waits until requests that began after `since` succeed, ten in a row; when the first of them began.
+    pub(crate) async fn works_again(&self, since: Instant, limit: Duration) -> Result<Duration> {
+        let end = Instant::now() + limit;
+        while Instant::now() < end {
+            if let Some(first) = self.first_of_ten(since) {
+                return Ok(first - since);
+            }
+            sleep(EVERY).await;
+        }
+        anyhow::bail!(
+            "{} carries no traffic within {limit:?}: {}",
+            self.target.name,
+            self.last()
+        )
+    }
+
+    fn first_of_ten(&self, since: Instant) -> Option<Instant> {
+        let seen = self.lock();
+        let mut later: Vec<_> = seen.requests.iter().filter(|r| r.began >= since).collect();
+        later.sort_by_key(|request| request.began);
+        let good = later
+            .iter()
+            .rev()
+            .take_while(|r| r.failure.is_none())
+            .count();
+        (good >= 10).then(|| later[later.len() - good].began)
+    }
+
+    fn last(&self) -> String {
+        let seen = self.lock();
+        let failure = seen.requests.iter().rev().find_map(|r| r.failure.clone());
+        failure.unwrap_or_default()
+    }
+
+    /// When Ready was first seen to be `ready` after `since`.
+    pub(crate) async fn became(
+        &self,
+        ready: bool,
+        since: Instant,
+        limit: Duration,
+    ) -> Result<Duration> {
+        let end = Instant::now() + limit;
+        loop {
+            let found = {
+                let seen = self.lock();
+                let mut later = seen.ready.iter().filter(|(at, _)| *at >= since);
+                later.find(|(_, is)| *is == ready).map(|(at, _)| *at)
+            };
+            if let Some(at) = found {
+                return Ok(at - since);
+            }
+            ensure!(
+                Instant::now() < end,
+                "{}: Ready is not {ready} within {limit:?}",
+                self.target.name
+            );
+            sleep(EVERY).await;
+        }
+    }
+
+    /// Ends it, prints what it saw, and fails if Ready was true while requests failed.
+    pub(crate) fn finish(mut self) -> Result<Verdict> {
+        if let Some(stop) = self.stop.take() {
+            let _ended = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+        let verdict = judge(&self.lock());
+        println!(
+            "        prober of {}: {} requests, {} failed, {} of them while Ready was True beyond one proof interval after a fault",
+            self.target.name,
+            verdict.requests,
+            verdict.failures,
+            verdict.overlap.len()
+        );
+        let first: Vec<_> = verdict.overlap.iter().take(5).collect();
+        ensure!(
+            verdict.overlap.is_empty(),
+            "Ready was True while requests failed: {first:?}"
+        );
+        Ok(verdict)
+    }
+}
+
+/// A failed request counts if Ready was True from its begin to its end, and no fault excuses it.
+fn judge(seen: &Seen) -> Verdict {
+    let failed: Vec<_> = seen
+        .requests
+        .iter()
+        .filter(|r| r.failure.is_some())
+        .collect();
+    let ready_throughout = |request: &Request| {
+        let before = seen.ready.iter().rev().find(|(at, _)| *at <= request.began);
+        let during =
+            |(at, is): &(Instant, bool)| *at > request.began && *at <= request.ended && !is;
+        before.is_some_and(|(_, is)| *is) && !seen.ready.iter().any(during)
+    };
+    let excused = |request: &Request| {
+        let near = |fault: &Instant| request.ended >= *fault && request.began <= *fault + PROOF;
+        seen.faults.iter().any(near)
+    };
+    let overlap = failed.iter().filter(|r| ready_throughout(r) && !excused(r));
+    let started = seen.requests.first().map(|r| r.began);
+    let told = |request: &&&Request| {
+        let at = started.map(|started| request.began - started);
+        format!(
+            "{at:.2?} {}",
+            request.failure.as_deref().unwrap_or_default()
+        )
+    };
+    Verdict {
+        requests: seen.requests.len(),
+        failures: failed.len(),
+        overlap: overlap.map(|request| told(&request)).collect(),
+    }
+}
+
+async fn probe(target: &Target, seen: &Mutex<Seen>) {
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .build()
+        .expect("a client can be made");
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut running = JoinSet::new();
+    let mut turn = 0;
+    loop {
+        tokio::select! { biased;
+            Some(Ok(request)) = running.join_next() => {
+                seen.lock().expect("nobody panics while holding it").requests.push(request);
+            }
+            _ = ticks.tick() => {
+                turn += 1;
+                let listener = &target.listeners[turn % target.listeners.len()];
+                let request = client
+                    .get(format!("http://{listener}/"))
+                    .header("host", &target.hostname);
+                running.spawn(one(request));
+            }
+        }
+    }
+}
+
+async fn one(request: reqwest::RequestBuilder) -> Request {
+    let began = Instant::now();
+    let answered = timeout(PATIENCE, async {
+        let response = request.send().await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        response.bytes().await?;
+        Ok::<_, reqwest::Error>((status, headers))
+    });
+    let failure = match answered.await {
+        Ok(Ok((status, _))) if status == 200 => None,
+        Ok(Ok((status, headers))) => Some(format!("{status} {:?}", headers.get("x-aplomb-reason"))),
+        Ok(Err(error)) => Some(format!("{error:?}")),
+        Err(_) => Some("no answer".to_owned()),
+    };
+    Request {
+        began,
+        ended: Instant::now(),
+        failure,
+    }
+}
+
+async fn watch(kubeconfig: &std::path::Path, target: &Target, seen: &Mutex<Seen>) -> Result<()> {
+    let config = kube::config::Kubeconfig::read_from(kubeconfig)?;
+    let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await?;
+    let api: Api<HttpProxy> = Api::namespaced(Client::try_from(config)?, &target.namespace);
+    let only = watcher::Config::default().fields(&format!("metadata.name={}", target.name));
+    let mut events = watcher::watcher(api, only).boxed();
+    while let Some(event) = events.next().await {
+        let ready = match event {
+            Ok(Event::Apply(proxy) | Event::InitApply(proxy)) => is_ready(&proxy),
+            Ok(Event::Delete(_)) => false,
+            _ => continue,
+        };
+        let mut seen = seen.lock().expect("nobody panics while holding it");
+        if seen.ready.last().map(|(_, was)| *was) != Some(ready) {
+            seen.ready.push((Instant::now(), ready));
+        }
+    }
+    Ok(())
+}
+
+fn is_ready(proxy: &HttpProxy) -> bool {
+    let generation = proxy.metadata.generation;
+    let status = proxy.status.as_ref();
+    let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+    conditions.any(|condition| {
+        condition.type_ == "Ready"
+            && condition.status == "True"
+            && condition.observed_generation == generation
+    })
+}

@@ -1,0 +1,328 @@
+//! The control plane, the operator, gateways and agents, each a process with a ServiceAccount of its
+//! own, and how a person reaches them.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use aplomb_controlplane::{ControlPlane, Options, Program};
+use kube::Client;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::prober::{Prober, Target};
+use crate::process::Process;
+
+/// Generous: other things run on the same cores.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The base domain of the platform's hostnames.
+pub(crate) const DOMAIN: &str = "tunnels.example.com";
+/// The operator's namespace.
+pub(crate) const SYSTEM: &str = "aplomb-system";
+/// The ServiceAccounts of the operator and of gateways.
+pub(crate) const OPERATOR: &str = "aplomb-tunnel";
+pub(crate) const GATEWAY: &str = "aplomb-gateway";
+/// That of agents, in each namespace that has some.
+pub(crate) const AGENT: &str = "aplomb-agent";
+
+pub(crate) struct Gateway {
+    pub(crate) process: Process,
+    pub(crate) listen: String,
+    pub(crate) listen_tls: String,
+    pub(crate) admin: String,
+}
+
+pub(crate) struct Stage {
+    pub(crate) operator: Option<Process>,
+    pub(crate) gateways: Vec<Gateway>,
+    pub(crate) plane: ControlPlane,
+    pub(crate) http: reqwest::Client,
+    /// What gateways have for `/etc/hosts`, where a mount namespace can be had.
+    pub(crate) hosts: Option<PathBuf>,
+    dir: TempDir,
+}
+
+/// Names that lead into the gateway's own network, as a tenant's DNS could make them.
+const HOSTS: &str = "127.0.0.1 localhost inside.example.net\n::1 inside6.example.net\n\
+    169.254.169.254 metadata.example.net\n";
+
+impl Stage {
+    /// Starts the servers; nothing of ours is there yet.
+    pub(crate) async fn set() -> Result<Self> {
+        let options = Options {
+            audit_log: true,
+            ..Options::with_garbage_collection()
+        };
+        let dir = tempfile::tempdir()?;
+        let namespaces = Command::new("unshare").args(["-rm", "true"]).status();
+        let hosts = namespaces
+            .is_ok_and(|status| status.success())
+            .then(|| dir.path().join("hosts"));
+        if let Some(hosts) = &hosts {
+            std::fs::write(hosts, HOSTS)?;
+        }
+        Ok(Self {
+            operator: None,
+            gateways: Vec::new(),
+            plane: ControlPlane::start(options).await?,
+            http: reqwest::Client::builder().no_proxy().build()?,
+            hosts,
+            dir,
+        })
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// An administrator's client, for what kubectl would be too slow for.
+    pub(crate) async fn client(&self) -> Result<Client> {
+        self.plane.client().await
+    }
+
+    /// A kubeconfig with a token of a ServiceAccount, made as a person would make it.
+    pub(crate) fn kubeconfig(&self, namespace: &str, account: &str) -> Result<PathBuf> {
+        let path = self.dir().join(format!("{namespace}-{account}.kubeconfig"));
+        if !path.exists() {
+            let token = self.kubectl(&["create", "token", account, "-n", namespace])?;
+            let config = self.plane.kubeconfig(token.trim())?;
+            std::fs::write(&path, serde_json::to_vec(&config)?)?;
+        }
+        Ok(path)
+    }
+
+    /// Starts the operator.
+    pub(crate) fn operate(&mut self) -> Result<()> {
+        let kubeconfig = self.kubeconfig(SYSTEM, OPERATOR)?;
+        let kubeconfig = kubeconfig.to_str().context("a path")?;
+        let flags = [
+            "run",
+            "tunnel",
+            "--kubeconfig",
+            kubeconfig,
+            "--domain",
+            DOMAIN,
+            "--namespace",
+            SYSTEM,
+            "--identity",
+            "operator",
+            "--log-format",
+            "json",
+        ];
+        self.operator = Some(Process::aplomb(self.dir(), "operator", &owned(&flags))?);
+        Ok(())
+    }
+
+    /// Starts a gateway, or the one that was at these addresses again.
+    pub(crate) fn gateway(&mut self, name: &str) -> Result<()> {
+        let at = self.gateways.iter().position(|g| g.process.name == name);
+        let old = at.map(|at| self.gateways.remove(at));
+        let addresses = match &old {
+            Some(old) => [&old.listen, &old.listen_tls, &old.admin].map(Clone::clone),
+            None => [free_address()?, free_address()?, free_address()?],
+        };
+        drop(old);
+        let [listen, listen_tls, admin] = addresses;
+        let kubeconfig = self.kubeconfig(SYSTEM, GATEWAY)?;
+        let flags = [
+            "gateway",
+            "--kubeconfig",
+            kubeconfig.to_str().context("a path")?,
+            "--namespace",
+            SYSTEM,
+            "--name",
+            name,
+            "--listen",
+            &listen,
+            "--listen-tls",
+            &listen_tls,
+            "--admin",
+            &admin,
+            "--domain",
+            DOMAIN,
+        ];
+        let args = owned(&flags);
+        let process = match &self.hosts {
+            Some(hosts) => Process::with_hosts(self.dir(), name, hosts, &args)?,
+            None => Process::aplomb(self.dir(), name, &args)?,
+        };
+        self.gateways.push(Gateway {
+            process,
+            listen,
+            listen_tls,
+            admin,
+        });
+        Ok(())
+    }
+
+    pub(crate) fn gateway_named(&mut self, name: &str) -> Result<&mut Gateway> {
+        let mut all = self.gateways.iter_mut();
+        all.find(|gateway| gateway.process.name == name)
+            .with_context(|| format!("there is no gateway {name}"))
+    }
+
+    /// The public listener of the first gateway.
+    pub(crate) fn listen(&self) -> &str {
+        &self.gateways[0].listen
+    }
+
+    /// Starts an agent that exposes `target` as the Connector `name`.
+    pub(crate) fn agent(
+        &self,
+        namespace: &str,
+        name: &str,
+        target: &str,
+        more: &[&str],
+    ) -> Result<Process> {
+        let kubeconfig = self.kubeconfig(namespace, AGENT)?;
+        let key = self.dir().join(format!("{namespace}-{name}.key"));
+        let flags = [
+            "connect",
+            target,
+            "--kubeconfig",
+            kubeconfig.to_str().context("a path")?,
+            "--namespace",
+            namespace,
+            "--name",
+            name,
+            "--key",
+            key.to_str().context("a path")?,
+            "--json",
+        ];
+        let args = owned(&[&flags[..], more].concat());
+        Process::aplomb(self.dir(), &format!("{namespace}-{name}"), &args)
+    }
+
+    /// A namespace with the shipped Role for agents.
+    pub(crate) fn tenant(&self, namespace: &str) -> Result<()> {
+        self.kubectl(&["create", "namespace", namespace])?;
+        self.kubectl(&["apply", "-n", namespace, "-f", "deploy/tunnel/agent/"])?;
+        Ok(())
+    }
+
+    /// Runs kubectl as the administrator, in the checkout.
+    pub(crate) fn kubectl(&self, args: &[&str]) -> Result<String> {
+        self.kubectl_with(args, "")
+    }
+
+    /// The same, with something on its standard input.
+    pub(crate) fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
+        let mut child = Command::new(self.plane.binaries().path(Program::Kubectl))
+            .arg("--kubeconfig")
+            .arg(self.plane.kubeconfig_path())
+            .args(args)
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut stdin = child.stdin.take().context("kubectl has no input")?;
+        stdin.write_all(input.as_bytes())?;
+        drop(stdin);
+        let output = child.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "kubectl {}: {said}",
+            args.join(" ")
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// `kubectl apply -f -`
+    pub(crate) fn apply(&self, object: &Value) -> Result<()> {
+        self.kubectl_with(&["apply", "-f", "-"], &object.to_string())?;
+        Ok(())
+    }
+
+    /// `kubectl wait` for something of an object.
+    pub(crate) fn wait(&self, namespace: &str, object: &str, what: &str) -> Result<()> {
+        let timeout = format!("--timeout={}s", PATIENCE.as_secs());
+        let what = format!("--for={what}");
+        let waited = self.kubectl(&["wait", "-n", namespace, &what, object, &timeout]);
+        if let Err(error) = waited {
+            let now = self.kubectl(&["get", "-n", namespace, object, "-o", "yaml"])?;
+            bail!("{error}\n{now}");
+        }
+        Ok(())
+    }
+
+    /// One value of an object, by JSON path.
+    pub(crate) fn value(&self, namespace: &str, object: &str, path: &str) -> Result<String> {
+        let path = format!("jsonpath={{{path}}}");
+        self.kubectl(&["get", "-n", namespace, object, "-o", &path])
+    }
+
+    /// Fifty requests a second to a tunnel, through every gateway in turn.
+    pub(crate) fn probe(&self, namespace: &str, name: &str, hostname: &str) -> Result<Prober> {
+        let listeners = self.gateways.iter().map(|g| g.listen.clone()).collect();
+        let target = Target {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            hostname: hostname.to_owned(),
+            listeners,
+        };
+        Prober::start(&self.plane.kubeconfig_path(), target)
+    }
+
+    /// What a gateway answers on its admin address.
+    pub(crate) async fn admin(&self, gateway: &str, path: &str) -> Result<String> {
+        let found = self.gateways.iter().find(|g| g.process.name == gateway);
+        let admin = &found.context("no such gateway")?.admin;
+        let response = self
+            .http
+            .get(format!("http://{admin}{path}"))
+            .send()
+            .await?;
+        Ok(response.error_for_status()?.text().await?)
+    }
+
+    /// Asks again and again: another process cannot be awaited.
+    pub(crate) async fn eventually(
+        &self,
+        what: &str,
+        limit: Duration,
+        holds: impl AsyncFn() -> bool,
+    ) -> Result<Duration> {
+        let began = Instant::now();
+        while began.elapsed() < limit {
+            if holds().await {
+                return Ok(began.elapsed());
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        bail!("not within {limit:?}: {what}")
+    }
+
+    /// The end of every log, when something went wrong.
+    pub(crate) fn show_logs(&self) {
+        let mut logs: Vec<_> = std::fs::read_dir(self.dir())
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|end| end == "log"))
+            .collect();
+        logs.sort();
+        for path in logs {
+            let log = std::fs::read_to_string(&path).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            println!("-- {}", path.display());
+            for line in &lines[lines.len().saturating_sub(25)..] {
+                println!("{line}");
+            }
+        }
+    }
+}
+
+fn owned(args: &[&str]) -> Vec<String> {
+    args.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+/// An address that nobody listens on.
+pub(crate) fn free_address() -> Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
