@@ -1,7 +1,7 @@
 //! The Connector: whether its class is there, which gateways it may accept, and whether it is online.
 //!
-//! `observe` gathers a [`World`], `decide` turns it into a [`Plan`], `act` takes the one step that a
-//! plan can ask for. Nothing here dials an agent: that is for gateways, and what they and the proofs
+//! `observe` gathers a [`World`], `decide` turns it into a [`Plan`], `act` takes the step that a plan
+//! can ask for. Nothing here dials an agent: that is for gateways, and what they and the proofs
 //! have shown is read.
 
 mod act;
@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) beat: Option<Timestamp>,
     /// Whether the server itself was asked for the Lease in this pass.
     pub(crate) confirmed: bool,
+    /// When the Lease was over, nobody was there to judge: this process did not lead, or stood still.
+    pub(crate) overdue: bool,
     pub(crate) clock: Timestamp,
 }
 
@@ -55,6 +57,8 @@ pub(crate) struct Said {
 pub(crate) enum Plan {
     /// It would be offline by what the watch shows; the server is asked before that is said.
     Confirm,
+    /// It would be offline, but it may have been us who could not hear: it is given a moment.
+    Forgive,
     /// Say this.
     Say(Box<Words>),
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use aplomb::version::Version;
 use aplomb::{Key, Meta, MetaRef, View};
 use aplomb_api::tunnel::GatewayReplica;
 use jiff::Timestamp;
@@ -15,9 +16,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-/// Of a lease, how long silence is forgiven after a time in which nothing could be heard: those who
-/// could not renew meanwhile need a moment to do so.
-const FORGIVEN: u32 = 2;
+/// How long silence is forgiven at most after a time in which nothing could be heard, and half a lease
+/// in any case: those who could not renew meanwhile need a moment to do so.
+const FORGIVEN: Duration = Duration::from_secs(30);
 
 /// What of an object says that somebody is alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,6 +116,7 @@ pub(crate) struct Seen {
     /// Until when silence is forgiven.
     forgiven: Option<Instant>,
     uid: String,
+    version: Version,
 }
 
 impl Seen {
@@ -122,6 +124,11 @@ impl Seen {
     pub(crate) fn until(&self) -> Instant {
         let until = self.at + self.beat.lease;
         self.forgiven.map_or(until, |forgiven| forgiven.max(until))
+    }
+
+    /// A watch that lags behind a read shows heartbeats again that were heard already.
+    fn is_newer_than(&self, version: &Version) -> bool {
+        self.version != *version && self.version.includes(version) == Some(true)
     }
 }
 
@@ -136,38 +143,46 @@ impl Pulses {
     /// What is seen for the first time counts as renewed at this moment, since when it was renewed
     /// only its own clock knows. It can be wrong by one lease at most: what is dead stays alive for
     /// so long after a start, and nothing alive is ever taken for dead.
-    pub(crate) fn hear(&self, object: &impl Heart) {
+    ///
+    /// `true` if this is more than one heartbeat among many: the first that is heard of it, or a sign of
+    /// life of one that counted as dead.
+    pub(crate) fn hear(&self, object: &impl Heart) -> bool {
         let (meta, beat) = (object.meta(), object.beat());
         let (key, now) = (meta.key(), Instant::now());
         let mut all = self.lock();
-        match all.get_mut(&key).filter(|seen| seen.uid == meta.uid) {
-            Some(seen) if seen.beat.renewed == beat.renewed => seen.beat = beat,
-            Some(seen) => {
-                seen.at = now;
+        let known = all.get_mut(&key).filter(|seen| seen.uid == meta.uid);
+        if let Some(seen) = known {
+            if seen.is_newer_than(&meta.version()) {
+                return false;
+            }
+            seen.version = meta.version();
+            if seen.beat.renewed == beat.renewed {
                 seen.beat = beat;
-                seen.first = false;
-                seen.forgiven = None;
+                return false;
             }
-            None => {
-                let uid = meta.uid.to_owned();
-                let seen = Seen {
-                    at: now,
-                    beat,
-                    first: true,
-                    forgiven: None,
-                    uid,
-                };
-                all.insert(key, seen);
-            }
+            let news = seen.first || seen.until() <= now;
+            seen.beat = beat;
+            (seen.at, seen.first, seen.forgiven) = (now, false, None);
+            return news;
         }
+        let seen = Seen {
+            at: now,
+            beat,
+            first: true,
+            forgiven: None,
+            uid: meta.uid.to_owned(),
+            version: meta.version(),
+        };
+        all.insert(key, seen);
+        true
     }
 
-    /// For [`aplomb::Lens::comparing`]: takes note of `new`, and whether the two differ in nothing but
-    /// the time of the heartbeat.
+    /// For [`aplomb::Lens::comparing`]: takes note of `new`, and whether it is one heartbeat among many
+    /// and nothing else.
     pub(crate) fn only_beats<T: Heart>(&self, old: &T, new: &T) -> bool {
-        self.hear(new);
+        let news = self.hear(new);
         let (old, new) = (old.beat(), new.beat());
-        (old.lease, old.holder) == (new.lease, new.holder)
+        !news && (old.lease, old.holder) == (new.lease, new.holder)
     }
 
     /// The last heartbeat of `key`.
@@ -193,7 +208,7 @@ impl Pulses {
     /// down. Silence says nothing until a while after.
     pub(crate) fn forgive(&self, key: &Key) {
         if let Some(seen) = self.lock().get_mut(key) {
-            seen.forgiven = Some(Instant::now() + seen.beat.lease / FORGIVEN);
+            seen.forgiven = Some(Instant::now() + FORGIVEN.min(seen.beat.lease / 2));
         }
     }
 
@@ -234,10 +249,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_heartbeat_is_noise_and_is_timed_by_our_clock() {
         let (pulses, began) = (Pulses::default(), Instant::now());
-        let (first, second) = (lease("00:00:00", "a"), lease("09:00:00", "a"));
-        pulses.hear(&first);
+        let beats = ["00:00:00", "00:00:10", "09:00:00"].map(|at| lease(at, "a"));
+        pulses.hear(&beats[0]);
+        pulses.hear(&beats[1]);
         advance(S(10)).await;
-        assert!(pulses.only_beats(&first, &second));
+        assert!(pulses.only_beats(&beats[1], &beats[2]));
         let seen = pulses.seen(&key()).expect("heard");
         assert_eq!((seen.at, seen.first), (began + S(10), false));
         assert_eq!(seen.until(), began + S(40));
@@ -254,12 +270,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn an_older_heartbeat_that_comes_later_is_none() {
+        let (pulses, began) = (Pulses::default(), Instant::now());
+        let mut beats = ["00:00:00", "00:00:10"].map(|at| lease(at, "a"));
+        for (version, beat) in beats.iter_mut().enumerate() {
+            let at = json!({ "name": "laptop", "namespace": "default", "uid": "1",
+                "resourceVersion": version.to_string() });
+            beat.metadata = serde_json::from_value(at).expect("metadata");
+            pulses.hear(beat);
+        }
+        advance(S(20)).await;
+        assert!(!pulses.hear(&beats[0]));
+        assert_eq!(pulses.seen(&key()).expect("heard").at, began);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_release_and_another_holder_are_news() {
         let pulses = Pulses::default();
         let (held, other) = (lease("00:00:00", "a"), lease("00:00:10", "b"));
         assert!(!pulses.only_beats(&held, &other));
         assert!(!pulses.only_beats(&other, &lease("00:00:10", "")));
         assert_eq!(pulses.seen(&key()).expect("heard").beat.holder, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sign_of_life_of_one_that_was_dead_is_news() {
+        let pulses = Pulses::default();
+        let beats = ["00:00:00", "00:00:10", "00:01:00"].map(|at| lease(at, "a"));
+        pulses.hear(&beats[0]);
+        assert!(!pulses.only_beats(&beats[0], &beats[1]), "the first change");
+        advance(S(30)).await;
+        assert!(!pulses.only_beats(&beats[1], &beats[2]));
     }
 
     #[tokio::test(start_paused = true)]

@@ -141,7 +141,9 @@ async fn look(cx: &Context<GatewayReplica>, key: &Key, pulses: &Pulses) {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let api: Api<GatewayReplica> = Api::namespaced(cx.client(), namespace);
     match timeout(LOOK, api.get_opt(&key.name)).await {
-        Ok(Ok(Some(replica))) => pulses.hear(&replica),
+        Ok(Ok(Some(replica))) => {
+            pulses.hear(&replica);
+        }
         Ok(Ok(None)) => {}
         // One that is dead already is not brought back by our not being able to ask.
         Ok(Err(_)) | Err(_) if matches!(stage(pulses, key), Stage::Late(_)) => pulses.forgive(key),

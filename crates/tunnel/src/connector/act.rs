@@ -1,4 +1,4 @@
-//! The one step that a judgement can ask for: a look at the Lease on the server itself.
+//! The step that a judgement can ask for: a look at the Lease on the server itself.
 
 use std::time::Duration;
 
@@ -19,7 +19,9 @@ pub(crate) async fn confirm(cx: &Context<Connector>, key: &Key, leases: &Pulses)
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let api: Api<Lease> = Api::namespaced(cx.client(), namespace);
     match timeout(LOOK, api.get_opt(&key.name)).await {
-        Ok(Ok(Some(lease))) => leases.hear(&lease),
+        Ok(Ok(Some(lease))) => {
+            leases.hear(&lease);
+        }
         Ok(Ok(None)) => {}
         Ok(Err(_)) | Err(_) => leases.forgive(key),
     }

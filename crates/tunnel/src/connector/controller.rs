@@ -122,6 +122,7 @@ async fn reconcile(
     loop {
         match decide(&observer.observe(confirmed)?) {
             Plan::Confirm => confirm(cx, &key, &office.leases).await,
+            Plan::Forgive => office.leases.forgive(&key),
             Plan::Say(words) => return Ok(say(cx, office, &key, *words)),
         }
         confirmed = true;

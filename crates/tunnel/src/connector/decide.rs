@@ -17,8 +17,12 @@ pub(crate) fn decide(world: &World) -> Plan {
     let judgement = judge(&world.signs);
     let turned = world.signs.was != Some(judgement.online);
     let from_silence = judgement.reason == reasons::EXPIRED;
-    if turned && from_silence && world.signs.was == Some(true) && !world.confirmed {
-        return Plan::Confirm;
+    if from_silence && world.signs.was == Some(true) {
+        match (world.confirmed, world.overdue) {
+            (false, _) => return Plan::Confirm,
+            (true, true) => return Plan::Forgive,
+            (true, false) => {}
+        }
     }
     let accepted = accepted(world);
     let ready = ready(world, &accepted, &judgement);

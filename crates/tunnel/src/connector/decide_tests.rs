@@ -42,6 +42,7 @@ fn world(was: Option<bool>, silent: Duration) -> World {
         heard: Some(heard),
         beat: Some("2020-01-01T00:00:00.5Z".parse().expect("a time")),
         confirmed: false,
+        overdue: false,
         clock: "2026-01-01T00:10:00.7Z".parse().expect("a time"),
     }
 }
@@ -49,7 +50,7 @@ fn world(was: Option<bool>, silent: Duration) -> World {
 fn said(world: &World) -> Words {
     match decide(world) {
         Plan::Say(words) => *words,
-        Plan::Confirm => panic!("it asks the server"),
+        other => panic!("nothing is said: {other:?}"),
     }
 }
 
@@ -72,6 +73,13 @@ async fn silence_is_confirmed_by_the_server_before_it_is_believed() {
     assert_eq!(text(seen).as_deref(), Some("2026-01-01T00:09:30Z"));
     assert_eq!(text(since).as_deref(), Some("2026-01-01T00:10:00Z"));
     assert!(words.note.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_that_nobody_listened_to_is_forgiven_once() {
+    let mut world = world(Some(true), L);
+    (world.confirmed, world.overdue) = (true, true);
+    assert!(matches!(decide(&world), Plan::Forgive));
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,9 @@ use crate::liveness::{LeaseSign, Signs};
 use crate::office::Office;
 use crate::pulse::{LeaseView, Seen};
 
+/// A judgement is due when a Lease is over, and comes later than this only if something held us up.
+const OVERDUE: Duration = Duration::from_secs(2);
+
 /// Since when each connector is without a session at every gateway, and which life of its agent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses(Arc<Mutex<BTreeMap<Key, (String, Instant)>>>);
@@ -82,6 +85,9 @@ impl Observer<'_> {
                 lost_since: self.lost_since(&status, now)?,
             },
             heard: heard.max(proven),
+            overdue: seen
+                .as_ref()
+                .is_some_and(|seen| seen.until() + OVERDUE < now),
             beat: seen.and_then(|seen| seen.beat.renewed),
             confirmed,
             clock: self.office.clock.now(),
