@@ -18,7 +18,7 @@ use crate::fence::Fence;
 use crate::key::Key;
 use crate::queue::Reason;
 use crate::view::View;
-use crate::writer::{Known, Pass, Relabel};
+use crate::writer::{Applied, Known, Pass, Relabel};
 
 /// The surroundings of one pass over one object. Clones are the same pass.
 pub struct Context<K>(Arc<Inner<K>>);
@@ -70,8 +70,15 @@ impl<K: Kind> Context<K> {
     /// # Errors
     /// The server refuses, or somebody else controls an object of that name.
     pub async fn apply<C: Kind>(&self, desired: C) -> Result<C> {
-        let known = self.known::<C>();
-        Ok(self.0.pass.apply(&desired, known).await?.object)
+        Ok(self.applied(desired).await?.object)
+    }
+
+    /// Like [`Self::apply`], and says what had to be done for it.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub async fn applied<C: Kind>(&self, desired: C) -> Result<Applied<C>> {
+        self.0.pass.apply(&desired, self.known::<C>()).await
     }
 
     /// Like [`Self::apply`], but a conflict if another writer was first since the child was read: for

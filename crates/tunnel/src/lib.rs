@@ -2,6 +2,30 @@
 //! children, judges connectors and proves tunnels through the gateways; it carries no traffic itself.
 #![forbid(unsafe_code)]
 
+mod act;
+mod children;
+mod classes;
+mod client;
+mod connector;
+mod controller;
+mod decide;
+mod evidence;
 mod liveness;
+mod memory;
+mod observe;
+mod office;
+mod operator;
+mod prove;
 mod pulse;
+mod report;
 mod sessions;
+mod sweep;
+mod telemetry;
+mod tls;
+mod verify;
+mod views;
+mod world;
+
+pub use client::{Answer, Ask, AskError, Http, Question, request};
+pub use operator::{Parts, Settings, operator, run};
+pub use telemetry::Tunnels;

@@ -66,11 +66,8 @@ async fn is_there(cx: &Context<HostnameClaim>, claimant: &Claimant) -> Result<bo
 /// Deletes the records of gateways that died. And looks at the server for one that is not heard of
 /// before it counts as dead: a watch that is dead without anybody's knowing it is silent too.
 pub(crate) fn replicas(office: &Office) -> Controller<GatewayReplica> {
-    let (run, heard, gone) = (
-        office.replicas.clone(),
-        office.replicas.clone(),
-        office.replicas.clone(),
-    );
+    let (run, heard) = (office.replicas.clone(), office.replicas.clone());
+    let gone = office.clone();
     let scope = Scope {
         namespace: Some(office.namespace.to_string()),
         ..Scope::default()
@@ -87,7 +84,7 @@ pub(crate) fn replicas(office: &Office) -> Controller<GatewayReplica> {
     .lens(Lens::comparing(
         move |old: &GatewayReplica, new: &GatewayReplica| heard.only_beats(old, new),
     ))
-    .forgets(move |key| gone.forget(key))
+    .forgets(move |key| gone.replica_gone(key))
 }
 
 async fn watch_over(

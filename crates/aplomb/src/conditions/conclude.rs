@@ -34,7 +34,10 @@ impl Outcome<'_> {
 #[must_use]
 pub fn conclude(said: &Wishes, outcome: Outcome<'_>, was: Option<Status>) -> Option<Wishes> {
     let mut wishes = said.clone();
-    wishes.retract(RECONCILING);
+    // A reconcile knows better than a verdict what it still waits for.
+    if said.get(RECONCILING).is_none() {
+        wishes.retract(RECONCILING);
+    }
     wishes.retract(STALLED);
     match outcome {
         Outcome::Verdict(verdict) => settle(&mut wishes, verdict, was),

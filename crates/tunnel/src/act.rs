@@ -1,0 +1,201 @@
+//! Carries out one step at a time, each of them safe to repeat: a crash may come between any two.
+
+use aplomb::writer::Effect;
+use aplomb::{Class, Context, Error, Key, Kind, Result, View};
+use aplomb_api::gateway_api::{Gateway, HttpRoute};
+use aplomb_api::tunnel::{Claimant, HostnameClaim, HostnameClaimSpec, HttpProxy, Revision, labels};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::ObjectMeta;
+
+use crate::children::{Children, children, digest};
+use crate::office::Office;
+use crate::prove::answered;
+use crate::report;
+use crate::world::{Child, Plan, Progress, Step, World, Written};
+
+/// Acts for one tunnel.
+pub(crate) struct Act<'a> {
+    pub(crate) cx: &'a Context<HttpProxy>,
+    pub(crate) office: &'a Office,
+    pub(crate) key: &'a Key,
+    pub(crate) world: &'a World,
+    pub(crate) plan: &'a Plan,
+}
+
+impl Act<'_> {
+    /// Takes `step` and notes in `progress` what came of it.
+    pub(crate) async fn take(&self, step: &Step, progress: &mut Progress) -> Result<()> {
+        match step {
+            Step::Claim(hostname) => self.claim(hostname, progress).await,
+            Step::Unclaim(hostname) => {
+                progress.rivals.remove(hostname);
+                let key = Key::new(None, hostname);
+                self.cx.delete::<HostnameClaim>(&key).await
+            }
+            Step::Write => {
+                progress.written = Some(self.write().await?);
+                Ok(())
+            }
+            Step::Report => {
+                self.report().await?;
+                progress.reported = true;
+                Ok(())
+            }
+            Step::Prove => {
+                progress.proven = true;
+                self.prove().await;
+                Ok(())
+            }
+        }
+    }
+
+    fn hostnames(&self) -> Vec<String> {
+        let all = self.plan.status.hostname_statuses.iter();
+        let accepted = all.filter(|it| it.accepted);
+        accepted.map(|it| it.hostname.clone()).collect()
+    }
+
+    /// Whoever creates the object first has the hostname. If that was another, it is read, since the
+    /// cache may not show it yet.
+    async fn claim(&self, hostname: &str, progress: &mut Progress) -> Result<()> {
+        let meta = &self.world.proxy.metadata;
+        let claim = HostnameClaim {
+            metadata: ObjectMeta {
+                name: Some(hostname.to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: HostnameClaimSpec {
+                claimant: Claimant {
+                    namespace: meta.namespace.clone().unwrap_or_default(),
+                    name: meta.name.clone().unwrap_or_default(),
+                    uid: meta.uid.clone().unwrap_or_default(),
+                },
+            },
+        };
+        let made = match self.cx.create(&claim).await {
+            Ok(made) => made,
+            Err(error) if error.class() == Class::Exists => {
+                let all = kube::Api::<HostnameClaim>::all(self.cx.client());
+                let found = all.get_opt(hostname).await.map_err(Error::from)?;
+                let Some(found) = found else {
+                    return Err(Error::new(
+                        Class::Conflict,
+                        format!("{hostname} was just let go"),
+                    ));
+                };
+                found
+            }
+            Err(error) => return Err(error),
+        };
+        progress.rivals.insert(hostname.to_owned(), made);
+        Ok(())
+    }
+
+    /// Writes the children, backends first: a gateway that sees a route can then see all of it.
+    async fn write(&self) -> Result<Written> {
+        let Children {
+            gateway,
+            route,
+            slices,
+        } = children(&self.world.proxy, &self.hostnames()).map_err(Error::fault)?;
+        let mut written = Vec::new();
+        for slice in slices {
+            if let Some(foreign) = self.foreign::<EndpointSlice>(&slice)? {
+                return Ok(Written::Foreign(foreign));
+            }
+            self.retype(&slice).await?;
+            written.push(self.apply("EndpointSlice", slice).await?);
+        }
+        if let Some(foreign) = self.foreign::<Gateway>(&gateway)? {
+            return Ok(Written::Foreign(foreign));
+        }
+        written.push(self.apply("Gateway", gateway).await?);
+        if let Some(foreign) = self.foreign::<HttpRoute>(&route)? {
+            return Ok(Written::Foreign(foreign));
+        }
+        written.push(self.apply("HTTPRoute", route).await?);
+        self.cx.prune::<EndpointSlice>().await?;
+        Ok(Written::Children(written))
+    }
+
+    async fn apply<C: Kind>(&self, kind: &str, desired: C) -> Result<Child> {
+        let asked = digest(&serde_json::to_value(&desired)?);
+        let applied = self.cx.applied(desired).await?;
+        let meta = kube::Resource::meta(&applied.object);
+        Ok(Child {
+            revision: Revision {
+                kind: kind.to_owned(),
+                name: meta.name.clone().unwrap_or_default(),
+                version: meta.resource_version.clone().unwrap_or_default(),
+                digest: asked,
+            },
+            changed: applied.effect != Effect::Unchanged,
+        })
+    }
+
+    /// Why an object of a child's name is not ours to write. One that nobody controls is taken over only
+    /// if it says itself that it belongs to a tunnel of this name, as one from a backup does.
+    fn foreign<C: Kind>(&self, desired: &C) -> Result<Option<String>> {
+        let key = View::meta(desired).key();
+        let Some(found) = self.cx.cache::<C>()?.get(&key) else {
+            return Ok(None);
+        };
+        let uid = self.world.proxy.metadata.uid.as_deref();
+        let found = kube::Resource::meta(&*found);
+        let owners = found.owner_references.iter().flatten();
+        let mut controllers = owners.filter(|it| it.controller == Some(true));
+        let label = found.labels.as_ref().and_then(|it| it.get(labels::PROXY));
+        let ours = match controllers.next() {
+            Some(controller) => Some(controller.uid.as_str()) == uid,
+            None => label.map(String::as_str) == Some(&*self.key.name),
+        };
+        let kind = C::kind(&());
+        Ok((!ours).then(|| {
+            format!(
+                "there is a {kind} {:?} in this namespace that is not this tunnel's: delete it, or give \
+                 the HTTPProxy another name",
+                &*key.name
+            )
+        }))
+    }
+
+    /// The type of addresses cannot be changed, so a slice of another type goes first.
+    async fn retype(&self, desired: &EndpointSlice) -> Result<()> {
+        let key = View::meta(desired).key();
+        let found = self.cx.cache::<EndpointSlice>()?.get(&key);
+        match found {
+            Some(found) if found.address_type != desired.address_type => {
+                self.cx.delete::<EndpointSlice>(&key).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn report(&self) -> Result<()> {
+        let gateway = self.cx.cache::<Gateway>()?.get(self.key);
+        if let Some(gateway) = gateway {
+            let status = report::gateway(&gateway, self.world);
+            self.cx.report::<Gateway>(self.key, status).await?;
+        }
+        let route = self.cx.cache::<HttpRoute>()?.get(self.key);
+        if let Some(route) = route {
+            let status = report::route(&route, self.world);
+            self.cx.report::<HttpRoute>(self.key, status).await?;
+        }
+        Ok(())
+    }
+
+    async fn prove(&self) {
+        let evidence = self
+            .office
+            .prover
+            .prove(self.world, &self.hostnames())
+            .await;
+        for name in answered(self.world, &evidence) {
+            let connector = Key::new(self.key.namespace.as_deref(), name);
+            self.office.sessions.proven(&connector, evidence.at);
+        }
+        self.office.telemetry.proof(self.key, &evidence);
+        self.office.memory.proven(self.key, evidence);
+    }
+}

@@ -1,0 +1,234 @@
+//! What a tunnel is made of: Gateway, HTTPRoute and EndpointSlices, complete on their first write.
+//!
+//! Pure. Everything comes from the HTTPProxy and its hostnames; nothing is carried over from what the
+//! server has, so that no field is ever owned that nobody asked for.
+
+use std::collections::BTreeMap;
+
+use aplomb_api::gateway_api::{Gateway, HttpRoute};
+use aplomb_api::tunnel::{Backend, CLASS, HttpProxy, ProxyRule, annotations, labels};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// The children of one tunnel.
+#[derive(Clone, Debug)]
+pub(crate) struct Children {
+    /// The listeners.
+    pub(crate) gateway: Gateway,
+    /// The rules.
+    pub(crate) route: HttpRoute,
+    /// The backends, one for each rule that has one of its own.
+    pub(crate) slices: Vec<EndpointSlice>,
+}
+
+/// The children that serve `hostnames`, or what is wrong with the spec.
+pub(crate) fn children(proxy: &HttpProxy, hostnames: &[String]) -> Result<Children, String> {
+    let mut slices = Vec::new();
+    let mut rules = Vec::new();
+    for (index, rule) in proxy.spec.rules.iter().enumerate() {
+        let reference = match rule.backends.first() {
+            Some(backend) => Some(reference(proxy, index, backend, &mut slices)?),
+            None => None,
+        };
+        rules.push(route_rule(rule, reference));
+    }
+    Ok(Children {
+        gateway: gateway(proxy, hostnames)?,
+        route: route(proxy, hostnames, &rules)?,
+        slices,
+    })
+}
+
+/// The name of the EndpointSlice of a rule. A dot keeps it apart from those of any other HTTPProxy,
+/// whose names have none.
+pub(crate) fn slice_name(proxy: &str, rule: usize) -> String {
+    match rule {
+        0 => proxy.to_owned(),
+        rule => format!("{proxy}.{rule}"),
+    }
+}
+
+/// A short name for what was asked for, the same for the same.
+pub(crate) fn digest(asked: &Value) -> String {
+    let digest = Sha256::digest(asked.to_string().as_bytes());
+    digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn metadata(proxy: &HttpProxy, name: &str, annotations: BTreeMap<String, String>) -> ObjectMeta {
+    let owner = proxy.metadata.name.clone().unwrap_or_default();
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: proxy.metadata.namespace.clone(),
+        labels: Some([(labels::PROXY.to_owned(), owner)].into()),
+        annotations: Some(annotations).filter(|all| !all.is_empty()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn name(proxy: &HttpProxy) -> &str {
+    proxy.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
+    let mut listeners = Vec::new();
+    for hostname in hostnames {
+        // A name from the hostname itself: an index would rename the rest when the first one goes.
+        let tag = &digest(&json!(hostname))[..8];
+        listeners.push(json!({
+            "name": format!("http-{tag}"), "hostname": hostname, "port": 80, "protocol": "HTTP",
+        }));
+        if let Some(tls) = &proxy.spec.tls {
+            listeners.push(json!({
+                "name": format!("https-{tag}"), "hostname": hostname, "port": 443, "protocol": "HTTPS",
+                "tls": {"mode": "Terminate", "certificateRefs": [{
+                    "group": "", "kind": "Secret", "name": tls.secret_name,
+                }]},
+            }));
+        }
+    }
+    typed(json!({
+        "metadata": metadata(proxy, name(proxy), BTreeMap::new()),
+        "spec": {"gatewayClassName": CLASS, "listeners": listeners},
+    }))
+}
+
+fn route(proxy: &HttpProxy, hostnames: &[String], rules: &[Value]) -> Result<HttpRoute, String> {
+    let generation = proxy.metadata.generation.unwrap_or_default().to_string();
+    let generation = [(annotations::GENERATION.to_owned(), generation)].into();
+    typed(json!({
+        "metadata": metadata(proxy, name(proxy), generation),
+        "spec": {
+            "parentRefs": [{
+                "group": "gateway.networking.k8s.io", "kind": "Gateway", "name": name(proxy),
+            }],
+            "hostnames": hostnames,
+            "rules": rules,
+        },
+    }))
+}
+
+fn route_rule(rule: &ProxyRule, backend: Option<Value>) -> Value {
+    let mut made = json!({});
+    if let Some(name) = &rule.name {
+        made["name"] = json!(name);
+    }
+    if !rule.matches.is_empty() {
+        made["matches"] = json!(rule.matches);
+    }
+    if !rule.filters.is_empty() {
+        made["filters"] = json!(rule.filters);
+    }
+    if let Some(backend) = backend {
+        made["backendRefs"] = json!([backend]);
+    }
+    if let Some(timeout) = &rule.timeout {
+        made["timeouts"] = json!({"request": timeout});
+    }
+    made
+}
+
+/// The reference to a backend; an EndpointSlice is made for it unless the spec names one.
+fn reference(
+    proxy: &HttpProxy,
+    rule: usize,
+    backend: &Backend,
+    slices: &mut Vec<EndpointSlice>,
+) -> Result<Value, String> {
+    let (name, port) = match &backend.instance {
+        Some(instance) => (instance.name.clone(), instance.port),
+        None => {
+            let endpoint = Address::parse(rule, backend)?;
+            let name = slice_name(name(proxy), rule);
+            slices.push(slice(proxy, &name, backend, &endpoint));
+            (name, endpoint.port)
+        }
+    };
+    let mut made = json!({
+        "group": "discovery.k8s.io", "kind": "EndpointSlice",
+        "name": name, "port": port, "weight": 1,
+    });
+    if !backend.filters.is_empty() {
+        made["filters"] = json!(backend.filters);
+    }
+    Ok(made)
+}
+
+/// What an endpoint's URL says.
+struct Address {
+    url: String,
+    host: String,
+    port: u16,
+}
+
+impl Address {
+    fn parse(rule: usize, backend: &Backend) -> Result<Self, String> {
+        let field = format!("spec.rules[{rule}].backends[0].endpoint");
+        let Some(url) = &backend.endpoint else {
+            return Err(format!("{field} is missing: write http://host:port"));
+        };
+        let wrong = || format!("{field} is {url:?}: write http://host:port or https://host:port");
+        let uri: http::Uri = url.parse().map_err(|_| wrong())?;
+        let port = match uri.scheme_str() {
+            Some("http") => 80,
+            Some("https") => 443,
+            _ => return Err(wrong()),
+        };
+        let host = uri.host().ok_or_else(wrong)?;
+        Ok(Self {
+            url: url.clone(),
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: uri.port_u16().unwrap_or(port),
+        })
+    }
+
+    /// What an EndpointSlice can hold of it. An agent dials by the annotation alone, since the API
+    /// allows neither a loopback address nor a bare name such as `localhost` here.
+    fn placed(&self, connector: Option<&str>) -> (&'static str, String) {
+        match (connector, self.host.parse::<std::net::IpAddr>()) {
+            (Some(connector), _) => ("FQDN", format!("{connector}.connector.internal")),
+            (None, Ok(std::net::IpAddr::V4(_))) => ("IPv4", self.host.clone()),
+            (None, Ok(std::net::IpAddr::V6(_))) => ("IPv6", self.host.clone()),
+            (None, Err(_)) => ("FQDN", self.host.clone()),
+        }
+    }
+}
+
+fn slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &Address) -> EndpointSlice {
+    let connector = backend.connector.as_ref().map(|it| it.name.as_str());
+    let mut notes = BTreeMap::from([(annotations::ENDPOINT.to_owned(), at.url.clone())]);
+    if let Some(connector) = connector {
+        notes.insert(annotations::CONNECTOR.to_owned(), connector.to_owned());
+    }
+    if let Some(hostname) = backend.tls.as_ref().and_then(|tls| tls.hostname.clone()) {
+        notes.insert(annotations::TLS_HOSTNAME.to_owned(), hostname);
+    }
+    let (address_type, address) = at.placed(connector);
+    let mut metadata = metadata(proxy, name, notes);
+    let label = (labels::MANAGED_BY.to_owned(), labels::MANAGER.to_owned());
+    metadata.labels.get_or_insert_default().extend([label]);
+    EndpointSlice {
+        metadata,
+        address_type: address_type.to_owned(),
+        endpoints: Some(vec![Endpoint {
+            addresses: vec![address],
+            ..Endpoint::default()
+        }]),
+        ports: Some(vec![EndpointPort {
+            name: Some(String::new()),
+            port: Some(i32::from(at.port)),
+            protocol: Some("TCP".to_owned()),
+            ..EndpointPort::default()
+        }]),
+    }
+}
+
+/// The generated type of what was built. Its spec was validated by the HTTPProxy's own schema.
+fn typed<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
+    serde_json::from_value(value).map_err(|error| error.to_string())
+}

@@ -1,0 +1,160 @@
+//! How a gateway's public listener is asked for a proof: like any client would, by its hostname. One
+//! connection for each question, so that no answer comes from an older one.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb_api::tunnel::headers;
+use aplomb_api::wire::Statement;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::tls::{self, TlsError};
+
+/// How long one question may take at most.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(1_200);
+/// The longest answer that is read.
+const LONGEST: usize = 16 * 1024;
+
+/// One question to one listener.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The listener: ip:port.
+    pub listen: String,
+    /// Whether TLS is spoken to it.
+    pub tls: bool,
+    /// The hostname, in `Host` and in TLS.
+    pub hostname: String,
+    /// The index of the rule whose backend is asked for.
+    pub rule: usize,
+    /// What is to be signed.
+    pub statement: Statement,
+    /// How long it may take.
+    pub patience: Duration,
+}
+
+/// What the listener said.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status code.
+    pub status: StatusCode,
+    /// `X-Aplomb-Reason`, if the gateway itself answered.
+    pub reason: Option<String>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskError {
+    /// The listener did not take the connection, or broke it off.
+    Unreachable,
+    /// It took too long.
+    TimedOut,
+    /// It has no certificate for the hostname.
+    NoCertificate,
+    /// Its certificate is not one of the hostname.
+    WrongCertificate,
+}
+
+/// Asks listeners. A test puts a stand-in here.
+pub trait Ask: Send + Sync + 'static {
+    /// Asks one question, once.
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, AskError>>;
+}
+
+/// Asks over the network.
+#[derive(Clone)]
+pub struct Http {
+    tls: Arc<rustls::ClientConfig>,
+}
+
+impl Http {
+    /// The real one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { tls: tls::config() }
+    }
+
+    async fn answer(&self, question: &Question) -> Result<Answer, AskError> {
+        let stream = TcpStream::connect(&question.listen).await;
+        let stream = stream.map_err(|_| AskError::Unreachable)?;
+        drop(stream.set_nodelay(true));
+        if !question.tls {
+            return exchange(stream, question).await;
+        }
+        let stream = tls::handshake(&self.tls, stream, &question.hostname).await;
+        let stream = stream.map_err(|error| match error {
+            TlsError::Broken => AskError::Unreachable,
+            TlsError::NoCertificate => AskError::NoCertificate,
+            TlsError::WrongName => AskError::WrongCertificate,
+        })?;
+        exchange(stream, question).await
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Ask for Http {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, AskError>> {
+        Box::pin(async move {
+            let answer = timeout(question.patience, self.answer(question)).await;
+            answer.unwrap_or(Err(AskError::TimedOut))
+        })
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Http")
+    }
+}
+
+async fn exchange<S>(stream: S, question: &Question) -> Result<Answer, AskError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let handshake = http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|_| AskError::Unreachable)?;
+    let asked = async {
+        let response = sender.send_request(request(question)?).await;
+        let (head, body) = response.map_err(|_| AskError::Unreachable)?.into_parts();
+        let body = Limited::new(body, LONGEST).collect().await;
+        let reason = head.headers.get(headers::REASON);
+        Ok(Answer {
+            status: head.status,
+            reason: reason.and_then(|it| it.to_str().ok()).map(str::to_owned),
+            body: body.map_err(|_| AskError::Unreachable)?.to_bytes(),
+        })
+    };
+    // The connection is driven here and ends here: nothing is left behind.
+    tokio::select! { biased;
+        answer = asked => answer,
+        _ = connection => Err(AskError::Unreachable),
+    }
+}
+
+/// The request of a question.
+pub fn request(question: &Question) -> Result<Request<Empty<Bytes>>, AskError> {
+    let statement = serde_json::to_vec(&question.statement).map_err(|_| AskError::Unreachable)?;
+    let path = format!("{}?rule={}", headers::PROOF_PATH, question.rule);
+    Request::get(path)
+        .header(http::header::HOST, &question.hostname)
+        .header(headers::PROOF, URL_SAFE_NO_PAD.encode(statement))
+        .body(Empty::new())
+        .map_err(|_| AskError::Unreachable)
+}

@@ -1,0 +1,210 @@
+//! The wiring: which kinds are watched, through which lens, and which tunnels run when one changes. And
+//! the round of observing, deciding and acting, one step at a time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::conditions::Status;
+use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb_api::gateway_api::{Gateway, HttpRoute};
+use aplomb_api::tunnel::{ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, conditions};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+
+use crate::act::Act;
+use crate::decide::decide;
+use crate::memory::{BY_CONNECTOR, BY_HOSTNAME};
+use crate::observe::{BY_CLAIMANT, Observer, connectors};
+use crate::office::Office;
+use crate::views::ConnectorView;
+use crate::world::{Plan, Progress};
+
+/// Also the field manager.
+pub(crate) const NAME: &str = "aplomb-tunnel";
+
+/// How many tunnels are worked on at once: a pass mostly waits for servers.
+const WORKERS: usize = 32;
+/// How long one pass may take: a few writes and two rounds of proofs.
+const PASS: Duration = Duration::from_secs(30);
+/// More steps than any spec can need: a pass that takes them is undone by somebody, and starts anew.
+const STEPS: usize = 64;
+/// The conditions of ours that a plan may leave out.
+const OURS: [&str; 9] = [
+    conditions::ACCEPTED,
+    conditions::PROGRAMMED,
+    conditions::CONNECTOR_METADATA_PROGRAMMED,
+    conditions::HOSTNAMES_VERIFIED,
+    conditions::HOSTNAMES_IN_USE,
+    conditions::CERTIFICATES_READY,
+    conditions::CONNECTOR_ONLINE,
+    conditions::ORIGIN_REACHABLE,
+    aplomb::conditions::RECONCILING,
+];
+
+/// The controller of HTTPProxy.
+pub(crate) fn controller(office: &Office) -> Controller<HttpProxy> {
+    let (run, farewell) = (office.clone(), office.clone());
+    let controller = Controller::new(NAME, move |proxy, cx| {
+        let office = run.clone();
+        async move {
+            let ended = reconcile(&proxy, &cx, &office).await;
+            let key = View::meta(&*proxy).key();
+            if cx.cache::<HttpProxy>()?.get(&key).is_none() {
+                // Deleted during the pass, which has brought some of it back.
+                office.forget(&key);
+            }
+            ended
+        }
+    });
+    let controller = inputs(indexes(controller), office);
+    controller
+        .owns::<Gateway>(Lens::desired())
+        .owns::<HttpRoute>(Lens::desired())
+        .owns::<EndpointSlice>(Lens::everything())
+        .poked_by(&office.proxies, "proof")
+        .forgets(move |key| farewell.forget(key))
+        .workers(WORKERS)
+        .deadline(PASS)
+}
+
+fn indexes(controller: Controller<HttpProxy>) -> Controller<HttpProxy> {
+    controller
+        .index::<HttpProxy>(Scope::default(), BY_CONNECTOR, |proxy| {
+            let namespace = proxy.metadata.namespace.as_deref().unwrap_or_default();
+            let names = connectors(proxy);
+            names
+                .iter()
+                .map(|name| format!("{namespace}/{name}"))
+                .collect()
+        })
+        .index::<HttpProxy>(Scope::default(), BY_HOSTNAME, |proxy| {
+            proxy.spec.hostnames.clone()
+        })
+        .index::<HostnameClaim>(Scope::default(), BY_CLAIMANT, |claim| {
+            vec![claim.spec.claimant.uid.clone()]
+        })
+}
+
+fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<HttpProxy> {
+    let (replicas, concerned) = (office.replicas.clone(), office.memory.clone());
+    controller
+        .watches::<ConnectorView>(
+            Scope::default(),
+            Lens::fields(ConnectorView::read),
+            |connector, all| keys(&all.by(BY_CONNECTOR, &connector.meta().key().to_string())),
+        )
+        .watches::<ConnectorClass>(
+            Scope::default(),
+            Lens::fields(|class: &ConnectorClass| class.spec.domain.clone()),
+            |class, all| {
+                let name = class.metadata.name.as_deref();
+                let mut all = all.list();
+                all.retain(|proxy| Some(&*proxy.spec.connector_class_name) == name);
+                keys(&all)
+            },
+        )
+        .watches::<HostnameClaim>(Scope::default(), Lens::everything(), |claim, all| {
+            keys(&all.by(BY_HOSTNAME, claim.meta().name))
+        })
+        .watches::<GatewayReplica>(
+            Scope {
+                namespace: Some(office.namespace.to_string()),
+                ..Scope::default()
+            },
+            Lens::comparing(move |old: &GatewayReplica, new| {
+                replicas.hear(new);
+                said(old) == said(new)
+            }),
+            move |replica, all| concerned.concerned(replica, all),
+        )
+}
+
+/// What a gateway says besides being alive.
+fn said(replica: &GatewayReplica) -> aplomb_api::tunnel::GatewayReplicaSpec {
+    let mut spec = replica.spec.clone();
+    spec.renew_time = None;
+    spec
+}
+
+fn keys(all: &[Arc<HttpProxy>]) -> Vec<Key> {
+    all.iter().map(|proxy| View::meta(&**proxy).key()).collect()
+}
+
+/// Observes, decides and takes one step, until there is none to take.
+async fn reconcile(
+    proxy: &Arc<HttpProxy>,
+    cx: &Context<HttpProxy>,
+    office: &Office,
+) -> Result<Verdict> {
+    if proxy.metadata.deletion_timestamp.is_some() {
+        // Its children go with it, its claims are swept, and nothing else holds it.
+        return Ok(Verdict::Settled);
+    }
+    let key = View::meta(&**proxy).key();
+    let observer = Observer {
+        proxy,
+        cx,
+        office,
+        key: &key,
+        began: office.clock.now(),
+    };
+    let mut progress = Progress::default();
+    for _ in 0..STEPS {
+        let world = observer.observe(&progress)?;
+        let plan = decide(&world);
+        progress.timeline = plan.status.timeline.clone();
+        say(cx, &plan);
+        let Some(step) = &plan.step else {
+            return Ok(ended(cx, office, &key, proxy, plan));
+        };
+        let act = Act {
+            cx,
+            office,
+            key: &key,
+            world: &world,
+            plan: &plan,
+        };
+        act.take(step, &mut progress).await?;
+    }
+    Ok(Verdict::Recheck(Duration::ZERO))
+}
+
+/// Lays down what the plan says. Written when the pass ends; after a conflict nothing of it is.
+fn say(cx: &Context<HttpProxy>, plan: &Plan) {
+    cx.status(&plan.status);
+    for kind in OURS {
+        cx.retract(kind);
+    }
+    for condition in &plan.conditions {
+        cx.condition(condition.clone());
+    }
+}
+
+fn ended(
+    cx: &Context<HttpProxy>,
+    office: &Office,
+    key: &Key,
+    proxy: &HttpProxy,
+    plan: Plan,
+) -> Verdict {
+    let namespace = key.namespace.as_deref();
+    let names = connectors(proxy);
+    let used: BTreeSet<Key> = names.iter().map(|name| Key::new(namespace, name)).collect();
+    office.memory.passed(key, used, plan.waiting);
+    let ready = plan
+        .conditions
+        .iter()
+        .find(|it| it.kind == conditions::READY);
+    if let (Some(ready), Some(line)) = (ready, &plan.status.timeline) {
+        let before = proxy.status.as_ref().and_then(|it| it.timeline.as_ref());
+        let said = (ready.status == Status::True, &*ready.reason);
+        office.telemetry.seen(key, (before, line), said, cx.fence());
+    }
+    for note in plan.notes {
+        cx.event(note);
+    }
+    match plan.rejected {
+        Some((reason, message)) => Verdict::rejected(reason, message),
+        None => Verdict::Recheck(plan.again),
+    }
+}

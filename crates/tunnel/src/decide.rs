@@ -1,0 +1,143 @@
+//! From what is known of a tunnel to the next step and to what its status says. Pure: the same world
+//! gives the same plan.
+
+mod conditions;
+mod hostnames;
+mod notes;
+mod ready;
+mod revisions;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use std::time::Duration;
+
+use aplomb::conditions::Status;
+use aplomb_api::tunnel::{HttpProxyStatus, conditions as kinds, reasons};
+
+use self::conditions::Facts;
+use self::hostnames::Held;
+use crate::children::children;
+use crate::evidence::subject;
+use crate::world::{Plan, Step, World};
+
+/// How long nothing may be heard of what is waited for before it is looked at again.
+const WAIT: Duration = Duration::from_secs(5);
+/// The same where only a change of some object can help.
+const REST: Duration = Duration::from_secs(60);
+
+/// What to do next, and what to say meanwhile.
+pub(crate) fn decide(world: &World) -> Plan {
+    let Some(domain) = &world.domain else {
+        return refused(
+            world,
+            reasons::CONNECTOR_CLASS_NOT_FOUND,
+            &no_class(world),
+            false,
+        );
+    };
+    let held = hostnames::held(world, domain);
+    let served = held.served();
+    if let Err(wrong) = children(&world.proxy, &served) {
+        return refused(world, reasons::INVALID, &wrong, true);
+    }
+    let facts = Facts::new(world, &held);
+    let step = next(world, &held, &facts, &served);
+    let conditions = facts.conditions();
+    let ready = conditions
+        .iter()
+        .any(|it| it.kind == kinds::READY && it.status == Status::True);
+    let status = HttpProxyStatus {
+        hostname: served.first().cloned(),
+        canonical_hostname: Some(held.canonical.clone()),
+        hostname_statuses: held.statuses.clone(),
+        connector: connectors(world),
+        addresses: addresses(world),
+        revisions: facts.revisions.clone(),
+        timeline: Some(timeline::timeline(world, &facts, ready)),
+        observed_generation: None,
+        conditions: Vec::new(),
+    };
+    Plan {
+        notes: notes::notes(world, &conditions, &status),
+        again: again(world, &facts),
+        waiting: facts.waiting(),
+        rejected: None,
+        step,
+        status,
+        conditions,
+    }
+}
+
+/// The next effect. Claims come first, so that no child ever names a hostname that is not ours.
+fn next(world: &World, held: &Held, facts: &Facts<'_>, served: &[String]) -> Option<Step> {
+    if let Some(surplus) = world.surplus.first() {
+        return Some(Step::Unclaim(surplus.clone()));
+    }
+    if let Some(step) = &held.step {
+        return Some(step.clone());
+    }
+    let progress = &world.progress;
+    if progress.written.is_none() {
+        return Some(Step::Write);
+    }
+    if facts.provable() && !progress.proven {
+        let subject = subject(world, served);
+        let evidence = world.evidence.as_ref();
+        let holds = evidence.is_some_and(|it| it.holds(&subject, world.instant));
+        if !holds {
+            return Some(Step::Prove);
+        }
+    }
+    let report = facts.is_programmed() && !progress.reported;
+    report.then_some(Step::Report)
+}
+
+fn again(world: &World, facts: &Facts<'_>) -> Duration {
+    let proof = world.evidence.as_ref().filter(|_| facts.provable());
+    let until = |at: tokio::time::Instant| at.saturating_duration_since(world.instant);
+    match proof {
+        Some(evidence) => until(evidence.at + evidence.due),
+        None if facts.waiting() => WAIT,
+        None => REST,
+    }
+}
+
+/// A spec that nothing is made of.
+fn refused(world: &World, reason: &'static str, message: &str, finally: bool) -> Plan {
+    let conditions = conditions::refused(reason, message);
+    let status = world.proxy.status.clone().unwrap_or_default();
+    Plan {
+        step: None,
+        notes: notes::notes(world, &conditions, &status),
+        status,
+        conditions,
+        again: REST,
+        waiting: false,
+        rejected: finally.then(|| (reason, message.to_owned())),
+    }
+}
+
+fn no_class(world: &World) -> String {
+    let class = &world.proxy.spec.connector_class_name;
+    format!(
+        "there is no ConnectorClass {class:?}, and so no domain for the hostname: create it, or name \
+         another in spec.connectorClassName"
+    )
+}
+
+fn connectors(world: &World) -> Option<String> {
+    let names: Vec<&str> = world.connectors.keys().map(String::as_str).collect();
+    Some(names.join(",")).filter(|names| !names.is_empty())
+}
+
+fn addresses(world: &World) -> Vec<String> {
+    let mut all: Vec<String> = world
+        .replicas
+        .iter()
+        .map(|replica| replica.listen.clone())
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}

@@ -1,0 +1,242 @@
+//! What can be said of a tunnel, condition by condition. A condition that does not apply is absent; one
+//! that cannot be told is Unknown; none is ever True by default.
+
+use aplomb::Condition;
+use aplomb::conditions::{RECONCILING, Status};
+use aplomb_api::tunnel::{Revision, conditions as kinds, reasons};
+
+use super::hostnames::Held;
+use super::ready;
+use super::revisions::{CONNECTOR, passed, revisions};
+use crate::world::{ConnectorSeen, World, Written};
+
+/// What follows from a world, before it is said.
+pub(super) struct Facts<'a> {
+    pub(super) world: &'a World,
+    pub(super) held: &'a Held,
+    /// What the gateways must have seen.
+    pub(super) revisions: Vec<Revision>,
+    pub(super) programmed: Condition,
+    pub(super) metadata: Option<Condition>,
+    pub(super) online: Option<Condition>,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn new(world: &'a World, held: &'a Held) -> Self {
+        let revisions = revisions(world);
+        Self {
+            programmed: programmed(world, &revisions),
+            metadata: metadata(world, &revisions),
+            online: online(world),
+            world,
+            held,
+            revisions,
+        }
+    }
+
+    /// Whether every live gateway serves the children.
+    pub(super) fn is_programmed(&self) -> bool {
+        self.programmed.status == Status::True
+    }
+
+    /// Whether gateways still have to acknowledge something.
+    pub(super) fn waiting(&self) -> bool {
+        let metadata = self.metadata.as_ref();
+        !self.is_programmed() || metadata.is_some_and(|it| it.status != Status::True)
+    }
+
+    /// Whether a proof could succeed.
+    pub(super) fn provable(&self) -> bool {
+        let released = |seen: &ConnectorSeen| {
+            let online = seen.online.as_ref();
+            online.is_some_and(|(online, reason, _)| !online && reason == reasons::RELEASED)
+        };
+        let mut connectors = self.world.connectors.values();
+        !self.waiting() && !connectors.any(|it| it.as_ref().is_none_or(released))
+    }
+
+    /// Everything there is to say.
+    pub(super) fn conditions(&self) -> Vec<Condition> {
+        let mut all = vec![accepted(), self.programmed.clone()];
+        all.extend(self.metadata.clone());
+        all.extend(self.online.clone());
+        all.extend(verified(self.held));
+        all.extend(in_use(self.held));
+        all.extend(ready::certificates(self));
+        all.extend(ready::origin(self));
+        let ready = ready::ready(self, &all);
+        if ready.status != Status::True && self.waiting() {
+            let what = "gateways have not acknowledged everything yet";
+            all.push(Condition::yes(RECONCILING, reasons::PENDING, what));
+        }
+        all.push(ready);
+        all
+    }
+}
+
+/// What is said of a spec that nothing is made of.
+pub(super) fn refused(reason: &str, message: &str) -> Vec<Condition> {
+    vec![
+        Condition::no(kinds::ACCEPTED, reason, message),
+        Condition::no(kinds::PROGRAMMED, reason, message),
+        Condition::no(kinds::READY, reason, message),
+    ]
+}
+
+fn accepted() -> Condition {
+    Condition::yes(kinds::ACCEPTED, reasons::ACCEPTED, "the spec is valid")
+}
+
+fn programmed(world: &World, revisions: &[Revision]) -> Condition {
+    let no = |reason: &str, message: &str| Condition::no(kinds::PROGRAMMED, reason, message);
+    if let Some(Written::Foreign(message)) = &world.progress.written {
+        return no(reasons::CHILD_CONFLICT, message);
+    }
+    if !world.fresh {
+        let message = "the gateways have not been heard of for too long to say";
+        return Condition::unknown(kinds::PROGRAMMED, reasons::STALE, message);
+    }
+    if world.replicas.is_empty() {
+        let message =
+            "no gateway is alive: start one with `aplomb gateway`, or look at its Deployment";
+        return no(reasons::NO_GATEWAY, message);
+    }
+    let bad = world
+        .replicas
+        .iter()
+        .find_map(|it| it.quarantined.as_deref());
+    let mut children = revisions
+        .iter()
+        .filter(|it| it.kind != CONNECTOR)
+        .peekable();
+    let known = children.peek().is_some();
+    let seen = children.all(|it| world.replicas.iter().all(|replica| passed(replica, it)));
+    match (known && seen, bad) {
+        (true, Some(bad)) => no(
+            reasons::QUARANTINED,
+            &format!("a gateway cannot serve it: {bad}"),
+        ),
+        (true, None) => {
+            let message = "every live gateway has acknowledged the children";
+            Condition::yes(kinds::PROGRAMMED, reasons::PROGRAMMED, message)
+        }
+        (false, _) => no(
+            reasons::PENDING,
+            "gateways have not acknowledged the children yet",
+        ),
+    }
+}
+
+fn metadata(world: &World, revisions: &[Revision]) -> Option<Condition> {
+    let kind = kinds::CONNECTOR_METADATA_PROGRAMMED;
+    if world.connectors.is_empty() {
+        return None;
+    }
+    if let Some(missing) = unregistered(world) {
+        return Some(Condition::no(kind, missing.0, missing.1));
+    }
+    if !world.fresh || world.replicas.is_empty() {
+        let message = "no gateway is known to be alive";
+        return Some(Condition::unknown(kind, reasons::NO_GATEWAY, message));
+    }
+    let mut connectors = revisions.iter().filter(|it| it.kind == CONNECTOR);
+    let seen = connectors.all(|it| world.replicas.iter().all(|replica| passed(replica, it)));
+    Some(match seen {
+        true => {
+            let message = "every live gateway has the connector's key, addresses and relay";
+            Condition::yes(kind, reasons::METADATA_APPLIED, message)
+        }
+        false => {
+            let message = "gateways have not acknowledged the connector's addresses yet";
+            Condition::no(kind, reasons::PENDING, message)
+        }
+    })
+}
+
+/// A connector that is not there, or whose agent has never registered.
+fn unregistered(world: &World) -> Option<(&'static str, String)> {
+    world.connectors.iter().find_map(|(name, seen)| match seen {
+        None => Some((
+            reasons::CONNECTOR_NOT_FOUND,
+            format!(
+                "there is no Connector {name:?} in this namespace: start its agent with \
+                 `aplomb connect`, or name another"
+            ),
+        )),
+        Some(seen) if seen.details.is_none() => Some((
+            reasons::CONNECTOR_NOT_REGISTERED,
+            format!("the agent of Connector {name:?} has not registered yet"),
+        )),
+        Some(_) => None,
+    })
+}
+
+fn online(world: &World) -> Option<Condition> {
+    let kind = kinds::CONNECTOR_ONLINE;
+    if world.connectors.is_empty() {
+        return None;
+    }
+    if let Some((reason, message)) = unregistered(world) {
+        return Some(Condition::no(kind, reason, message));
+    }
+    let mut offline = world.connectors.iter().filter_map(|(name, seen)| {
+        let (online, reason, message) = seen.as_ref()?.online.as_ref()?;
+        (!online).then_some((name, reason, message))
+    });
+    if let Some((name, reason, message)) = offline.next() {
+        return Some(Condition::no(
+            kind,
+            reason,
+            format!("Connector {name:?}: {message}"),
+        ));
+    }
+    let judged =
+        |seen: &Option<ConnectorSeen>| seen.as_ref().is_some_and(|seen| seen.online.is_some());
+    Some(match world.connectors.values().all(judged) {
+        true => Condition::yes(kind, "Online", "every connector is online"),
+        false => Condition::unknown(
+            kind,
+            reasons::PENDING,
+            "a connector has not been judged yet",
+        ),
+    })
+}
+
+fn verified(held: &Held) -> Option<Condition> {
+    let kind = kinds::HOSTNAMES_VERIFIED;
+    if held.statuses.len() < 2 {
+        return None;
+    }
+    Some(match held.refused().next() {
+        None => Condition::yes(
+            kind,
+            reasons::HOSTNAMES_VERIFIED,
+            "every hostname is this tunnel's",
+        ),
+        Some(refused) => {
+            let (reason, _) = split(&refused.reason);
+            Condition::no(
+                kind,
+                reason,
+                format!("{}: {}", refused.hostname, refused.reason),
+            )
+        }
+    })
+}
+
+/// Present only while it holds.
+fn in_use(held: &Held) -> Option<Condition> {
+    let taken: Vec<String> = held
+        .refused()
+        .filter(|it| split(&it.reason).0 == reasons::HOSTNAME_IN_USE)
+        .map(|it| format!("{} is {}", it.hostname, split(&it.reason).1))
+        .collect();
+    let message = taken.join("; ");
+    (!taken.is_empty())
+        .then(|| Condition::yes(kinds::HOSTNAMES_IN_USE, reasons::HOSTNAME_IN_USE, message))
+}
+
+/// The word and the sentence of a hostname's reason.
+pub(super) fn split(reason: &str) -> (&str, &str) {
+    reason.split_once(": ").unwrap_or((reason, ""))
+}

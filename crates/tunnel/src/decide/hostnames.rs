@@ -1,0 +1,92 @@
+//! Which hostnames a tunnel may serve: the platform's, and those of its own that it holds a claim on.
+
+use aplomb_api::tunnel::{HostnameStatus, canonical_hostname, is_canonical, reasons};
+
+use crate::world::{Claim, Step, World};
+
+/// Every hostname, and what is to be done about claims.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    /// The platform's.
+    pub(super) canonical: String,
+    /// One's own first, in the order of the spec, then the platform's.
+    pub(super) statuses: Vec<HostnameStatus>,
+    /// The next effect on a claim.
+    pub(super) step: Option<Step>,
+}
+
+impl Held {
+    /// Those that may be served.
+    pub(super) fn served(&self) -> Vec<String> {
+        let accepted = self.statuses.iter().filter(|it| it.accepted);
+        accepted.map(|it| it.hostname.clone()).collect()
+    }
+
+    /// Those that may not, with the reason and a sentence.
+    pub(super) fn refused(&self) -> impl Iterator<Item = &HostnameStatus> {
+        self.statuses.iter().filter(|it| !it.accepted)
+    }
+}
+
+/// What is known of the hostnames of a tunnel under `domain`.
+pub(super) fn held(world: &World, domain: &str) -> Held {
+    let uid = world.proxy.metadata.uid.as_deref().unwrap_or_default();
+    let canonical = canonical_hostname(uid, domain);
+    let mut statuses = Vec::new();
+    let mut step = None;
+    for hostname in &world.proxy.spec.hostnames {
+        if *hostname == canonical {
+            continue;
+        }
+        if is_canonical(hostname, domain) {
+            let why = format!(
+                "{}: hostnames of this shape under {domain} are given by the platform; choose another",
+                reasons::HOSTNAME_RESERVED
+            );
+            statuses.push(status(hostname, false, why));
+            continue;
+        }
+        let claim = world.claims.get(hostname).unwrap_or(&Claim::Free);
+        let (accepted, reason, todo) = judged(world, hostname, claim);
+        statuses.push(status(hostname, accepted, reason));
+        step = step.or(todo);
+    }
+    statuses.push(status(&canonical, true, "GivenByPlatform".to_owned()));
+    Held {
+        canonical,
+        statuses,
+        step,
+    }
+}
+
+fn status(hostname: &str, accepted: bool, reason: String) -> HostnameStatus {
+    HostnameStatus {
+        hostname: hostname.to_owned(),
+        accepted,
+        reason,
+    }
+}
+
+fn judged(world: &World, hostname: &str, claim: &Claim) -> (bool, String, Option<Step>) {
+    match claim {
+        Claim::Ours(_) => (true, "Claimed".to_owned(), None),
+        Claim::Free => {
+            let step = Some(Step::Claim(hostname.to_owned()));
+            (false, reasons::PENDING.to_owned(), step)
+        }
+        Claim::Void => {
+            let step = Some(Step::Unclaim(hostname.to_owned()));
+            (false, reasons::PENDING.to_owned(), step)
+        }
+        Claim::Taken { namespace, name } => {
+            // What other tenants have is not ours to tell.
+            let ours = world.proxy.metadata.namespace.as_deref() == Some(namespace);
+            let by = match ours {
+                true => format!("HTTPProxy {namespace}/{name}"),
+                false => "an HTTPProxy of another namespace".to_owned(),
+            };
+            let why = format!("{}: claimed by {by}", reasons::HOSTNAME_IN_USE);
+            (false, why, None)
+        }
+    }
+}

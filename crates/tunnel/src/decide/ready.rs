@@ -1,0 +1,97 @@
+//! Whether a tunnel is ready: only a proof that still holds says so.
+
+use aplomb::Condition;
+use aplomb::conditions::Status;
+use aplomb_api::tunnel::{conditions as kinds, reasons};
+
+use super::conditions::Facts;
+use crate::evidence::{Evidence, subject};
+
+/// The conditions that must hold before a proof counts, and whose reason is told first if one does not.
+const NEEDED: [&str; 4] = [
+    kinds::ACCEPTED,
+    kinds::HOSTNAMES_VERIFIED,
+    kinds::PROGRAMMED,
+    kinds::CONNECTOR_METADATA_PROGRAMMED,
+];
+
+/// The evidence, if it is about the tunnel as it is now.
+fn evidence<'a>(facts: &'a Facts<'_>) -> Option<&'a Evidence> {
+    let subject = subject(facts.world, &facts.held.served());
+    let evidence = facts.world.evidence.as_ref();
+    evidence.filter(|it| facts.provable() && it.subject == subject)
+}
+
+pub(super) fn ready(facts: &Facts<'_>, said: &[Condition]) -> Condition {
+    let lacking = |kind: &&str| {
+        let said = said.iter().find(|it| it.kind == **kind)?;
+        (said.status != Status::True).then_some(said)
+    };
+    if let Some(lacks) = NEEDED.iter().find_map(lacking) {
+        return Condition::new(
+            kinds::READY,
+            lacks.status,
+            &lacks.reason,
+            lacks.message.clone(),
+        );
+    }
+    let Some(evidence) = evidence(facts) else {
+        return match said.iter().find(|it| it.kind == kinds::CONNECTOR_ONLINE) {
+            Some(it) if it.status == Status::False => offline(&it.message),
+            _ => Condition::no(kinds::READY, reasons::PENDING, "not proven yet"),
+        };
+    };
+    let failure = evidence.tunnel.as_ref().err();
+    let certificates = evidence
+        .certificates
+        .as_ref()
+        .and_then(|it| it.as_ref().err());
+    match failure.or(certificates) {
+        Some(failure) => Condition::no(kinds::READY, failure.reason, failure.message.clone()),
+        None if evidence.origin == Some(false) => {
+            let message = "the tunnel works, but its agent cannot reach the origin: is it running?";
+            Condition::no(kinds::READY, reasons::ORIGIN_UNREACHABLE, message)
+        }
+        None => {
+            let message = "a nonce came back, signed, through every live gateway";
+            Condition::yes(kinds::READY, reasons::PROVEN, message)
+        }
+    }
+}
+
+fn offline(message: &str) -> Condition {
+    Condition::no(kinds::READY, reasons::CONNECTOR_OFFLINE, message)
+}
+
+/// Whether the certificates are served; only for a tunnel with TLS.
+pub(super) fn certificates(facts: &Facts<'_>) -> Option<Condition> {
+    facts.world.proxy.spec.tls.as_ref()?;
+    let kind = kinds::CERTIFICATES_READY;
+    let shown = evidence(facts).and_then(|it| it.certificates.as_ref());
+    Some(match shown {
+        None => Condition::unknown(kind, reasons::PENDING, "no TLS listener was asked yet"),
+        Some(Ok(())) => {
+            let message = "every live gateway shows a certificate of every hostname";
+            Condition::yes(kind, reasons::CERTIFICATES_SERVED, message)
+        }
+        Some(Err(failure)) => Condition::no(kind, failure.reason, failure.message.clone()),
+    })
+}
+
+/// Whether the origin takes connections, as the agent says.
+pub(super) fn origin(facts: &Facts<'_>) -> Option<Condition> {
+    let kind = kinds::ORIGIN_REACHABLE;
+    let reachable = evidence(facts)?.origin?;
+    Some(match reachable {
+        true => Condition::yes(
+            kind,
+            reasons::ORIGIN_REACHABLE,
+            "the origin takes connections",
+        ),
+        false => Condition::no(
+            kind,
+            reasons::ORIGIN_UNREACHABLE,
+            "the agent cannot connect to the origin: is it running?",
+        ),
+    })
+}

@@ -1,0 +1,94 @@
+//! Which versions gateways must have taken into account, and whether they have.
+//!
+//! A version is kept for as long as what gateways read of an object stays the same: its own status
+//! changes its version too, and must not make a served tunnel look unserved.
+
+use aplomb::version::Version;
+use aplomb_api::tunnel::{Applied, Revision};
+use serde_json::json;
+
+use crate::children::digest;
+use crate::world::{Claim, ReplicaSeen, World, Written};
+
+/// The kind of a connector's revision.
+pub(super) const CONNECTOR: &str = "Connector";
+const CLAIM: &str = "HostnameClaim";
+
+/// Everything the gateways must have seen, in a stable order.
+pub(super) fn revisions(world: &World) -> Vec<Revision> {
+    let mut all = Vec::new();
+    match &world.progress.written {
+        Some(Written::Children(children)) => {
+            for child in children {
+                match child.changed {
+                    true => all.push(child.revision.clone()),
+                    false => all.push(kept(world, child.revision.clone())),
+                }
+            }
+        }
+        _ => all.extend(
+            stored(world)
+                .filter(|it| it.kind != CONNECTOR && it.kind != CLAIM)
+                .cloned(),
+        ),
+    }
+    for (hostname, claim) in &world.claims {
+        if let Claim::Ours(version) = claim {
+            all.push(kept(
+                world,
+                revision(CLAIM, hostname, version, String::new()),
+            ));
+        }
+    }
+    for (name, seen) in &world.connectors {
+        let details = seen
+            .as_ref()
+            .and_then(|seen| Some((seen, seen.details.as_ref()?)));
+        if let Some((seen, details)) = details {
+            let digest = digest(&json!(details));
+            all.push(kept(
+                world,
+                revision(CONNECTOR, name, &seen.version, digest),
+            ));
+        }
+    }
+    all
+}
+
+fn revision(kind: &str, name: &str, version: &str, digest: String) -> Revision {
+    Revision {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        version: version.to_owned(),
+        digest,
+    }
+}
+
+/// The revision at which it last said the same.
+fn kept(world: &World, revision: Revision) -> Revision {
+    let same = |it: &&Revision| {
+        it.kind == revision.kind && it.name == revision.name && it.digest == revision.digest
+    };
+    stored(world).find(same).cloned().unwrap_or(revision)
+}
+
+fn stored(world: &World) -> impl Iterator<Item = &Revision> {
+    let status = world.proxy.status.as_ref();
+    status.into_iter().flat_map(|status| &status.revisions)
+}
+
+/// Whether a gateway has passed a revision.
+pub(super) fn passed(replica: &ReplicaSeen, revision: &Revision) -> bool {
+    let seen = of_kind(&replica.applied, &revision.kind);
+    Version::parse(seen).includes(&Version::parse(&revision.version)) == Some(true)
+}
+
+fn of_kind<'a>(applied: &'a Applied, kind: &str) -> &'a str {
+    match kind {
+        "Gateway" => &applied.gateways,
+        "HTTPRoute" => &applied.http_routes,
+        "EndpointSlice" => &applied.endpoint_slices,
+        CLAIM => &applied.claims,
+        _ => &applied.connectors,
+    }
+}

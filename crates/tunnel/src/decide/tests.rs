@@ -1,0 +1,311 @@
+//! What is decided of worlds that are easy to read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use aplomb::Condition;
+use aplomb_api::tunnel::{Applied, ConnectionDetails, HttpProxy, HttpProxyStatus, Revision};
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::*;
+use crate::evidence::{Evidence, Failure};
+use crate::world::{Child, Claim, ConnectorSeen, Progress, ReplicaSeen, Written};
+
+const UID: &str = "5d3e2c1b-0000-4000-8000-000000000001";
+
+fn proxy(hostnames: &[&str]) -> HttpProxy {
+    serde_json::from_value(json!({
+        "apiVersion": "aplomb.dev/v1alpha1",
+        "kind": "HTTPProxy",
+        "metadata": {"name": "web", "namespace": "team", "uid": UID, "generation": 2},
+        "spec": {
+            "hostnames": hostnames,
+            "rules": [{"backends": [{
+                "endpoint": "http://localhost:3000", "connector": {"name": "laptop"},
+            }]}],
+        },
+    }))
+    .expect("an HTTPProxy")
+}
+
+fn child(kind: &str, version: &str) -> Child {
+    Child {
+        revision: Revision {
+            kind: kind.to_owned(),
+            name: "web".to_owned(),
+            version: version.to_owned(),
+            digest: "d".to_owned(),
+        },
+        changed: true,
+    }
+}
+
+fn replica(applied: &str) -> ReplicaSeen {
+    let at = applied.to_owned();
+    ReplicaSeen {
+        name: "gw-0".to_owned(),
+        listen: "192.0.2.1:80".to_owned(),
+        listen_tls: None,
+        endpoint_id: "aa".to_owned(),
+        applied: Applied {
+            gateways: at.clone(),
+            http_routes: at.clone(),
+            endpoint_slices: at.clone(),
+            connectors: at.clone(),
+            secrets: at.clone(),
+            claims: at,
+        },
+        quarantined: None,
+        lost: false,
+    }
+}
+
+fn connector() -> ConnectorSeen {
+    ConnectorSeen {
+        version: "7".to_owned(),
+        details: Some(ConnectionDetails {
+            session: "s1".to_owned(),
+            ..ConnectionDetails::default()
+        }),
+        online: Some((true, "LeaseRenewed".to_owned(), String::new())),
+    }
+}
+
+/// A world in which everything was written and acknowledged.
+fn served(hostnames: &[&str]) -> World {
+    let children = ["EndpointSlice", "Gateway", "HTTPRoute"];
+    let children = children.map(|kind| child(kind, "10")).to_vec();
+    World {
+        proxy: Arc::new(proxy(hostnames)),
+        domain: Some("tunnels.example.com".to_owned()),
+        began: Timestamp::UNIX_EPOCH,
+        now: Timestamp::UNIX_EPOCH,
+        instant: Instant::now(),
+        claims: hostnames
+            .iter()
+            .map(|it| ((*it).to_owned(), Claim::Ours("9".to_owned())))
+            .collect(),
+        surplus: BTreeSet::new(),
+        connectors: BTreeMap::from([("laptop".to_owned(), Some(connector()))]),
+        replicas: vec![replica("10")],
+        fresh: true,
+        progress: Progress {
+            written: Some(Written::Children(children)),
+            reported: true,
+            ..Progress::default()
+        },
+        evidence: None,
+    }
+}
+
+fn proven(mut world: World) -> World {
+    let hostnames: Vec<String> = decide(&world)
+        .status
+        .hostname_statuses
+        .iter()
+        .filter(|it| it.accepted)
+        .map(|it| it.hostname.clone())
+        .collect();
+    world.evidence = Some(Evidence {
+        subject: subject(&world, &hostnames),
+        at: world.instant,
+        due: std::time::Duration::from_secs(7),
+        failures: 0,
+        tunnel: Ok(()),
+        origin: Some(true),
+        certificates: None,
+    });
+    world
+}
+
+fn said<'a>(plan: &'a Plan, kind: &str) -> Option<&'a Condition> {
+    plan.conditions.iter().find(|it| it.kind == kind)
+}
+
+fn ready(plan: &Plan) -> (Status, &str) {
+    let ready = said(plan, kinds::READY).expect("it always says so");
+    (ready.status, &ready.reason)
+}
+
+#[test]
+fn a_new_tunnel_is_written_before_anything_else() {
+    let mut world = served(&[]);
+    world.progress = Progress::default();
+    assert_eq!(decide(&world).step, Some(Step::Write));
+}
+
+#[test]
+fn no_child_is_written_before_its_hostname_is_claimed() {
+    let mut world = served(&["app.example.com"]);
+    world.progress = Progress::default();
+    world
+        .claims
+        .insert("app.example.com".to_owned(), Claim::Free);
+    let plan = decide(&world);
+    assert_eq!(plan.step, Some(Step::Claim("app.example.com".to_owned())));
+    world
+        .claims
+        .insert("app.example.com".to_owned(), Claim::Void);
+    let plan = decide(&world);
+    assert_eq!(plan.step, Some(Step::Unclaim("app.example.com".to_owned())));
+}
+
+#[test]
+fn ready_needs_a_proof_even_when_all_else_is_well() {
+    let plan = decide(&served(&[]));
+    assert_eq!(plan.step, Some(Step::Prove));
+    assert_eq!(
+        said(&plan, kinds::PROGRAMMED).map(|it| it.status),
+        Some(Status::True)
+    );
+    assert_eq!(ready(&plan), (Status::False, reasons::PENDING));
+    let plan = decide(&proven(served(&[])));
+    assert_eq!(ready(&plan), (Status::True, reasons::PROVEN));
+    assert_eq!(plan.step, None);
+}
+
+#[test]
+fn a_proof_of_another_session_or_gateway_counts_for_nothing() {
+    let world = proven(served(&[]));
+    let mut restarted = world.clone();
+    let seen = restarted
+        .connectors
+        .get_mut("laptop")
+        .and_then(Option::as_mut);
+    seen.and_then(|it| it.details.as_mut())
+        .expect("registered")
+        .session = "s2".to_owned();
+    restarted.replicas[0] = replica("12");
+    assert_eq!(ready(&decide(&restarted)).0, Status::False);
+    let mut second = world;
+    second.replicas.push(ReplicaSeen {
+        name: "gw-1".to_owned(),
+        ..replica("12")
+    });
+    let plan = decide(&second);
+    assert_eq!(
+        (ready(&plan).0, plan.step),
+        (Status::False, Some(Step::Prove))
+    );
+}
+
+#[test]
+fn one_gateway_behind_is_not_programmed() {
+    let mut world = proven(served(&[]));
+    world.replicas.push(replica("9"));
+    let plan = decide(&world);
+    assert_eq!(
+        said(&plan, kinds::PROGRAMMED).map(|it| it.status),
+        Some(Status::False)
+    );
+    assert_eq!(ready(&plan), (Status::False, reasons::PENDING));
+    assert!(plan.waiting && plan.step.is_none());
+}
+
+#[test]
+fn a_childs_own_status_does_not_unprogram_it() {
+    let mut world = proven(served(&[]));
+    let plan = decide(&world);
+    let mut proxy = HttpProxy::clone(&world.proxy);
+    proxy.status = Some(plan.status);
+    world.proxy = Arc::new(proxy);
+    let mut newer = child("Gateway", "99");
+    newer.changed = false;
+    world.progress.written = Some(Written::Children(vec![newer]));
+    let plan = decide(&world);
+    assert_eq!(
+        said(&plan, kinds::PROGRAMMED).map(|it| it.status),
+        Some(Status::True)
+    );
+}
+
+#[test]
+fn a_missing_connector_is_named_and_never_silence() {
+    let mut world = served(&[]);
+    world.connectors.insert("laptop".to_owned(), None);
+    let plan = decide(&world);
+    assert_eq!(ready(&plan), (Status::False, reasons::CONNECTOR_NOT_FOUND));
+    assert_eq!(plan.step, None);
+    assert_eq!(
+        said(&plan, kinds::PROGRAMMED).map(|it| it.status),
+        Some(Status::True)
+    );
+}
+
+#[test]
+fn who_holds_a_hostname_is_told_only_within_the_namespace() {
+    for (namespace, told) in [("team", true), ("other", false)] {
+        let mut world = proven(served(&["app.example.com"]));
+        let taken = Claim::Taken {
+            namespace: namespace.to_owned(),
+            name: "first".to_owned(),
+        };
+        world.claims.insert("app.example.com".to_owned(), taken);
+        let plan = decide(&world);
+        let in_use = said(&plan, kinds::HOSTNAMES_IN_USE).expect("it is in use");
+        assert_eq!(in_use.message.contains("first"), told, "{}", in_use.message);
+        assert_eq!(ready(&plan), (Status::False, reasons::HOSTNAME_IN_USE));
+    }
+}
+
+#[test]
+fn a_platform_hostname_of_another_cannot_be_asked_for() {
+    let theirs = aplomb_api::tunnel::canonical_hostname("another", "tunnels.example.com");
+    let world = served(&[&theirs]);
+    let plan = decide(&world);
+    assert_eq!(ready(&plan), (Status::False, reasons::HOSTNAME_RESERVED));
+}
+
+#[test]
+fn an_unreachable_origin_is_its_own_condition() {
+    let mut world = proven(served(&[]));
+    if let Some(evidence) = &mut world.evidence {
+        evidence.origin = Some(false);
+    }
+    let plan = decide(&world);
+    assert_eq!(ready(&plan), (Status::False, reasons::ORIGIN_UNREACHABLE));
+    let origin = said(&plan, kinds::ORIGIN_REACHABLE).map(|it| it.status);
+    assert_eq!(origin, Some(Status::False));
+}
+
+#[test]
+fn a_failed_proof_says_why_and_is_tried_again_soon() {
+    let mut world = proven(served(&[]));
+    if let Some(evidence) = &mut world.evidence {
+        evidence.tunnel = Err(Failure::new(reasons::CONNECTOR_OFFLINE, "offline"));
+        evidence.due = std::time::Duration::from_millis(100);
+    }
+    let plan = decide(&world);
+    assert_eq!(ready(&plan), (Status::False, reasons::CONNECTOR_OFFLINE));
+    assert!(plan.again <= std::time::Duration::from_millis(100));
+}
+
+#[test]
+fn the_same_world_says_the_same_once_it_was_written() {
+    let mut world = proven(served(&["app.example.com"]));
+    let first = decide(&world);
+    let mut proxy = HttpProxy::clone(&world.proxy);
+    proxy.status = Some(HttpProxyStatus::clone(&first.status));
+    world.proxy = Arc::new(proxy);
+    world.now = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(60);
+    let second = decide(&world);
+    assert_eq!(first.status, second.status);
+    assert_eq!(first.conditions, second.conditions);
+}
+
+#[test]
+fn stages_are_reached_in_order_and_stay() {
+    let plan = decide(&proven(served(&[])));
+    let line = plan.status.timeline.expect("a timeline");
+    let stages = [
+        line.created,
+        line.accepted,
+        line.children_written,
+        line.programmed,
+        line.proven,
+    ];
+    assert!(stages.iter().all(Option::is_some), "{stages:?}");
+    assert!(stages.is_sorted_by_key(|stage| stage.as_ref().map(|it| it.0)));
+}

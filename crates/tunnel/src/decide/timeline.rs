@@ -1,0 +1,37 @@
+//! When each stage was first reached for the newest spec. A time once set stays.
+
+use aplomb_api::tunnel::Timeline;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+use super::conditions::Facts;
+use crate::world::{World, Written};
+
+pub(super) fn timeline(world: &World, facts: &Facts<'_>, ready: bool) -> Timeline {
+    let generation = world.proxy.metadata.generation;
+    let stored = world.proxy.status.as_ref();
+    let stored = stored.and_then(|status| status.timeline.clone());
+    let begun = world.progress.timeline.clone();
+    let mut line = begun
+        .or(stored)
+        .filter(|line| line.generation == generation)
+        .unwrap_or_default();
+    line.generation = generation;
+    let written = matches!(world.progress.written, Some(Written::Children(_)));
+    reach(&mut line.created, true, world.began);
+    reach(&mut line.accepted, facts.held.step.is_none(), world.now);
+    reach(&mut line.children_written, written, world.now);
+    reach(
+        &mut line.programmed,
+        written && facts.is_programmed(),
+        world.now,
+    );
+    reach(&mut line.proven, ready, world.now);
+    line
+}
+
+fn reach(stage: &mut Option<MicroTime>, reached: bool, now: Timestamp) {
+    if reached && stage.is_none() {
+        *stage = Some(MicroTime(now));
+    }
+}

@@ -1,0 +1,126 @@
+//! What a round of proofs showed, what it was about, and how long it holds. Values only.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::children::digest;
+use crate::world::World;
+
+/// How soon a failed proof is tried again, at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// The outcome of one round of proofs through every live gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Evidence {
+    /// What was proven, in short: another subject needs another proof.
+    pub(crate) subject: String,
+    /// When the round ended.
+    pub(crate) at: Instant,
+    /// When the next is due.
+    pub(crate) due: Duration,
+    /// How many rounds failed in a row, this one included.
+    pub(crate) failures: u32,
+    /// Whether every nonce came back as it should.
+    pub(crate) tunnel: Result<(), Failure>,
+    /// Whether every agent could reach its origin, if one was asked.
+    pub(crate) origin: Option<bool>,
+    /// Whether every TLS listener showed a certificate of the hostnames, if it should.
+    pub(crate) certificates: Option<Result<(), Failure>>,
+}
+
+/// Why a proof failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The reason of the condition.
+    pub(crate) reason: &'static str,
+    /// For people. The same trouble gives the same words.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { reason, message }
+    }
+}
+
+impl Evidence {
+    /// Whether it says something about `subject` at `now`.
+    pub(crate) fn holds(&self, subject: &str, now: Instant) -> bool {
+        self.subject == subject && now < self.at + self.due
+    }
+
+    /// Whether nothing is wrong.
+    pub(crate) fn is_good(&self) -> bool {
+        let certificates = self.certificates.as_ref().is_none_or(Result::is_ok);
+        self.tunnel.is_ok() && self.origin != Some(false) && certificates
+    }
+}
+
+/// When the next proof is due after one that ended `well`. A good one is repeated early enough that a
+/// tunnel that breaks is found within one interval, the proof's own time included.
+pub(crate) fn due(interval: Duration, failures: u32, fraction: f64) -> Duration {
+    match failures {
+        0 => interval.mul_f64(0.6 + 0.15 * fraction),
+        failures => {
+            let doubled = RETRY
+                .0
+                .saturating_mul(1 << failures.min(6).saturating_sub(1));
+            doubled
+                .min(RETRY.1)
+                .min(interval)
+                .mul_f64(0.75 + 0.25 * fraction)
+        }
+    }
+}
+
+/// What a proof of this world would be about.
+pub(crate) fn subject(world: &World, hostnames: &[String]) -> String {
+    let meta = &world.proxy.metadata;
+    let replicas: Vec<_> = world
+        .replicas
+        .iter()
+        .map(|it| json!([it.name, it.listen, it.listen_tls, it.endpoint_id, it.lost]))
+        .collect();
+    let secrets: Vec<_> = world
+        .replicas
+        .iter()
+        .map(|it| &it.applied.secrets)
+        .collect();
+    let connectors: Vec<_> = world
+        .connectors
+        .values()
+        .map(|it| json!(it.as_ref().and_then(|it| it.details.as_ref())))
+        .collect();
+    digest(&json!([
+        meta.uid,
+        meta.generation,
+        hostnames,
+        replicas,
+        connectors,
+        world.proxy.spec.tls.as_ref().map(|_| secrets),
+    ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_good_proof_is_repeated_well_within_its_interval() {
+        let interval = Duration::from_secs(10);
+        for fraction in [0.0, 0.5, 1.0] {
+            assert!(due(interval, 0, fraction) <= interval.mul_f64(0.75));
+        }
+    }
+
+    #[test]
+    fn a_failed_proof_is_repeated_soon_and_never_later_than_two_seconds() {
+        let interval = Duration::from_secs(10);
+        assert!(due(interval, 1, 1.0) <= Duration::from_millis(100));
+        assert!((1..200).all(|failures| due(interval, failures, 1.0) <= RETRY.1));
+        assert!(due(interval, 9, 0.0) > Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,128 @@
+//! What is remembered of tunnels between passes: the last proof, which connectors they use, who waits
+//! for gateways, and what each gateway said last. Lost with the process; nothing depends on it but
+//! promptness.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aplomb::{Cache, Key, View};
+use aplomb_api::tunnel::{GatewayReplica, GatewayReplicaSpec, HttpProxy};
+
+use crate::evidence::Evidence;
+
+/// The index of HTTPProxies by the connectors they name.
+pub(crate) const BY_CONNECTOR: &str = "connector";
+/// The index of HTTPProxies by the hostnames they ask for.
+pub(crate) const BY_HOSTNAME: &str = "hostname";
+
+/// What is remembered. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    evidence: BTreeMap<Key, Evidence>,
+    connectors: BTreeMap<Key, BTreeSet<Key>>,
+    waiting: BTreeSet<Key>,
+    /// By UID: one that comes back under its old name is another.
+    replicas: BTreeMap<String, GatewayReplicaSpec>,
+}
+
+impl Memory {
+    /// The last proof of a tunnel.
+    pub(crate) fn evidence(&self, key: &Key) -> Option<Evidence> {
+        self.lock().evidence.get(key).cloned()
+    }
+
+    /// A proof was tried.
+    pub(crate) fn proven(&self, key: &Key, evidence: Evidence) {
+        self.lock().evidence.insert(key.clone(), evidence);
+    }
+
+    /// A pass over a tunnel ended: which connectors it uses, and whether it waits for gateways.
+    pub(crate) fn passed(&self, key: &Key, connectors: BTreeSet<Key>, waiting: bool) {
+        let mut known = self.lock();
+        known.connectors.insert(key.clone(), connectors);
+        match waiting {
+            true => drop(known.waiting.insert(key.clone())),
+            false => drop(known.waiting.remove(key)),
+        }
+    }
+
+    /// Makes the proofs of the tunnels of a connector due now, and says which they are.
+    pub(crate) fn expire(&self, connector: &Key) -> Vec<Key> {
+        let mut known = self.lock();
+        let users = known.connectors.iter();
+        let users = users.filter(|(_, used)| used.contains(connector));
+        let users: Vec<Key> = users.map(|(key, _)| key.clone()).collect();
+        for key in &users {
+            if let Some(evidence) = known.evidence.get_mut(key) {
+                evidence.due = Duration::ZERO;
+            }
+        }
+        users
+    }
+
+    /// The tunnel is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        let mut known = self.lock();
+        known.evidence.remove(key);
+        known.connectors.remove(key);
+        known.waiting.remove(key);
+    }
+
+    /// The tunnels that what a gateway says concerns: all of them when it comes, goes or moves, else
+    /// those that wait for it, those with a certificate when it has read a Secret, and those whose
+    /// session or route it gained or lost.
+    pub(crate) fn concerned(&self, replica: &GatewayReplica, all: &Cache<HttpProxy>) -> Vec<Key> {
+        let (uid, new) = (View::meta(replica).uid, &replica.spec);
+        let old = self.lock().replicas.insert(uid.to_owned(), new.clone());
+        let place = |spec: &GatewayReplicaSpec| {
+            let tls = spec.listen_tls.clone();
+            (spec.listen.clone(), tls, spec.endpoint_id.clone())
+        };
+        let Some(old) = old.filter(|old| place(old) == place(new)) else {
+            return keys(&all.list(), |_| true);
+        };
+        let mut concerned: BTreeSet<Key> = self.lock().waiting.clone();
+        if old.applied.secrets != new.applied.secrets {
+            concerned.extend(keys(&all.list(), |proxy| proxy.spec.tls.is_some()));
+        }
+        let (was, is): (BTreeSet<_>, BTreeSet<_>) = (lost(&old), lost(new));
+        for connector in was.symmetric_difference(&is) {
+            concerned.extend(keys(&all.by(BY_CONNECTOR, connector), |_| true));
+        }
+        let routes = |spec: &GatewayReplicaSpec| -> BTreeSet<(Key, String)> {
+            let all = spec.quarantined.iter();
+            all.map(|it| (Key::new(Some(&it.namespace), &it.name), it.reason.clone()))
+                .collect()
+        };
+        let (was, is) = (routes(&old), routes(new));
+        concerned.extend(was.symmetric_difference(&is).map(|(key, _)| key.clone()));
+        concerned.into_iter().collect()
+    }
+
+    /// A gateway is gone: every tunnel is concerned.
+    pub(crate) fn replica_gone(&self) -> Vec<Key> {
+        let mut known = self.lock();
+        // Those that are left are told of anew at their next word, which costs a pass and no more.
+        known.replicas.clear();
+        known.connectors.keys().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lost(spec: &GatewayReplicaSpec) -> BTreeSet<String> {
+    let all = spec.lost.iter();
+    all.map(|it| format!("{}/{}", it.namespace, it.name))
+        .collect()
+}
+
+fn keys(all: &[Arc<HttpProxy>], wanted: impl Fn(&HttpProxy) -> bool) -> Vec<Key> {
+    let wanted = all.iter().filter(|proxy| wanted(proxy));
+    wanted.map(|proxy| View::meta(&**proxy).key()).collect()
+}

@@ -1,0 +1,168 @@
+//! Gathers all that a decision about one tunnel needs into one world. Reads caches and memory; writes
+//! nothing and asks nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use aplomb::{Cache, Context, Key, Result, View};
+use aplomb_api::tunnel::{
+    CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy,
+};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::office::Office;
+use crate::views::ConnectorView;
+use crate::world::{Claim, ConnectorSeen, Progress, ReplicaSeen, World};
+
+/// The index of claims by the UID of who has them.
+pub(crate) const BY_CLAIMANT: &str = "claimant";
+
+/// Looks at one tunnel.
+pub(crate) struct Observer<'a> {
+    pub(crate) proxy: &'a Arc<HttpProxy>,
+    pub(crate) cx: &'a Context<HttpProxy>,
+    pub(crate) office: &'a Office,
+    pub(crate) key: &'a Key,
+    pub(crate) began: Timestamp,
+}
+
+impl Observer<'_> {
+    /// The world as it is now, for a pass that has come as far as `progress`.
+    pub(crate) fn observe(&self, progress: &Progress) -> Result<World> {
+        let claims = self.cx.cache::<HostnameClaim>()?;
+        let replicas = self.cx.cache::<GatewayReplica>()?;
+        let connectors = self.cx.cache::<ConnectorView>()?;
+        let now = Instant::now();
+        Ok(World {
+            proxy: self.proxy.clone(),
+            domain: self.domain()?,
+            began: self.began,
+            now: self.office.clock.now(),
+            instant: now,
+            claims: self.claims(claims, progress)?,
+            surplus: self.surplus(claims),
+            connectors: self.connectors(connectors),
+            replicas: self.replicas(replicas, now),
+            fresh: replicas.freshness().is_fresh() && connectors.freshness().is_fresh(),
+            progress: progress.clone(),
+            evidence: self.office.memory.evidence(self.key),
+        })
+    }
+
+    /// The domain of the class; the operator's own where the class names none, or where nobody has made
+    /// the class that is used when nothing is said.
+    fn domain(&self) -> Result<Option<String>> {
+        let class = &self.proxy.spec.connector_class_name;
+        let found = self
+            .cx
+            .cache::<ConnectorClass>()?
+            .get(&Key::new(None, class));
+        let known = found.is_some() || class == CLASS;
+        let own = || self.office.domain.to_string();
+        let domain = found.and_then(|class| class.spec.domain.clone());
+        Ok(known.then(|| domain.unwrap_or_else(own)))
+    }
+
+    fn uid(&self) -> &str {
+        self.proxy.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    fn claims(
+        &self,
+        all: &Cache<HostnameClaim>,
+        progress: &Progress,
+    ) -> Result<BTreeMap<String, Claim>> {
+        let proxies = self.cx.cache::<HttpProxy>()?;
+        let hostnames = self.proxy.spec.hostnames.iter();
+        let seen = |hostname: &String| {
+            let cached = all.get(&Key::new(None, hostname));
+            let rival = || progress.rivals.get(hostname).cloned().map(Arc::new);
+            let claim = cached.or_else(rival);
+            let seen = claim.map_or(Claim::Free, |claim| self.claim(&claim, proxies));
+            (hostname.clone(), seen)
+        };
+        Ok(hostnames.map(seen).collect())
+    }
+
+    fn claim(&self, claim: &HostnameClaim, proxies: &Cache<HttpProxy>) -> Claim {
+        let Claimant {
+            namespace,
+            name,
+            uid,
+        } = &claim.spec.claimant;
+        if uid == self.uid() {
+            let version = claim.metadata.resource_version.clone();
+            return Claim::Ours(version.unwrap_or_default());
+        }
+        let holder = proxies.get(&Key::new(Some(namespace), name));
+        let exists = holder.is_some_and(|it| it.metadata.uid.as_deref() == Some(uid));
+        match exists {
+            true => Claim::Taken {
+                namespace: namespace.clone(),
+                name: name.clone(),
+            },
+            false => Claim::Void,
+        }
+    }
+
+    fn surplus(&self, all: &Cache<HostnameClaim>) -> BTreeSet<String> {
+        let wanted = &self.proxy.spec.hostnames;
+        let ours = all.by(BY_CLAIMANT, self.uid());
+        let names = ours.iter().filter_map(|claim| claim.metadata.name.clone());
+        names.filter(|name| !wanted.contains(name)).collect()
+    }
+
+    fn connectors(&self, all: &Cache<ConnectorView>) -> BTreeMap<String, Option<ConnectorSeen>> {
+        let seen = |name: &String| {
+            let found = all.get(&Key::new(self.key.namespace.as_deref(), name));
+            let found = found.filter(|it| !it.meta().deleting);
+            found.map(|it| ConnectorSeen {
+                version: it.meta().version.to_owned(),
+                details: it.status.connection_details.clone(),
+                online: it.online(),
+            })
+        };
+        let names = connectors(self.proxy);
+        names
+            .iter()
+            .map(|name| (name.clone(), seen(name)))
+            .collect()
+    }
+
+    fn replicas(&self, all: &Cache<GatewayReplica>, now: Instant) -> Vec<ReplicaSeen> {
+        let all = all.list();
+        let live = all
+            .iter()
+            .filter(|it| !View::meta(&***it).deleting && self.office.replicas.live(it, now));
+        live.map(|it| self.replica(it)).collect()
+    }
+
+    fn replica(&self, replica: &GatewayReplica) -> ReplicaSeen {
+        let (spec, namespace) = (&replica.spec, self.key.namespace.as_deref());
+        let route = |ns: &str, name: &str| namespace == Some(ns) && *name == *self.key.name;
+        let names = connectors(self.proxy);
+        let uses = |ns: &str, name: &String| namespace == Some(ns) && names.contains(name);
+        ReplicaSeen {
+            name: replica.metadata.name.clone().unwrap_or_default(),
+            listen: spec.listen.clone(),
+            listen_tls: spec.listen_tls.clone(),
+            endpoint_id: spec.endpoint_id.clone(),
+            applied: spec.applied.clone(),
+            quarantined: spec
+                .quarantined
+                .iter()
+                .find(|it| route(&it.namespace, &it.name))
+                .map(|it| it.reason.clone()),
+            lost: spec.lost.iter().any(|it| uses(&it.namespace, &it.name)),
+        }
+    }
+}
+
+/// The names of the connectors that a tunnel uses.
+pub(crate) fn connectors(proxy: &HttpProxy) -> BTreeSet<String> {
+    let rules = proxy.spec.rules.iter();
+    let backends = rules.flat_map(|rule| &rule.backends);
+    let connectors = backends.filter_map(|backend| backend.connector.as_ref());
+    connectors.map(|connector| connector.name.clone()).collect()
+}

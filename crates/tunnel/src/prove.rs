@@ -1,0 +1,304 @@
+//! Proves a tunnel: a fresh nonce through the public listener of every live gateway, for every hostname
+//! and every rule, all at once. What it shows is evidence; what follows from it is decided elsewhere.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aplomb_api::tunnel::{ConnectionDetails, reasons};
+use aplomb_api::wire::{Origin, Proof, Statement};
+use futures::future::join_all;
+use tokio::time::{Instant, sleep};
+
+use crate::client::{Answer, Ask, AskError, PATIENCE, Question};
+use crate::evidence::{Evidence, Failure, due, subject};
+use crate::verify::{hex, verify};
+use crate::world::{ReplicaSeen, World};
+
+/// How long after a failed round the second one of a pass is tried: long enough for a gateway that is
+/// about to swap its table, too short for anybody to notice.
+const AGAIN: Duration = Duration::from_millis(60);
+
+/// Proves tunnels. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Prover {
+    ask: Arc<dyn Ask>,
+    random: Arc<Mutex<fastrand::Rng>>,
+}
+
+/// One question, and who must have signed the answer.
+struct Asked<'a> {
+    question: Question,
+    replica: &'a ReplicaSeen,
+    connector: Option<&'a ConnectionDetails>,
+}
+
+/// What one question showed.
+struct Shown {
+    tunnel: Result<(), Failure>,
+    origin: Option<bool>,
+}
+
+impl Prover {
+    pub(crate) fn new(ask: Arc<dyn Ask>, seed: u64) -> Self {
+        let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
+        Self { ask, random }
+    }
+
+    /// Proves the tunnel of `world`. One failed round is followed by another at once: what has just
+    /// changed may be a moment away from working.
+    pub(crate) async fn prove(&self, world: &World, hostnames: &[String]) -> Evidence {
+        let mut evidence = self.round(world, hostnames).await;
+        if !evidence.is_good() {
+            sleep(AGAIN).await;
+            evidence = self.round(world, hostnames).await;
+        }
+        evidence
+    }
+
+    async fn round(&self, world: &World, hostnames: &[String]) -> Evidence {
+        let asked = questions(world, hostnames);
+        let answers = join_all(asked.iter().map(|asked| self.ask(asked))).await;
+        let interval = world.proxy.spec.proof_interval.0;
+        let mut evidence = Evidence {
+            subject: subject(world, hostnames),
+            at: Instant::now(),
+            due: Duration::ZERO,
+            failures: 0,
+            tunnel: Ok(()),
+            origin: None,
+            certificates: world.proxy.spec.tls.as_ref().map(|_| Ok(())),
+        };
+        for (asked, shown) in asked.iter().zip(answers) {
+            take(&mut evidence, asked, shown);
+        }
+        lacks_tls(world, &mut evidence);
+        if !evidence.is_good() {
+            let before = world.evidence.as_ref();
+            let same = before.filter(|it| it.subject == evidence.subject);
+            evidence.failures = same.map_or(0, |it| it.failures).saturating_add(1);
+        }
+        evidence.due = due(interval, evidence.failures, self.fraction());
+        evidence
+    }
+
+    async fn ask(&self, asked: &Asked<'_>) -> Shown {
+        let answer = self.ask.ask(&asked.question).await;
+        let shown = answer.map_err(|error| unanswered(error, asked));
+        shown.map_or_else(
+            |failure| Shown {
+                tunnel: Err(failure),
+                origin: None,
+            },
+            |answer| judged(&answer, asked),
+        )
+    }
+
+    fn fraction(&self) -> f64 {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        random.f64()
+    }
+}
+
+impl fmt::Debug for Prover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Prover")
+    }
+}
+
+/// The connectors that answered for themselves in `evidence`, by name.
+pub(crate) fn answered<'a>(world: &'a World, evidence: &Evidence) -> Vec<&'a str> {
+    let signed = evidence.tunnel.is_ok();
+    let all = world
+        .connectors
+        .iter()
+        .filter(|(_, seen)| signed && seen.is_some());
+    all.map(|(name, _)| name.as_str()).collect()
+}
+
+/// Every hostname with the first rule that has a backend, and the first hostname with every other.
+fn questions<'a>(world: &'a World, hostnames: &[String]) -> Vec<Asked<'a>> {
+    let rules = &world.proxy.spec.rules;
+    let mut backed: Vec<usize> = (0..rules.len())
+        .filter(|it| !rules[*it].backends.is_empty())
+        .collect();
+    if backed.is_empty() {
+        backed.push(0);
+    }
+    let mut wanted: BTreeMap<(usize, usize), ()> = BTreeMap::new();
+    wanted.extend((0..hostnames.len()).map(|hostname| ((hostname, backed[0]), ())));
+    wanted.extend(backed.iter().map(|rule| ((0, *rule), ())));
+    let mut all = Vec::new();
+    for replica in &world.replicas {
+        for (hostname, rule) in wanted.keys() {
+            let connector = connector(world, *rule);
+            let mut ask = |listen: &str, tls| {
+                all.push(Asked {
+                    question: question(world, listen, tls, &hostnames[*hostname], *rule, connector),
+                    replica,
+                    connector,
+                });
+            };
+            ask(&replica.listen, false);
+            if let Some(listen) = replica
+                .listen_tls
+                .as_deref()
+                .filter(|_| world.proxy.spec.tls.is_some())
+            {
+                ask(listen, true);
+            }
+        }
+    }
+    all
+}
+
+fn connector(world: &World, rule: usize) -> Option<&ConnectionDetails> {
+    let backend = world.proxy.spec.rules.get(rule)?.backends.first()?;
+    let name = &backend.connector.as_ref()?.name;
+    world.connectors.get(name)?.as_ref()?.details.as_ref()
+}
+
+fn question(
+    world: &World,
+    listen: &str,
+    tls: bool,
+    hostname: &str,
+    rule: usize,
+    connector: Option<&ConnectionDetails>,
+) -> Question {
+    let meta = &world.proxy.metadata;
+    Question {
+        listen: listen.to_owned(),
+        tls,
+        hostname: hostname.to_owned(),
+        rule,
+        statement: Statement {
+            nonce: nonce(),
+            tunnel: meta.uid.clone().unwrap_or_default(),
+            generation: meta.generation.unwrap_or_default(),
+            session: connector.map(|it| it.session.clone()).unwrap_or_default(),
+        },
+        patience: PATIENCE.min(world.proxy.spec.proof_interval.0 / 10),
+    }
+}
+
+/// From the system: a nonce that could be guessed could be answered in advance.
+fn nonce() -> String {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the system has random bytes");
+    hex(&bytes)
+}
+
+fn take(evidence: &mut Evidence, asked: &Asked<'_>, shown: Shown) {
+    if let Some(reachable) = shown.origin {
+        evidence.origin = Some(evidence.origin.unwrap_or(true) && reachable);
+    }
+    let Err(failure) = shown.tunnel else { return };
+    let certificate = [reasons::CERTIFICATE_MISSING, reasons::CERTIFICATE_INVALID];
+    if asked.question.tls && certificate.contains(&failure.reason) {
+        if !matches!(evidence.certificates, Some(Err(_))) {
+            evidence.certificates = Some(Err(failure));
+        }
+    } else if evidence.tunnel.is_ok() {
+        evidence.tunnel = Err(failure);
+    }
+}
+
+/// A tunnel with a certificate needs a listener to show it on.
+fn lacks_tls(world: &World, evidence: &mut Evidence) {
+    let without = world.replicas.iter().find(|it| it.listen_tls.is_none());
+    if let (Some(replica), Some(Ok(()))) = (without, &evidence.certificates) {
+        let message = format!(
+            "gateway {} has no TLS listener: start it with --listen-tls",
+            replica.name
+        );
+        evidence.certificates = Some(Err(Failure::new(reasons::NO_TLS_LISTENER, message)));
+    }
+}
+
+fn unanswered(error: AskError, asked: &Asked<'_>) -> Failure {
+    let (name, hostname) = (&asked.replica.name, &asked.question.hostname);
+    match error {
+        AskError::Unreachable => Failure::new(
+            reasons::GATEWAY_UNREACHABLE,
+            format!("the listener of gateway {name} does not take connections"),
+        ),
+        AskError::TimedOut => Failure::new(
+            reasons::PROOF_FAILED,
+            format!("gateway {name} did not answer in time"),
+        ),
+        AskError::NoCertificate => Failure::new(
+            reasons::CERTIFICATE_MISSING,
+            format!(
+                "gateway {name} has no certificate for {hostname}: does the Secret exist, of type kubernetes.io/tls?"
+            ),
+        ),
+        AskError::WrongCertificate => Failure::new(
+            reasons::CERTIFICATE_INVALID,
+            format!("the certificate that gateway {name} shows is not one of {hostname}"),
+        ),
+    }
+}
+
+fn judged(answer: &Answer, asked: &Asked<'_>) -> Shown {
+    if answer.status != http::StatusCode::OK {
+        return refusal(answer, asked);
+    }
+    let Some(connector) = asked.connector else {
+        return Shown {
+            tunnel: Ok(()),
+            origin: None,
+        };
+    };
+    let proof: Option<Proof> = serde_json::from_slice(&answer.body).ok();
+    let checked = proof.map(|proof| {
+        let gateway = &asked.replica.endpoint_id;
+        verify(
+            &proof,
+            &asked.question.statement,
+            gateway,
+            &connector.public_key.id,
+        )
+    });
+    let refused = |message: &str| Failure::new(reasons::PROOF_REFUSED, message);
+    match checked {
+        Some(Ok(origin)) => Shown {
+            tunnel: Ok(()),
+            origin: Some(origin == Origin::Reachable),
+        },
+        Some(Err(why)) => Shown {
+            tunnel: Err(refused(why.message())),
+            origin: None,
+        },
+        None => Shown {
+            tunnel: Err(refused("the answer is not a proof")),
+            origin: None,
+        },
+    }
+}
+
+/// What the gateway said instead of a proof.
+fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
+    let name = &asked.replica.name;
+    let word = answer
+        .reason
+        .as_deref()
+        .unwrap_or("an answer without a reason");
+    let message = format!("gateway {name} answers {}: {word}", answer.status.as_u16());
+    let reason = match word {
+        "ConnectorOffline" => reasons::CONNECTOR_OFFLINE,
+        "OriginUnreachable" if asked.connector.is_none() => {
+            // Nobody signs for an origin that the gateway dials itself.
+            return Shown {
+                tunnel: Ok(()),
+                origin: Some(false),
+            };
+        }
+        _ => reasons::PROOF_FAILED,
+    };
+    Shown {
+        tunnel: Err(Failure::new(reason, message)),
+        origin: None,
+    }
+}

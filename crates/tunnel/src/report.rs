@@ -1,0 +1,70 @@
+//! What the children of a served tunnel say in their own status, as the Gateway API asks of whoever
+//! serves a class. Pure; times stay as they are while nothing turns.
+
+use aplomb_api::gateway_api::{Gateway, HttpRoute};
+use aplomb_api::tunnel::CONTROLLER;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// The status of a Gateway that every live gateway serves.
+pub(crate) fn gateway(gateway: &Gateway, world: &World) -> Value {
+    let had = gateway.status.as_ref();
+    let had = had
+        .and_then(|it| it.conditions.as_deref())
+        .unwrap_or_default();
+    let generation = gateway.metadata.generation;
+    json!({
+        "conditions": [
+            condition(had, "Accepted", "Accepted", generation, world),
+            condition(had, "Programmed", "Programmed", generation, world),
+        ],
+    })
+}
+
+/// The status of an HTTPRoute that every live gateway serves.
+pub(crate) fn route(route: &HttpRoute, world: &World) -> Value {
+    let parents = route.status.iter().flat_map(|it| &it.parents);
+    let mut ours = parents.filter(|it| it.controller_name == CONTROLLER);
+    let had = ours
+        .next()
+        .map(|it| it.conditions.as_slice())
+        .unwrap_or_default();
+    let generation = route.metadata.generation;
+    json!({
+        "parents": [{
+            "parentRef": {
+                "group": "gateway.networking.k8s.io",
+                "kind": "Gateway",
+                "name": world.proxy.metadata.name,
+            },
+            "controllerName": CONTROLLER,
+            "conditions": [
+                condition(had, "Accepted", "Accepted", generation, world),
+                condition(had, "ResolvedRefs", "ResolvedRefs", generation, world),
+            ],
+        }],
+    })
+}
+
+fn condition(
+    had: &[Condition],
+    kind: &str,
+    reason: &str,
+    generation: Option<i64>,
+    world: &World,
+) -> Condition {
+    let before = had
+        .iter()
+        .find(|it| it.type_ == kind && it.status == "True");
+    let since = before.map(|it| it.last_transition_time.clone());
+    Condition {
+        type_: kind.to_owned(),
+        status: "True".to_owned(),
+        reason: reason.to_owned(),
+        message: "every live gateway serves it".to_owned(),
+        observed_generation: generation,
+        last_transition_time: since.unwrap_or(Time(world.now)),
+    }
+}

@@ -1,0 +1,101 @@
+//! TLS as the prover speaks it: any certificate that is valid for the hostname will do, since what is
+//! asked is whether the gateway shows the one it was given, not who signed it. No secret passes here.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Why a handshake failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TlsError {
+    /// The listener broke it off.
+    Broken,
+    /// It has no certificate for the name.
+    NoCertificate,
+    /// It showed one for other names.
+    WrongName,
+}
+
+/// How proofs speak TLS.
+pub(crate) fn config() -> Arc<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .expect("the provider supports the default versions")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(ByName(provider)))
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+/// Speaks TLS to a listener as `hostname`.
+pub(crate) async fn handshake(
+    config: &Arc<ClientConfig>,
+    stream: TcpStream,
+    hostname: &str,
+) -> Result<TlsStream<TcpStream>, TlsError> {
+    let name = ServerName::try_from(hostname.to_owned()).map_err(|_| TlsError::WrongName)?;
+    let connector = TlsConnector::from(config.clone());
+    connector.connect(name, stream).await.map_err(|error| {
+        let cause = error
+            .get_ref()
+            .and_then(|it| it.downcast_ref::<rustls::Error>());
+        match cause {
+            Some(rustls::Error::InvalidCertificate(_)) => TlsError::WrongName,
+            // What a server says that knows no certificate for a name.
+            Some(rustls::Error::AlertReceived(_)) => TlsError::NoCertificate,
+            _ => TlsError::Broken,
+        }
+    })
+}
+
+/// Checks that a certificate is one of the name, and that the server has its key.
+#[derive(Debug)]
+struct ByName(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for ByName {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let parsed = ParsedCertificate::try_from(certificate)?;
+        verify_server_name(&parsed, name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

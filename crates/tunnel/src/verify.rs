@@ -1,0 +1,144 @@
+//! Whether a proof is one: of this nonce, this tunnel as it is now, this life of the agent, through
+//! this gateway, signed with the key that the Connector names. Pure.
+
+use aplomb_api::wire::{Origin, Proof, Statement};
+use iroh_base::{PublicKey, Signature};
+
+/// Why a proof is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It is about something else: an older nonce, another tunnel, generation or session.
+    OtherStatement,
+    /// It came through another gateway than the one that was asked.
+    OtherGateway,
+    /// The key did not sign it.
+    NotSigned,
+}
+
+impl Refused {
+    /// For people.
+    pub(crate) const fn message(self) -> &'static str {
+        match self {
+            Self::OtherStatement => {
+                "the answer is about another nonce, tunnel, generation or session"
+            }
+            Self::OtherGateway => "the answer came through another gateway",
+            Self::NotSigned => "the answer is not signed with the connector's key",
+        }
+    }
+}
+
+/// Checks `proof` as the answer to `asked`, and says what it says of the origin.
+pub(crate) fn verify(
+    proof: &Proof,
+    asked: &Statement,
+    gateway: &str,
+    key: &str,
+) -> Result<Origin, Refused> {
+    if proof.statement != *asked {
+        return Err(Refused::OtherStatement);
+    }
+    if proof.gateway != gateway {
+        return Err(Refused::OtherGateway);
+    }
+    let key = bytes::<32>(key).and_then(|it| PublicKey::from_bytes(&it).ok());
+    let signature = bytes::<64>(&proof.signature).map(|it| Signature::from_bytes(&it));
+    let (Some(key), Some(signature)) = (key, signature) else {
+        return Err(Refused::NotSigned);
+    };
+    let signed = Proof::signed_bytes(&proof.statement, &proof.gateway, proof.origin);
+    match key.verify(&signed, &signature) {
+        Ok(()) => Ok(proof.origin),
+        Err(_) => Err(Refused::NotSigned),
+    }
+}
+
+/// Bytes as hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Exactly `N` bytes from hex.
+fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
+    if hex.len() != 2 * N || !hex.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use iroh_base::SecretKey;
+
+    use super::*;
+
+    fn statement() -> Statement {
+        Statement {
+            nonce: "0f".repeat(32),
+            tunnel: "uid".to_owned(),
+            generation: 3,
+            session: "s1".to_owned(),
+        }
+    }
+
+    fn signed(key: &SecretKey, statement: &Statement) -> Proof {
+        let bytes = Proof::signed_bytes(statement, "gateway", Origin::Reachable);
+        Proof {
+            statement: statement.clone(),
+            gateway: "gateway".to_owned(),
+            origin: Origin::Reachable,
+            signature: hex(&key.sign(&bytes).to_bytes()),
+        }
+    }
+
+    fn keys() -> (SecretKey, String) {
+        let key = SecretKey::from_bytes(&[7; 32]);
+        let public = hex(key.public().as_bytes());
+        (key, public)
+    }
+
+    #[test]
+    fn a_proof_of_what_was_asked_is_accepted() {
+        let (key, public) = keys();
+        let proof = signed(&key, &statement());
+        let origin = verify(&proof, &statement(), "gateway", &public);
+        assert_eq!(origin, Ok(Origin::Reachable));
+    }
+
+    #[test]
+    fn a_replayed_or_moved_proof_is_refused() {
+        let (key, public) = keys();
+        let old = signed(&key, &statement());
+        let others: [fn(&mut Statement); 4] = [
+            |it| it.nonce = "10".repeat(32),
+            |it| it.tunnel.push('x'),
+            |it| it.generation += 1,
+            |it| it.session.push('x'),
+        ];
+        for change in others {
+            let mut asked = statement();
+            change(&mut asked);
+            let said = verify(&old, &asked, "gateway", &public);
+            assert_eq!(said, Err(Refused::OtherStatement));
+        }
+        let elsewhere = verify(&old, &statement(), "another", &public);
+        assert_eq!(elsewhere, Err(Refused::OtherGateway));
+    }
+
+    #[test]
+    fn a_forged_proof_is_refused() {
+        let (_, public) = keys();
+        let forger = SecretKey::from_bytes(&[8; 32]);
+        let forged = signed(&forger, &statement());
+        let said = verify(&forged, &statement(), "gateway", &public);
+        assert_eq!(said, Err(Refused::NotSigned));
+        let mut altered = signed(&keys().0, &statement());
+        altered.origin = Origin::Unreachable;
+        let said = verify(&altered, &statement(), "gateway", &public);
+        assert_eq!(said, Err(Refused::NotSigned));
+    }
+}

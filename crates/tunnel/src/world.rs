@@ -1,0 +1,159 @@
+//! The words that observing, deciding and acting share: what is known of one tunnel, and what to do
+//! next. Values only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::{Condition, Note};
+use aplomb_api::tunnel::{
+    Applied, ConnectionDetails, HostnameClaim, HttpProxy, HttpProxyStatus, Revision, Timeline,
+};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::evidence::Evidence;
+
+/// Everything that a decision about one tunnel rests on.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    /// The tunnel.
+    pub(crate) proxy: Arc<HttpProxy>,
+    /// The base domain of the platform's hostnames; none if the class that should name it is missing.
+    pub(crate) domain: Option<String>,
+    /// Wall time when the pass began, for the timeline only.
+    pub(crate) began: Timestamp,
+    /// Wall time, for the timeline only.
+    pub(crate) now: Timestamp,
+    /// The time that ages are measured on.
+    pub(crate) instant: Instant,
+    /// Who has claimed each hostname of the spec.
+    pub(crate) claims: BTreeMap<String, Claim>,
+    /// Claims of this tunnel on hostnames that the spec no longer names.
+    pub(crate) surplus: BTreeSet<String>,
+    /// The connectors that the spec names, where they exist.
+    pub(crate) connectors: BTreeMap<String, Option<ConnectorSeen>>,
+    /// The gateways that are alive.
+    pub(crate) replicas: Vec<ReplicaSeen>,
+    /// Whether the watches this rests on are current.
+    pub(crate) fresh: bool,
+    /// What this pass has done so far.
+    pub(crate) progress: Progress,
+    /// The last proof, if one was tried.
+    pub(crate) evidence: Option<Evidence>,
+}
+
+/// What one pass has done so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    /// The children, once they are as wanted.
+    pub(crate) written: Option<Written>,
+    /// Whether the children's status says what it should.
+    pub(crate) reported: bool,
+    /// Whether a proof was tried.
+    pub(crate) proven: bool,
+    /// Claims that others were first with, before the cache shows them.
+    pub(crate) rivals: BTreeMap<String, HostnameClaim>,
+    /// The stages as the last decision of this pass saw them.
+    pub(crate) timeline: Option<Timeline>,
+}
+
+/// The children as they are now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// They are as wanted.
+    Children(Vec<Child>),
+    /// One is not ours to write.
+    Foreign(String),
+}
+
+/// A child as the server has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Child {
+    /// Its kind, name, version and the digest of what was asked for.
+    pub(crate) revision: Revision,
+    /// Whether this pass changed it.
+    pub(crate) changed: bool,
+}
+
+/// Who has a hostname.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Nobody.
+    Free,
+    /// This tunnel; with the version of the claim.
+    Ours(String),
+    /// Another tunnel that exists.
+    Taken {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// One that is gone.
+    Void,
+}
+
+/// A connector, as far as a tunnel reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectorSeen {
+    /// The version of the object.
+    pub(crate) version: String,
+    /// How its agent is reached, once it has registered.
+    pub(crate) details: Option<ConnectionDetails>,
+    /// Its `Online` condition: whether it holds, its reason and message.
+    pub(crate) online: Option<(bool, String, String)>,
+}
+
+/// A gateway that is alive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReplicaSeen {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where its public listener is.
+    pub(crate) listen: String,
+    /// Where its public TLS listener is.
+    pub(crate) listen_tls: Option<String>,
+    /// Its iroh endpoint id.
+    pub(crate) endpoint_id: String,
+    /// What it has taken into account.
+    pub(crate) applied: Applied,
+    /// Why it does not serve this tunnel's route, if it does not.
+    pub(crate) quarantined: Option<String>,
+    /// Whether it has no session with a connector of this tunnel.
+    pub(crate) lost: bool,
+}
+
+/// What to do, and what to say.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The next effect; none when everything is as it should be, or has to wait.
+    pub(crate) step: Option<Step>,
+    /// What the status says, conditions apart.
+    pub(crate) status: HttpProxyStatus,
+    /// What the conditions say.
+    pub(crate) conditions: Vec<Condition>,
+    /// What people are told.
+    pub(crate) notes: Vec<Note>,
+    /// When to look again although nothing changed.
+    pub(crate) again: Duration,
+    /// Whether gateways still have to acknowledge something.
+    pub(crate) waiting: bool,
+    /// Why nothing will come of it until the spec changes.
+    pub(crate) rejected: Option<(&'static str, String)>,
+}
+
+/// One effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Take a hostname.
+    Claim(String),
+    /// Take away a claim: a void one, or one of ours that is no longer wanted.
+    Unclaim(String),
+    /// Write the children, and take away those of removed rules.
+    Write,
+    /// Say in the children's status that they are served.
+    Report,
+    /// Prove the tunnel through every live gateway.
+    Prove,
+}
