@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub(crate) confirmed: bool,
     /// When the Lease was over, nobody was there to judge: this process did not lead, or stood still.
     pub(crate) overdue: bool,
+    /// When the next gateway may count as dead, if what the others say would then decide.
+    pub(crate) contested_until: Option<Instant>,
     pub(crate) clock: Timestamp,
 }
 

@@ -1,6 +1,8 @@
 //! From a [`World`] to a [`Plan`]. Pure: the same world gives the same words, so that a pass that finds
 //! nothing new writes nothing.
 
+use std::time::Duration;
+
 use aplomb::{Condition, Note};
 use aplomb_api::tunnel::{CONTROLLER, ConnectorClassSpec, LeaseRef, conditions, reasons};
 use jiff::Timestamp;
@@ -34,8 +36,14 @@ pub(crate) fn decide(world: &World) -> Plan {
         conditions: vec![accepted, online, ready],
         note,
         wish: wish(&judgement),
-        again: judgement.again,
+        again: again(world, &judgement),
     }))
+}
+
+fn again(world: &World, judgement: &Judgement) -> Option<Duration> {
+    let contested = world.contested_until.map(|until| until - world.signs.now);
+    let both = [judgement.again, contested];
+    both.into_iter().flatten().min()
 }
 
 fn wish(judgement: &Judgement) -> Wish {

@@ -1,7 +1,5 @@
 //! What is said of a Connector, and when nothing new is.
 
-use std::time::Duration;
-
 use aplomb::conditions::Status;
 use aplomb_api::tunnel::{ConnectionDetails, ConnectorStatus};
 use tokio::time::Instant;
@@ -43,6 +41,7 @@ fn world(was: Option<bool>, silent: Duration) -> World {
         beat: Some("2020-01-01T00:00:00.5Z".parse().expect("a time")),
         confirmed: false,
         overdue: false,
+        contested_until: None,
         clock: "2026-01-01T00:10:00.7Z".parse().expect("a time"),
     }
 }

@@ -70,6 +70,9 @@ impl Observer<'_> {
         let seen = self.lease()?;
         let proven = self.office.sessions.last(self.key);
         let heard = seen.as_ref().map(|seen| seen.at);
+        let (gateways, without) = self.sessions(&status, now)?;
+        let lost = session(&status).filter(|_| gateways > 0 && without == gateways);
+        let contested = (0 < without && without < gateways).then_some(());
         Ok(World {
             name: self.key.name.to_string(),
             class_name: spec.connector_class_name.clone(),
@@ -82,8 +85,9 @@ impl Observer<'_> {
                 duration: self.duration(seen.as_ref()),
                 lease: seen.as_ref().map(|seen| sign(seen, &status)),
                 proven,
-                lost_since: self.lost_since(&status, now)?,
+                lost_since: self.losses.since(self.key, lost, now),
             },
+            contested_until: contested.and_then(|()| self.office.replicas.next_expiry(now)),
             heard: heard.max(proven),
             overdue: seen
                 .as_ref()
@@ -124,24 +128,27 @@ impl Observer<'_> {
         Ok(ids)
     }
 
-    /// Since when no gateway that is alive has a session to this life of the agent.
-    fn lost_since(&self, status: &ConnectorStatus, now: Instant) -> Result<Option<Instant>> {
-        let details = status.connection_details.as_ref();
-        let session = details.map(|details| details.session.as_str());
+    /// Of the gateways that are alive: how many there are, and how many have no session to this life of
+    /// the agent.
+    fn sessions(&self, status: &ConnectorStatus, now: Instant) -> Result<(usize, usize)> {
+        let session = session(status);
         let replicas = self.cx.cache::<GatewayReplica>()?.list();
-        let live: Vec<_> = replicas
+        let live = replicas
             .iter()
-            .filter(|replica| self.office.replicas.live(replica, now))
-            .collect();
-        let lost = session.filter(|session| {
-            let lost = |it: &LostSession| is(it, self.key) && it.session == *session;
-            !live.is_empty()
-                && live
-                    .iter()
-                    .all(|replica| replica.spec.lost.iter().any(lost))
-        });
-        Ok(self.losses.since(self.key, lost, now))
+            .filter(|replica| self.office.replicas.live(replica, now));
+        let live: Vec<_> = live.collect();
+        let lost = |it: &LostSession| is(it, self.key) && Some(it.session.as_str()) == session;
+        let without = live
+            .iter()
+            .filter(|replica| replica.spec.lost.iter().any(lost));
+        Ok((live.len(), without.count()))
     }
+}
+
+/// The life of the agent that is registered.
+fn session(status: &ConnectorStatus) -> Option<&str> {
+    let details = status.connection_details.as_ref();
+    details.map(|details| details.session.as_str())
 }
 
 /// Whether a lost session is one of this connector.
