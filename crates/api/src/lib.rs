@@ -15,15 +15,26 @@ pub use duration::Span;
 pub use egress::{StableEgress, StableEgressSpec, StableEgressStatus};
 pub use tunnel::{Connector, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy};
 
-/// The definitions of all kinds, in the order of their names.
+/// The definition of the egress operator's kind.
 #[must_use]
-pub fn definitions() -> Vec<CustomResourceDefinition> {
+pub fn egress_definitions() -> Vec<CustomResourceDefinition> {
+    vec![StableEgress::crd()]
+}
+
+/// The definitions of the kinds of tunnels, in the order of their names.
+#[must_use]
+pub fn tunnel_definitions() -> Vec<CustomResourceDefinition> {
     vec![
         ConnectorClass::crd(),
         Connector::crd(),
         GatewayReplica::crd(),
         HostnameClaim::crd(),
         HttpProxy::crd(),
-        StableEgress::crd(),
     ]
+}
+
+/// The definitions of all our kinds.
+#[must_use]
+pub fn definitions() -> Vec<CustomResourceDefinition> {
+    [tunnel_definitions(), egress_definitions()].concat()
 }

@@ -3,7 +3,8 @@
 
 #[allow(
     unreachable_pub,
-    reason = "KubeSchema copies a struct into a function, pub and all"
+    clippy::duplicated_attributes,
+    reason = "KubeSchema copies a struct into a function, pub and all, and columns share types"
 )]
 mod claim;
 #[allow(
@@ -23,7 +24,8 @@ mod connector;
 mod proxy;
 #[allow(
     unreachable_pub,
-    reason = "KubeSchema copies a struct into a function, pub and all"
+    clippy::duplicated_attributes,
+    reason = "KubeSchema copies a struct into a function, pub and all, and columns share types"
 )]
 mod replica;
 #[allow(
@@ -31,6 +33,8 @@ mod replica;
     reason = "KubeSchema copies a struct into a function, pub and all"
 )]
 mod route;
+mod rules;
+mod shapes;
 mod status;
 mod words;
 

@@ -164,18 +164,35 @@ fn every_list_map_and_text_of_the_spec_is_bounded() {
             }
         }
     }
-    let schema = serde_json::to_value(StableEgress::crd()).expect("a definition");
-    let spec = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    let mut found = Vec::new();
-    unbounded("spec", spec, &mut found);
-    assert_eq!(found, [""; 0]);
+    for definition in aplomb_api::definitions() {
+        let schema = serde_json::to_value(&definition).expect("a definition");
+        let root = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let mut found = Vec::new();
+        let kind = &definition.spec.names.kind;
+        unbounded(
+            &format!("{kind}.spec"),
+            &root["properties"]["spec"],
+            &mut found,
+        );
+        assert_eq!(found, [""; 0]);
+    }
 }
 
 #[test]
 fn conditions_are_a_map_by_type() {
-    let schema = serde_json::to_value(StableEgress::crd()).expect("a definition");
-    let root = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-    let conditions = &root["properties"]["status"]["properties"]["conditions"];
-    assert_eq!(conditions["x-kubernetes-list-type"], "map");
-    assert_eq!(conditions["x-kubernetes-list-map-keys"], json!(["type"]));
+    let mut seen = 0;
+    for definition in aplomb_api::definitions() {
+        let schema = serde_json::to_value(definition).expect("a definition");
+        let root = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let conditions = &root["properties"]["status"]["properties"]["conditions"];
+        if conditions.is_object() {
+            seen += 1;
+            assert_eq!(conditions["x-kubernetes-list-type"], "map");
+            assert_eq!(conditions["x-kubernetes-list-map-keys"], json!(["type"]));
+        }
+    }
+    assert_eq!(
+        seen, 3,
+        "StableEgress, HTTPProxy and Connector have conditions"
+    );
 }

@@ -1,5 +1,6 @@
 //! The command line: names, help and defaults. Nothing here does anything.
 
+mod crds;
 #[cfg(target_os = "linux")]
 mod egress_host;
 mod run;
@@ -13,6 +14,7 @@ use aplomb_sim::hetzner::span;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use self::crds::{CrdsArgs, Kinds};
 #[cfg(target_os = "linux")]
 pub(crate) use self::egress_host::EgressHostArgs;
 pub(crate) use self::run::{LogFormat, Operator, RunArgs};
@@ -38,8 +40,8 @@ pub(crate) enum Command {
     /// Put floating IPs on an interface of this node, with a route of their own
     #[cfg(target_os = "linux")]
     EgressHost(EgressHostArgs),
-    /// Print the CustomResourceDefinitions of every kind, as YAML
-    Crds,
+    /// Print the CustomResourceDefinitions of every kind as YAML, or install them
+    Crds(CrdsArgs),
     /// Print a completion script for a shell
     Completion {
         /// Which shell

@@ -42,7 +42,7 @@ async fn main() -> ExitCode {
 async fn dispatch(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Box(args) => boxed::run(args).await,
-        Command::Crds => crds::run(),
+        Command::Crds(args) => crds::run(args).await,
         Command::Demo => demo::run().await,
         Command::Run(args) => run::run(args).await,
         Command::Sim(args) => sim::run(args).await,

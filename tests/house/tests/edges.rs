@@ -12,7 +12,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &[],
         &["aplomb-sim", "aplomb-vtime", "aplomb-controlplane"],
     ),
-    ("aplomb-api", &[], &["aplomb-sim"]),
+    ("aplomb-api", &[], &["aplomb-sim", "aplomb-controlplane"]),
     (
         "aplomb-egress",
         &["aplomb", "aplomb-api"],

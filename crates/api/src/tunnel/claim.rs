@@ -3,6 +3,8 @@
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+use super::{rules, shapes};
+
 /// The claim of one HTTPProxy on the hostname it is named after. The operator writes it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
@@ -28,6 +30,7 @@ use serde::{Deserialize, Serialize};
         json_path = ".metadata.creationTimestamp"
     )
 )]
+#[x_kube(validation = rules::CLAIM_STAYS)]
 #[serde(rename_all = "camelCase")]
 pub struct HostnameClaimSpec {
     /// Whose it is.
@@ -39,9 +42,12 @@ pub struct HostnameClaimSpec {
 #[serde(rename_all = "camelCase")]
 pub struct Claimant {
     /// Its namespace.
+    #[schemars(schema_with = "shapes::label")]
     pub namespace: String,
     /// Its name.
+    #[schemars(schema_with = "shapes::label")]
     pub name: String,
     /// Which of that name: a claim whose UID is gone is void.
+    #[schemars(length(min = 1, max = 64))]
     pub uid: String,
 }

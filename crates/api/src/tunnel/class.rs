@@ -3,6 +3,7 @@
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+use super::shapes;
 use super::words::CONTROLLER;
 
 /// What connectors of a class use and accept.
@@ -29,16 +30,20 @@ use super::words::CONTROLLER;
 pub struct ConnectorClassSpec {
     /// Who serves it.
     #[serde(default = "controller")]
+    #[schemars(length(min = 1, max = 253))]
     pub controller_name: String,
     /// The base domain of the platform's hostnames; the operator's own if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::domain")]
     pub domain: Option<String>,
     /// Relays, for where no direct path is found. Without any, direct addresses only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::relays")]
     pub relays: Vec<String>,
     /// The gateways that agents may accept, by iroh endpoint id in hex. Without any: those that are
     /// registered in the operator's namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::endpoint_ids")]
     pub gateways: Vec<String>,
 }
 

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::words::CLASS;
+use super::{rules, shapes};
 
 /// An agent that dials local services for tunnels.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -50,15 +51,18 @@ use super::words::CLASS;
         name = "Age",
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
-    )
+    ),
+    validation = rules::CONNECTOR_NAME
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectorSpec {
     /// The class: which relays it uses, which gateways it accepts.
     #[serde(default = "class")]
+    #[schemars(schema_with = "shapes::name")]
     pub connector_class_name: String,
     /// How long without a heartbeat until it is offline.
     #[serde(default = "lease")]
+    #[schemars(range(min = 3, max = 3600))]
     pub lease_duration_seconds: i32,
 }
 
@@ -106,31 +110,37 @@ pub struct ConnectorStatus {
 
 /// How an agent is reached, as it says itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct ConnectionDetails {
     /// Its key and addresses.
     pub public_key: PublicKey,
     /// A random word for one life of the agent: proofs are bound to it.
+    #[schemars(length(min = 1, max = 64))]
     pub session: String,
     /// The agent's version.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub agent_version: Option<String>,
     /// The machine it runs on.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub device: Option<String>,
 }
 
 /// An iroh endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct PublicKey {
     /// The endpoint id: 32 bytes in hex.
+    #[schemars(schema_with = "shapes::endpoint_id")]
     pub id: String,
     /// The relay it is reached through, if it uses one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
     pub home_relay: Option<String>,
     /// Where it is reached directly, sorted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
     pub addresses: Vec<Address>,
 }
 
@@ -138,22 +148,23 @@ pub struct PublicKey {
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(default)]
 pub struct Address {
     /// The IP address.
+    #[schemars(schema_with = "shapes::ip")]
     pub address: String,
     /// The port.
+    #[schemars(range(min = 1, max = 65535), extend("format" = "int32"))]
     pub port: u16,
 }
 
 /// The Lease of a Connector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct LeaseRef {
     /// Its name, in the namespace of the Connector.
     pub name: String,
     /// The heartbeat it had at the last change of `Online`. A Lease that has it still when an operator
     /// starts was not renewed since.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_time: Option<MicroTime>,
 }

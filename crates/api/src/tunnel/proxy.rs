@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::route::{Filter, RouteMatch};
 use super::status::HttpProxyStatus;
 use super::words::CLASS;
+use super::{rules, shapes};
 use crate::duration::Span;
 
 /// A tunnel: public hostnames whose requests go to a local service behind a connector.
@@ -43,23 +44,29 @@ use crate::duration::Span;
         name = "Age",
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
-    )
+    ),
+    validation = rules::PROXY_NAME
 )]
 #[serde(rename_all = "camelCase")]
 pub struct HttpProxySpec {
     /// The class whose base domain the platform's hostname is under.
     #[serde(default = "class")]
+    #[schemars(schema_with = "shapes::name")]
     pub connector_class_name: String,
     /// Hostnames of one's own, beside the one the platform gives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::hostnames")]
     pub hostnames: Vec<String>,
     /// Where requests go. The Gateway API's precedence decides between rules.
+    #[schemars(length(min = 1, max = 16))]
+    #[x_kube(validation = rules::RULES_NAMES, validation = rules::RULES_MATCHES)]
     pub rules: Vec<ProxyRule>,
     /// The certificate of the hostnames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ListenerTls>,
     /// How often the tunnel is proven although nothing changed.
     #[serde(default = "proof")]
+    #[x_kube(validation = rules::PROOF_INTERVAL)]
     pub proof_interval: Span,
 }
 
@@ -76,36 +83,58 @@ fn proof() -> Span {
 #[serde(rename_all = "camelCase")]
 pub struct ListenerTls {
     /// A Secret of type kubernetes.io/tls in the namespace of the HTTPProxy.
+    #[schemars(schema_with = "shapes::name")]
     pub secret_name: String,
 }
 
 /// Some requests, and where they go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(
+    validation = rules::RULE_BACKEND,
+    validation = rules::RULE_REDIRECT,
+    validation = rules::RULE_PREFIX,
+    validation = rules::RULE_BACKEND_PREFIX
+)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyRule {
     /// A name, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::name")]
     pub name: Option<String>,
     /// Which requests: any of these. Without any, all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
     pub matches: Vec<RouteMatch>,
-    /// What is done to them.
+    /// What is done to them: each type of filter at most once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4))]
+    #[x_kube(validation = rules::FILTERS_EITHER, validation = rules::FILTERS_ONCE)]
     pub filters: Vec<Filter>,
     /// Where they go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1))]
     pub backends: Vec<Backend>,
     /// How long a response may take to begin, from the request's first byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rules::TIMEOUT)]
     pub timeout: Option<Span>,
 }
 
 /// Where requests go: a URL that a connector dials, a URL that the gateway dials, or an EndpointSlice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(
+    validation = rules::BACKEND_ONE,
+    validation = rules::BACKEND_ADDRESS,
+    validation = rules::BACKEND_LOOPBACK,
+    validation = rules::BACKEND_DOMAIN,
+    validation = rules::BACKEND_TLS_NAME,
+    validation = rules::BACKEND_TLS_USED
+)]
 #[serde(rename_all = "camelCase")]
 pub struct Backend {
     /// http://host:port or https://host:port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::endpoint")]
     pub endpoint: Option<String>,
     /// The connector that dials it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,8 +145,10 @@ pub struct Backend {
     /// How TLS is spoken to an https endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<BackendTls>,
-    /// What is done to the requests that go there.
+    /// What is done to the requests that go there: each type of filter at most once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4))]
+    #[x_kube(validation = rules::FILTERS_BACKEND, validation = rules::FILTERS_ONCE)]
     pub filters: Vec<Filter>,
 }
 
@@ -125,6 +156,7 @@ pub struct Backend {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct ConnectorRef {
     /// Its name.
+    #[schemars(schema_with = "shapes::label")]
     pub name: String,
 }
 
@@ -132,8 +164,10 @@ pub struct ConnectorRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct Instance {
     /// Its name.
+    #[schemars(schema_with = "shapes::name")]
     pub name: String,
     /// The port.
+    #[schemars(range(min = 1, max = 65535), extend("format" = "int32"))]
     pub port: u16,
 }
 
@@ -142,5 +176,6 @@ pub struct Instance {
 pub struct BackendTls {
     /// The name its certificate must have; the endpoint's host if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::host")]
     pub hostname: Option<String>,
 }

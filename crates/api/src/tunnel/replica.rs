@@ -5,6 +5,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::shapes;
+
 /// One gateway process, what it serves and when it was last alive: a record of itself, like a Lease, so
 /// that heartbeat and acknowledgement are one write.
 #[derive(
@@ -32,14 +34,18 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct GatewayReplicaSpec {
     /// Where this replica's public HTTP listener is reached: ip:port.
+    #[schemars(schema_with = "shapes::socket")]
     pub listen: String,
     /// Where its public TLS listener is reached: ip:port.
     #[serde(rename = "listenTLS", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::socket")]
     pub listen_tls: Option<String>,
     /// Its iroh endpoint id in hex.
     #[serde(rename = "endpointID")]
+    #[schemars(schema_with = "shapes::endpoint_id")]
     pub endpoint_id: String,
     /// How long after its last heartbeat it counts as gone.
+    #[schemars(range(min = 1, max = 3600))]
     pub lease_duration_seconds: i32,
     /// Its last heartbeat, by its own clock. Readers compare it only with itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,49 +55,69 @@ pub struct GatewayReplicaSpec {
     pub applied: Applied,
     /// How many tunnels it serves.
     #[serde(default)]
+    #[schemars(range(min = 0))]
     pub tunnels: i32,
     /// Routes it had to leave out, the first 64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
     pub quarantined: Vec<Quarantined>,
     /// Connectors with tunnels to which it has no session now, the first 64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
     pub lost: Vec<LostSession>,
 }
 
 /// Resource versions, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "each is the version of its kind")]
 pub struct Applied {
+    /// Of Gateways.
+    #[schemars(length(max = 64))]
     pub gateways: String,
+    /// Of HTTPRoutes.
     #[serde(rename = "httpRoutes")]
+    #[schemars(length(max = 64))]
     pub http_routes: String,
+    /// Of EndpointSlices.
+    #[schemars(length(max = 64))]
     pub endpoint_slices: String,
+    /// Of Connectors.
+    #[schemars(length(max = 64))]
     pub connectors: String,
+    /// Of Secrets.
+    #[schemars(length(max = 64))]
     pub secrets: String,
+    /// Of HostnameClaims.
+    #[schemars(length(max = 64))]
     pub claims: String,
 }
 
 /// A route that is not served.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct Quarantined {
     /// Its namespace.
+    #[schemars(length(max = 63))]
     pub namespace: String,
     /// Its name.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// What is wrong with it.
+    #[schemars(length(max = 4096))]
     pub reason: String,
 }
 
 /// A connector that cannot be reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct LostSession {
     /// Its namespace.
+    #[schemars(length(max = 63))]
     pub namespace: String,
     /// Its name.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// Which life of the agent could not be reached.
+    #[schemars(length(max = 64))]
     pub session: String,
 }

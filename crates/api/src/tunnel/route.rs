@@ -4,6 +4,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{rules, shapes};
+
 /// Which requests a rule is for. Everything that is said must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -13,9 +15,13 @@ pub struct RouteMatch {
     pub path: Option<PathMatch>,
     /// Headers that must be there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub headers: Vec<HeaderMatch>,
     /// Query parameters that must be there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub query_params: Vec<QueryMatch>,
     /// The method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,6 +30,11 @@ pub struct RouteMatch {
 
 /// A path, compared whole, by prefix of its segments, or by a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(
+    validation = rules::PATH,
+    validation = rules::PATH_NORMAL,
+    validation = rules::PATH_REGEX
+)]
 #[serde(rename_all = "camelCase")]
 pub struct PathMatch {
     /// How it is compared.
@@ -31,6 +42,7 @@ pub struct PathMatch {
     pub kind: PathMatchType,
     /// With what.
     #[serde(default = "root")]
+    #[schemars(length(min = 1, max = 1024))]
     pub value: String,
 }
 
@@ -52,27 +64,33 @@ pub enum PathMatchType {
 
 /// A header that must be there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = rules::VALUE_REGEX)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderMatch {
     /// How its value is compared.
     #[serde(rename = "type", default)]
     pub kind: MatchType,
     /// Its name.
+    #[schemars(schema_with = "shapes::token")]
     pub name: String,
     /// With what.
+    #[schemars(length(min = 1, max = 512))]
     pub value: String,
 }
 
 /// A query parameter that must be there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = rules::VALUE_REGEX)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryMatch {
     /// How its value is compared.
     #[serde(rename = "type", default)]
     pub kind: MatchType,
     /// Its name.
+    #[schemars(schema_with = "shapes::token")]
     pub name: String,
     /// With what.
+    #[schemars(length(min = 1, max = 512))]
     pub value: String,
 }
 
@@ -105,6 +123,7 @@ pub enum Method {
 /// What is done to a request or its response. The member that the type names must be there, and no
 /// other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = rules::FILTER_MEMBER)]
 #[serde(rename_all = "camelCase")]
 pub struct Filter {
     /// Which one it is.
@@ -112,6 +131,7 @@ pub struct Filter {
     pub kind: FilterType,
     /// Changes headers of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rules::NO_HOST)]
     pub request_header_modifier: Option<HeaderModifier>,
     /// Changes headers of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,16 +157,22 @@ pub enum FilterType {
 
 /// Changes of headers: set, then add, then remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = rules::MODIFIER_EMPTY, validation = rules::MODIFIER_FRAMING)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderModifier {
     /// Put in place of whatever was there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub set: Vec<Header>,
     /// Put beside whatever was there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub add: Vec<Header>,
     /// Taken away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::tokens")]
     pub remove: Vec<String>,
 }
 
@@ -154,8 +180,10 @@ pub struct HeaderModifier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct Header {
     /// Its name.
+    #[schemars(schema_with = "shapes::token")]
     pub name: String,
     /// Its value.
+    #[schemars(schema_with = "shapes::header_value")]
     pub value: String,
 }
 
@@ -165,18 +193,22 @@ pub struct Header {
 pub struct Redirect {
     /// http or https.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::scheme")]
     pub scheme: Option<String>,
     /// The host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::host")]
     pub hostname: Option<String>,
     /// The path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathModifier>,
     /// The port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
     /// The status code, 302 if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::redirect_code")]
     pub status_code: Option<i32>,
 }
 
@@ -186,6 +218,7 @@ pub struct Redirect {
 pub struct Rewrite {
     /// The Host header the origin gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::host")]
     pub hostname: Option<String>,
     /// The path the origin gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,6 +227,7 @@ pub struct Rewrite {
 
 /// A new path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = rules::PATH_MEMBER)]
 #[serde(rename_all = "camelCase")]
 pub struct PathModifier {
     /// Which of the two it is.
@@ -201,9 +235,11 @@ pub struct PathModifier {
     pub kind: PathModifierType,
     /// In place of the whole path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::full_path")]
     pub replace_full_path: Option<String>,
     /// In place of the prefix that matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::prefix")]
     pub replace_prefix_match: Option<String>,
 }
 

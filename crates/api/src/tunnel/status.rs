@@ -48,7 +48,7 @@ pub struct HttpProxyStatus {
 
 /// An object at a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct Revision {
     /// Gateway, HTTPRoute, EndpointSlice, HostnameClaim or Connector.
     pub kind: String,
@@ -62,7 +62,7 @@ pub struct Revision {
 
 /// One hostname.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct HostnameStatus {
     /// The hostname.
     pub hostname: String,

@@ -1,0 +1,127 @@
+//! Schemas of the texts and lists of tunnels. Each refusal says what to write instead, and every text
+//! and list is bounded, because an API server refuses rules whose cost it cannot bound.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use super::rules;
+
+/// A text with rules of its own.
+fn text(least: u32, most: u32, rules: &[(&str, &str)]) -> Schema {
+    json_schema!({
+        "type": "string",
+        "minLength": least,
+        "maxLength": most,
+        "x-kubernetes-validations": validations(rules),
+    })
+}
+
+fn validations(rules: &[(&str, &str)]) -> Vec<Value> {
+    let rule = |(rule, message): &(&str, &str)| json!({ "rule": rule, "message": message });
+    rules.iter().map(rule).collect()
+}
+
+/// A list of texts, none of them twice.
+fn set(most: u32, description: &str, item: Schema) -> Schema {
+    let mut item = item;
+    item.insert("description".to_owned(), description.into());
+    json_schema!({
+        "type": "array",
+        "maxItems": most,
+        "x-kubernetes-list-type": "set",
+        "items": item,
+    })
+}
+
+/// A hostname that the public can be told: a full domain name.
+pub(super) fn domain(_: &mut SchemaGenerator) -> Schema {
+    text(1, 253, &[rules::NO_WILDCARD, rules::NO_IP, rules::DOMAIN])
+}
+
+/// Hostnames of a tunnel.
+pub(super) fn hostnames(generator: &mut SchemaGenerator) -> Schema {
+    let description = "A full domain name in lower case, like app.example.com.";
+    set(16, description, domain(generator))
+}
+
+/// The name of a host, of one label or many, that is no address.
+pub(super) fn host(_: &mut SchemaGenerator) -> Schema {
+    text(1, 253, &[rules::NO_IP, rules::HOST])
+}
+
+/// The name of most objects.
+pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
+    text(1, 253, &[rules::NAME])
+}
+
+/// The name of an object whose name is a label of a domain name too.
+pub(super) fn label(_: &mut SchemaGenerator) -> Schema {
+    text(1, 63, &[rules::LABEL])
+}
+
+/// The origin of a URL.
+pub(super) fn endpoint(_: &mut SchemaGenerator) -> Schema {
+    let rules = [rules::ORIGIN, rules::ORIGIN_HOST, rules::ORIGIN_PORT];
+    text(1, 300, &rules)
+}
+
+/// The name of a header or of a query parameter.
+pub(super) fn token(_: &mut SchemaGenerator) -> Schema {
+    text(1, 128, &[rules::TOKEN])
+}
+
+/// Names of headers.
+pub(super) fn tokens(generator: &mut SchemaGenerator) -> Schema {
+    set(16, "The name of a header.", token(generator))
+}
+
+/// The value of a header.
+pub(super) fn header_value(_: &mut SchemaGenerator) -> Schema {
+    text(1, 4096, &[rules::HEADER_VALUE])
+}
+
+/// What a path becomes.
+pub(super) fn full_path(_: &mut SchemaGenerator) -> Schema {
+    text(1, 1024, &[rules::FULL_PATH])
+}
+
+/// What the prefix of a path becomes.
+pub(super) fn prefix(_: &mut SchemaGenerator) -> Schema {
+    text(0, 1024, &[rules::PREFIX])
+}
+
+/// Relays.
+pub(super) fn relays(_: &mut SchemaGenerator) -> Schema {
+    let description = "The URL of a relay, like https://relay.example.com.";
+    set(16, description, text(1, 512, &[rules::RELAY]))
+}
+
+/// The identity of an iroh endpoint.
+pub(super) fn endpoint_id(_: &mut SchemaGenerator) -> Schema {
+    text(64, 64, &[rules::ENDPOINT_ID])
+}
+
+/// Identities of iroh endpoints.
+pub(super) fn endpoint_ids(generator: &mut SchemaGenerator) -> Schema {
+    set(64, "An endpoint id in hex.", endpoint_id(generator))
+}
+
+/// An address and a port.
+pub(super) fn socket(_: &mut SchemaGenerator) -> Schema {
+    text(1, 64, &[rules::SOCKET])
+}
+
+/// An IP address.
+pub(super) fn ip(_: &mut SchemaGenerator) -> Schema {
+    text(1, 45, &[rules::IP])
+}
+
+/// Of a redirect.
+pub(super) fn scheme(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["http", "https"] })
+}
+
+/// The codes that redirect.
+pub(super) fn redirect_code(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "format": "int32", "enum": [301, 302, 303, 307, 308] })
+}

@@ -1,0 +1,166 @@
+//! `aplomb crds --apply`: installs definitions and waits until they are served.
+//!
+//! Ours are applied. The Gateway API's belong to the whole cluster: they are installed where they are
+//! missing or older, and never taken back to an older version or to another channel.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use aplomb_api::gateway_api::{BUNDLE_VERSION, CHANNEL, DEFINITIONS};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Api, Client, ResourceExt};
+
+use crate::args::Kinds;
+
+const MANAGER: &str = "aplomb-crds";
+/// A server that takes longer to serve a kind is not well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Crds = Api<CustomResourceDefinition>;
+
+/// Installs them all, one line each, even if one is refused.
+pub(super) async fn run(client: &Client, chosen: &[Kinds]) -> Result<()> {
+    let crds: Crds = Api::all(client.clone());
+    let mut failed = Vec::new();
+    let own = chosen.iter().flat_map(|kinds| super::ours(*kinds));
+    for definition in own {
+        let done = apply(&crds, &definition)
+            .await
+            .map(|()| "applied".to_owned());
+        told(&definition.name_any(), done, &mut failed);
+    }
+    if chosen.contains(&Kinds::GatewayApi) {
+        for (plural, text) in DEFINITIONS {
+            let definition: CustomResourceDefinition =
+                serde_saphyr::from_str(text).context(plural)?;
+            let done = gateway_api(&crds, &definition).await;
+            told(&definition.name_any(), done, &mut failed);
+        }
+    }
+    if !failed.is_empty() {
+        bail!("not installed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn told(name: &str, done: Result<String>, failed: &mut Vec<String>) {
+    match done {
+        Ok(what) => println!("{name} {what}"),
+        Err(error) => {
+            eprintln!("{name} refused: {error:#}");
+            failed.push(name.to_owned());
+        }
+    }
+}
+
+async fn apply(crds: &Crds, definition: &CustomResourceDefinition) -> Result<()> {
+    let name = definition.name_any();
+    let params = PatchParams::apply(MANAGER).force();
+    crds.patch(&name, &params, &Patch::Apply(definition))
+        .await?;
+    let served = conditions::is_crd_established();
+    let served = await_condition(crds.clone(), &name, served);
+    let served = tokio::time::timeout(PATIENCE, served).await;
+    served.with_context(|| format!("not served within {} s", PATIENCE.as_secs()))??;
+    Ok(())
+}
+
+async fn gateway_api(crds: &Crds, definition: &CustomResourceDefinition) -> Result<String> {
+    let there = crds.get_opt(&definition.name_any()).await?;
+    let wanted = annotation(definition, BUNDLE_VERSION);
+    match verdict(there.as_ref(), definition) {
+        Verdict::Install => {
+            apply(crds, definition).await?;
+            Ok(format!("installed, version {wanted}"))
+        }
+        Verdict::Raise(from) => {
+            apply(crds, definition).await?;
+            Ok(format!("raised from version {from} to {wanted}"))
+        }
+        Verdict::Leave(why) => Ok(format!("left alone: {why}")),
+    }
+}
+
+/// What is done with a definition of the Gateway API.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Install,
+    Raise(String),
+    Leave(String),
+}
+
+fn verdict(there: Option<&CustomResourceDefinition>, ours: &CustomResourceDefinition) -> Verdict {
+    let Some(there) = there else {
+        return Verdict::Install;
+    };
+    let (theirs, wanted) = (
+        annotation(there, BUNDLE_VERSION),
+        annotation(ours, BUNDLE_VERSION),
+    );
+    let (channel, own) = (annotation(there, CHANNEL), annotation(ours, CHANNEL));
+    if channel != own {
+        return Verdict::Leave(format!("it is of the channel {channel:?}, ours is {own:?}"));
+    }
+    let (Some(found), Some(known)) = (release(theirs), release(wanted)) else {
+        return Verdict::Leave(format!(
+            "it says no version that can be compared: {theirs:?}"
+        ));
+    };
+    match found.cmp(&known) {
+        Ordering::Less => Verdict::Raise(theirs.to_owned()),
+        Ordering::Equal => Verdict::Leave(format!("version {theirs} is there")),
+        Ordering::Greater => Verdict::Leave(format!("version {theirs} is newer than {wanted}")),
+    }
+}
+
+fn annotation<'a>(definition: &'a CustomResourceDefinition, key: &str) -> &'a str {
+    definition.annotations().get(key).map_or("", String::as_str)
+}
+
+/// `v1.6.3` as numbers. What is not a release, such as `v1.7.0-rc1`, is not compared.
+fn release(version: &str) -> Option<[u32; 3]> {
+    let numbers: Vec<u32> = version
+        .strip_prefix('v')?
+        .split('.')
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    numbers.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn published() -> CustomResourceDefinition {
+        serde_saphyr::from_str(DEFINITIONS[0].1).expect("a definition")
+    }
+
+    fn at(version: &str, channel: &str) -> CustomResourceDefinition {
+        let mut definition = published();
+        let notes = definition.annotations_mut();
+        notes.insert(BUNDLE_VERSION.to_owned(), version.to_owned());
+        notes.insert(CHANNEL.to_owned(), channel.to_owned());
+        definition
+    }
+
+    #[test]
+    fn the_gateway_api_is_never_taken_back() {
+        let ours = at("v1.6.3", "standard");
+        let said = |version: &str, channel: &str| match verdict(Some(&at(version, channel)), &ours)
+        {
+            Verdict::Leave(why) => why,
+            other => format!("{other:?}"),
+        };
+        assert_eq!(verdict(None, &ours), Verdict::Install);
+        assert_eq!(said("v1.5.9", "standard"), "Raise(\"v1.5.9\")");
+        assert_eq!(said("v1.6.3", "standard"), "version v1.6.3 is there");
+        assert!(said("v1.10.0", "standard").contains("newer"));
+        assert!(said("v1.7.0-rc1", "standard").contains("compared"));
+        assert!(said("v1.5.0", "experimental").contains("channel"));
+        let bare = CustomResourceDefinition::default();
+        assert!(matches!(verdict(Some(&bare), &ours), Verdict::Leave(_)));
+    }
+}
