@@ -4,6 +4,8 @@
 
 pub mod access;
 pub mod certificates;
+pub mod client;
+pub mod decide;
 pub mod dial;
 pub mod filter;
 pub mod limits;
@@ -13,3 +15,5 @@ pub mod route;
 pub mod serve;
 pub mod table;
 pub mod telemetry;
+pub mod views;
+pub mod world;

@@ -1,0 +1,70 @@
+//! One request to an agent on a stream of its own: a frame out, a frame back, and after that the bytes.
+
+use aplomb_api::wire::{self, Open, Reply};
+use iroh::endpoint::{Connection, RecvStream, SendStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout_at};
+
+use crate::dial::Stream;
+
+/// A stream whose agent has answered.
+pub(super) struct Exchange {
+    pub(super) reply: Reply,
+    send: SendStream,
+    recv: RecvStream,
+}
+
+impl Exchange {
+    /// The rest of the stream: the bytes of the origin.
+    pub(super) fn into_stream(self) -> Box<dyn Stream> {
+        Box::new(tokio::io::join(self.recv, self.send))
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Broken {
+    /// The session is dead.
+    Connection,
+    /// The deadline passed.
+    TimedOut,
+    /// The agent said something that is not of this protocol.
+    Protocol(String),
+}
+
+/// Asks an agent something.
+pub(super) async fn ask(
+    connection: &Connection,
+    open: &Open,
+    until: Instant,
+) -> Result<Exchange, Broken> {
+    match timeout_at(until, exchange(connection, open)).await {
+        Ok(Ok(exchange)) => Ok(exchange),
+        Ok(Err(Broken::Protocol(error))) if connection.close_reason().is_none() => {
+            Err(Broken::Protocol(error))
+        }
+        Ok(Err(_)) => Err(Broken::Connection),
+        Err(_) => Err(Broken::TimedOut),
+    }
+}
+
+async fn exchange(connection: &Connection, open: &Open) -> Result<Exchange, Broken> {
+    let protocol = |error: &dyn std::fmt::Display| Broken::Protocol(error.to_string());
+    let frame = wire::encode(open).map_err(|error| protocol(&error))?;
+    let (mut send, mut recv) = connection.open_bi().await.map_err(|_| Broken::Connection)?;
+    send.write_all(&frame)
+        .await
+        .map_err(|error| protocol(&error))?;
+    send.flush().await.map_err(|error| protocol(&error))?;
+    let mut head = [0; 4];
+    AsyncReadExt::read_exact(&mut recv, &mut head)
+        .await
+        .map_err(|error| protocol(&error))?;
+    let length = wire::length(head).map_err(|error| protocol(&error))?;
+    let mut body = vec![0; length];
+    AsyncReadExt::read_exact(&mut recv, &mut body)
+        .await
+        .map_err(|error| protocol(&error))?;
+    let reply = wire::decode(&body).map_err(|error| protocol(&error))?;
+    Ok(Exchange { reply, send, recv })
+}

@@ -1,0 +1,135 @@
+//! The sessions that are kept: one for each connector that the routing table names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aplomb::tasks::Task;
+use aplomb::{Key, Tasks};
+use aplomb_api::tunnel::LostSession;
+use futures::future::BoxFuture;
+use iroh::Endpoint;
+use iroh::endpoint::Connection;
+use tokio::time::{Instant, timeout_at};
+
+use super::Sessions;
+use super::session::{self, Shared, State};
+use crate::world::Wanted;
+
+/// Keeps sessions. Clones share them.
+#[derive(Clone)]
+pub struct Keeper(Arc<Inner>);
+
+struct Inner {
+    endpoint: Endpoint,
+    tasks: Tasks,
+    changed: Arc<dyn Fn() + Send + Sync>,
+    kept: Mutex<BTreeMap<Key, Kept>>,
+}
+
+struct Kept {
+    shared: Arc<Shared>,
+    _task: Task<()>,
+}
+
+impl Keeper {
+    /// Keeps sessions of `endpoint`; `changed` is called when one is lost or found again.
+    pub fn new(
+        endpoint: Endpoint,
+        tasks: Tasks,
+        changed: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            endpoint,
+            tasks,
+            changed: Arc::new(changed),
+            kept: Mutex::default(),
+        }))
+    }
+
+    /// The session with a connector, other than `dead`; waited for until then.
+    pub(super) async fn connection(
+        &self,
+        key: &Key,
+        dead: Option<usize>,
+        until: Instant,
+    ) -> Option<Connection> {
+        let shared = self.kept().get(key)?.shared.clone();
+        let mut state = shared.state.subscribe();
+        shared.wake.notify_one();
+        let up = state.wait_for(|state| match state {
+            State::Up(connection) => Some(connection.stable_id()) != dead,
+            State::Down { released, .. } => *released,
+        });
+        let found = timeout_at(until, up).await.ok()?.ok()?.clone();
+        match found {
+            State::Up(connection) => Some(connection),
+            State::Down { .. } => None,
+        }
+    }
+
+    fn start(&self, wanted: &Wanted) -> Kept {
+        let shared = Arc::new(Shared::new(wanted.clone()));
+        let inner = &self.0;
+        let kept = session::keep(
+            inner.endpoint.clone(),
+            shared.clone(),
+            inner.changed.clone(),
+        );
+        Kept {
+            _task: inner.tasks.start(kept),
+            shared,
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<Key, Kept>> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sessions for Keeper {
+    fn keep(&self, wanted: &BTreeMap<Key, Wanted>) {
+        let mut kept = self.kept();
+        // Requests under way keep the session of a connector that is no longer wanted until they end.
+        kept.retain(|key, _| wanted.contains_key(key));
+        for (key, wanted) in wanted {
+            match kept.get(key) {
+                Some(kept) => {
+                    kept.shared.wanted.send_if_modified(|it| {
+                        let news = it != wanted;
+                        it.clone_from(wanted);
+                        news
+                    });
+                }
+                None => drop(kept.insert(key.clone(), self.start(wanted))),
+            }
+        }
+    }
+
+    fn lost(&self) -> Vec<LostSession> {
+        let kept = self.kept();
+        let lost = kept
+            .iter()
+            .filter(|(_, it)| it.shared.lost.load(Ordering::Acquire));
+        lost.map(|(key, it)| LostSession {
+            namespace: key.namespace.as_deref().unwrap_or_default().to_owned(),
+            name: key.name.to_string(),
+            session: it.shared.wanted.borrow().target.session.clone(),
+        })
+        .collect()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.kept().clear();
+        Box::pin(self.0.endpoint.close())
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper")
+            .field("sessions", &self.kept().len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,259 @@
+//! The session with one agent: dialled eagerly, watched, dialled again. It reports when it has been
+//! down for over a second, and never gives up while it is wanted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use aplomb_api::wire;
+use iroh::endpoint::{Connection, ConnectionError, VarInt};
+use iroh::{Endpoint, EndpointAddr, EndpointId, RelayUrl};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::table::ConnectorTarget;
+use crate::world::Wanted;
+
+/// The pauses between dials that fail.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// How long one dial may take: a dead address must not keep a new one waiting.
+const DIAL: Duration = Duration::from_secs(3);
+/// How long a session may be down before it counts as lost.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How a session stands.
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    /// There is none.
+    Down {
+        /// Since when.
+        since: Instant,
+        /// Its agent ended it on purpose.
+        released: bool,
+    },
+    /// It is there.
+    Up(Connection),
+}
+
+/// What the task of a session and its users share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) wanted: watch::Sender<Wanted>,
+    pub(super) state: watch::Sender<State>,
+    /// Somebody waits for the session.
+    pub(super) wake: Notify,
+    /// It has been down for too long.
+    pub(super) lost: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn new(wanted: Wanted) -> Self {
+        let down = State::Down {
+            since: Instant::now(),
+            released: wanted.target.released,
+        };
+        Self {
+            wanted: watch::Sender::new(wanted),
+            state: watch::Sender::new(down),
+            wake: Notify::new(),
+            lost: AtomicBool::new(false),
+        }
+    }
+
+    /// Says whether a session that is down was released, since its agent may have come back.
+    fn mark(&self, released: bool) {
+        self.state.send_if_modified(|state| match state {
+            State::Down { released: said, .. } if *said != released => {
+                *state = State::Down {
+                    since: Instant::now(),
+                    released,
+                };
+                true
+            }
+            _ => false,
+        });
+    }
+}
+
+/// Keeps one session until it is dropped. `changed` is called when it is lost or found.
+pub(super) async fn keep(
+    endpoint: Endpoint,
+    shared: Arc<Shared>,
+    changed: Arc<dyn Fn() + Send + Sync>,
+) {
+    tokio::select! { biased;
+        () = hold(&endpoint, &shared) => {}
+        () = judge(&shared, &*changed) => {}
+    }
+}
+
+/// Dials and holds the session.
+async fn hold(endpoint: &Endpoint, shared: &Shared) {
+    let mut wanted = shared.wanted.subscribe();
+    let mut pauses = Pauses::new(&wanted.borrow().target.id);
+    // The life of the agent that said good-bye.
+    let mut gone = None;
+    loop {
+        let target = wanted.borrow_and_update().target.clone();
+        let released = target.released || gone.as_ref() == Some(&target.session);
+        shared.mark(released);
+        if released {
+            if wanted.changed().await.is_err() {
+                return;
+            }
+            pauses.reset();
+            continue;
+        }
+        let dialled = tokio::select! { biased;
+            changed = wanted.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                pauses.reset();
+                continue;
+            }
+            dialled = dial(endpoint, &target) => dialled,
+        };
+        match dialled {
+            Ok(connection) => {
+                pauses.reset();
+                let released = held(shared, &mut wanted, &target, connection).await;
+                gone = released.then(|| target.session.clone());
+            }
+            Err(error) => {
+                tracing::debug!(connector = %name(&target), %error, "Cannot reach an agent");
+                if !pauses.wait(shared, &mut wanted).await {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Holds a session until it ends or another life of the agent is wanted; whether its agent released it.
+async fn held(
+    shared: &Shared,
+    wanted: &mut watch::Receiver<Wanted>,
+    target: &ConnectorTarget,
+    connection: Connection,
+) -> bool {
+    tracing::debug!(connector = %name(target), "Holds a session");
+    shared.state.send_replace(State::Up(connection.clone()));
+    let life = |it: &ConnectorTarget| (it.id.clone(), it.session.clone());
+    let released = loop {
+        tokio::select! { biased;
+            ended = connection.closed() => break is_release(&ended),
+            changed = wanted.changed() => {
+                let other = life(&wanted.borrow_and_update().target) != life(target);
+                if changed.is_err() || other {
+                    connection.close(VarInt::from_u32(0), b"another life of the agent is wanted");
+                    connection.closed().await;
+                    break false;
+                }
+            }
+        }
+    };
+    tracing::debug!(connector = %name(target), released, "Lost a session");
+    shared.state.send_replace(State::Down {
+        since: Instant::now(),
+        released,
+    });
+    released
+}
+
+fn is_release(ended: &ConnectionError) -> bool {
+    matches!(ended, ConnectionError::ApplicationClosed(close)
+        if close.error_code == VarInt::from_u32(wire::RELEASED))
+}
+
+async fn dial(endpoint: &Endpoint, target: &ConnectorTarget) -> Result<Connection, String> {
+    let id: EndpointId = target
+        .id
+        .parse()
+        .map_err(|_| "it has no usable key".to_owned())?;
+    let mut address = EndpointAddr::new(id);
+    for direct in &target.addresses {
+        address = address.with_ip_addr(*direct);
+    }
+    if let Some(relay) = target
+        .relay
+        .as_ref()
+        .and_then(|it| it.parse::<RelayUrl>().ok())
+    {
+        address = address.with_relay_url(relay);
+    }
+    match timeout(DIAL, endpoint.connect(address, wire::ALPN)).await {
+        Ok(connected) => connected.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {DIAL:?}")),
+    }
+}
+
+/// Says when the session has been down for too long, and when it is back.
+async fn judge(shared: &Shared, changed: &(dyn Fn() + Send + Sync)) {
+    let mut state = shared.state.subscribe();
+    loop {
+        let now = state.borrow_and_update().clone();
+        let lost = match now {
+            State::Up(_) => false,
+            State::Down { released: true, .. } => true,
+            State::Down { since, .. } => Instant::now() >= since + PATIENCE,
+        };
+        if shared.lost.swap(lost, Ordering::AcqRel) != lost {
+            changed();
+        }
+        let due = match now {
+            State::Down { since, .. } if !lost => Some(since + PATIENCE),
+            _ => None,
+        };
+        tokio::select! { biased;
+            moved = state.changed() => {
+                if moved.is_err() {
+                    return;
+                }
+            }
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+        }
+    }
+}
+
+fn name(target: &ConnectorTarget) -> String {
+    format!("{}/{}", target.namespace, target.name)
+}
+
+/// Growing pauses, each drawn so that many sessions do not dial together.
+struct Pauses {
+    next: Duration,
+    draw: fastrand::Rng,
+}
+
+impl Pauses {
+    fn new(seed: &str) -> Self {
+        let seed = seed.bytes().fold(0_u64, |seed, byte| {
+            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
+        });
+        Self {
+            next: PAUSES.0,
+            draw: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    fn reset(&mut self) {
+        self.next = PAUSES.0;
+    }
+
+    /// Waits before the next dial: less if somebody asks for the session, not at all if what is wanted
+    /// changes. False when the session is over.
+    async fn wait(&mut self, shared: &Shared, wanted: &mut watch::Receiver<Wanted>) -> bool {
+        let pause = self.next.mul_f64(0.5 + 0.5 * self.draw.f64());
+        self.next = (self.next * 2).min(PAUSES.1);
+        sleep(pause.min(PAUSES.0)).await;
+        tokio::select! { biased;
+            changed = wanted.changed() => {
+                self.reset();
+                changed.is_ok()
+            }
+            () = shared.wake.notified() => true,
+            () = sleep(pause.saturating_sub(PAUSES.0)) => true,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Sessions with a peer in the same process: real iroh on loopback, no relays.
+
+mod peer;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::{Key, Tasks};
+use aplomb_api::wire::{self, Refusal, Statement};
+use iroh::SecretKey;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::{AgentDialer, Keeper, Sessions, bind, secret_key};
+use crate::dial::{DialError, Dialer};
+use crate::table::{ConnectorTarget, Origin, Target};
+use crate::world::Wanted;
+use peer::Peer;
+
+fn loopback() -> Option<SocketAddr> {
+    Some((Ipv4Addr::LOCALHOST, 0).into())
+}
+
+/// A gateway's side, and how often it said that a session was lost or found.
+struct Side {
+    keeper: Keeper,
+    dialer: AgentDialer,
+    changes: watch::Receiver<u32>,
+}
+
+impl Side {
+    async fn new() -> Self {
+        let endpoint = bind(SecretKey::generate(), &[], loopback()).await;
+        let (told, changes) = watch::channel(0);
+        let keeper = Keeper::new(
+            endpoint.expect("loopback"),
+            Tasks::on_runtime(),
+            move || {
+                told.send_modify(|many| *many += 1);
+            },
+        );
+        Self {
+            dialer: AgentDialer(keeper.clone()),
+            keeper,
+            changes,
+        }
+    }
+
+    fn keep(&self, target: &ConnectorTarget) {
+        let wanted = Wanted {
+            target: Arc::new(target.clone()),
+            listed: true,
+        };
+        let key = Key::new(Some("a"), "laptop");
+        self.keeper.keep(&BTreeMap::from([(key, wanted)]));
+    }
+
+    async fn dial(&self, peer: &ConnectorTarget, to: &str) -> Result<String, DialError> {
+        let origin = origin(peer, to);
+        let mut stream = self.dialer.dial(&origin, soon()).await?;
+        stream.write_all(b"hello").await.expect("written");
+        let mut answer = [0; 5];
+        stream.read_exact(&mut answer).await.expect("echoed");
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+}
+
+fn origin(target: &ConnectorTarget, to: &str) -> Origin {
+    Origin {
+        target: Target::Connector(Arc::new(target.clone())),
+        authority: to.to_owned(),
+        tls: None,
+    }
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(5)
+}
+
+#[tokio::test]
+async fn bytes_go_to_the_target_and_back() {
+    let (side, peer) = (Side::new().await, Peer::start(None, "s1").await);
+    side.keep(&peer.target());
+    assert_eq!(
+        side.dial(&peer.target(), "echo:1").await.as_deref(),
+        Ok("hello")
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_passed_on_and_an_origin_that_is_down_told_apart() {
+    let (side, peer) = (Side::new().await, Peer::start(None, "s1").await);
+    side.keep(&peer.target());
+    let refused = side.dial(&peer.target(), "hidden:1").await;
+    assert!(
+        matches!(refused, Err(DialError::Refused(Refusal::NotExposed, _))),
+        "{refused:?}"
+    );
+    let down = side.dial(&peer.target(), "down:1").await;
+    assert!(matches!(down, Err(DialError::Unreachable(_))), "{down:?}");
+}
+
+#[tokio::test]
+async fn a_proof_comes_over_the_same_session() {
+    let (side, peer) = (Side::new().await, Peer::start(None, "s1").await);
+    side.keep(&peer.target());
+    let statement = Statement {
+        nonce: "00".repeat(32),
+        tunnel: "uid".to_owned(),
+        generation: 1,
+        session: "s1".to_owned(),
+    };
+    let origin = origin(&peer.target(), "echo:1");
+    let proof = side
+        .dialer
+        .prove(&origin, &statement, soon())
+        .await
+        .expect("a proof");
+    assert_eq!(proof.statement, statement);
+}
+
+#[tokio::test]
+async fn without_a_session_a_request_waits_two_seconds_and_is_told_so() {
+    let side = Side::new().await;
+    let mut target = Peer::start(None, "s1").await.target();
+    target.addresses = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 9))];
+    side.keep(&target);
+    let began = Instant::now();
+    assert_eq!(side.dial(&target, "echo:1").await, Err(DialError::Offline));
+    assert!(began.elapsed() >= Duration::from_millis(1900));
+    assert_eq!(side.keeper.lost()[0].session, "s1");
+    target.released = true;
+    side.keep(&target);
+    let began = Instant::now();
+    assert_eq!(side.dial(&target, "echo:1").await, Err(DialError::Offline));
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "a released one is not waited for"
+    );
+}
+
+#[tokio::test]
+async fn an_agent_that_comes_back_elsewhere_is_found_at_once() {
+    let (side, key) = (Side::new().await, SecretKey::generate());
+    let first = Peer::start(Some(key.clone()), "s1").await;
+    side.keep(&first.target());
+    assert!(side.dial(&first.target(), "echo:1").await.is_ok());
+    drop(first);
+    let second = Peer::start(Some(key), "s2").await;
+    let began = Instant::now();
+    side.keep(&second.target());
+    assert!(side.dial(&second.target(), "echo:1").await.is_ok());
+    println!(
+        "another life of the agent was reached after {:.1?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_release_is_lost_at_once_and_not_dialled_again() {
+    let mut side = Side::new().await;
+    let peer = Peer::start(None, "s1").await;
+    side.keep(&peer.target());
+    assert!(side.dial(&peer.target(), "echo:1").await.is_ok());
+    assert_eq!(side.keeper.lost(), []);
+    peer.close(wire::RELEASED).await;
+    let told = side.changes.wait_for(|many| *many > 0);
+    timeout(Duration::from_secs(5), told)
+        .await
+        .expect("told")
+        .expect("kept");
+    assert_eq!(side.keeper.lost()[0].name, "laptop");
+    assert_eq!(
+        side.dial(&peer.target(), "echo:1").await,
+        Err(DialError::Offline)
+    );
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_wanted_is_not_kept() {
+    let (side, peer) = (Side::new().await, Peer::start(None, "s1").await);
+    side.keep(&peer.target());
+    assert!(side.dial(&peer.target(), "echo:1").await.is_ok());
+    side.keeper.keep(&BTreeMap::new());
+    assert_eq!(
+        side.dial(&peer.target(), "echo:1").await,
+        Err(DialError::Offline)
+    );
+    timeout(Duration::from_secs(5), peer.deserted())
+        .await
+        .expect("it was let go");
+}
+
+#[test]
+fn a_key_is_made_once_and_private() {
+    let name = format!("aplomb-gateway-key-{}", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    let made = secret_key(Some(&file)).expect("made");
+    let mode = std::fs::metadata(&file)
+        .expect("there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let read = secret_key(Some(&file)).expect("read");
+    assert_eq!(read.public(), made.public());
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("changed");
+    let error = secret_key(Some(&file)).expect_err("others can read it");
+    assert!(error.to_string().contains("chmod 600"), "{error}");
+    std::fs::remove_file(&file).expect("removed");
+}

@@ -1,0 +1,126 @@
+//! A peer that answers frames as an agent does: it echoes, refuses or is down by the name of the target.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use aplomb::Tasks;
+use aplomb::tasks::Task;
+use aplomb_api::wire::{self, Open, Origin, Proof, Refusal, Reply};
+use iroh::endpoint::{Builder, Connection, RecvStream, SendStream, VarInt, presets};
+use iroh::{Endpoint, SecretKey};
+use tokio::io::AsyncReadExt;
+use tokio::sync::watch;
+
+use crate::table::ConnectorTarget;
+
+pub(super) struct Peer {
+    endpoint: Endpoint,
+    session: String,
+    last: watch::Receiver<Option<Connection>>,
+    _task: Task<()>,
+}
+
+impl Peer {
+    pub(super) async fn start(key: Option<SecretKey>, session: &str) -> Self {
+        let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+        let endpoint = Builder::new(presets::Minimal)
+            .secret_key(key.unwrap_or_else(SecretKey::generate))
+            .alpns(vec![wire::ALPN.to_vec()])
+            .clear_ip_transports()
+            .bind_addr(address)
+            .expect("an address")
+            .bind()
+            .await
+            .expect("loopback");
+        let (seen, last) = watch::channel(None);
+        let accepting = accept(endpoint.clone(), seen);
+        Self {
+            endpoint,
+            session: session.to_owned(),
+            last,
+            _task: Tasks::on_runtime().start(accepting),
+        }
+    }
+
+    pub(super) fn target(&self) -> ConnectorTarget {
+        ConnectorTarget {
+            namespace: "a".to_owned(),
+            name: "laptop".to_owned(),
+            id: self.endpoint.id().to_string(),
+            session: self.session.clone(),
+            relay: None,
+            addresses: self.endpoint.bound_sockets(),
+            released: false,
+        }
+    }
+
+    /// Ends its newest session.
+    pub(super) async fn close(&self, code: u32) {
+        let last = self.last.borrow().clone();
+        last.expect("there is one")
+            .close(VarInt::from_u32(code), b"");
+    }
+
+    /// Resolves when its newest session has ended.
+    pub(super) async fn deserted(&self) {
+        let last = self.last.borrow().clone();
+        last.expect("there is one").closed().await;
+    }
+}
+
+async fn accept(endpoint: Endpoint, seen: watch::Sender<Option<Connection>>) {
+    let mut sessions = tokio::task::JoinSet::new();
+    while let Some(incoming) = endpoint.accept().await {
+        let Ok(connection) = incoming.await else {
+            continue;
+        };
+        seen.send_replace(Some(connection.clone()));
+        sessions.spawn(serve(connection));
+    }
+}
+
+async fn serve(connection: Connection) {
+    let mut streams = tokio::task::JoinSet::new();
+    while let Ok((send, recv)) = connection.accept_bi().await {
+        streams.spawn(answer(send, recv));
+    }
+}
+
+async fn answer(mut send: SendStream, mut recv: RecvStream) {
+    let mut head = [0; 4];
+    AsyncReadExt::read_exact(&mut recv, &mut head)
+        .await
+        .expect("a head");
+    let mut body = vec![0; wire::length(head).expect("short")];
+    AsyncReadExt::read_exact(&mut recv, &mut body)
+        .await
+        .expect("a body");
+    let reply = reply(wire::decode(&body).expect("a frame"));
+    let frame = wire::encode(&reply).expect("short");
+    send.write_all(&frame).await.expect("written");
+    // An echo until the other side has enough.
+    let mut bytes = [0; 1024];
+    while let Ok(Some(many)) = recv.read(&mut bytes).await {
+        if send.write_all(&bytes[..many]).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn reply(open: Open) -> Reply {
+    match open {
+        Open::Dial { target, .. } if target == "echo:1" => Reply::Connected,
+        Open::Dial { target, .. } => Reply::Refused {
+            refusal: match &*target {
+                "hidden:1" => Refusal::NotExposed,
+                _ => Refusal::OriginUnreachable,
+            },
+            message: target,
+        },
+        Open::Prove { statement, .. } => Reply::Proof(Proof {
+            statement,
+            gateway: String::new(),
+            origin: Origin::Reachable,
+            signature: String::new(),
+        }),
+    }
+}

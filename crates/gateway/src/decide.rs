@@ -1,0 +1,76 @@
+//! What is served: the same world always leads to the same table.
+//!
+//! Pure and synchronous: no clock, no IO, no memory of its own. Whatever is wrong with a route is said
+//! of that route and touches no other; whose a hostname is follows from UIDs alone, never from what an
+//! object says of itself.
+
+mod admission;
+mod backend;
+mod certificate;
+mod filters;
+mod hostname;
+mod matcher;
+mod order;
+mod report;
+mod revision;
+mod rules;
+mod stakes;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::table::{Host, Table, Tunnel};
+use crate::world::{Plan, World};
+use admission::Admitted;
+use report::Notes;
+use stakes::{Holding, Served};
+
+/// The routing table for `world`, and what to say of it.
+#[must_use]
+pub fn decide(world: &World) -> Plan {
+    let mut notes = Notes::default();
+    let admitted = admission::admitted(world);
+    let compiled = rules::compiled(world, &admitted, &mut notes);
+    let holdings = stakes::settled(world, &admitted, &compiled, &mut notes);
+    let mut table = Table::default();
+    for holding in &holdings {
+        serve(&mut table, holding);
+        certificate::present(&mut table, world, holding);
+    }
+    Plan {
+        report: notes.report(world, &holdings, &compiled),
+        table,
+    }
+}
+
+/// Lays down everything that one Gateway serves.
+fn serve(table: &mut Table, holding: &Holding<'_>) {
+    let tunnel = Arc::new(tunnel(holding));
+    for Served { hostname, routes } in &holding.served {
+        let host = Arc::new(Host {
+            tunnel: tunnel.clone(),
+            routes: order::sorted(routes),
+        });
+        match hostname.strip_prefix("*.") {
+            Some(parent) => table.wildcards.insert(parent.to_owned(), host),
+            None => table.hosts.insert(hostname.clone(), host),
+        };
+    }
+}
+
+fn tunnel(holding: &Holding<'_>) -> Tunnel {
+    let Admitted { gateway, uid, .. } = &holding.gateway;
+    let meta = &gateway.metadata;
+    let generations = holding.routes().map(|route| route.generation);
+    let mut tunnel = Tunnel {
+        namespace: meta.namespace().to_owned(),
+        name: meta.name.to_string(),
+        uid: uid.clone(),
+        generation: generations.max().unwrap_or_default(),
+        revision: String::new(),
+    };
+    tunnel.revision = revision::of(&tunnel, &holding.served);
+    tunnel
+}

@@ -1,0 +1,76 @@
+//! Which Gateways are looked at, and whose each of them is. An owner reference counts only if this
+//! gateway itself sees the HTTPProxy of that name and UID in the same namespace: what an object says of
+//! its owner, anybody who may write it can say.
+
+use aplomb::{Key, View};
+use aplomb_api::tunnel::CLASS;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use super::order::Age;
+use crate::views::GatewayView;
+use crate::world::World;
+
+/// A Gateway that is looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Admitted<'a> {
+    pub(super) gateway: &'a GatewayView,
+    pub(super) whose: Whose,
+    /// What its tunnel is known by.
+    pub(super) uid: String,
+    pub(super) age: Age,
+}
+
+/// Whose a Gateway is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// An HTTPProxy's.
+    Tunnel,
+    /// Somebody's who writes Gateways.
+    Plain,
+}
+
+/// Those that are looked at, oldest first.
+pub(super) fn admitted(world: &World) -> Vec<Admitted<'_>> {
+    let all = world.gateways.iter().map(|gateway| &**gateway);
+    let mut admitted: Vec<_> = all.filter_map(|gateway| admit(world, gateway)).collect();
+    admitted.sort_by(|one, other| one.age.cmp(&other.age));
+    admitted
+}
+
+fn admit<'a>(world: &World, gateway: &'a GatewayView) -> Option<Admitted<'a>> {
+    let meta = gateway.meta();
+    if &*gateway.spec.gateway_class_name != CLASS || meta.deleting {
+        return None;
+    }
+    let (whose, uid) = match owner(meta.owners) {
+        None => (Whose::Plain, meta.uid.to_owned()),
+        Some(Owner { name, uid }) => {
+            let seen = world.proxies.get(&Key::new(meta.namespace, name));
+            let its_own = seen.is_some_and(|seen| seen == uid) && name == meta.name;
+            (Whose::Tunnel, its_own.then(|| uid.to_owned())?)
+        }
+    };
+    Some(Admitted {
+        gateway,
+        whose,
+        uid,
+        age: Age::of(&gateway.metadata),
+    })
+}
+
+/// An HTTPProxy, as a reference names it.
+pub(crate) struct Owner<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+}
+
+/// The HTTPProxy that an object with these owners says it is controlled by.
+pub(crate) fn owner(owners: &[OwnerReference]) -> Option<Owner<'_>> {
+    let mut owners = owners.iter();
+    let owner = owners.find(|owner| owner.controller == Some(true))?;
+    let (group, _) = owner.api_version.split_once('/')?;
+    (owner.kind == "HTTPProxy" && group == "aplomb.dev").then_some(Owner {
+        name: &owner.name,
+        uid: &owner.uid,
+    })
+}

@@ -1,0 +1,174 @@
+//! Where requests go: through the agent of a Connector, or to addresses. Everything a backend names is
+//! looked for in the namespace of its route and nowhere else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use aplomb::Key;
+use aplomb_api::tunnel::annotations;
+
+use super::hostname::beside;
+use crate::reason;
+use crate::table::{Action, ConnectorTarget, Origin, Target};
+use crate::views::{Reference, SliceView};
+use crate::world::{Connector, World};
+
+/// What backends may name.
+pub(super) struct Backends<'a> {
+    world: &'a World,
+    targets: BTreeMap<&'a Key, Arc<ConnectorTarget>>,
+}
+
+impl<'a> Backends<'a> {
+    pub(super) fn new(world: &'a World) -> Self {
+        let all = world.connectors.iter();
+        let targets =
+            all.filter_map(|(key, connector)| Some((key, Arc::new(target(key, connector)?))));
+        Self {
+            targets: targets.collect(),
+            world,
+        }
+    }
+
+    /// What becomes of requests to a backend. What is missing may come and is said to the client; what
+    /// can never work is an error.
+    pub(super) fn action(
+        &self,
+        to: &Reference,
+        namespace: &str,
+        named: &mut BTreeSet<Key>,
+    ) -> Result<Action, String> {
+        if to.namespace.as_deref().is_some_and(|it| it != namespace) {
+            return Err("a backend of another namespace is not used".to_owned());
+        }
+        let port = to.port.and_then(|port| u16::try_from(port).ok());
+        let port = port
+            .filter(|port| *port > 0)
+            .ok_or("a backend needs a port")?;
+        let key = beside(namespace, &to.name);
+        let kind = (
+            to.group.as_deref().unwrap_or(""),
+            to.kind.as_deref().unwrap_or("Service"),
+        );
+        match kind {
+            ("discovery.k8s.io", "EndpointSlice") => {
+                let slice = self.world.slices.get(&key).cloned();
+                named.insert(key);
+                match slice {
+                    Some(slice) => self.slice(&slice, port),
+                    None => Ok(nowhere(502, reason::ORIGIN_UNREACHABLE)),
+                }
+            }
+            ("aplomb.dev", "Connector") => {
+                Ok(self.through(&key, format!("localhost:{port}"), None))
+            }
+            (group, kind) => Err(format!(
+                "{kind} of {group:?} is no backend here: use EndpointSlice or Connector"
+            )),
+        }
+    }
+
+    fn slice(&self, slice: &SliceView, port: u16) -> Result<Action, String> {
+        let marks = &slice.metadata.annotations;
+        let dialled = marks.get(annotations::ENDPOINT).map(|it| endpoint(it));
+        let dialled = dialled.transpose()?;
+        let tls = dialled.as_ref().filter(|it| it.https).map(|it| {
+            let said = marks.get(annotations::TLS_HOSTNAME);
+            said.cloned().unwrap_or_else(|| it.host.clone())
+        });
+        if let Some(connector) = marks.get(annotations::CONNECTOR) {
+            let key = beside(slice.metadata.namespace(), connector);
+            let authority = dialled.map_or_else(|| format!("localhost:{port}"), |it| it.authority);
+            return Ok(self.through(&key, authority, tls));
+        }
+        let ready = slice
+            .endpoints
+            .iter()
+            .filter(|it| it.conditions.ready != Some(false));
+        let mut addresses: Vec<_> = ready
+            .flat_map(|endpoint| &endpoint.addresses)
+            .map(|address| with_port(address, port))
+            .collect();
+        addresses.sort();
+        let Some(first) = addresses.first() else {
+            return Ok(nowhere(502, reason::ORIGIN_UNREACHABLE));
+        };
+        let authority = dialled.map_or_else(|| first.clone(), |it| it.authority);
+        Ok(Action::Forward(Arc::new(Origin {
+            target: Target::Addresses(addresses),
+            authority,
+            tls,
+        })))
+    }
+
+    fn through(&self, connector: &Key, authority: String, tls: Option<String>) -> Action {
+        match self.targets.get(connector) {
+            Some(target) => Action::Forward(Arc::new(Origin {
+                target: Target::Connector(target.clone()),
+                authority,
+                tls,
+            })),
+            None if self.world.connectors.contains_key(connector) => {
+                nowhere(503, reason::CONNECTOR_OFFLINE)
+            }
+            None => nowhere(503, reason::CONNECTOR_NOT_FOUND),
+        }
+    }
+}
+
+fn nowhere(status: u16, reason: &'static str) -> Action {
+    Action::Nowhere { status, reason }
+}
+
+/// How an agent is reached; `None` if it has never said so, or not in a way that can be used.
+fn target(key: &Key, connector: &Connector) -> Option<ConnectorTarget> {
+    let details = connector.details.as_ref()?;
+    let id = &details.public_key.id;
+    let usable = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let addresses = details.public_key.addresses.iter();
+    let mut addresses: Vec<SocketAddr> = addresses
+        .filter_map(|it| Some(SocketAddr::new(it.address.parse().ok()?, it.port)))
+        .collect();
+    addresses.sort();
+    usable.then(|| ConnectorTarget {
+        namespace: key.namespace.as_deref().unwrap_or_default().to_owned(),
+        name: key.name.to_string(),
+        id: id.to_ascii_lowercase(),
+        session: details.session.clone(),
+        relay: details.public_key.home_relay.clone(),
+        addresses,
+        released: connector.released,
+    })
+}
+
+/// An endpoint that is dialled.
+struct Dialled {
+    https: bool,
+    host: String,
+    authority: String,
+}
+
+fn endpoint(url: &str) -> Result<Dialled, String> {
+    let wrong = || format!("the endpoint {url:?} is not like http://host:port");
+    let uri: http::Uri = url.parse().map_err(|_| wrong())?;
+    let https = match uri.scheme_str() {
+        Some("http") => false,
+        Some("https") => true,
+        _ => return Err(wrong()),
+    };
+    let host = uri.host().ok_or_else(wrong)?;
+    let port = uri.port_u16().unwrap_or(if https { 443 } else { 80 });
+    Ok(Dialled {
+        https,
+        host: host.trim_matches(['[', ']']).to_owned(),
+        authority: format!("{host}:{port}"),
+    })
+}
+
+fn with_port(address: &str, port: u16) -> String {
+    match address.parse::<IpAddr>() {
+        Ok(address) => SocketAddr::new(address, port).to_string(),
+        Err(_) => format!("{address}:{port}"),
+    }
+}

@@ -1,0 +1,50 @@
+//! What TLS clients are shown: for each hostname that a Gateway serves, the first certificate of its
+//! listener that can be used. A missing one is missing: nothing else of the Gateway suffers.
+
+use std::sync::Arc;
+
+use rustls::sign::CertifiedKey;
+
+use super::hostname::{beside, common, plain};
+use super::stakes::Holding;
+use crate::table::Table;
+use crate::views::{Listener, Reference};
+use crate::world::World;
+
+/// Lays down the certificates of one Gateway.
+pub(super) fn present(table: &mut Table, world: &World, holding: &Holding<'_>) {
+    let gateway = holding.gateway.gateway;
+    let listeners = &gateway.spec.listeners;
+    for served in &holding.served {
+        let narrowest = listeners
+            .iter()
+            .filter(|it| &*it.protocol == "HTTPS")
+            .filter_map(|it| Some((plain(it.hostname.as_deref()?)?, it)))
+            .filter(|(hostname, _)| {
+                common(hostname, &served.hostname).as_ref() == Some(&served.hostname)
+            })
+            .max_by_key(|(hostname, _)| hostname.len());
+        let namespace = gateway.metadata.namespace();
+        let shown = narrowest.and_then(|(_, listener)| usable(world, namespace, listener));
+        if let Some(shown) = shown {
+            table.certificates.insert(served.hostname.clone(), shown);
+        }
+    }
+}
+
+fn usable(world: &World, namespace: &str, listener: &Listener) -> Option<Arc<CertifiedKey>> {
+    let secret = |it: &&Reference| {
+        it.kind.as_deref().is_none_or(|kind| kind == "Secret")
+            && it.group.as_deref().is_none_or(str::is_empty)
+            && it.namespace.as_deref().is_none_or(|it| it == namespace)
+    };
+    let mut refs = listener
+        .tls
+        .iter()
+        .flat_map(|tls| &tls.certificate_refs)
+        .filter(secret);
+    refs.find_map(|it| {
+        let found = world.certificates.get(&beside(namespace, &it.name))?;
+        found.as_ref().ok().cloned()
+    })
+}

@@ -1,0 +1,128 @@
+//! Whether filters can be carried out at all, so that no request finds out that they cannot.
+
+use std::collections::BTreeSet;
+
+use aplomb_api::tunnel::{
+    Filter, FilterType, HeaderModifier, PathMatchType, PathModifier, PathModifierType, Redirect,
+    RouteMatch,
+};
+use http::{HeaderName, HeaderValue};
+
+use super::hostname;
+
+/// What is wrong with the filters of a rule with these matches.
+pub(super) fn check(filters: &[Filter], matches: &[RouteMatch]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for filter in filters {
+        let word = word(filter.kind);
+        if !seen.insert(word) {
+            return Err(format!("it has more than one filter of type {word}"));
+        }
+        complete(filter).map_err(|reason| format!("filter {word}: {reason}"))?;
+        let modifiers = [
+            filter.url_rewrite.as_ref().and_then(|it| it.path.as_ref()),
+            filter
+                .request_redirect
+                .as_ref()
+                .and_then(|it| it.path.as_ref()),
+        ];
+        for modifier in modifiers.into_iter().flatten() {
+            path(modifier, matches).map_err(|reason| format!("filter {word}: {reason}"))?;
+        }
+    }
+    if seen.contains("RequestRedirect") && seen.contains("URLRewrite") {
+        return Err("it has both RequestRedirect and URLRewrite".to_owned());
+    }
+    Ok(())
+}
+
+fn word(kind: FilterType) -> &'static str {
+    match kind {
+        FilterType::RequestHeaderModifier => "RequestHeaderModifier",
+        FilterType::ResponseHeaderModifier => "ResponseHeaderModifier",
+        FilterType::RequestRedirect => "RequestRedirect",
+        FilterType::UrlRewrite => "URLRewrite",
+    }
+}
+
+fn complete(filter: &Filter) -> Result<(), String> {
+    let missing = || "the member of that name is missing".to_owned();
+    match filter.kind {
+        FilterType::RequestHeaderModifier => headers(
+            filter
+                .request_header_modifier
+                .as_ref()
+                .ok_or_else(missing)?,
+        ),
+        FilterType::ResponseHeaderModifier => headers(
+            filter
+                .response_header_modifier
+                .as_ref()
+                .ok_or_else(missing)?,
+        ),
+        FilterType::RequestRedirect => {
+            redirect(filter.request_redirect.as_ref().ok_or_else(missing)?)
+        }
+        FilterType::UrlRewrite => {
+            let rewrite = filter.url_rewrite.as_ref().ok_or_else(missing)?;
+            rewrite.hostname.as_deref().map_or(Ok(()), host)
+        }
+    }
+}
+
+fn headers(modifier: &HeaderModifier) -> Result<(), String> {
+    let name = |name: &str| {
+        let parsed = HeaderName::from_bytes(name.as_bytes());
+        parsed.map_err(|_| format!("{name:?} is no name of a header"))
+    };
+    for header in modifier.set.iter().chain(&modifier.add) {
+        name(&header.name)?;
+        let value = HeaderValue::from_str(&header.value);
+        value.map_err(|_| format!("the value of {} cannot be sent", header.name))?;
+    }
+    modifier.remove.iter().try_for_each(|it| name(it).map(drop))
+}
+
+fn redirect(redirect: &Redirect) -> Result<(), String> {
+    let code = redirect.status_code.unwrap_or(302);
+    if ![301, 302, 303, 307, 308].contains(&code) {
+        return Err(format!("{code} is not the code of a redirect"));
+    }
+    if let Some(scheme) = redirect
+        .scheme
+        .as_deref()
+        .filter(|it| !["http", "https"].contains(it))
+    {
+        return Err(format!("{scheme:?} is neither http nor https"));
+    }
+    if let Some(port) = redirect.port.filter(|port| !(1..=65535).contains(port)) {
+        return Err(format!("{port} is no port"));
+    }
+    redirect.hostname.as_deref().map_or(Ok(()), host)
+}
+
+fn host(name: &str) -> Result<(), String> {
+    match hostname::plain(name).filter(|name| !name.starts_with('*')) {
+        Some(_) => Ok(()),
+        None => Err(format!("{name:?} is no hostname")),
+    }
+}
+
+fn path(modifier: &PathModifier, matches: &[RouteMatch]) -> Result<(), String> {
+    let prefix = |it: &RouteMatch| {
+        let path = it.path.as_ref();
+        path.is_none_or(|path| path.kind == PathMatchType::PathPrefix)
+    };
+    match modifier.kind {
+        PathModifierType::ReplaceFullPath if modifier.replace_full_path.is_none() => {
+            Err("replaceFullPath is missing".to_owned())
+        }
+        PathModifierType::ReplacePrefixMatch if modifier.replace_prefix_match.is_none() => {
+            Err("replacePrefixMatch is missing".to_owned())
+        }
+        PathModifierType::ReplacePrefixMatch if !matches.iter().all(prefix) => {
+            Err("replacePrefixMatch needs matches of type PathPrefix".to_owned())
+        }
+        _ => Ok(()),
+    }
+}

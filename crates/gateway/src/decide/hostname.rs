@@ -1,0 +1,105 @@
+//! Hostnames: what a listener and a route have in common, and who may serve it.
+
+use aplomb::{Key, View};
+use aplomb_api::tunnel::{canonical_hostname, is_canonical};
+
+use super::admission::{Admitted, Whose};
+use crate::world::World;
+
+/// A hostname as tables have it; `None` for what cannot be one.
+pub(super) fn plain(hostname: &str) -> Option<String> {
+    let hostname = hostname.to_ascii_lowercase();
+    let rest = hostname.strip_prefix("*.").unwrap_or(&hostname);
+    let label = |label: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    (hostname.len() <= 253 && rest.split('.').all(label)).then_some(hostname)
+}
+
+/// The more specific of the two, if one covers the other.
+pub(super) fn common(listener: &str, route: &str) -> Option<String> {
+    if listener == route || covers(listener, route) {
+        return Some(route.to_owned());
+    }
+    covers(route, listener).then(|| listener.to_owned())
+}
+
+/// Whether a wildcard covers a hostname or a narrower wildcard.
+fn covers(wide: &str, narrow: &str) -> bool {
+    let Some(parent) = wide.strip_prefix('*') else {
+        return false;
+    };
+    narrow.len() > parent.len() && narrow.ends_with(parent) && narrow != wide
+}
+
+/// Whether a Gateway may serve a hostname; if not, why.
+pub(super) fn entitled(
+    world: &World,
+    admitted: &Admitted<'_>,
+    hostname: &str,
+) -> Result<(), String> {
+    let claim = world.claims.get(hostname);
+    let domain = hostname.split_once('.').map_or("", |(_, domain)| domain);
+    match admitted.whose {
+        Whose::Tunnel => {
+            let namespace = admitted.gateway.meta().namespace.unwrap_or_default();
+            let claimed = claim
+                .is_some_and(|claim| claim.uid == admitted.uid && claim.namespace == namespace);
+            let given = !domain.is_empty() && canonical_hostname(&admitted.uid, domain) == hostname;
+            (claimed || given)
+                .then_some(())
+                .ok_or_else(|| format!("{hostname} is not claimed for this HTTPProxy"))
+        }
+        Whose::Plain if claim.is_some() => Err(format!("{hostname} is claimed by an HTTPProxy")),
+        Whose::Plain if is_canonical(hostname, domain) => Err(format!(
+            "{hostname} is of the form that HTTPProxies are given"
+        )),
+        Whose::Plain => Ok(()),
+    }
+}
+
+/// The key of an object in the namespace of another.
+pub(super) fn beside(namespace: &str, name: &str) -> Key {
+    Key::new(Some(namespace), name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_listener_and_route_have_in_common_is_the_narrower() {
+        let common = |listener, route| common(listener, route).unwrap_or_default();
+        assert_eq!(common("a.example.com", "a.example.com"), "a.example.com");
+        assert_eq!(common("*.example.com", "a.example.com"), "a.example.com");
+        assert_eq!(common("a.example.com", "*.example.com"), "a.example.com");
+        assert_eq!(
+            common("*.example.com", "*.b.example.com"),
+            "*.b.example.com"
+        );
+        assert_eq!(common("*.example.com", "example.com"), "");
+        assert_eq!(common("a.example.com", "b.example.com"), "");
+        assert_eq!(common("*.example.com", "a.badexample.com"), "");
+    }
+
+    #[test]
+    fn only_what_can_be_a_hostname_is_one() {
+        assert_eq!(plain("App.Example.com").as_deref(), Some("app.example.com"));
+        assert_eq!(plain("*.example.com").as_deref(), Some("*.example.com"));
+        for bad in [
+            "",
+            "*",
+            "a..b",
+            "-a.example.com",
+            "a_b.example.com",
+            "*.*.example.com",
+        ] {
+            assert_eq!(plain(bad), None, "{bad}");
+        }
+    }
+}

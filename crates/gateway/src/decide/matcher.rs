@@ -1,0 +1,57 @@
+//! A match with its regular expressions compiled, or why it cannot be one.
+
+use std::collections::BTreeMap;
+
+use aplomb_api::tunnel::{MatchType, PathMatchType, RouteMatch};
+use http::HeaderName;
+use regex::{Regex, RegexBuilder};
+
+use crate::table::Matcher;
+
+/// How much memory one expression may take when compiled: a tenant writes it, all pay for it.
+const LARGEST: usize = 256 * 1024;
+
+pub(super) fn compile(wanted: &RouteMatch) -> Result<Matcher, String> {
+    let path = match &wanted.path {
+        Some(path) if path.kind == PathMatchType::RegularExpression => Some(whole(&path.value)?),
+        Some(path) if !path.value.starts_with('/') => {
+            return Err(format!("the path {:?} does not begin with /", path.value));
+        }
+        _ => None,
+    };
+    for header in &wanted.headers {
+        let name = HeaderName::from_bytes(header.name.as_bytes());
+        name.map_err(|_| format!("{:?} is no name of a header", header.name))?;
+    }
+    let headers = wanted.headers.iter().map(|it| (it.kind, &it.value));
+    let query = wanted.query_params.iter().map(|it| (it.kind, &it.value));
+    Ok(Matcher {
+        path,
+        headers: expressions(headers)?,
+        query: expressions(query)?,
+        wanted: wanted.clone(),
+    })
+}
+
+fn expressions<'a>(
+    values: impl Iterator<Item = (MatchType, &'a String)>,
+) -> Result<BTreeMap<usize, Regex>, String> {
+    let all = values.enumerate();
+    all.filter(|(_, (kind, _))| *kind == MatchType::RegularExpression)
+        .map(|(number, (_, value))| Ok((number, whole(value)?)))
+        .collect()
+}
+
+/// An expression over a whole value.
+fn whole(expression: &str) -> Result<Regex, String> {
+    RegexBuilder::new(&format!("^(?:{expression})$"))
+        .size_limit(LARGEST)
+        .dfa_size_limit(LARGEST)
+        .build()
+        .map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => {
+                format!("the expression {expression:?} is too large")
+            }
+            _ => format!("{expression:?} is no regular expression"),
+        })
+}

@@ -1,0 +1,37 @@
+//! The name of a configuration: a digest of everything that requests to a tunnel meet, the same on
+//! every replica that serves the same.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use super::stakes::Served;
+use crate::table::Tunnel;
+
+/// How many bytes of the digest are shown: enough that two configurations of a tunnel differ.
+const SHOWN: usize = 6;
+
+/// The revision of a tunnel that serves this.
+pub(super) fn of(tunnel: &Tunnel, served: &[Served<'_>]) -> String {
+    let mut digest = Sha256::new();
+    let mut part = |text: &str| {
+        digest.update(text.len().to_be_bytes());
+        digest.update(text.as_bytes());
+    };
+    part(&tunnel.uid);
+    part(&tunnel.generation.to_string());
+    for Served { hostname, routes } in served {
+        part(hostname);
+        for ranked in routes {
+            let route = &ranked.route;
+            part(&format!("{:?}", (&route.matches.wanted, &route.filters)));
+            part(&format!("{:?}", (route.rule, &route.action, route.timeout)));
+        }
+    }
+    let mut shown = String::new();
+    for byte in digest.finalize().iter().take(SHOWN) {
+        // Writing to a String cannot fail.
+        let _ = write!(shown, "{byte:02x}");
+    }
+    shown
+}

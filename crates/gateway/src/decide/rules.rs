@@ -1,0 +1,161 @@
+//! HTTPRoutes: which Gateways each is attached to, and its rules in the form in which requests meet
+//! them. A route is taken whole or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aplomb::{Key, View};
+use aplomb_api::tunnel::{FilterType, RouteMatch, annotations};
+
+use super::admission::{Admitted, Whose, owner};
+use super::backend::Backends;
+use super::hostname::beside;
+use super::order::{Age, Rank, Ranked};
+use super::report::Notes;
+use super::{filters, matcher};
+use crate::table::{Action, Route};
+use crate::views::{Reference, RouteView, Rule};
+use crate::world::World;
+
+/// A route that can be served.
+#[derive(Debug)]
+pub(super) struct Compiled<'a> {
+    pub(super) route: &'a RouteView,
+    /// The Gateways it is attached to, by their index, and how.
+    pub(super) parents: Vec<(usize, &'a Reference)>,
+    /// The generation of what it was made from.
+    pub(super) generation: i64,
+    pub(super) matches: Vec<Ranked>,
+    /// The EndpointSlices it names.
+    pub(super) named: BTreeSet<Key>,
+}
+
+/// The routes that can be served, oldest first.
+pub(super) fn compiled<'a>(
+    world: &'a World,
+    admitted: &[Admitted<'_>],
+    notes: &mut Notes,
+) -> Vec<Compiled<'a>> {
+    let gateways: BTreeMap<Key, usize> = admitted
+        .iter()
+        .enumerate()
+        .map(|(number, it)| (it.gateway.meta().key(), number))
+        .collect();
+    let backends = Backends::new(world);
+    let mut routes: Vec<&RouteView> = world.routes.iter().map(|route| &**route).collect();
+    routes.sort_by_cached_key(|route| Age::of(&route.metadata));
+    let mut compiled = Vec::new();
+    for route in routes {
+        let parents = parents(route, &gateways, admitted);
+        if parents.is_empty() || route.meta().deleting {
+            continue;
+        }
+        let whose = admitted[parents[0].0].whose;
+        match compile(route, &backends) {
+            Ok((matches, named)) => compiled.push(Compiled {
+                route,
+                parents,
+                generation: generation(route, whose),
+                matches,
+                named,
+            }),
+            Err(reason) => notes.quarantine(&route.metadata, whose, reason),
+        }
+    }
+    compiled
+}
+
+/// The Gateways that a route is attached to. Those of an HTTPProxy take its own HTTPRoute and no other.
+fn parents<'a>(
+    route: &'a RouteView,
+    gateways: &BTreeMap<Key, usize>,
+    admitted: &[Admitted<'_>],
+) -> Vec<(usize, &'a Reference)> {
+    let meta = route.meta();
+    let namespace = route.metadata.namespace();
+    let owned_by = |uid: &str| owner(meta.owners).is_some_and(|owner| owner.uid == uid);
+    let refs = route.spec.parent_refs.iter();
+    refs.filter_map(|parent| {
+        let kind = parent.kind.as_deref().unwrap_or("Gateway");
+        let group = parent.group.as_deref();
+        let ours = kind == "Gateway" && group.is_none_or(|it| it == "gateway.networking.k8s.io");
+        let same = parent.namespace.as_deref().is_none_or(|it| it == namespace);
+        let number = *gateways.get(&beside(namespace, &parent.name))?;
+        let Admitted { whose, uid, .. } = &admitted[number];
+        let its_own = *whose == Whose::Plain || (owned_by(uid) && *parent.name == *meta.name);
+        (ours && same && its_own).then_some((number, parent))
+    })
+    .collect()
+}
+
+fn generation(route: &RouteView, whose: Whose) -> i64 {
+    let said = route.metadata.annotations.get(annotations::GENERATION);
+    match whose {
+        Whose::Tunnel => said.and_then(|said| said.parse().ok()).unwrap_or_default(),
+        Whose::Plain => route.metadata.generation.unwrap_or_default(),
+    }
+}
+
+type Matches = (Vec<Ranked>, BTreeSet<Key>);
+
+fn compile(route: &RouteView, backends: &Backends<'_>) -> Result<Matches, String> {
+    let age = Age::of(&route.metadata);
+    let (mut matches, mut named) = (Vec::new(), BTreeSet::new());
+    for (number, rule) in route.spec.rules.iter().enumerate() {
+        let said = |reason: String| format!("rule {number}: {reason}");
+        let rule = rule.0.as_ref().map_err(|reason| said(reason.clone()))?;
+        let route = prepare(rule, route.metadata.namespace(), backends, &mut named);
+        let (action, filters) = route.map_err(said)?;
+        let any = [RouteMatch::default()];
+        let wanted = match &rule.matches[..] {
+            [] => &any,
+            some => some,
+        };
+        for (which, wanted) in wanted.iter().enumerate() {
+            matches.push(Ranked {
+                rank: Rank::of(wanted, &age, number, which),
+                route: Route {
+                    rule: number,
+                    matches: matcher::compile(wanted).map_err(said)?,
+                    filters: filters.clone(),
+                    action: action.clone(),
+                    timeout: rule
+                        .timeouts
+                        .request
+                        .map(|it| it.0)
+                        .filter(|it| !it.is_zero()),
+                },
+            });
+        }
+    }
+    Ok((matches, named))
+}
+
+type Prepared = (Action, Vec<aplomb_api::tunnel::Filter>);
+
+/// What becomes of the requests of a rule, and what is done to them first.
+fn prepare(
+    rule: &Rule,
+    namespace: &str,
+    backends: &Backends<'_>,
+    named: &mut BTreeSet<Key>,
+) -> Result<Prepared, String> {
+    let counted = |weight: Option<i32>| weight != Some(0);
+    let mut refs = rule.backend_refs.iter().filter(|it| counted(it.weight));
+    let (backend, more) = (refs.next(), refs.next());
+    if more.is_some() {
+        return Err("it has more than one backend; give each rule one".to_owned());
+    }
+    let own = backend.map(|it| it.filters.clone()).unwrap_or_default();
+    let filters: Vec<_> = rule.filters.iter().cloned().chain(own).collect();
+    filters::check(&filters, &rule.matches)?;
+    let redirects = filters
+        .iter()
+        .any(|it| it.kind == FilterType::RequestRedirect);
+    let action = match backend {
+        Some(_) if redirects => return Err("it has both a redirect and a backend".to_owned()),
+        Some(backend) => backends.action(&backend.to, namespace, named)?,
+        None if redirects => Action::Redirect,
+        None => return Err("it has neither a backend nor a redirect".to_owned()),
+    };
+    Ok((action, filters))
+}

@@ -1,0 +1,6 @@
+//! What `decide` promises, on worlds that are written out.
+
+mod build;
+mod isolation;
+mod ownership;
+mod routes;

@@ -1,0 +1,130 @@
+//! Whose a hostname is follows from UIDs alone.
+
+use aplomb::Key;
+use serde_json::json;
+
+use super::build::{Tunnel, owner, plain};
+use crate::decide::decide;
+use crate::world::World;
+
+#[test]
+fn a_tunnel_serves_its_canonical_hostname_without_a_claim() {
+    let tunnel = Tunnel::new("a", "app");
+    let plan = decide(&World::default().tunnel(&tunnel));
+    let host = plan.table.at(&tunnel.canonical()).expect("served");
+    assert_eq!(host.tunnel.uid, tunnel.uid);
+    assert_eq!(host.tunnel.generation, 3);
+    assert_eq!(plan.report.tunnels, 1);
+    assert!(
+        plan.report
+            .wanted
+            .contains_key(&Key::new(Some("a"), "laptop"))
+    );
+}
+
+#[test]
+fn a_hostname_needs_the_claim_of_that_uid_and_namespace() {
+    let mut tunnel = Tunnel::new("a", "app");
+    tunnel.hostnames.push("app.example.com".to_owned());
+    let world = World::default().tunnel(&tunnel);
+    let served = |world: &World| decide(world).table.at("app.example.com").is_some();
+    assert!(!served(&world), "without a claim");
+    assert!(!served(&world.clone().claim(
+        "app.example.com",
+        "a",
+        "uid-of-another"
+    )));
+    assert!(!served(&world.clone().claim(
+        "app.example.com",
+        "b",
+        &tunnel.uid
+    )));
+    assert!(served(&world.claim("app.example.com", "a", &tunnel.uid)));
+}
+
+#[test]
+fn what_is_not_claimed_yet_is_no_complaint() {
+    let mut tunnel = Tunnel::new("a", "app");
+    tunnel.hostnames.push("app.example.com".to_owned());
+    assert_eq!(
+        decide(&World::default().tunnel(&tunnel)).report.quarantined,
+        []
+    );
+}
+
+#[test]
+fn a_forged_owner_in_another_namespace_gets_nothing() {
+    let victim = Tunnel::new("a", "app");
+    let mut forged = Tunnel::new("b", "app");
+    forged.uid.clone_from(&victim.uid);
+    forged.hostnames.clone_from(&victim.hostnames);
+    let honest = World::default().tunnel(&victim);
+    let attacked = honest
+        .clone()
+        .gateway(forged.gateway())
+        .route(forged.route());
+    assert_eq!(
+        format!("{:?}", decide(&attacked).table),
+        format!("{:?}", decide(&honest).table)
+    );
+}
+
+#[test]
+fn another_gateway_of_the_same_namespace_cannot_borrow_an_owner() {
+    let victim = Tunnel::new("a", "app");
+    let mut thief = victim.clone();
+    thief.name = "thief".to_owned();
+    let mut gateway = thief.gateway();
+    gateway["metadata"]["ownerReferences"] = json!([owner("app", &victim.uid)]);
+    gateway["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
+    let plan = decide(&World::default().tunnel(&victim).gateway(gateway));
+    let host = plan.table.at(&victim.canonical()).expect("served");
+    assert_eq!(host.tunnel.name, "app");
+}
+
+#[test]
+fn a_gateway_of_nobody_serves_what_nobody_claimed() {
+    let (gateway, route) = plain("b", "site", "2026-01-02T00:00:00Z", "site.example.com");
+    let world = World::default().gateway(gateway).route(route);
+    assert!(decide(&world).table.at("site.example.com").is_some());
+    let plan = decide(&world.claim("site.example.com", "a", "uid"));
+    assert!(plan.table.at("site.example.com").is_none());
+    assert!(plan.report.quarantined[0].reason.contains("claimed"));
+}
+
+#[test]
+fn the_form_of_canonical_hostnames_is_not_for_gateways_of_nobody() {
+    let tunnel = Tunnel::new("a", "app");
+    let (gateway, route) = plain("b", "site", "2020-01-01T00:00:00Z", &tunnel.canonical());
+    let world = World::default().gateway(gateway).route(route);
+    assert!(decide(&world).table.hosts.is_empty());
+    let plan = decide(&world.tunnel(&tunnel));
+    let host = plan.table.at(&tunnel.canonical()).expect("served");
+    assert_eq!(host.tunnel.name, "app");
+}
+
+#[test]
+fn of_two_gateways_with_a_hostname_the_older_one_serves_it() {
+    let (old, old_route) = plain("b", "old", "2026-01-01T00:00:00Z", "site.example.com");
+    let (new, new_route) = plain("a", "new", "2026-01-02T00:00:00Z", "site.example.com");
+    let world = World::default().gateway(new).route(new_route);
+    let plan = decide(&world.gateway(old).route(old_route));
+    let host = plan.table.at("site.example.com").expect("served");
+    assert_eq!(host.tunnel.name, "old");
+    assert!(plan.report.quarantined[0].reason.contains("older"));
+}
+
+#[test]
+fn a_gateway_whose_owner_is_still_to_be_seen_is_not_acknowledged() {
+    let tunnel = Tunnel::new("a", "app");
+    let mut world = World::default().tunnel(&tunnel);
+    world.versions.gateways = "40".to_owned();
+    world.proxies.clear();
+    assert_eq!(
+        decide(&world).report.applied.gateways,
+        "40",
+        "it is a stranger's"
+    );
+    world.awaited.insert(format!("{}-child", tunnel.uid));
+    assert_eq!(decide(&world).report.applied.gateways, "6");
+}

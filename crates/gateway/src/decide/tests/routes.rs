@@ -1,0 +1,156 @@
+//! How a rule becomes routes, and what is quarantined.
+
+use serde_json::{Value, json};
+
+use super::build::{Tunnel, laptop, to_slice};
+use crate::decide::decide;
+use crate::table::{Action, Target};
+use crate::world::{Plan, World};
+use aplomb::Key;
+
+fn with_rules(rules: &[Value]) -> (Tunnel, World) {
+    let mut tunnel = Tunnel::new("a", "app");
+    tunnel.rules = rules.to_vec();
+    let world = World::default().tunnel(&tunnel);
+    (tunnel, world)
+}
+
+fn decided(rules: &[Value]) -> (Tunnel, Plan) {
+    let (tunnel, world) = with_rules(rules);
+    (tunnel, decide(&world))
+}
+
+fn action(plan: &Plan, tunnel: &Tunnel) -> Action {
+    plan.table.at(&tunnel.canonical()).expect("served").routes[0]
+        .action
+        .clone()
+}
+
+#[test]
+fn a_connector_dials_what_the_endpoint_says() {
+    let (tunnel, plan) = decided(&[to_slice("app")]);
+    let Action::Forward(origin) = action(&plan, &tunnel) else {
+        panic!("it has an origin");
+    };
+    assert_eq!(origin.authority, "localhost:3000");
+    let Target::Connector(target) = &origin.target else {
+        panic!("it goes through an agent");
+    };
+    assert_eq!(target.session, "session-1");
+    assert_eq!(target.addresses[0].to_string(), "192.0.2.9:4433");
+}
+
+#[test]
+fn a_missing_connector_and_one_that_never_registered_are_told_apart() {
+    let (tunnel, mut world) = with_rules(&[to_slice("app")]);
+    let word = |world: &World| match action(&decide(world), &tunnel) {
+        Action::Nowhere { reason, .. } => reason,
+        _ => panic!("nowhere to go"),
+    };
+    let key = Key::new(Some("a"), "laptop");
+    let connector = world.connectors.get_mut(&key).expect("there");
+    connector.details = None;
+    assert_eq!(word(&world), crate::reason::CONNECTOR_OFFLINE);
+    world.connectors.clear();
+    assert_eq!(word(&world), crate::reason::CONNECTOR_NOT_FOUND);
+}
+
+#[test]
+fn addresses_get_their_port_whatever_their_family() {
+    let (tunnel, mut world) = with_rules(&[to_slice("pods")]);
+    let slice = json!({
+        "metadata": { "namespace": "a", "name": "pods" }, "addressType": "IPv6",
+        "endpoints": [
+            { "addresses": ["2001:db8::1"], "conditions": { "ready": true } },
+            { "addresses": ["2001:db8::2"], "conditions": { "ready": false } },
+        ],
+    });
+    let slice = serde_json::from_value(slice).expect("a slice");
+    world
+        .slices
+        .insert(Key::new(Some("a"), "pods"), std::sync::Arc::new(slice));
+    let Action::Forward(origin) = action(&decide(&world), &tunnel) else {
+        panic!("it has an origin");
+    };
+    let expected = Target::Addresses(vec!["[2001:db8::1]:3000".to_owned()]);
+    assert_eq!(origin.target, expected);
+}
+
+#[test]
+fn matches_stand_in_the_order_of_the_gateway_api() {
+    let with = |value: Value| {
+        let mut rule = to_slice("app");
+        rule["matches"] = value;
+        rule
+    };
+    let path = |kind: &str, value: &str| json!({ "path": { "type": kind, "value": value } });
+    let (tunnel, plan) = decided(&[
+        with(json!([path("PathPrefix", "/")])),
+        with(json!([path("PathPrefix", "/shop")])),
+        with(json!([path("Exact", "/a")])),
+        with(json!([{ "path": { "type": "PathPrefix", "value": "/shop" }, "method": "GET" }])),
+        with(json!([path("RegularExpression", "/[0-9]+")])),
+    ]);
+    let routes = &plan.table.at(&tunnel.canonical()).expect("served").routes;
+    let order: Vec<_> = routes.iter().map(|route| route.rule).collect();
+    assert_eq!(order, [2, 4, 3, 1, 0]);
+}
+
+#[test]
+fn what_can_never_work_is_quarantined_with_the_reason() {
+    let bad_path = json!([{ "path": { "type": "RegularExpression", "value": "(" } }]);
+    let service = json!([{ "kind": "Service", "name": "x", "port": 80 }]);
+    let elsewhere = json!([{ "group": "aplomb.dev", "kind": "Connector", "name": "x",
+        "namespace": "b", "port": 80 }]);
+    let mirror = json!([{ "type": "RequestMirror" }]);
+    let twice = json!([
+        { "type": "URLRewrite", "urlRewrite": { "hostname": "a" } },
+        { "type": "URLRewrite", "urlRewrite": { "hostname": "b" } },
+    ]);
+    let header = json!([{ "type": "RequestHeaderModifier",
+        "requestHeaderModifier": { "set": [{ "name": "a b", "value": "x" }] } }]);
+    for (member, value, word) in [
+        ("matches", bad_path, "regular expression"),
+        ("backendRefs", service, "no backend here"),
+        ("backendRefs", elsewhere, "another namespace"),
+        ("backendRefs", json!([]), "neither a backend"),
+        ("filters", mirror, "RequestMirror"),
+        ("filters", twice, "more than one filter"),
+        ("filters", header, "no name of a header"),
+    ] {
+        let mut rule = to_slice("app");
+        rule[member] = value;
+        let (tunnel, plan) = decided(&[to_slice("app"), rule]);
+        let host = plan
+            .table
+            .at(&tunnel.canonical())
+            .expect("it is still known");
+        assert!(host.routes.is_empty(), "{word}");
+        let [quarantined] = &plan.report.quarantined[..] else {
+            panic!("{word}: {:?}", plan.report.quarantined);
+        };
+        let reason = &quarantined.reason;
+        assert!(
+            reason.starts_with("rule 1: ") && reason.contains(word),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn a_revision_names_what_serves_and_nothing_else() {
+    let (tunnel, world) = with_rules(&[to_slice("app")]);
+    let revision = |world: &World| {
+        let table = decide(world).table;
+        let host = table.at(&tunnel.canonical()).expect("served");
+        host.tunnel.revision.clone()
+    };
+    let before = revision(&world);
+    let (other, _) = super::build::plain("b", "site", "2026-01-01T00:00:00Z", "site.example.com");
+    assert_eq!(revision(&world.clone().gateway(other)), before);
+    let mut moved = world;
+    moved
+        .connectors
+        .insert(Key::new(Some("a"), "laptop"), laptop("session-2"));
+    assert_ne!(revision(&moved), before);
+}

@@ -1,0 +1,301 @@
+//! The few fields of objects that the routing table is made of. What is not named here is skipped while
+//! it is decoded, so no entry can come to depend on it. Rules are read leniently: one that makes no
+//! sense is remembered as such and costs its route alone.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use aplomb::{MetaOnly, MetaRef, View};
+use aplomb_api::HttpProxy;
+use aplomb_api::gateway_api::{Gateway, HttpRoute};
+use aplomb_api::tunnel::{ConnectionDetails, Connector, Filter, RouteMatch};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Metadata with annotations and the time of creation.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    pub(crate) name: Box<str>,
+    pub(crate) namespace: Option<Box<str>>,
+    pub(crate) uid: Box<str>,
+    resource_version: Box<str>,
+    pub(crate) generation: Option<i64>,
+    pub(crate) creation_timestamp: Option<Box<str>>,
+    deletion_timestamp: Option<Box<str>>,
+    finalizers: Vec<String>,
+    owner_references: Vec<OwnerReference>,
+    labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+impl Metadata {
+    fn as_ref(&self) -> MetaRef<'_> {
+        MetaRef {
+            namespace: self.namespace.as_deref(),
+            name: &self.name,
+            uid: &self.uid,
+            version: &self.resource_version,
+            generation: self.generation,
+            deleting: self.deletion_timestamp.is_some(),
+            finalizers: &self.finalizers,
+            owners: &self.owner_references,
+        }
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Whether people and controllers say the same with it as with `other`.
+    pub(crate) fn says_as(&self, other: &Self) -> bool {
+        self.labels == other.labels && self.annotations == other.annotations
+    }
+}
+
+/// A Gateway.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct GatewayView {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: GatewaySpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct GatewaySpec {
+    pub(crate) gateway_class_name: Box<str>,
+    pub(crate) listeners: Vec<Listener>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Listener {
+    pub(crate) name: Box<str>,
+    pub(crate) hostname: Option<Box<str>>,
+    pub(crate) port: i32,
+    pub(crate) protocol: Box<str>,
+    pub(crate) tls: Option<ListenerTls>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ListenerTls {
+    pub(crate) certificate_refs: Vec<Reference>,
+}
+
+/// A reference to another object, whatever it is for.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Reference {
+    pub(crate) group: Option<Box<str>>,
+    pub(crate) kind: Option<Box<str>>,
+    pub(crate) name: Box<str>,
+    pub(crate) namespace: Option<Box<str>>,
+    pub(crate) section_name: Option<Box<str>>,
+    pub(crate) port: Option<i32>,
+}
+
+/// An HTTPRoute.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct RouteView {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: RouteSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RouteSpec {
+    pub(crate) hostnames: Vec<String>,
+    pub(crate) parent_refs: Vec<Reference>,
+    pub(crate) rules: Vec<ReadRule>,
+}
+
+/// A rule, or why it cannot be one.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "Value")]
+pub(crate) struct ReadRule(pub(crate) Result<Rule, String>);
+
+impl From<Value> for ReadRule {
+    fn from(rule: Value) -> Self {
+        Self(serde_json::from_value(rule).map_err(|error| error.to_string()))
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Rule {
+    pub(crate) matches: Vec<RouteMatch>,
+    pub(crate) filters: Vec<Filter>,
+    pub(crate) backend_refs: Vec<BackendRef>,
+    pub(crate) timeouts: Timeouts,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Timeouts {
+    pub(crate) request: Option<aplomb_api::Span>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct BackendRef {
+    #[serde(flatten)]
+    pub(crate) to: Reference,
+    pub(crate) weight: Option<i32>,
+    pub(crate) filters: Vec<Filter>,
+}
+
+/// An EndpointSlice.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SliceView {
+    pub(crate) metadata: Metadata,
+    pub(crate) address_type: Box<str>,
+    pub(crate) endpoints: Vec<Endpoint>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Endpoint {
+    pub(crate) addresses: Vec<String>,
+    pub(crate) conditions: EndpointConditions,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct EndpointConditions {
+    pub(crate) ready: Option<bool>,
+}
+
+/// A Connector.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ConnectorView {
+    pub(crate) metadata: Metadata,
+    pub(crate) status: ConnectorStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ConnectorStatus {
+    pub(crate) connection_details: Option<ConnectionDetails>,
+    pub(crate) gateways: Option<Vec<String>>,
+    conditions: Vec<ConditionView>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct ConditionView {
+    #[serde(rename = "type")]
+    kind: Box<str>,
+    status: Box<str>,
+    reason: Box<str>,
+}
+
+impl ConnectorView {
+    /// Whether the operator has seen its agent go on purpose.
+    pub(crate) fn released(&self) -> bool {
+        use aplomb_api::tunnel::{conditions::ONLINE, reasons::RELEASED};
+        let mut all = self.status.conditions.iter();
+        all.any(|it| &*it.kind == ONLINE && &*it.status == "False" && &*it.reason == RELEASED)
+    }
+
+    /// Whether its agent has been told to accept the gateway `id`.
+    pub(crate) fn lists(&self, id: &str) -> bool {
+        let listed = self.status.gateways.as_deref().unwrap_or_default();
+        listed.iter().any(|it| it == id)
+    }
+}
+
+/// A Secret of type kubernetes.io/tls.
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct SecretView {
+    pub(crate) metadata: Metadata,
+    pub(crate) data: BTreeMap<String, k8s_openapi::ByteString>,
+}
+
+impl fmt::Debug for SecretView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SecretView").field(&self.metadata).finish()
+    }
+}
+
+/// The metadata of an HTTPProxy.
+pub type ProxyView = MetaOnly<HttpProxy>;
+
+impl View for GatewayView {
+    type Kind = Gateway;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+impl View for RouteView {
+    type Kind = HttpRoute;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+impl View for SliceView {
+    type Kind = EndpointSlice;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+impl View for ConnectorView {
+    type Kind = Connector;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+impl View for SecretView {
+    type Kind = Secret;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn route(rule: &Value) -> RouteView {
+        let route = json!({ "metadata": { "name": "x" }, "spec": { "rules": [rule] } });
+        serde_json::from_value(route).expect("any rule can be read")
+    }
+
+    #[test]
+    fn a_rule_of_the_gateway_api_is_read() {
+        let route = route(&json!({
+            "matches": [{ "path": { "type": "PathPrefix", "value": "/" }, "method": "GET" }],
+            "filters": [{ "type": "URLRewrite", "urlRewrite": { "hostname": "app" } }],
+            "backendRefs": [{ "group": "discovery.k8s.io", "kind": "EndpointSlice",
+                "name": "x", "port": 80, "weight": 1 }],
+            "timeouts": { "request": "10s" },
+        }));
+        let rule = route.spec.rules[0].0.as_ref().expect("readable");
+        assert_eq!(&*rule.backend_refs[0].to.name, "x");
+        assert_eq!(rule.filters.len(), 1);
+    }
+
+    #[test]
+    fn a_filter_that_is_not_known_costs_its_rule_and_no_more() {
+        let route = route(&json!({ "filters": [{ "type": "RequestMirror" }] }));
+        let error = route.spec.rules[0].0.as_ref().expect_err("not known");
+        assert!(error.contains("RequestMirror"), "{error}");
+    }
+}

@@ -1,0 +1,91 @@
+//! What `observe` gathers, what `decide` answers and what `act` carries out: the words the three share.
+//! Data only. Everything a routing table depends on is in a [`World`], so that the same world always
+//! leads to the same [`Plan`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use aplomb::Key;
+use aplomb_api::tunnel::{Applied, Claimant, ConnectionDetails, Quarantined};
+use rustls::sign::CertifiedKey;
+
+use crate::table::{ConnectorTarget, Table};
+use crate::views::{GatewayView, RouteView, SliceView};
+
+/// Everything a routing table depends on.
+#[derive(Clone, Default)]
+pub struct World {
+    /// The Gateways of our class.
+    pub gateways: Vec<Arc<GatewayView>>,
+    /// The HTTPRoutes.
+    pub routes: Vec<Arc<RouteView>>,
+    /// The EndpointSlices that may be of use.
+    pub slices: BTreeMap<Key, Arc<SliceView>>,
+    /// The Connectors.
+    pub connectors: BTreeMap<Key, Connector>,
+    /// The UIDs of the HTTPProxies.
+    pub proxies: BTreeMap<Key, String>,
+    /// Whose each claimed hostname is.
+    pub claims: BTreeMap<String, Claimant>,
+    /// The certificates, or why a Secret holds none.
+    pub certificates: BTreeMap<Key, Result<Arc<CertifiedKey>, String>>,
+    /// The versions that the caches had passed before any of this was read.
+    pub versions: Applied,
+    /// The UIDs of Gateways whose HTTPProxy may be about to be seen.
+    pub awaited: BTreeSet<String>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World")
+            .field("gateways", &self.gateways.len())
+            .field("routes", &self.routes.len())
+            .field("versions", &self.versions)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A Connector, as far as requests need it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Connector {
+    /// How its agent is reached, as it says itself; `None` while it has never said so.
+    pub details: Option<ConnectionDetails>,
+    /// Its agent has gone on purpose, and no other life of it has been seen since.
+    pub released: bool,
+    /// Its agent has been told to accept this gateway.
+    pub listed: bool,
+}
+
+/// What is to be served, and what is to be said of it.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The routing table.
+    pub table: Table,
+    /// What is to be said.
+    pub report: Report,
+}
+
+/// What is to be said of a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// The versions it takes into account.
+    pub applied: Applied,
+    /// How many tunnels it serves.
+    pub tunnels: usize,
+    /// What it had to leave out, sorted.
+    pub quarantined: Vec<Quarantined>,
+    /// The connectors to hold a session with.
+    pub wanted: BTreeMap<Key, Wanted>,
+    /// The EndpointSlices that routes name.
+    pub named: BTreeSet<Key>,
+}
+
+/// A connector that tunnels go through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// How it is reached.
+    pub target: Arc<ConnectorTarget>,
+    /// Whether its agent has been told to accept this gateway: a dial before that is in vain.
+    pub listed: bool,
+}
