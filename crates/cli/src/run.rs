@@ -6,8 +6,9 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use aplomb_egress::Settings;
+use futures::FutureExt;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
@@ -36,14 +37,53 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
             _ = terminate.recv() => {}
         }
     };
-    match args.operators[..] {
-        [Operator::Egress] => aplomb_egress::run(client, &settings, shutdown).await?,
-        _ => bail!("name each operator once: aplomb run egress"),
-    }
+    operate(&args.operators, client, &settings, shutdown).await
+}
+
+/// Runs them side by side. One that fails ends the others, so that whoever watches over this process
+/// starts all of them anew.
+async fn operate(
+    operators: &[Operator],
+    client: kube::Client,
+    settings: &Both,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<()> {
+    let shutdown = shutdown.shared();
+    let egress = async {
+        if operators.contains(&Operator::Egress) {
+            aplomb_egress::run(client.clone(), &settings.egress, shutdown.clone()).await?;
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    let tunnel = async {
+        if operators.contains(&Operator::Tunnel) {
+            let seed = u64::from(std::process::id());
+            aplomb_tunnel::run(client.clone(), &settings.tunnel, seed, shutdown.clone()).await?;
+        }
+        Ok(())
+    };
+    futures::try_join!(egress, tunnel)?;
     Ok(())
 }
 
-fn settings(args: &RunArgs) -> Result<Settings> {
+/// The settings of each operator.
+#[derive(Debug)]
+struct Both {
+    egress: Settings,
+    tunnel: aplomb_tunnel::Settings,
+}
+
+fn settings(args: &RunArgs) -> Result<Both> {
+    let mut named = args.operators.clone();
+    named.dedup();
+    ensure!(
+        named.len() == args.operators.len() && named.len() <= 2,
+        "name each operator once: aplomb run egress tunnel"
+    );
+    ensure!(
+        named.len() == 1 || args.admin.is_none(),
+        "--admin serves one operator: run each in a process of its own, or leave it out"
+    );
     let endpoint = &args.hetzner_endpoint;
     let uri: http::Uri = endpoint.parse().with_context(|| endpoint_fix(endpoint))?;
     let schemed = matches!(uri.scheme_str(), Some("http" | "https"));
@@ -70,7 +110,15 @@ fn settings(args: &RunArgs) -> Result<Settings> {
         !identity.trim().is_empty(),
         "--identity is empty: give each replica a name of its own, such as its pod's"
     );
-    Ok(Settings {
+    domain(&args.domain)?;
+    let tunnel = aplomb_tunnel::Settings {
+        domain: args.domain.clone(),
+        namespace: namespace.clone(),
+        identity: identity.clone(),
+        leader_elect: args.leader_elect,
+        admin: args.admin,
+    };
+    let egress = Settings {
         endpoint: endpoint.trim_end_matches('/').to_owned(),
         token_file: args.hetzner_token_file.clone(),
         namespace,
@@ -78,7 +126,23 @@ fn settings(args: &RunArgs) -> Result<Settings> {
         identity,
         leader_elect: args.leader_elect,
         admin: args.admin,
-    })
+    };
+    Ok(Both { egress, tunnel })
+}
+
+/// Hostnames of up to 18 characters are put before it.
+fn domain(domain: &str) -> Result<()> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let label = |label: &str| {
+        let edges = !label.starts_with('-') && !label.ends_with('-');
+        (1..=63).contains(&label.len()) && label.chars().all(inner) && edges
+    };
+    ensure!(
+        domain.len() <= 235 && domain.split('.').all(label),
+        "--domain {domain:?} is no domain: use lower-case letters, digits, dashes and dots, such as \
+         tunnels.example.com"
+    );
+    Ok(())
 }
 
 fn endpoint_fix(endpoint: &str) -> String {
@@ -139,10 +203,13 @@ pub(crate) fn log(format: LogFormat) {
 }
 
 /// The settings in force, under the names of their flags.
-fn shown(args: &RunArgs, settings: &Settings) -> serde_json::Value {
+fn shown(args: &RunArgs, settings: &Both) -> serde_json::Value {
+    let domain = &settings.tunnel.domain;
+    let settings = &settings.egress;
     json!({
         "operators": args.operators.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "kubeconfig": args.kubeconfig,
+        "domain": domain,
         "hetzner-endpoint": settings.endpoint,
         "hetzner-token-file": settings.token_file,
         "namespace": settings.namespace,
@@ -183,6 +250,7 @@ mod tests {
             (["--namespace", "Aplomb_System"], "aplomb-system"),
             (["--pods-namespace", "a-"], "aplomb-system"),
             (["--identity", " "], "pod"),
+            (["--domain", "Tunnels_Example"], "tunnels.example.com"),
         ] {
             let said = complaint(&flags);
             assert!(said.contains(flags[0]) && said.contains(fix), "{said}");

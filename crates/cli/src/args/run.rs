@@ -14,6 +14,14 @@ pub(crate) struct RunArgs {
     /// Kubeconfig of the cluster; in a pod, its ServiceAccount is used without it
     #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Base domain of the hostnames that tunnels are given, where their class names none
+    #[arg(
+        long,
+        env = "APLOMB_DOMAIN",
+        default_value = "tunnels.example.com",
+        value_name = "DOMAIN"
+    )]
+    pub(crate) domain: String,
     /// Base of the Hetzner Cloud API
     #[arg(
         long,
@@ -26,7 +34,7 @@ pub(crate) struct RunArgs {
     /// changes
     #[arg(long, env = "APLOMB_HETZNER_TOKEN_FILE", value_name = "FILE")]
     pub(crate) hetzner_token_file: Option<PathBuf>,
-    /// Namespace of the lease and of the Secrets with tokens [default: the pod's, or aplomb-system]
+    /// Namespace of leases, of Secrets with tokens and of gateways [default: the pod's, or aplomb-system]
     #[arg(long, env = "APLOMB_NAMESPACE", value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     /// Namespace of the pods that prepare nodes [default: all]
@@ -59,6 +67,8 @@ pub(crate) struct RunArgs {
 pub(crate) enum Operator {
     /// A floating IP follows a healthy node
     Egress,
+    /// HTTP tunnels that are proven to carry traffic
+    Tunnel,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -71,6 +81,7 @@ impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Egress => "egress",
+            Self::Tunnel => "tunnel",
         })
     }
 }
