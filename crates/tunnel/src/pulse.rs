@@ -197,6 +197,13 @@ impl Pulses {
         seen.is_some_and(|seen| now < seen.until())
     }
 
+    /// When the next of those alive at `now` will count as dead if nothing is heard of it.
+    pub(crate) fn next_expiry(&self, now: Instant) -> Option<Instant> {
+        let all = self.lock();
+        let ends = all.values().map(Seen::until);
+        ends.filter(|until| *until > now).min()
+    }
+
     /// Whether `key` still renews cannot be told just now: the server does not answer, or its watch is
     /// down. Silence says nothing until a while after.
     pub(crate) fn forgive(&self, key: &Key) {
