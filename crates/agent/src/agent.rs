@@ -1,0 +1,126 @@
+//! All of an agent together: registers, listens, beats, tells what happens, and goes on purpose.
+
+mod running;
+
+use std::time::Duration;
+
+use aplomb::Clock;
+use aplomb_api::tunnel::{Connector, HttpProxy};
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use self::running::Agent;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::key::Key;
+use crate::register::{self, ConnectorWish, ProxyWish};
+use crate::serve::Network;
+use crate::target::Target;
+use crate::tls::TlsSettings;
+
+/// The first and the longest wait while the API server is away at the start, and for how long it is
+/// waited for.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long one call at the start may take.
+const CALL: Duration = Duration::from_secs(10);
+
+/// What an agent is told.
+#[derive(Debug)]
+pub struct Settings {
+    /// Who it is.
+    pub key: Key,
+    /// Its Connector.
+    pub connector: ConnectorWish,
+    /// Its HTTPProxy; without one it serves those that others make.
+    pub proxy: Option<ProxyWish>,
+    /// What may be dialled.
+    pub expose: Vec<Target>,
+    /// Where it listens.
+    pub network: Network,
+    /// Whom it trusts as an https origin.
+    pub origin: TlsSettings,
+    /// What it calls its version.
+    pub version: String,
+    /// What it calls the machine.
+    pub device: Option<String>,
+    /// Delete HTTPProxy and Connector at the end, instead of leaving them for the next start.
+    pub delete_on_exit: bool,
+    /// What is written as the time of heartbeats.
+    pub clock: Clock,
+}
+
+/// Runs an agent until `shutdown`, and releases its lease whatever ended it.
+///
+/// # Errors
+/// It could not start, somebody took its name, or its objects were deleted.
+pub async fn run(
+    client: Client,
+    settings: Settings,
+    events: mpsc::UnboundedSender<Event>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<()> {
+    let mut shutdown = std::pin::pin!(shutdown);
+    let registered = tokio::select! {
+        biased;
+        () = &mut shutdown => return Ok(()),
+        registered = register(&client, &settings, &events) => registered?,
+    };
+    let mut agent = Agent::new(client, settings, events, registered)?;
+    let ended = tokio::select! {
+        biased;
+        () = &mut shutdown => Ok(()),
+        error = agent.watch() => Err(error),
+    };
+    agent.end(ended.as_ref().err()).await;
+    ended
+}
+
+/// The objects as they were when the agent began.
+struct Registered {
+    connector: Connector,
+    proxy: Option<HttpProxy>,
+}
+
+/// Registers both objects; while the API server is away, again.
+async fn register(
+    client: &Client,
+    settings: &Settings,
+    events: &mpsc::UnboundedSender<Event>,
+) -> Result<Registered> {
+    let mut wait = RETRY.0;
+    let tried = async {
+        loop {
+            match timeout(CALL, register_once(client, settings)).await {
+                Ok(Err(error)) if error.is_transient() => told(events, &error.to_string()),
+                Ok(outcome) => return outcome,
+                Err(_) => told(events, "the API server does not answer"),
+            }
+            sleep(wait).await;
+            wait = (wait * 2).min(RETRY.1);
+        }
+    };
+    let gone = "the API server did not answer in a minute: check --kubeconfig and the network";
+    let tried = timeout(PATIENCE, tried).await;
+    tried.unwrap_or_else(|_| Err(Error::Setting(gone.to_owned())))
+}
+
+fn told(events: &mpsc::UnboundedSender<Event>, message: &str) {
+    let event = Event::NotReady {
+        reason: "APIServerUnavailable".to_owned(),
+        message: message.to_owned(),
+    };
+    // Nobody may be listening any more.
+    drop(events.send(event));
+}
+
+async fn register_once(client: &Client, settings: &Settings) -> Result<Registered> {
+    let wish = &settings.connector;
+    let connector = register::connector(client, wish, &settings.key.id()).await?;
+    let proxy = match &settings.proxy {
+        Some(proxy) => Some(register::proxy(client, wish, proxy).await?),
+        None => None,
+    };
+    Ok(Registered { connector, proxy })
+}

@@ -1,0 +1,298 @@
+//! A registered agent while it runs: follows its two objects, keeps what they ask for going, tells what
+//! happens, and gives up what it has at the end.
+
+use std::sync::Arc;
+
+use aplomb_api::tunnel::{Connector, ConnectorStatus, HttpProxy, conditions};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::{mpsc, watch};
+
+use super::{Registered, Settings};
+use crate::accept::{self, Listed};
+use crate::answer::Answers;
+use crate::beat::{Beat, lease};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::origin::Origins;
+use crate::progress::Progress;
+use crate::publish::Identity;
+use crate::register;
+use crate::station::{Ground, Station};
+use crate::target::Exposed;
+use crate::watched::{Seen, Watches};
+
+/// A registered agent.
+pub(super) struct Agent {
+    client: Client,
+    settings: Settings,
+    events: mpsc::UnboundedSender<Event>,
+    registered: Registered,
+    watches: Watches,
+    connector: watch::Receiver<Seen<Connector>>,
+    proxy: Option<watch::Receiver<Seen<HttpProxy>>>,
+    listed: watch::Sender<Listed>,
+    ground: Ground,
+    station: Option<Station>,
+    beat: Beat,
+    progress: Progress,
+    /// What was told of the Connector last.
+    standing: Option<Event>,
+}
+
+impl Agent {
+    pub(super) fn new(
+        client: Client,
+        settings: Settings,
+        events: mpsc::UnboundedSender<Event>,
+        registered: Registered,
+    ) -> Result<Self> {
+        let session = session();
+        let namespace = &settings.connector.namespace;
+        let mut watches = Watches::new(client.clone());
+        let connector = watches.object(namespace, &registered.connector);
+        let proxy = registered.proxy.as_ref();
+        let proxy = proxy.map(|proxy| watches.object(namespace, proxy));
+        let listed = watch::Sender::new(Listed::default());
+        let ground = Ground {
+            secret: settings.key.secret().clone(),
+            network: settings.network.clone(),
+            answers: Arc::new(answers(&settings, &session)?),
+            listed: listed.subscribe(),
+            connectors: Api::namespaced(client.clone(), namespace),
+            name: settings.connector.name.clone(),
+            identity: identity(&settings, &session),
+            connector: connector.clone(),
+            events: events.clone(),
+        };
+        let beat = Beat::start(client.clone(), &settings, &registered.connector, &session);
+        watches.start();
+        let agent = Self {
+            client,
+            settings,
+            events,
+            registered,
+            watches,
+            connector,
+            proxy,
+            listed,
+            ground,
+            station: None,
+            beat,
+            progress: Progress::default(),
+            standing: None,
+        };
+        agent.tell(agent.registered_event(session));
+        Ok(agent)
+    }
+
+    fn registered_event(&self, session: String) -> Event {
+        Event::Registered {
+            namespace: self.settings.connector.namespace.clone(),
+            connector: self.settings.connector.name.clone(),
+            tunnel: self.settings.proxy.as_ref().map(|proxy| proxy.name.clone()),
+            session,
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        // Nobody may be listening any more.
+        drop(self.events.send(event));
+    }
+
+    /// Follows what happens until something ends it.
+    pub(super) async fn watch(&mut self) -> Error {
+        let mut synced = false;
+        loop {
+            let step = tokio::select! {
+                biased;
+                // Neither sender is dropped while the watches are held.
+                _ = self.connector.changed() => self.connector_changed().await,
+                _ = changed(&mut self.proxy) => self.proxy_changed(),
+                pulse = self.beat.changed() => {
+                    self.tell(pulse);
+                    Ok(())
+                }
+                error = failed(&mut self.station) => Err(error),
+                () = self.watches.synced(), if !synced => {
+                    synced = true;
+                    self.missing()
+                }
+            };
+            if let Err(error) = step {
+                return error;
+            }
+        }
+    }
+
+    /// An object that went before the watch began was never seen.
+    fn missing(&mut self) -> Result<()> {
+        if matches!(*self.connector.borrow(), Seen::Nothing) {
+            return Err(self.deleted("connector", &self.settings.connector.name));
+        }
+        let unseen = |proxy: &watch::Receiver<_>| matches!(*proxy.borrow(), Seen::Nothing);
+        match (&self.settings.proxy, &self.proxy) {
+            (Some(wish), Some(proxy)) if unseen(proxy) => {
+                Err(self.deleted("httpproxy", &wish.name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn deleted(&self, kind: &str, name: &str) -> Error {
+        let object = format!("{kind}/{name}");
+        self.tell(Event::Deleted {
+            object: object.clone(),
+        });
+        Error::Deleted(object)
+    }
+
+    async fn connector_changed(&mut self) -> Result<()> {
+        let seen = self.connector.borrow_and_update().clone();
+        let connector = match seen {
+            Seen::Nothing => return Ok(()),
+            Seen::Gone => return Err(self.deleted("connector", &self.settings.connector.name)),
+            Seen::Present(connector) => connector,
+        };
+        self.beat.follow(lease(&connector));
+        let Some(status) = &connector.status else {
+            return Ok(());
+        };
+        if let (Some(gateways), Some(relays)) = (&status.gateways, &status.relays) {
+            let listed = accept::listed(gateways);
+            self.listed.send_if_modified(|last| {
+                let news = *last != listed;
+                *last = listed;
+                news
+            });
+            self.move_to(relays).await?;
+        }
+        if let Some(standing) = standing(status) {
+            if self.standing.as_ref() != Some(&standing) {
+                self.tell(standing.clone());
+            }
+            self.standing = Some(standing);
+        }
+        Ok(())
+    }
+
+    /// Opens a station with these relays, in place of one with others.
+    async fn move_to(&mut self, relays: &[String]) -> Result<()> {
+        if self.station.as_ref().is_some_and(|open| open.uses(relays)) {
+            return Ok(());
+        }
+        if let Some(old) = self.station.take() {
+            old.close().await;
+        }
+        self.station = Some(Station::open(&self.ground, relays).await?);
+        Ok(())
+    }
+
+    fn proxy_changed(&mut self) -> Result<()> {
+        let (Some(wish), Some(proxy)) = (&self.settings.proxy, &mut self.proxy) else {
+            return Ok(());
+        };
+        let seen = proxy.borrow_and_update().clone();
+        match seen {
+            Seen::Nothing => {}
+            Seen::Gone => return Err(self.deleted("httpproxy", &wish.name)),
+            Seen::Present(proxy) => {
+                for event in self.progress.news(&proxy) {
+                    self.tell(event);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up what is this agent's to give up.
+    pub(super) async fn end(self, why: Option<&Error>) {
+        let connector = self.settings.connector.name.clone();
+        let theirs = match why {
+            Some(Error::Replaced(_)) => true,
+            Some(Error::Deleted(object)) => *object == format!("connector/{connector}"),
+            _ => false,
+        };
+        if !theirs && self.beat.release().await {
+            // Nobody may be listening any more.
+            drop(self.events.send(Event::Released));
+        }
+        if let Some(station) = self.station {
+            station.close().await;
+        }
+        if self.settings.delete_on_exit && !matches!(why, Some(Error::Replaced(_))) {
+            delete(&self.client, &self.settings, &self.registered).await;
+        }
+    }
+}
+
+fn answers(settings: &Settings, session: &str) -> Result<Answers> {
+    let exposed = Exposed::new(settings.expose.clone());
+    let origins = Origins::new(exposed, &settings.origin)?;
+    let secret = settings.key.secret().clone();
+    Ok(Answers::new(origins, secret, session.to_owned()))
+}
+
+fn identity(settings: &Settings, session: &str) -> Identity {
+    Identity {
+        session: session.to_owned(),
+        version: settings.version.clone(),
+        device: settings.device.clone(),
+        relay_only: settings.network.relay_only,
+    }
+}
+
+async fn changed<T>(seen: &mut Option<watch::Receiver<T>>) {
+    match seen {
+        // The sender is held by the watch for as long as the agent runs.
+        Some(seen) => drop(seen.changed().await),
+        None => std::future::pending().await,
+    }
+}
+
+async fn failed(station: &mut Option<Station>) -> Error {
+    match station {
+        Some(station) => station.failed().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn delete(client: &Client, settings: &Settings, registered: &Registered) {
+    let namespace = &settings.connector.namespace;
+    let failed = |error: kube::Error| tracing::warn!(%error, "Object cannot be deleted");
+    if let Some(proxy) = &registered.proxy {
+        let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), namespace);
+        let deleted = register::delete(&proxies, &proxy.name_any(), proxy.uid().as_deref()).await;
+        deleted.unwrap_or_else(failed);
+    }
+    let connector = &registered.connector;
+    let connectors: Api<Connector> = Api::namespaced(client.clone(), namespace);
+    let uid = connector.uid();
+    let deleted = register::delete(&connectors, &connector.name_any(), uid.as_deref()).await;
+    deleted.unwrap_or_else(failed);
+}
+
+/// What a Connector's status says of it to people.
+fn standing(status: &ConnectorStatus) -> Option<Event> {
+    if let (Some(gateways), Some(relays)) = (&status.gateways, &status.relays) {
+        return Some(Event::Accepted {
+            gateways: gateways.len(),
+            relays: relays.len(),
+        });
+    }
+    let mut conditions = status.conditions.iter();
+    let refused = conditions.find(|c| c.type_ == conditions::ACCEPTED && c.status == "False")?;
+    Some(Event::NotReady {
+        reason: refused.reason.clone(),
+        message: refused.message.clone(),
+    })
+}
+
+/// A word for this life of the agent that nobody can guess or repeat.
+fn session() -> String {
+    let mut bytes = [0; 16];
+    rustls::crypto::aws_lc_rs::default_provider()
+        .secure_random
+        .fill(&mut bytes)
+        .expect("the operating system has random bytes");
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,234 @@
+//! One stream of a gateway: what it asks for, and what it gets. Nothing here knows whether the
+//! gateway may ask at all; that was settled before the stream was taken.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aplomb_api::wire::{Open, Proof, Refusal, Reply, Statement};
+use iroh::endpoint::{RecvStream, SendStream, VarInt};
+use iroh::{EndpointId, SecretKey};
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use crate::frame::{self, Broken};
+use crate::origin::Origins;
+
+/// How long a gateway may take to say what it wants.
+const OPEN: Duration = Duration::from_secs(5);
+/// How much is copied at once, each way.
+const BUFFER: usize = 32 * 1024;
+/// Streams at once, of all gateways together.
+const STREAMS: usize = 4096;
+/// Proofs a second, and how many may come at once.
+const PROOFS_PER_SECOND: f64 = 200.0;
+const PROOFS_AT_ONCE: f64 = 1000.0;
+/// The code of a stream that broke on the origin's side.
+const BROKEN: VarInt = VarInt::from_u32(1);
+
+/// What every stream needs.
+#[derive(Debug)]
+pub struct Answers {
+    origins: Origins,
+    key: SecretKey,
+    session: String,
+    streams: Arc<Semaphore>,
+    proofs: Mutex<Bucket>,
+}
+
+impl Answers {
+    /// For this life of the agent.
+    #[must_use]
+    pub fn new(origins: Origins, key: SecretKey, session: String) -> Self {
+        Self {
+            origins,
+            key,
+            session,
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            proofs: Mutex::new(Bucket::new(PROOFS_PER_SECOND, PROOFS_AT_ONCE)),
+        }
+    }
+
+    /// Serves one stream to its end.
+    pub(crate) async fn serve(&self, gateway: EndpointId, send: SendStream, recv: RecvStream) {
+        let mut stream = Stream { send, recv };
+        let Ok(_permit) = self.streams.try_acquire() else {
+            return stream.refuse(Refusal::TooMany, "too many streams").await;
+        };
+        let open = match timeout(OPEN, frame::read::<Open>(&mut stream.recv)).await {
+            Ok(Ok(open)) => open,
+            Ok(Err(Broken::Frame(error))) => {
+                return stream.refuse(Refusal::Malformed, &error.to_string()).await;
+            }
+            Ok(Err(Broken::Stream(_))) | Err(_) => return stream.break_off(),
+        };
+        match open {
+            Open::Dial { target, tls } => self.dial(&mut stream, &target, tls.as_deref()).await,
+            Open::Prove {
+                statement,
+                target,
+                tls,
+            } => {
+                let proof = self.prove(gateway, statement, &target, tls.as_deref());
+                stream.reply(&proof.await).await;
+            }
+        }
+    }
+
+    async fn dial(&self, stream: &mut Stream, target: &str, tls: Option<&str>) {
+        let Some(known) = self.origins.find(target) else {
+            return stream
+                .refuse(Refusal::NotExposed, &not_exposed(target))
+                .await;
+        };
+        let mut origin = match self.origins.connect(&known, tls).await {
+            Ok(origin) => origin,
+            Err(error) => {
+                let message = format!("{known}: {error}");
+                return stream.refuse(Refusal::OriginUnreachable, &message).await;
+            }
+        };
+        if frame::write(&mut stream.send, &Reply::Connected)
+            .await
+            .is_err()
+        {
+            return stream.break_off();
+        }
+        let mut both = tokio::io::join(&mut stream.recv, &mut stream.send);
+        let copied = copy_bidirectional_with_sizes(&mut both, &mut origin, BUFFER, BUFFER).await;
+        if copied.is_err() {
+            // An end would read as the whole of a response that was cut short.
+            stream.break_off();
+        }
+    }
+
+    async fn prove(
+        &self,
+        gateway: EndpointId,
+        statement: Statement,
+        target: &str,
+        tls: Option<&str>,
+    ) -> Reply {
+        if !is_nonce(&statement.nonce) {
+            return refused(Refusal::Malformed, "the nonce is not 32 bytes in hex");
+        }
+        if statement.session != self.session {
+            return refused(Refusal::OtherSession, "the statement names another session");
+        }
+        let Some(known) = self.origins.find(target) else {
+            return refused(Refusal::NotExposed, &not_exposed(target));
+        };
+        let proofs = self.proofs.lock();
+        let allowed = proofs
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(Instant::now());
+        if !allowed {
+            return refused(Refusal::TooMany, "too many proofs");
+        }
+        let origin = self.origins.look(&known, tls).await;
+        let gateway = gateway.to_string();
+        let signed = Proof::signed_bytes(&statement, &gateway, origin);
+        let signature = self.key.sign(&signed).to_bytes();
+        Reply::Proof(Proof {
+            statement,
+            gateway,
+            origin,
+            signature: signature.iter().map(|b| format!("{b:02x}")).collect(),
+        })
+    }
+}
+
+/// A stream, whose two halves end together.
+struct Stream {
+    send: SendStream,
+    recv: RecvStream,
+}
+
+impl Stream {
+    async fn refuse(&mut self, refusal: Refusal, message: &str) {
+        self.reply(&refused(refusal, message)).await;
+    }
+
+    async fn reply(&mut self, reply: &Reply) {
+        match frame::write(&mut self.send, reply).await {
+            // An error says that the stream has ended already.
+            Ok(()) => drop(self.send.finish()),
+            Err(_) => self.break_off(),
+        }
+    }
+
+    /// Both errors say that there is nothing left to break off.
+    fn break_off(&mut self) {
+        drop(self.send.reset(BROKEN));
+        drop(self.recv.stop(BROKEN));
+    }
+}
+
+fn refused(refusal: Refusal, message: &str) -> Reply {
+    Reply::Refused {
+        refusal,
+        message: message.to_owned(),
+    }
+}
+
+fn not_exposed(target: &str) -> String {
+    // Whatever the peer sent comes back short.
+    let shown: String = target.chars().take(128).collect();
+    format!("{shown:?} is not exposed by this agent")
+}
+
+fn is_nonce(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// A rate with a burst.
+#[derive(Debug)]
+struct Bucket {
+    rate: f64,
+    size: f64,
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn new(rate: f64, size: f64) -> Self {
+        Self {
+            rate,
+            size,
+            left: size,
+            at: Instant::now(),
+        }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.left = (self.left + passed * self.rate).min(self.size);
+        self.at = now;
+        let allowed = self.left >= 1.0;
+        self.left -= if allowed { 1.0 } else { 0.0 };
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn proofs_come_at_a_bounded_rate() {
+        let mut bucket = Bucket::new(10.0, 3.0);
+        let now = Instant::now();
+        let taken = (0..10).filter(|_| bucket.take(now)).count();
+        assert_eq!(taken, 3);
+        let later = now + Duration::from_millis(100);
+        assert!(bucket.take(later) && !bucket.take(later));
+    }
+
+    #[test]
+    fn a_nonce_is_32_bytes_in_hex() {
+        assert!(is_nonce(&"0f".repeat(32)));
+        for bad in ["", "0f", &"0g".repeat(32), &"0f".repeat(33)] {
+            assert!(!is_nonce(bad), "{bad}");
+        }
+    }
+}

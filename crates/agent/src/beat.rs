@@ -1,0 +1,108 @@
+//! The heart inside an agent: started with the Connector's lease, started anew when that changes,
+//! and heard.
+
+use std::time::Duration;
+
+use aplomb::Tasks;
+use aplomb::tasks::Task;
+use aplomb_api::tunnel::Connector;
+use kube::{Client, ResourceExt};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Settings;
+use crate::event::Event;
+use crate::heart::{Heart, HeartSettings, Pulse};
+
+/// How long a Connector's heartbeats hold.
+pub(crate) fn lease(connector: &Connector) -> Duration {
+    let seconds = u64::try_from(connector.spec.lease_duration_seconds).unwrap_or_default();
+    Duration::from_secs(seconds.max(1))
+}
+
+/// A running heart.
+pub(crate) struct Beat {
+    client: Client,
+    settings: HeartSettings,
+    pulse: watch::Receiver<Pulse>,
+    stop: CancellationToken,
+    task: Task<bool>,
+    lost: bool,
+}
+
+impl Beat {
+    pub(crate) fn start(
+        client: Client,
+        settings: &Settings,
+        connector: &Connector,
+        session: &str,
+    ) -> Self {
+        let (told, pulse) = watch::channel(Pulse::Unknown);
+        let settings = HeartSettings {
+            namespace: settings.connector.namespace.clone(),
+            connector: settings.connector.name.clone(),
+            uid: connector.uid().unwrap_or_default(),
+            session: session.to_owned(),
+            lease: lease(connector),
+            clock: settings.clock.clone(),
+            seed: seed(session),
+            pulse: told,
+        };
+        let stop = CancellationToken::new();
+        Self {
+            task: spawn(&client, &settings, &stop),
+            client,
+            settings,
+            pulse,
+            stop,
+            lost: false,
+        }
+    }
+
+    /// Takes up another length of the lease.
+    pub(crate) fn follow(&mut self, lease: Duration) {
+        if lease != self.settings.lease {
+            self.settings.lease = lease;
+            // The old task ends with its handle, without giving the lease up.
+            self.task = spawn(&self.client, &self.settings, &self.stop);
+        }
+    }
+
+    /// Waits for something to tell.
+    pub(crate) async fn changed(&mut self) -> Event {
+        loop {
+            if self.pulse.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            let pulse = self.pulse.borrow_and_update().clone();
+            match pulse {
+                Pulse::Failing(message) => {
+                    self.lost = true;
+                    return Event::HeartbeatLost { message };
+                }
+                Pulse::Beating if self.lost => {
+                    self.lost = false;
+                    return Event::HeartbeatRecovered;
+                }
+                Pulse::Beating | Pulse::Unknown => {}
+            }
+        }
+    }
+
+    /// Gives the lease up; whether that was heard.
+    pub(crate) async fn release(self) -> bool {
+        self.stop.cancel();
+        self.task.join().await.unwrap_or(false)
+    }
+}
+
+fn spawn(client: &Client, settings: &HeartSettings, stop: &CancellationToken) -> Task<bool> {
+    let shutdown = stop.clone().cancelled_owned();
+    Tasks::on_runtime().start(Heart::run(client.clone(), settings.clone(), shutdown))
+}
+
+/// Agents that start together do not beat together.
+fn seed(session: &str) -> u64 {
+    let digits = session.get(..16).unwrap_or_default();
+    u64::from_str_radix(digits, 16).unwrap_or_default()
+}

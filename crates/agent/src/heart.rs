@@ -1,0 +1,179 @@
+//! The heartbeat: a Lease named like the Connector, renewed in good time and given up on purpose at
+//! the end. It needs a client and tokio's time, nothing else, so that it runs in virtual time too.
+
+mod schedule;
+
+use std::pin::pin;
+use std::time::Duration;
+
+use aplomb::Clock;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+pub use self::schedule::Schedule;
+use crate::MANAGER;
+
+/// How long a try that was under way when the end came may go on.
+const LAST_WORD: Duration = Duration::from_millis(500);
+/// How often, and how far apart, the end is told.
+const FAREWELLS: u32 = 3;
+const BETWEEN_FAREWELLS: Duration = Duration::from_millis(200);
+
+/// How the last heartbeat went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pulse {
+    /// There was none yet.
+    #[default]
+    Unknown,
+    /// It went through.
+    Beating,
+    /// It did not.
+    Failing(String),
+}
+
+/// Whose heart it is.
+#[derive(Clone, Debug)]
+pub struct HeartSettings {
+    /// The namespace of the Connector and the Lease.
+    pub namespace: String,
+    /// The name of both.
+    pub connector: String,
+    /// The UID of the Connector, which owns the Lease.
+    pub uid: String,
+    /// Who holds the Lease: this life of the agent.
+    pub session: String,
+    /// How long the Lease holds.
+    pub lease: Duration,
+    /// What is written as the time of renewal. Nobody decides by it.
+    pub clock: Clock,
+    /// Of the jitter.
+    pub seed: u64,
+    /// Where each change of the pulse is told.
+    pub pulse: watch::Sender<Pulse>,
+}
+
+/// The heart of an agent.
+#[derive(Debug)]
+pub struct Heart {
+    leases: Api<Lease>,
+    settings: HeartSettings,
+    schedule: Schedule,
+    rng: fastrand::Rng,
+}
+
+impl Heart {
+    /// Beats until `shutdown`, then gives the lease up. Whether that was heard is returned.
+    pub async fn run(
+        client: Client,
+        settings: HeartSettings,
+        shutdown: impl Future<Output = ()>,
+    ) -> bool {
+        let mut heart = Self {
+            leases: Api::namespaced(client, &settings.namespace),
+            schedule: Schedule::new(settings.lease),
+            rng: fastrand::Rng::with_seed(settings.seed),
+            settings,
+        };
+        let mut shutdown = pin!(shutdown);
+        while heart.beat(&mut shutdown).await {}
+        heart.release().await
+    }
+
+    /// One try and the wait after it. `false` when it is time to go.
+    async fn beat(&mut self, shutdown: &mut (impl Future<Output = ()> + Unpin)) -> bool {
+        let began = Instant::now();
+        let outcome = {
+            let mut attempt = pin!(self.renew());
+            tokio::select! {
+                biased;
+                () = &mut *shutdown => {
+                    // What is under way could otherwise arrive after the release and undo it.
+                    drop(timeout(LAST_WORD, &mut attempt).await);
+                    return false;
+                }
+                outcome = &mut attempt => outcome,
+            }
+        };
+        let wait = match outcome {
+            Ok(()) => {
+                self.told(Pulse::Beating);
+                self.schedule.renew_after(&mut self.rng)
+            }
+            Err(error) => {
+                self.told(Pulse::Failing(error));
+                self.schedule.retry_after(began.elapsed(), &mut self.rng)
+            }
+        };
+        tokio::select! {
+            biased;
+            () = &mut *shutdown => false,
+            () = sleep(wait) => true,
+        }
+    }
+
+    fn told(&self, pulse: Pulse) {
+        self.settings.pulse.send_if_modified(|last| {
+            let news = std::mem::discriminant(last) != std::mem::discriminant(&pulse);
+            *last = pulse;
+            news
+        });
+    }
+
+    async fn renew(&self) -> Result<(), String> {
+        self.apply(&self.settings.session).await
+    }
+
+    async fn release(&self) -> bool {
+        for farewell in 0..FAREWELLS {
+            if farewell > 0 {
+                sleep(BETWEEN_FAREWELLS).await;
+            }
+            match self.apply("").await {
+                Ok(()) => return true,
+                Err(error) => tracing::warn!(error, "Lease cannot be released"),
+            }
+        }
+        false
+    }
+
+    /// Writes the whole Lease, whoever wrote it before: it is this agent's by name and by owner.
+    async fn apply(&self, holder: &str) -> Result<(), String> {
+        let lease = self.lease(holder);
+        let params = PatchParams::apply(MANAGER).force();
+        let patch = Patch::Apply(&lease);
+        let call = self.leases.patch(&self.settings.connector, &params, &patch);
+        match timeout(self.schedule.timeout(), call).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer in {:?}", self.schedule.timeout())),
+        }
+    }
+
+    fn lease(&self, holder: &str) -> Value {
+        let settings = &self.settings;
+        json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": settings.connector,
+                "ownerReferences": [{
+                    "apiVersion": "aplomb.dev/v1alpha1",
+                    "kind": "Connector",
+                    "name": settings.connector,
+                    "uid": settings.uid,
+                    "controller": true,
+                }],
+            },
+            "spec": {
+                "holderIdentity": holder,
+                "leaseDurationSeconds": settings.lease.as_secs().max(1),
+                "renewTime": MicroTime(settings.clock.now()),
+            },
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! Connections to the services that are exposed, and whether they take any. Nothing that was not
+//! exposed is dialled.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aplomb_api::wire::Origin;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
+
+use crate::error::Result;
+use crate::target::{Exposed, Target};
+use crate::tls::{Tls, TlsSettings};
+
+/// How long an origin may take to accept a connection, TLS included.
+const CONNECT: Duration = Duration::from_secs(5);
+/// The same where only the question is whether it does.
+const LOOK: Duration = Duration::from_secs(1);
+/// For how long the answer to that is good.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A connection to an origin, as bytes.
+pub trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+
+/// A look at an origin that all who ask at the same time share.
+type Look = Shared<BoxFuture<'static, Origin>>;
+
+/// The origins of an agent.
+pub struct Origins {
+    exposed: Exposed,
+    tls: Arc<Tls>,
+    looks: Mutex<BTreeMap<(Target, Option<String>), (Instant, Look)>>,
+}
+
+impl Origins {
+    /// Those that are exposed.
+    ///
+    /// # Errors
+    /// The file of authorities cannot be used.
+    pub fn new(exposed: Exposed, tls: &TlsSettings) -> Result<Self> {
+        Ok(Self {
+            exposed,
+            tls: Arc::new(Tls::new(tls)?),
+            looks: Mutex::default(),
+        })
+    }
+
+    /// The target that `text` names, if it is exposed.
+    #[must_use]
+    pub fn find(&self, text: &str) -> Option<Target> {
+        self.exposed.find(text)
+    }
+
+    /// A connection to `target`, with TLS if there is a name for its certificate.
+    ///
+    /// # Errors
+    /// It does not take one in time.
+    pub async fn connect(&self, target: &Target, name: Option<&str>) -> io::Result<Box<dyn Bytes>> {
+        within(CONNECT, connect(target, name, &self.tls)).await
+    }
+
+    /// Whether `target` takes connections: seen at most a second ago.
+    pub async fn look(&self, target: &Target, name: Option<&str>) -> Origin {
+        let key = (target.clone(), name.map(str::to_owned));
+        self.shared(key).await
+    }
+
+    fn shared(&self, key: (Target, Option<String>)) -> Look {
+        let now = Instant::now();
+        let looks = self.looks.lock();
+        let mut looks = looks.unwrap_or_else(PoisonError::into_inner);
+        looks.retain(|_, (began, _)| now.duration_since(*began) < FRESH);
+        let (_, look) = looks.entry(key).or_insert_with_key(|(target, name)| {
+            let (target, name, tls) = (target.clone(), name.clone(), self.tls.clone());
+            let look = async move {
+                match within(LOOK, connect(&target, name.as_deref(), &tls)).await {
+                    Ok(_) => Origin::Reachable,
+                    Err(_) => Origin::Unreachable,
+                }
+            };
+            (now, look.boxed().shared())
+        });
+        look.clone()
+    }
+}
+
+impl fmt::Debug for Origins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Origins")
+            .field("exposed", &self.exposed)
+            .finish_non_exhaustive()
+    }
+}
+
+async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    match timeout(limit, work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no connection in {limit:?}"),
+        )),
+    }
+}
+
+async fn connect(target: &Target, name: Option<&str>, tls: &Tls) -> io::Result<Box<dyn Bytes>> {
+    let stream = tcp(target).await?;
+    // Requests and frames of upgraded connections are small and waited for.
+    stream.set_nodelay(true)?;
+    let Some(name) = name else {
+        return Ok(Box::new(stream));
+    };
+    let name = ServerName::try_from(name.to_owned())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "not a name for a certificate"))?;
+    let stream = TlsConnector::from(tls.config())
+        .connect(name, stream)
+        .await?;
+    Ok(Box::new(stream))
+}
+
+async fn tcp(target: &Target) -> io::Result<TcpStream> {
+    let port = target.port();
+    if target.host() == "localhost" {
+        // Needs no resolver, and services of a developer listen on either.
+        let both: [SocketAddr; 2] = [
+            (Ipv4Addr::LOCALHOST, port).into(),
+            (Ipv6Addr::LOCALHOST, port).into(),
+        ];
+        return TcpStream::connect(&both[..]).await;
+    }
+    TcpStream::connect((target.host(), port)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn origins(target: &Target) -> Origins {
+        let exposed = Exposed::new(vec![target.clone()]);
+        Origins::new(exposed, &TlsSettings::default()).expect("no file to read")
+    }
+
+    #[tokio::test]
+    async fn looks_within_a_second_are_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let target: Target = address.parse().expect("a target");
+        let origins = origins(&target);
+        let both = futures::join!(origins.look(&target, None), origins.look(&target, None));
+        assert_eq!(both, (Origin::Reachable, Origin::Reachable));
+        drop(listener);
+        assert_eq!(origins.look(&target, None).await, Origin::Reachable);
+    }
+
+    #[tokio::test]
+    async fn an_origin_that_went_is_seen_to_be_gone_after_a_second() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let target: Target = address.parse().expect("a target");
+        let origins = origins(&target);
+        assert_eq!(origins.look(&target, None).await, Origin::Reachable);
+        drop(listener);
+        tokio::time::pause();
+        tokio::time::advance(FRESH).await;
+        tokio::time::resume();
+        assert_eq!(origins.look(&target, None).await, Origin::Unreachable);
+    }
+}

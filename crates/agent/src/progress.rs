@@ -1,0 +1,151 @@
+//! From the status of an HTTPProxy to what there is to tell: each stage once, each trouble when it
+//! changes. Conditions about an older spec say nothing.
+
+use aplomb_api::tunnel::{HttpProxy, conditions};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::event::Event;
+
+/// What was told last.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    programmed: bool,
+    ready: Option<Event>,
+    origin: Option<Event>,
+}
+
+impl Progress {
+    /// What is new in `proxy`.
+    pub(crate) fn news(&mut self, proxy: &HttpProxy) -> Vec<Event> {
+        let mut news = Vec::new();
+        let programmed = of(proxy, conditions::PROGRAMMED).is_some_and(is_true);
+        if programmed && !self.programmed {
+            news.push(Event::Programmed);
+        }
+        self.programmed = programmed;
+        let origin = of(proxy, conditions::ORIGIN_REACHABLE)
+            .filter(|condition| condition.status == "False")
+            .map(|condition| Event::OriginUnreachable {
+                message: condition.message.clone(),
+            });
+        if origin.is_some() && origin != self.origin {
+            news.extend(origin.clone());
+        }
+        self.origin = origin;
+        let ready = of(proxy, conditions::READY).map(|ready| verdict(proxy, ready));
+        if ready.is_some() && ready != self.ready {
+            news.extend(ready.clone());
+            self.ready = ready;
+        }
+        news
+    }
+}
+
+fn verdict(proxy: &HttpProxy, ready: &Condition) -> Event {
+    match is_true(ready) {
+        true => Event::Proven { url: url(proxy) },
+        false => Event::NotReady {
+            reason: ready.reason.clone(),
+            message: ready.message.clone(),
+        },
+    }
+}
+
+/// Where people find the tunnel.
+fn url(proxy: &HttpProxy) -> String {
+    let scheme = match proxy.spec.tls {
+        Some(_) => "https",
+        None => "http",
+    };
+    let status = proxy.status.as_ref();
+    let hostname = status.and_then(|status| status.hostname.as_deref());
+    format!("{scheme}://{}", hostname.unwrap_or_default())
+}
+
+/// A condition, if it is about the spec as it is now.
+fn of<'a>(proxy: &'a HttpProxy, kind: &str) -> Option<&'a Condition> {
+    let conditions = &proxy.status.as_ref()?.conditions;
+    let found = conditions
+        .iter()
+        .find(|condition| condition.type_ == kind)?;
+    (found.observed_generation >= proxy.metadata.generation).then_some(found)
+}
+
+fn is_true(condition: &Condition) -> bool {
+    condition.status == "True"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn proxy(generation: i64, told: &[(&str, &str, &str)]) -> HttpProxy {
+        let condition = |(kind, status, reason): &(&str, &str, &str)| -> Value {
+            json!({
+                "type": kind, "status": status, "reason": reason, "message": "why",
+                "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let told: Vec<Value> = told.iter().map(condition).collect();
+        let object = json!({
+            "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy",
+            "metadata": { "name": "web", "generation": generation },
+            "spec": { "rules": [] },
+            "status": { "hostname": "web.example.com", "conditions": told },
+        });
+        serde_json::from_value(object).expect("an HTTPProxy")
+    }
+
+    fn words(events: &[Event]) -> Vec<String> {
+        let word = |event: &Event| {
+            let event = serde_json::to_value(event).expect("JSON");
+            event["event"].as_str().unwrap_or_default().to_owned()
+        };
+        events.iter().map(word).collect()
+    }
+
+    #[test]
+    fn each_stage_is_told_once() {
+        let mut progress = Progress::default();
+        let pending = proxy(1, &[("Ready", "False", "Pending")]);
+        assert_eq!(words(&progress.news(&pending)), ["not_ready"]);
+        assert!(progress.news(&pending).is_empty());
+        let done = proxy(
+            1,
+            &[
+                ("Programmed", "True", "Programmed"),
+                ("Ready", "True", "Proven"),
+            ],
+        );
+        assert_eq!(words(&progress.news(&done)), ["programmed", "proven"]);
+        assert!(progress.news(&done).is_empty());
+        assert_eq!(words(&progress.news(&pending)), ["not_ready"]);
+    }
+
+    #[test]
+    fn a_condition_of_an_older_spec_says_nothing() {
+        let old = proxy(
+            2,
+            &[
+                ("Programmed", "True", "Programmed"),
+                ("Ready", "True", "Proven"),
+            ],
+        );
+        assert!(Progress::default().news(&old).is_empty());
+    }
+
+    #[test]
+    fn an_origin_that_is_down_is_told_apart() {
+        let down = proxy(
+            1,
+            &[
+                ("OriginReachable", "False", "OriginUnreachable"),
+                ("Ready", "False", "OriginUnreachable"),
+            ],
+        );
+        let told = words(&Progress::default().news(&down));
+        assert_eq!(told, ["origin_unreachable", "not_ready"]);
+    }
+}

@@ -1,0 +1,243 @@
+//! How the agent is reached, kept current in the status of its Connector: written when it changes,
+//! and only then.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use aplomb_api::tunnel::{Address, ConnectionDetails, Connector, PublicKey};
+use iroh::{Endpoint, EndpointAddr, Watcher};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::MANAGER;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::watched::Seen;
+
+/// Changes of a network come in groups.
+const COALESCE: Duration = Duration::from_millis(100);
+/// The first and the longest wait after a failure.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// How long one write may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The schema takes no more addresses.
+const ADDRESSES: usize = 16;
+
+/// What never changes in one life of the agent.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// This life.
+    pub session: String,
+    /// The agent's version.
+    pub version: String,
+    /// The machine.
+    pub device: Option<String>,
+    /// No direct address is published.
+    pub relay_only: bool,
+}
+
+impl Identity {
+    /// What is published while the endpoint is at `address`; nothing until it can be reached there.
+    #[must_use]
+    pub fn details(&self, address: &EndpointAddr) -> Option<ConnectionDetails> {
+        let mut addresses: Vec<Address> = address.ip_addrs().map(told).collect();
+        addresses.sort();
+        addresses.dedup();
+        addresses.truncate(ADDRESSES);
+        if self.relay_only {
+            addresses.clear();
+        }
+        let home_relay = address.relay_urls().next().map(ToString::to_string);
+        if addresses.is_empty() && home_relay.is_none() {
+            return None;
+        }
+        Some(ConnectionDetails {
+            public_key: PublicKey {
+                id: address.id.to_string(),
+                home_relay,
+                addresses,
+            },
+            session: self.session.clone(),
+            agent_version: Some(self.version.clone()),
+            device: self.device.clone(),
+        })
+    }
+}
+
+fn told(address: &SocketAddr) -> Address {
+    Address {
+        address: address.ip().to_string(),
+        port: address.port(),
+    }
+}
+
+/// Keeps the status of a Connector current.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    pub(crate) connectors: Api<Connector>,
+    pub(crate) name: String,
+    pub(crate) identity: Identity,
+    pub(crate) connector: watch::Receiver<Seen<Connector>>,
+    pub(crate) events: mpsc::UnboundedSender<Event>,
+}
+
+impl Publisher {
+    /// Publishes until something ends it for good: another agent took the name.
+    pub(crate) async fn run(mut self, endpoint: Endpoint) -> Error {
+        let mut address = endpoint.watch_addr();
+        let (mut written, mut confirmed) = (None, false);
+        loop {
+            let details = self.identity.details(&address.get());
+            if details.is_some() && details != written {
+                if let Some(details) = &details {
+                    self.write(details).await;
+                }
+                (written, confirmed) = (details, false);
+            }
+            tokio::select! {
+                biased;
+                // The watcher ends with the endpoint, and this with the agent that has both.
+                updated = address.updated() => if updated.is_err() {
+                    std::future::pending::<()>().await;
+                } else {
+                    sleep(COALESCE).await;
+                },
+                // The sender lives as long as the agent.
+                changed = self.connector.changed() => if changed.is_err() {
+                    std::future::pending::<()>().await;
+                },
+            }
+            match self.standing(written.as_ref(), confirmed) {
+                Standing::Ours => confirmed = true,
+                Standing::Unknown => {}
+                Standing::Wiped => written = None,
+                Standing::Theirs => return Error::Replaced(self.name),
+            }
+        }
+    }
+
+    /// What the cluster shows, once it has shown what was written: before, it may show an earlier life.
+    fn standing(&mut self, written: Option<&ConnectionDetails>, confirmed: bool) -> Standing {
+        let seen = self.connector.borrow_and_update();
+        let Some(connector) = seen.present() else {
+            return Standing::Unknown;
+        };
+        let shown = connector
+            .status
+            .as_ref()
+            .and_then(|status| status.connection_details.as_ref());
+        match shown {
+            Some(shown) if Some(shown) == written => Standing::Ours,
+            Some(shown) if confirmed && shown.session != self.identity.session => Standing::Theirs,
+            None if confirmed => Standing::Wiped,
+            _ => Standing::Unknown,
+        }
+    }
+
+    /// Tries until it is written.
+    async fn write(&self, details: &ConnectionDetails) {
+        let mut wait = RETRY.0;
+        loop {
+            match timeout(PATIENCE, write(&self.connectors, &self.name, details)).await {
+                Ok(Ok(())) => break,
+                Ok(Err(error)) => tracing::warn!(%error, "Addresses cannot be published"),
+                Err(_) => tracing::warn!("Addresses cannot be published: no answer"),
+            }
+            sleep(wait).await;
+            wait = (wait * 2).min(RETRY.1);
+        }
+        // Nobody may be listening any more.
+        drop(self.events.send(listening(details)));
+    }
+}
+
+enum Standing {
+    Ours,
+    Unknown,
+    Wiped,
+    Theirs,
+}
+
+/// Writes the details: the fields of this manager in the status, and no others.
+///
+/// # Errors
+/// What the API server says.
+pub(crate) async fn write(
+    connectors: &Api<Connector>,
+    name: &str,
+    details: &ConnectionDetails,
+) -> Result<(), kube::Error> {
+    let patch = json!({
+        "apiVersion": "aplomb.dev/v1alpha1",
+        "kind": "Connector",
+        "status": { "connectionDetails": details },
+    });
+    let params = PatchParams::apply(MANAGER).force();
+    connectors
+        .patch_status(name, &params, &Patch::Apply(&patch))
+        .await?;
+    Ok(())
+}
+
+fn listening(details: &ConnectionDetails) -> Event {
+    let key = &details.public_key;
+    let socket = |address: &Address| {
+        let ip = address.address.parse().ok()?;
+        Some(SocketAddr::new(ip, address.port))
+    };
+    Event::Listening {
+        id: key.id.clone(),
+        addresses: key.addresses.iter().filter_map(socket).collect(),
+        relay: key.home_relay.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iroh::{SecretKey, TransportAddr};
+
+    use super::*;
+
+    fn identity(relay_only: bool) -> Identity {
+        Identity {
+            session: "a1".to_owned(),
+            version: "0.1.0".to_owned(),
+            device: None,
+            relay_only,
+        }
+    }
+
+    fn at(addresses: &[&str], relay: Option<&str>) -> EndpointAddr {
+        let ip = |text: &&str| TransportAddr::Ip(text.parse().expect("an address"));
+        let relay = relay.map(|url| TransportAddr::Relay(url.parse().expect("a URL")));
+        let id = SecretKey::from_bytes(&[7; 32]).public();
+        EndpointAddr::from_parts(id, addresses.iter().map(ip).chain(relay))
+    }
+
+    #[test]
+    fn the_order_of_addresses_says_nothing() {
+        let one = at(&["192.0.2.9:7", "192.0.2.10:7"], None);
+        let other = at(&["192.0.2.10:7", "192.0.2.9:7"], None);
+        assert_eq!(
+            identity(false).details(&one),
+            identity(false).details(&other)
+        );
+    }
+
+    #[test]
+    fn an_endpoint_that_cannot_be_reached_is_not_published() {
+        assert_eq!(identity(false).details(&at(&[], None)), None);
+        assert_eq!(identity(true).details(&at(&["192.0.2.9:7"], None)), None);
+    }
+
+    #[test]
+    fn direct_addresses_can_be_withheld() {
+        let address = at(&["192.0.2.9:7"], Some("https://relay.example.com"));
+        let details = identity(true).details(&address).expect("reachable");
+        assert!(details.public_key.addresses.is_empty());
+        assert!(details.public_key.home_relay.is_some());
+    }
+}

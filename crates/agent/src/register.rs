@@ -1,0 +1,291 @@
+//! The objects of an agent: made where they are missing, adopted where they are its own, refused
+//! where they are somebody else's. What it does not say itself stays as it is.
+
+use aplomb_api::tunnel::{ConnectionDetails, Connector, HttpProxy, conditions};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde_json::{Map, Value, json};
+
+use crate::MANAGER;
+use crate::error::{Error, Result};
+use crate::target::Target;
+
+/// The Connector that is wanted.
+#[derive(Clone, Debug)]
+pub struct ConnectorWish {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its class, if it was said.
+    pub class: Option<String>,
+    /// The length of its lease in seconds, if it was said.
+    pub lease: Option<u32>,
+}
+
+/// The HTTPProxy that is wanted.
+#[derive(Clone, Debug)]
+pub struct ProxyWish {
+    /// Its name.
+    pub name: String,
+    /// Hostnames beside the platform's.
+    pub hostnames: Vec<String>,
+    /// Where requests go.
+    pub target: Target,
+    /// Whether TLS is spoken to it.
+    pub https: bool,
+}
+
+/// Makes or adopts the Connector of the key with this id.
+///
+/// # Errors
+/// It is another agent's, or the API server refuses.
+pub async fn connector(client: &Client, wish: &ConnectorWish, id: &str) -> Result<Connector> {
+    let connectors: Api<Connector> = Api::namespaced(client.clone(), &wish.namespace);
+    let refused = |source| Error::api("register the Connector", &wish.namespace, source);
+    let found = connectors.get_opt(&wish.name).await.map_err(refused)?;
+    if let Some(found) = &found {
+        may_adopt(found, id)?;
+    }
+    let mut spec = Map::new();
+    if let Some(class) = &wish.class {
+        spec.insert("connectorClassName".to_owned(), json!(class));
+    }
+    if let Some(lease) = wish.lease {
+        spec.insert("leaseDurationSeconds".to_owned(), json!(lease));
+    }
+    let object = json!({
+        "apiVersion": "aplomb.dev/v1alpha1",
+        "kind": "Connector",
+        "metadata": { "name": wish.name },
+        "spec": spec,
+    });
+    apply(&connectors, &wish.name, &object)
+        .await
+        .map_err(refused)
+}
+
+/// Whether the agent with this id may be the one of a Connector that is there.
+fn may_adopt(connector: &Connector, id: &str) -> Result<()> {
+    let name = connector.name_any();
+    if connector.meta().deletion_timestamp.is_some() {
+        return Err(Error::Taken(format!(
+            "connector {name} is being deleted: try again when it is gone"
+        )));
+    }
+    let status = connector.status.as_ref();
+    let Some(details) = status.and_then(|status| status.connection_details.as_ref()) else {
+        return Ok(());
+    };
+    let none = Vec::new();
+    let told = status.map_or(&none, |status| &status.conditions);
+    if details.public_key.id == id || !is_true(told, conditions::ONLINE) {
+        return Ok(());
+    }
+    Err(Error::Taken(format!(
+        "connector {name} is in use by another agent{}: stop that one, or choose another --name; one \
+         that died is offline when its lease has run out",
+        on_device(details)
+    )))
+}
+
+fn on_device(details: &ConnectionDetails) -> String {
+    let device = details.device.as_ref();
+    device.map_or_else(String::new, |device| format!(" on {device}"))
+}
+
+fn is_true(conditions: &[Condition], kind: &str) -> bool {
+    conditions
+        .iter()
+        .any(|condition| condition.type_ == kind && condition.status == "True")
+}
+
+/// Makes the HTTPProxy, or brings one that an agent made up to date. One that a person made for this
+/// connector is used as it is.
+///
+/// # Errors
+/// It leads elsewhere, or the API server refuses.
+pub async fn proxy(
+    client: &Client,
+    connector: &ConnectorWish,
+    wish: &ProxyWish,
+) -> Result<HttpProxy> {
+    let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), &connector.namespace);
+    let refused = |source| Error::api("register the HTTPProxy", &connector.namespace, source);
+    if let Some(found) = proxies.get_opt(&wish.name).await.map_err(refused)? {
+        if !names(&found, &connector.name) {
+            return Err(Error::Taken(format!(
+                "httpproxy {} exists and leads elsewhere, not to connector {}: choose another --name, \
+                 or delete it with `aplomb tunnel delete {0}`",
+                wish.name, connector.name
+            )));
+        }
+        if !is_ours(&found) {
+            return Ok(found);
+        }
+    }
+    let object = proxy_object(connector, wish);
+    apply(&proxies, &wish.name, &object).await.map_err(refused)
+}
+
+/// Whether a rule of it leads to this connector.
+fn names(proxy: &HttpProxy, connector: &str) -> bool {
+    let mut backends = proxy.spec.rules.iter().flat_map(|rule| &rule.backends);
+    backends.any(|backend| {
+        let named = backend.connector.as_ref();
+        named.is_some_and(|named| named.name == connector)
+    })
+}
+
+/// Whether an agent wrote its spec.
+fn is_ours(proxy: &HttpProxy) -> bool {
+    proxy.managed_fields().iter().any(|fields| {
+        fields.manager.as_deref() == Some(MANAGER)
+            && fields.subresource.as_deref().unwrap_or("").is_empty()
+    })
+}
+
+fn proxy_object(connector: &ConnectorWish, wish: &ProxyWish) -> Value {
+    let scheme = if wish.https { "https" } else { "http" };
+    let mut backend = json!({
+        "endpoint": format!("{scheme}://{}", wish.target),
+        "connector": { "name": connector.name },
+    });
+    if wish.https
+        && wish.target.host().parse::<std::net::IpAddr>().is_ok()
+        && wish.target.is_local()
+    {
+        // No certificate of a development server names an address.
+        backend["tls"] = json!({ "hostname": "localhost" });
+    }
+    let mut spec = json!({ "rules": [{ "backends": [backend] }] });
+    if !wish.hostnames.is_empty() {
+        spec["hostnames"] = json!(wish.hostnames);
+    }
+    if let Some(class) = &connector.class {
+        spec["connectorClassName"] = json!(class);
+    }
+    json!({
+        "apiVersion": "aplomb.dev/v1alpha1",
+        "kind": "HTTPProxy",
+        "metadata": { "name": wish.name },
+        "spec": spec,
+    })
+}
+
+async fn apply<K>(api: &Api<K>, name: &str, object: &Value) -> Result<K, kube::Error>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let params = PatchParams::apply(MANAGER).force();
+    api.patch(name, &params, &Patch::Apply(object)).await
+}
+
+/// Deletes the object of this name and UID. That it is gone already is as good.
+///
+/// # Errors
+/// The API server refuses.
+pub async fn delete<K>(api: &Api<K>, name: &str, uid: Option<&str>) -> Result<(), kube::Error>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let params = DeleteParams {
+        preconditions: uid.map(|uid| Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    match api.delete(name, &params).await {
+        Ok(_) => Ok(()),
+        // 409: another of that name is there now, and this one is gone.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connector(status: Value) -> Connector {
+        let object = json!({
+            "apiVersion": "aplomb.dev/v1alpha1", "kind": "Connector",
+            "metadata": { "name": "laptop" },
+            "spec": {}, "status": status,
+        });
+        serde_json::from_value(object).expect("a Connector")
+    }
+
+    fn online(id: &str, online: &str) -> Connector {
+        connector(json!({
+            "connectionDetails": {
+                "publicKey": { "id": id }, "session": "s", "device": "attic",
+            },
+            "conditions": [{
+                "type": "Online", "status": online, "reason": "LeaseRenewed", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        }))
+    }
+
+    #[test]
+    fn a_connector_of_nobody_or_of_the_same_key_is_adopted() {
+        assert!(may_adopt(&connector(json!({})), "aa").is_ok());
+        assert!(may_adopt(&online("aa", "True"), "aa").is_ok());
+        assert!(may_adopt(&online("bb", "False"), "aa").is_ok());
+    }
+
+    #[test]
+    fn a_connector_that_another_agent_serves_is_refused() {
+        let said = may_adopt(&online("bb", "True"), "aa").expect_err("theirs");
+        let said = said.to_string();
+        assert!(said.contains("attic") && said.contains("--name"), "{said}");
+    }
+
+    fn proxy(backends: Value) -> HttpProxy {
+        let object = json!({
+            "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy",
+            "metadata": { "name": "web" },
+            "spec": { "rules": [{ "backends": backends }] },
+        });
+        serde_json::from_value(object).expect("an HTTPProxy")
+    }
+
+    #[test]
+    fn a_proxy_is_known_by_where_it_leads() {
+        let ours = json!([{ "endpoint": "http://localhost:1", "connector": { "name": "laptop" } }]);
+        assert!(names(&proxy(ours), "laptop"));
+        for other in [
+            json!([{ "endpoint": "http://localhost:1", "connector": { "name": "other" } }]),
+            json!([{ "endpoint": "http://192.0.2.1:1" }]),
+            json!([]),
+        ] {
+            assert!(!names(&proxy(other), "laptop"));
+        }
+    }
+
+    #[test]
+    fn what_was_not_said_is_left_to_the_schema() {
+        let connector = ConnectorWish {
+            namespace: "default".to_owned(),
+            name: "laptop".to_owned(),
+            class: None,
+            lease: None,
+        };
+        let wish = ProxyWish {
+            name: "web".to_owned(),
+            hostnames: Vec::new(),
+            target: "127.0.0.1:8443".parse().expect("a target"),
+            https: true,
+        };
+        let spec = &proxy_object(&connector, &wish)["spec"];
+        let expected = json!({ "rules": [{ "backends": [{
+            "endpoint": "https://127.0.0.1:8443",
+            "connector": { "name": "laptop" },
+            "tls": { "hostname": "localhost" },
+        }] }] });
+        assert_eq!(*spec, expected);
+    }
+}

@@ -1,0 +1,117 @@
+//! The agent's endpoint: bound as its class says, accepting until it is released.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb_api::wire::ALPN;
+use iroh::endpoint::{Builder, QuicTransportConfig, VarInt, presets};
+use iroh::{Endpoint, RelayMap, RelayMode, RelayUrl, SecretKey};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::accept::{Host, Listed};
+use crate::answer::Answers;
+use crate::error::{Error, Result};
+
+/// Streams at once on one connection.
+const STREAMS: u32 = 1024;
+/// Connections at once, handshakes included.
+const CONNECTIONS: usize = 256;
+/// How long a connection lives without a sign of the gateway, which keeps it alive every second.
+const IDLE: Duration = Duration::from_secs(15);
+/// How long the last words may take to get out.
+const CLOSING: Duration = Duration::from_millis(500);
+
+/// Where the endpoint listens, and how it can be found.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    /// Addresses to bind; every interface, IPv4 and IPv6, if there is none.
+    pub bind: Vec<SocketAddr>,
+    /// Addresses to publish beside those that are found.
+    pub advertise: Vec<SocketAddr>,
+    /// Publish no direct address: gateways come through a relay.
+    pub relay_only: bool,
+}
+
+/// Binds an endpoint that uses these relays and no others: no public service is asked for anything.
+///
+/// # Errors
+/// A relay is no URL, or an address cannot be bound.
+pub async fn bind(secret: SecretKey, network: &Network, relays: &[String]) -> Result<Endpoint> {
+    let transport = QuicTransportConfig::builder()
+        .max_concurrent_bidi_streams(VarInt::from_u32(STREAMS))
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .max_idle_timeout(IDLE.try_into().ok())
+        .build();
+    let builder = Endpoint::builder(presets::Minimal)
+        .secret_key(secret)
+        .alpns(vec![ALPN.to_vec()])
+        .relay_mode(relay_mode(relays)?)
+        .transport_config(transport);
+    let bound = sockets(builder, network)?.bind().await;
+    bound.map_err(|error| Error::Bind(format!("{error:#}")))
+}
+
+fn sockets(mut builder: Builder, network: &Network) -> Result<Builder> {
+    if !network.bind.is_empty() {
+        builder = builder.clear_ip_transports();
+    }
+    for address in &network.bind {
+        let bound = builder.bind_addr(*address);
+        builder = bound.map_err(|error| Error::Bind(format!("--bind {address}: {error}")))?;
+    }
+    for address in &network.advertise {
+        builder = builder.external_addr(*address);
+    }
+    Ok(builder)
+}
+
+fn relay_mode(relays: &[String]) -> Result<RelayMode> {
+    let urls = relays.iter().map(|relay| {
+        relay.parse::<RelayUrl>().map_err(|error| {
+            Error::Setting(format!(
+                "the class has a relay {relay:?} that is no URL: {error}"
+            ))
+        })
+    });
+    let urls: Vec<RelayUrl> = urls.collect::<Result<_>>()?;
+    Ok(match urls.is_empty() {
+        true => RelayMode::Disabled,
+        false => RelayMode::Custom(RelayMap::from_iter(urls)),
+    })
+}
+
+/// Accepts connections until `released`, then closes each with the word that says so.
+pub async fn serve(
+    endpoint: Endpoint,
+    answers: Arc<Answers>,
+    listed: watch::Receiver<Listed>,
+    released: CancellationToken,
+) {
+    let host = Host {
+        answers,
+        listed,
+        released: released.clone(),
+    };
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = released.cancelled() => break,
+            Some(_) = connections.join_next() => {}
+            incoming = endpoint.accept() => match incoming {
+                Some(incoming) if connections.len() < CONNECTIONS => {
+                    connections.spawn(host.clone().host(incoming));
+                }
+                Some(incoming) => incoming.refuse(),
+                None => break,
+            },
+        }
+    }
+    let ended = async { while connections.join_next().await.is_some() {} };
+    // A handshake under way need not end; dropping the set ends it.
+    drop(tokio::time::timeout(CLOSING, ended).await);
+    drop(tokio::time::timeout(CLOSING, endpoint.close()).await);
+}

@@ -1,0 +1,92 @@
+//! The endpoint and what runs on it, for one set of relays. Another set needs another station.
+
+use std::sync::Arc;
+
+use aplomb::Tasks;
+use aplomb::tasks::Task;
+use aplomb_api::tunnel::Connector;
+use iroh::SecretKey;
+use kube::Api;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::accept::Listed;
+use crate::answer::Answers;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::publish::{Identity, Publisher};
+use crate::serve::{self, Network};
+use crate::watched::Seen;
+
+/// What every station of an agent has in common.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) secret: SecretKey,
+    pub(crate) network: Network,
+    pub(crate) answers: Arc<Answers>,
+    pub(crate) listed: watch::Receiver<Listed>,
+    pub(crate) connectors: Api<Connector>,
+    pub(crate) name: String,
+    pub(crate) identity: Identity,
+    pub(crate) connector: watch::Receiver<Seen<Connector>>,
+    pub(crate) events: mpsc::UnboundedSender<Event>,
+}
+
+/// A bound endpoint that accepts gateways and is published.
+#[derive(Debug)]
+pub(crate) struct Station {
+    relays: Vec<String>,
+    released: CancellationToken,
+    serving: Task<()>,
+    publishing: Task<Error>,
+}
+
+impl Station {
+    pub(crate) async fn open(ground: &Ground, relays: &[String]) -> Result<Self> {
+        let endpoint = serve::bind(ground.secret.clone(), &ground.network, relays).await?;
+        let released = CancellationToken::new();
+        let (tasks, listed) = (Tasks::on_runtime(), ground.listed.clone());
+        let serving = serve::serve(
+            endpoint.clone(),
+            ground.answers.clone(),
+            listed,
+            released.clone(),
+        );
+        let publisher = Publisher {
+            connectors: ground.connectors.clone(),
+            name: ground.name.clone(),
+            identity: ground.identity.clone(),
+            connector: ground.connector.clone(),
+            events: ground.events.clone(),
+        };
+        Ok(Self {
+            relays: relays.to_vec(),
+            released,
+            serving: tasks.start(serving),
+            publishing: tasks.start(publisher.run(endpoint)),
+        })
+    }
+
+    /// Whether it was opened for these relays.
+    pub(crate) fn uses(&self, relays: &[String]) -> bool {
+        self.relays == relays
+    }
+
+    /// Waits until it cannot go on.
+    pub(crate) async fn failed(&mut self) -> Error {
+        tokio::select! {
+            biased;
+            error = self.publishing.done() => {
+                error.unwrap_or_else(|| Error::Bind("the publication of addresses ended".to_owned()))
+            }
+            _ = self.serving.done() => Error::Bind("the endpoint closed".to_owned()),
+        }
+    }
+
+    /// Closes every connection with the word that says it was meant.
+    pub(crate) async fn close(self) {
+        drop(self.publishing);
+        self.released.cancel();
+        self.serving.join().await;
+    }
+}

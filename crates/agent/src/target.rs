@@ -1,0 +1,159 @@
+//! What may be dialled: hosts with ports, compared as people mean them. No name is resolved here.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// A host and a port. `localhost`, 127.0.0.1 and ::1 are the same host; names have no case.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    host: String,
+    port: u16,
+}
+
+impl Target {
+    /// The host, without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether it is this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        let ip = self.host.parse::<IpAddr>();
+        self.host == "localhost"
+            || matches!(
+                ip,
+                Ok(IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST))
+            )
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self.port == other.port
+            && (self.host == other.host || (self.is_local() && other.is_local()))
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fix = || format!("{text:?} is no host with a port: write it like localhost:3000");
+        let (host, port) = text.rsplit_once(':').ok_or_else(fix)?;
+        let port = port.parse::<u16>().ok().filter(|port| *port > 0);
+        let port = port.ok_or_else(fix)?;
+        let bracketed = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        let host = match bracketed {
+            Some(inside) => inside.parse::<Ipv6Addr>().map_err(|_| fix())?.to_string(),
+            None => name(host).ok_or_else(fix)?,
+        };
+        Ok(Self { host, port })
+    }
+}
+
+/// A name or an IPv4 address in its one form.
+fn name(host: &str) -> Option<String> {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let fits = (1..=253).contains(&host.len()) && host.chars().all(known);
+    fits.then(|| host.to_ascii_lowercase())
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// The targets an agent was told to expose. Nothing else is ever dialled.
+#[derive(Clone, Debug, Default)]
+pub struct Exposed(Vec<Target>);
+
+impl Exposed {
+    /// Those and no others.
+    #[must_use]
+    pub fn new(targets: Vec<Target>) -> Self {
+        Self(targets)
+    }
+
+    /// The target that `text` names, if it is exposed.
+    #[must_use]
+    pub fn find(&self, text: &str) -> Option<Target> {
+        let wanted = text.parse::<Target>().ok()?;
+        self.0
+            .iter()
+            .any(|target| target.same(&wanted))
+            .then_some(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exposed(text: &str) -> Exposed {
+        Exposed::new(vec![text.parse().expect("a target")])
+    }
+
+    #[test]
+    fn this_machine_has_three_names() {
+        for told in ["localhost:3000", "127.0.0.1:3000", "[::1]:3000"] {
+            for asked in [
+                "localhost:3000",
+                "LOCALHOST:3000",
+                "127.0.0.1:3000",
+                "[::1]:3000",
+            ] {
+                assert!(exposed(told).find(asked).is_some(), "{told} {asked}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_exposed() {
+        let exposed = exposed("127.0.0.1:3000");
+        for asked in [
+            "127.0.0.1:3001",
+            "127.0.0.2:3000",
+            "localhost.example.com:3000",
+            "0.0.0.0:3000",
+            "[::]:3000",
+            "[::ffff:127.0.0.1]:3000",
+            "2130706433:3000",
+            "localhost",
+            "localhost:03000x",
+            ":3000",
+            "",
+        ] {
+            assert!(exposed.find(asked).is_none(), "{asked}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_written_as_it_is_read() {
+        for text in ["localhost:3000", "192.0.2.7:80", "[2001:db8::1]:443"] {
+            let target: Target = text.parse().expect("a target");
+            assert_eq!(target.to_string(), text);
+        }
+        let long = "a".repeat(254);
+        for text in [
+            "a b:1",
+            "host:0",
+            "host:65536",
+            "http://host:1",
+            &format!("{long}:1"),
+        ] {
+            assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The two objects an agent watches, each as its newest state. Watches, never polls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::tasks::Task;
+use aplomb::watch::Timing;
+use aplomb::{Event, Hub, Scope, Tasks, Telemetry, View};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How long the hub is waited for at a time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is known of an object.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Seen<T> {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// It is like this.
+    Present(Arc<T>),
+    /// It was there and is gone.
+    Gone,
+}
+
+impl<T> Seen<T> {
+    pub(crate) fn present(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::Present(object) => Some(object),
+            Self::Nothing | Self::Gone => None,
+        }
+    }
+}
+
+/// The watches; they end with it.
+#[derive(Debug)]
+pub(crate) struct Watches {
+    hub: Hub,
+    tasks: Vec<Task<()>>,
+}
+
+impl Watches {
+    pub(crate) fn new(client: kube::Client) -> Self {
+        // A person waits for what an agent sees.
+        let timing = Timing {
+            backoff: (Duration::from_millis(200), Duration::from_secs(5)),
+            ..Timing::default()
+        };
+        Self {
+            hub: Hub::with_timing(client, Telemetry::default(), timing),
+            tasks: Vec::new(),
+        }
+    }
+
+    /// The object that was registered. Another of the name is not it.
+    pub(crate) fn object<T: View>(
+        &mut self,
+        namespace: &str,
+        registered: &T,
+    ) -> watch::Receiver<Seen<T>> {
+        let (name, uid) = (registered.meta().name, registered.meta().uid.to_owned());
+        let watch = self.hub.watch::<T>(Scope {
+            namespace: Some(namespace.to_owned()),
+            fields: Some(format!("metadata.name={name}")),
+            ..Scope::default()
+        });
+        let seen = watch::Sender::new(Seen::Nothing);
+        let shown = seen.subscribe();
+        watch.listen(move |event| {
+            let now = match event {
+                Event::Added { new, .. } | Event::Changed { new, .. } => {
+                    match new.meta().uid == uid {
+                        true => Seen::Present(new.clone()),
+                        false => Seen::Gone,
+                    }
+                }
+                Event::Deleted { .. } => Seen::Gone,
+                Event::Unreadable { .. } => return,
+            };
+            seen.send_replace(now);
+        });
+        shown
+    }
+
+    /// Waits until each has shown all there is, however long the API server is away.
+    pub(crate) async fn synced(&self) {
+        while self.hub.ready(Instant::now() + PATIENCE).await.is_err() {}
+    }
+
+    /// Starts those that were asked for.
+    pub(crate) fn start(&mut self) {
+        self.tasks.extend(self.hub.start(&Tasks::on_runtime()));
+    }
+}

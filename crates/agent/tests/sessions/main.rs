@@ -1,0 +1,6 @@
+//! An agent's endpoint and a gateway's, over real iroh on loopback.
+
+mod dial;
+mod lab;
+mod prove;
+mod who;
