@@ -1,9 +1,11 @@
 //! The command line: names, help and defaults. Nothing here does anything.
 
+mod connect;
 mod crds;
 #[cfg(target_os = "linux")]
 mod egress_host;
 mod run;
+mod tunnel;
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -14,10 +16,12 @@ use aplomb_sim::hetzner::span;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use self::connect::ConnectArgs;
 pub(crate) use self::crds::{CrdsArgs, Kinds};
 #[cfg(target_os = "linux")]
 pub(crate) use self::egress_host::EgressHostArgs;
 pub(crate) use self::run::{LogFormat, Operator, RunArgs};
+pub(crate) use self::tunnel::{Output, TunnelArgs, TunnelCommand};
 
 /// Kubernetes controllers that keep their composure.
 #[derive(Debug, Parser)]
@@ -37,6 +41,10 @@ pub(crate) enum Command {
     Sim(SimArgs),
     /// Run operators until a signal: in a cluster, or beside one
     Run(RunArgs),
+    /// Give a local service a public URL, until a signal
+    Connect(Box<ConnectArgs>),
+    /// List, show and delete tunnels
+    Tunnel(TunnelArgs),
     /// Put floating IPs on an interface of this node, with a route of their own
     #[cfg(target_os = "linux")]
     EgressHost(EgressHostArgs),

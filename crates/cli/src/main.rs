@@ -3,6 +3,7 @@
 
 mod args;
 mod boxed;
+mod connect;
 mod crds;
 mod demo;
 #[cfg(target_os = "linux")]
@@ -10,6 +11,7 @@ mod egress_host;
 mod run;
 mod sim;
 mod table;
+mod tunnel;
 
 use std::process::ExitCode;
 
@@ -31,7 +33,7 @@ async fn main() -> ExitCode {
         return ExitCode::from(TOOL_ERROR);
     }
     match dispatch(cli.command).await {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("aplomb: {error:#}");
             ExitCode::from(TOOL_ERROR)
@@ -39,18 +41,20 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn dispatch(command: Command) -> anyhow::Result<()> {
+async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Box(args) => boxed::run(args).await,
-        Command::Crds(args) => crds::run(args).await,
-        Command::Demo => demo::run().await,
-        Command::Run(args) => run::run(args).await,
-        Command::Sim(args) => sim::run(args).await,
+        Command::Box(args) => boxed::run(args).await?,
+        Command::Connect(args) => return connect::run(*args).await,
+        Command::Crds(args) => crds::run(args).await?,
+        Command::Demo => demo::run().await?,
+        Command::Run(args) => run::run(args).await?,
+        Command::Sim(args) => sim::run(args).await?,
+        Command::Tunnel(args) => return tunnel::run(args).await,
         #[cfg(target_os = "linux")]
-        Command::EgressHost(args) => egress_host::run(args).await,
+        Command::EgressHost(args) => egress_host::run(args).await?,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "aplomb", &mut std::io::stdout());
-            Ok(())
         }
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,11 @@ use serde_json::Value;
 
 /// The always-shown columns of a `meta.k8s.io/v1` Table.
 pub(crate) fn render(table: &Value) -> String {
+    render_in(table, false)
+}
+
+/// The same, with a first column for the namespace if rows come from several.
+pub(crate) fn render_in(table: &Value, namespaces: bool) -> String {
     let columns: Vec<(usize, String)> = array(table, "columnDefinitions")
         .iter()
         .enumerate()
@@ -24,6 +29,12 @@ pub(crate) fn render(table: &Value) -> String {
                 .collect(),
         );
     }
+    if namespaces {
+        rows[0].insert(0, "NAMESPACE".to_owned());
+        for (cells, row) in rows[1..].iter_mut().zip(array(table, "rows")) {
+            cells.insert(0, cell(&row["object"]["metadata"]["namespace"]));
+        }
+    }
     align(&rows)
 }
 
@@ -39,7 +50,8 @@ fn cell(value: &Value) -> String {
     }
 }
 
-fn align(rows: &[Vec<String>]) -> String {
+/// Rows of equal length, as columns.
+pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let count = rows.first().map_or(0, Vec::len);
     let widths: Vec<usize> = (0..count)
         .map(|n| {

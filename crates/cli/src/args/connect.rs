@@ -1,0 +1,142 @@
+//! The flags of `aplomb connect`. Nothing here does anything.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use aplomb_agent::Target;
+use clap::Args;
+
+#[derive(Args, Debug)]
+pub(crate) struct ConnectArgs {
+    /// Local service: a port of this machine, HOST:PORT, or a URL without a path
+    #[arg(value_name = "PORT|HOST:PORT|URL", value_parser = service)]
+    pub(crate) service: Service,
+    /// Kubeconfig of the cluster [default: that of the pod, or of kubectl]
+    #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Namespace of the tunnel [default: that of the kubeconfig's context]
+    #[arg(long, short, env = "APLOMB_NAMESPACE", value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Hostname of your own beside the one you get; may be given several times
+    #[arg(long, value_name = "HOSTNAME")]
+    pub(crate) hostname: Vec<String>,
+    /// Name of Connector and HTTPProxy [default: from the machine and the port]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// ConnectorClass [default: aplomb]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) class: Option<String>,
+    /// Seconds without a heartbeat until the connector is offline [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) lease: Option<u32>,
+    /// File of the secret key, made if it is missing [default: ~/.local/state/aplomb/NAME.key]
+    #[arg(
+        long,
+        alias = "key",
+        env = "APLOMB_CONNECT_KEY_FILE",
+        value_name = "FILE"
+    )]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Print each event as a line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Delete HTTPProxy and Connector at the end, instead of leaving them for the next start
+    #[arg(long)]
+    pub(crate) delete_on_exit: bool,
+    /// File of authorities to trust as an https service's, as PEM, beside the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) origin_ca: Option<PathBuf>,
+    /// Take any certificate of an https service
+    #[arg(long)]
+    pub(crate) origin_insecure: bool,
+    /// Give up, with exit code 124, if the tunnel is not proven in this time
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) wait: Option<u32>,
+    /// Further service that HTTPProxies may send requests to; may be given several times
+    #[arg(long, value_name = "HOST:PORT", value_parser = target)]
+    pub(crate) expose: Vec<Target>,
+    /// Make no HTTPProxy: serve those that name this connector
+    #[arg(long, conflicts_with = "hostname")]
+    pub(crate) connector_only: bool,
+    /// Address to listen on for gateways; may be given several times [default: all, any port]
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) bind: Vec<SocketAddr>,
+    /// Address that gateways find this machine at, beside those it has; may be given several times
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) advertise: Vec<SocketAddr>,
+    /// Publish no address: gateways come through the relays of the class
+    #[arg(long)]
+    pub(crate) relay_only: bool,
+}
+
+/// What a tunnel leads to.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub(crate) target: Target,
+    pub(crate) https: bool,
+}
+
+fn service(text: &str) -> Result<Service, String> {
+    let (https, rest) = match text.split_once("://") {
+        Some(("http", rest)) => (false, rest),
+        Some(("https", rest)) => (true, rest),
+        Some((scheme, _)) => {
+            return Err(format!(
+                "{scheme}:// is not served: write http:// or https://"
+            ));
+        }
+        None => (false, text),
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let local = format!("localhost:{rest}");
+    let written = match rest.bytes().all(|b| b.is_ascii_digit()) {
+        true => &local,
+        false => rest,
+    };
+    let target = target(written)?;
+    Ok(Service { target, https })
+}
+
+fn target(text: &str) -> Result<Target, String> {
+    text.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_a_port_a_host_or_a_url() {
+        for (text, target, https) in [
+            ("3000", "localhost:3000", false),
+            ("192.0.2.7:80", "192.0.2.7:80", false),
+            ("http://web:8080/", "web:8080", false),
+            ("https://localhost:8443", "localhost:8443", true),
+            ("[2001:db8::1]:80", "[2001:db8::1]:80", false),
+        ] {
+            let read = service(text).expect(text);
+            assert_eq!(
+                (read.target.to_string().as_str(), read.https),
+                (target, https)
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_service_is_told_with_a_good_one() {
+        for text in [
+            "",
+            "0",
+            "70000",
+            "ftp://web:21",
+            "web",
+            "http://web:80/path",
+        ] {
+            let said = service(text).expect_err(text);
+            assert!(
+                said.contains("localhost:3000") || said.contains("http://"),
+                "{said}"
+            );
+        }
+    }
+}

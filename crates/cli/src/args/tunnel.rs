@@ -1,0 +1,58 @@
+//! The flags of `aplomb tunnel`. Nothing here does anything.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Args, Debug)]
+pub(crate) struct TunnelArgs {
+    #[command(subcommand)]
+    pub(crate) what: TunnelCommand,
+    /// Kubeconfig of the cluster [default: that of the pod, or of kubectl]
+    #[arg(long, global = true, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Namespace [default: that of the kubeconfig's context]
+    #[arg(
+        long,
+        short,
+        global = true,
+        env = "APLOMB_NAMESPACE",
+        value_name = "NAMESPACE"
+    )]
+    pub(crate) namespace: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TunnelCommand {
+    /// List tunnels, and whether each works
+    List {
+        /// Those of every namespace
+        #[arg(long, short = 'A')]
+        all_namespaces: bool,
+        /// How they are printed
+        #[arg(long, short, value_enum, default_value_t = Output::Table, value_name = "FORMAT")]
+        output: Output,
+    },
+    /// Show one tunnel: conditions, timeline and connector; exit code 1 if it does not work
+    Status {
+        /// Its name
+        name: String,
+        /// How it is printed
+        #[arg(long, short, value_enum, default_value_t = Output::Table, value_name = "FORMAT")]
+        output: Output,
+    },
+    /// Delete a tunnel
+    Delete {
+        /// Its name
+        name: String,
+        /// Its connector too, unless other tunnels use it
+        #[arg(long)]
+        connector: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Table,
+    Json,
+}

@@ -1,0 +1,282 @@
+//! `aplomb connect`: a local service gets a public URL. Reads flags, runs the agent, prints what it
+//! tells; the agent itself is elsewhere.
+
+mod screen;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use aplomb_agent::key::default_file;
+use aplomb_agent::register::{ConnectorWish, ProxyWish};
+use aplomb_agent::serve::Network;
+use aplomb_agent::tls::TlsSettings;
+use aplomb_agent::{Event, Key, Settings, Target};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tracing_subscriber::EnvFilter;
+
+use self::screen::Screen;
+use crate::args::ConnectArgs;
+use crate::run::config;
+
+/// What `timeout` and others exit with when time is up.
+const TIMED_OUT: u8 = 124;
+/// What a shell shows for a process that an interrupt ended.
+const INTERRUPTED: u8 = 130;
+/// A tunnel whose operator is away says nothing; after this long the screen does.
+const SILENCE: Duration = Duration::from_secs(5);
+
+pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
+    log();
+    // Before anything is made: a signal must always find somebody who gives the lease up.
+    let mut signals = Signals::new()?;
+    let config = config(args.kubeconfig.clone()).await?;
+    let namespace = args.namespace.clone();
+    let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+    let settings = settings(&args, namespace)?;
+    let client = aplomb::client(config)?;
+    let (events, told) = mpsc::unbounded_channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let shutdown = async {
+        // It is never sent: that it is dropped means stop.
+        drop(stopped.await);
+    };
+    let agent = aplomb_agent::run(client, settings, events, shutdown);
+    let deadline = args
+        .wait
+        .map(|wait| Instant::now() + Duration::from_secs(wait.into()));
+    let mut watch = Watch {
+        screen: Screen::new(args.json),
+        told,
+        connector_only: args.connector_only,
+        there: false,
+        deadline,
+    };
+    let mut agent = std::pin::pin!(agent);
+    let end = watch.until_end(&mut agent, &mut signals).await;
+    let end = match end {
+        End::Agent(outcome) => return watch.over(outcome),
+        other => other,
+    };
+    // The agent hears it, and is waited for.
+    drop(stop);
+    let outcome = watch.until_end(&mut agent, &mut signals).await;
+    match (end, outcome) {
+        (_, End::Signal) => Ok(ExitCode::from(INTERRUPTED)),
+        (End::TimedOut, _) => Ok(watch.timed_out()),
+        (_, End::Agent(outcome)) => watch.over(outcome),
+        (_, End::TimedOut) => Ok(ExitCode::from(TIMED_OUT)),
+    }
+}
+
+/// Why the watching ended.
+enum End {
+    Agent(aplomb_agent::Result<()>),
+    Signal,
+    TimedOut,
+}
+
+/// What a person sees of an agent.
+struct Watch {
+    screen: Screen,
+    told: mpsc::UnboundedReceiver<Event>,
+    connector_only: bool,
+    /// What was waited for has been seen once.
+    there: bool,
+    deadline: Option<Instant>,
+}
+
+impl Watch {
+    async fn until_end(
+        &mut self,
+        agent: &mut (impl Future<Output = aplomb_agent::Result<()>> + Unpin),
+        signals: &mut Signals,
+    ) -> End {
+        let hint = Instant::now() + SILENCE;
+        loop {
+            let deadline = self.deadline.filter(|_| !self.there);
+            tokio::select! {
+                biased;
+                () = signals.next() => return End::Signal,
+                Some(event) = self.told.recv() => self.show(&event),
+                outcome = &mut *agent => return End::Agent(outcome),
+                () = until(deadline) => {
+                    self.deadline = None;
+                    return End::TimedOut;
+                }
+                () = self.screen.tick(hint) => {}
+            }
+        }
+    }
+
+    fn show(&mut self, event: &Event) {
+        self.there |= match event {
+            Event::Proven { .. } => true,
+            Event::Listening { .. } => self.connector_only,
+            _ => false,
+        };
+        self.screen.show(event);
+    }
+
+    /// What was told before the end is shown before it.
+    fn over(mut self, outcome: aplomb_agent::Result<()>) -> Result<ExitCode> {
+        while let Ok(event) = self.told.try_recv() {
+            self.show(&event);
+        }
+        self.screen.end();
+        outcome?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn timed_out(mut self) -> ExitCode {
+        self.screen.end();
+        let why = self.screen.trouble();
+        eprintln!("aplomb: the tunnel was not proven in time{why}");
+        ExitCode::from(TIMED_OUT)
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Signals(Signal, Signal);
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+        let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+        Ok(Self(interrupt, terminate))
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            biased;
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+}
+
+fn settings(args: &ConnectArgs, namespace: String) -> Result<Settings> {
+    let service = &args.service;
+    let machine = machine();
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => label(&machine, &service.target),
+    };
+    ensure!(
+        is_label(&name),
+        "--name {name:?} cannot be a name: use at most 63 lower-case letters, digits and dashes"
+    );
+    let file = match &args.key_file {
+        Some(file) => file.clone(),
+        None => default_file(&name)?,
+    };
+    let mut expose = args.expose.clone();
+    expose.push(service.target.clone());
+    Ok(Settings {
+        key: Key::open(&file)?,
+        proxy: (!args.connector_only).then(|| ProxyWish {
+            name: name.clone(),
+            hostnames: args.hostname.clone(),
+            target: service.target.clone(),
+            https: service.https,
+        }),
+        connector: ConnectorWish {
+            namespace,
+            name,
+            class: args.class.clone(),
+            lease: args.lease,
+        },
+        expose,
+        network: Network {
+            bind: args.bind.clone(),
+            advertise: args.advertise.clone(),
+            relay_only: args.relay_only,
+        },
+        origin: TlsSettings {
+            ca: args.origin_ca.clone(),
+            insecure: args.origin_insecure,
+        },
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        device: Some(machine).filter(|machine| !machine.is_empty()),
+        delete_on_exit: args.delete_on_exit,
+        clock: aplomb::Clock::system(),
+    })
+}
+
+fn machine() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .or_else(|_| std::fs::read_to_string("/etc/hostname"));
+    name.unwrap_or_default().trim().to_owned()
+}
+
+/// A name for the tunnel to `target`: the same on each start, another on another machine.
+fn label(machine: &str, target: &Target) -> String {
+    let host = if target.is_local() {
+        machine
+    } else {
+        target.host()
+    };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    let host: String = host.chars().map(plain).take(50).collect();
+    match host.trim_matches('-') {
+        "" => format!("tunnel-{}", target.port()),
+        host => format!("{host}-{}", target.port()),
+    }
+}
+
+fn is_label(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let edges = !name.starts_with('-') && !name.ends_with('-');
+    (1..=63).contains(&name.len()) && name.chars().all(inner) && edges
+}
+
+/// The screen is for the events; RUST_LOG asks for more.
+fn log() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_label_whatever_the_machine_is_called() {
+        for (machine, target, name) in [
+            (
+                "Anna's Laptop.local",
+                "localhost:3000",
+                "anna-s-laptop-local-3000",
+            ),
+            ("", "127.0.0.1:80", "tunnel-80"),
+            ("laptop", "[2001:db8::1]:443", "2001-db8--1-443"),
+            ("laptop", "db.example.com:5432", "db-example-com-5432"),
+        ] {
+            let made = label(machine, &target.parse().expect("a target"));
+            assert_eq!(made, name);
+            assert!(is_label(&made));
+        }
+        let long = label(
+            &"x".repeat(200),
+            &"localhost:65535".parse().expect("a target"),
+        );
+        assert!(is_label(&long), "{long}");
+    }
+}

@@ -1,0 +1,229 @@
+//! What `aplomb connect` prints: the stages on standard error as they happen, the URL on standard
+//! output when it is proven; or each event as a line of JSON on standard output.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use aplomb_agent::Event;
+use tokio::time::{Instant, sleep, sleep_until};
+
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const FRAME: Duration = Duration::from_millis(100);
+const WIPE: &str = "\r\x1b[2K";
+
+/// How a line is meant.
+#[derive(Clone, Copy)]
+enum Mark {
+    Done,
+    Trouble,
+}
+
+/// A screen.
+pub(super) struct Screen {
+    json: bool,
+    began: Instant,
+    /// A person watches who can be shown something that moves.
+    live: bool,
+    colour: bool,
+    frame: usize,
+    spinning: bool,
+    /// What is waited for.
+    waiting: &'static str,
+    accepted: bool,
+    hinted: bool,
+    trouble: Option<String>,
+}
+
+impl Screen {
+    pub(super) fn new(json: bool) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let said = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let dumb = said("TERM").is_some_and(|term| term == "dumb");
+        Self {
+            json,
+            began: Instant::now(),
+            live: terminal && !dumb && !json,
+            colour: terminal && !dumb && said("NO_COLOR").is_none(),
+            frame: 0,
+            spinning: false,
+            waiting: "the API server",
+            accepted: false,
+            hinted: false,
+            trouble: None,
+        }
+    }
+
+    /// Shows an event.
+    pub(super) fn show(&mut self, event: &Event) {
+        self.accepted |= matches!(event, Event::Accepted { .. });
+        if let Event::NotReady { reason, message } = event {
+            self.trouble = Some(format!("{reason}: {message}"));
+        }
+        if self.json {
+            return self.line(event);
+        }
+        let (mark, word, text) = told(event);
+        self.print(mark, word, &text);
+        self.waiting = waiting(event).unwrap_or(self.waiting);
+        if let Event::Proven { url } = event {
+            println!("{url}");
+        }
+    }
+
+    /// One event as JSON, with the time since the start.
+    fn line(&self, event: &Event) {
+        let mut line = serde_json::to_value(event).unwrap_or_default();
+        line["elapsedMs"] = serde_json::json!(self.began.elapsed().as_millis());
+        // Whoever reads it may have gone; the tunnel stays.
+        drop(writeln!(std::io::stdout(), "{line}"));
+    }
+
+    fn print(&mut self, mark: Mark, word: &str, text: &str) {
+        self.wipe();
+        let elapsed = self.began.elapsed().as_secs_f64();
+        let (glyph, colour) = match mark {
+            Mark::Done => ("✓", "32"),
+            Mark::Trouble => ("!", "33"),
+        };
+        let glyph = match self.colour {
+            true => format!("\x1b[{colour}m{glyph}\x1b[0m"),
+            false => glyph.to_owned(),
+        };
+        eprintln!("{glyph} {elapsed:>7.3} s  {word:<11} {text}");
+    }
+
+    /// Moves what moves, and says once what silence means.
+    pub(super) async fn tick(&mut self, hint: Instant) {
+        let quiet = !self.accepted && !self.hinted && !self.json;
+        let hint = async {
+            match quiet {
+                true => sleep_until(hint).await,
+                false => std::future::pending().await,
+            }
+        };
+        let frame = async {
+            match self.live && !self.waiting.is_empty() {
+                true => sleep(FRAME).await,
+                false => std::future::pending().await,
+            }
+        };
+        let silent = tokio::select! {
+            biased;
+            () = hint => true,
+            () = frame => false,
+        };
+        match silent {
+            true => {
+                self.hinted = true;
+                let text = "nobody has accepted the connector yet; does `aplomb run tunnel` run?";
+                self.print(Mark::Trouble, "waiting", text);
+            }
+            false => self.spin(),
+        }
+    }
+
+    fn spin(&mut self) {
+        self.frame = (self.frame + 1) % FRAMES.len();
+        self.spinning = true;
+        let elapsed = self.began.elapsed().as_secs();
+        eprint!(
+            "{WIPE}{} {elapsed:>5} s  waiting for {}",
+            FRAMES[self.frame], self.waiting
+        );
+        drop(std::io::stderr().flush());
+    }
+
+    fn wipe(&mut self) {
+        if std::mem::take(&mut self.spinning) {
+            eprint!("{WIPE}");
+        }
+    }
+
+    /// Leaves a clean line behind.
+    pub(super) fn end(&mut self) {
+        self.wipe();
+        self.live = false;
+    }
+
+    /// What was last wrong, to be added to a sentence.
+    pub(super) fn trouble(&self) -> String {
+        let trouble = self.trouble.as_ref();
+        trouble.map_or_else(String::new, |trouble| format!(": {trouble}"))
+    }
+}
+
+/// What an event is to a person.
+fn told(event: &Event) -> (Mark, &'static str, String) {
+    match event {
+        Event::Registered {
+            namespace,
+            connector,
+            tunnel,
+            ..
+        } => {
+            let tunnel = tunnel.as_ref();
+            let tunnel = tunnel.map_or_else(String::new, |name| format!(", httpproxy {name}"));
+            let text = format!("connector {connector}{tunnel} in namespace {namespace}");
+            (Mark::Done, "registered", text)
+        }
+        Event::Accepted { gateways, relays } => {
+            let text = format!(
+                "{}, {}",
+                count(*gateways, "gateway"),
+                count(*relays, "relay")
+            );
+            (Mark::Done, "accepted", text)
+        }
+        Event::Listening {
+            addresses, relay, ..
+        } => {
+            let direct = addresses.iter().map(ToString::to_string);
+            let all: Vec<String> = direct.chain(relay.clone()).collect();
+            (Mark::Done, "listening", all.join(", "))
+        }
+        Event::HeartbeatLost { message } => (Mark::Trouble, "heartbeat", message.clone()),
+        Event::HeartbeatRecovered => (Mark::Done, "heartbeat", "goes through again".to_owned()),
+        Event::Programmed => (
+            Mark::Done,
+            "programmed",
+            "every gateway serves it".to_owned(),
+        ),
+        Event::Proven { .. } => {
+            let text = "a signed answer came back through every gateway".to_owned();
+            (Mark::Done, "proven", text)
+        }
+        Event::NotReady { reason, message } => {
+            (Mark::Trouble, "not ready", format!("{reason}: {message}"))
+        }
+        Event::OriginUnreachable { message } => (Mark::Trouble, "service", message.clone()),
+        Event::Deleted { object } => (Mark::Trouble, "deleted", object.clone()),
+        Event::Released => (
+            Mark::Done,
+            "released",
+            "the connector is offline".to_owned(),
+        ),
+    }
+}
+
+/// What is waited for after an event; nothing after the last.
+fn waiting(event: &Event) -> Option<&'static str> {
+    match event {
+        Event::Registered { .. } => Some("the operator to accept the connector"),
+        Event::Accepted { .. } => Some("addresses to publish"),
+        Event::Listening { .. } => Some("every gateway to serve it"),
+        Event::Programmed => Some("the proof"),
+        Event::Proven { .. } | Event::Released | Event::Deleted { .. } => Some(""),
+        Event::NotReady { .. } => Some("the tunnel to work"),
+        Event::OriginUnreachable { .. }
+        | Event::HeartbeatLost { .. }
+        | Event::HeartbeatRecovered => None,
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    match number {
+        0 => format!("no {what}"),
+        1 => format!("1 {what}"),
+        more => format!("{more} {what}s"),
+    }
+}

@@ -1,0 +1,208 @@
+//! `aplomb tunnel`: what tunnels there are and whether they work. Reads what the operator wrote;
+//! deletes when told to.
+
+mod describe;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use aplomb_api::tunnel::{Connector, HttpProxy};
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+
+use crate::args::{Output, TunnelArgs, TunnelCommand};
+use crate::run::config;
+use crate::table;
+
+/// Something is not as it should be, as opposed to a tool error (2).
+const FINDING: u8 = 1;
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const GROUP: &str = "/apis/aplomb.dev/v1alpha1";
+
+pub(crate) async fn run(args: TunnelArgs) -> Result<ExitCode> {
+    let config = config(args.kubeconfig).await?;
+    let namespace = args
+        .namespace
+        .unwrap_or_else(|| config.default_namespace.clone());
+    let client = aplomb::client(config)?;
+    match args.what {
+        TunnelCommand::List {
+            all_namespaces,
+            output,
+        } => {
+            let within = (!all_namespaces).then_some(namespace.as_str());
+            list(&client, within, output).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        TunnelCommand::Status { name, output } => status(&client, &namespace, &name, output).await,
+        TunnelCommand::Delete { name, connector } => {
+            delete(&client, &namespace, &name, connector).await
+        }
+    }
+}
+
+async fn list(client: &Client, namespace: Option<&str>, output: Output) -> Result<()> {
+    let path = match namespace {
+        Some(namespace) => format!("{GROUP}/namespaces/{namespace}/httpproxies"),
+        None => format!("{GROUP}/httpproxies"),
+    };
+    let accept = match output {
+        Output::Table => TABLE,
+        Output::Json => "application/json",
+    };
+    let request = http::Request::get(path)
+        .header("Accept", accept)
+        .body(Vec::new())?;
+    let answer: Value = client
+        .request(request)
+        .await
+        .map_err(|error| refused("list tunnels", error))?;
+    if output == Output::Json {
+        println!("{answer:#}");
+        return Ok(());
+    }
+    if answer["rows"].as_array().is_none_or(Vec::is_empty) {
+        let scope = namespace.map_or_else(String::new, |n| format!(" in namespace {n}"));
+        eprintln!("No tunnels found{scope}.");
+        return Ok(());
+    }
+    print!("{}", table::render_in(&answer, namespace.is_none()));
+    Ok(())
+}
+
+async fn status(client: &Client, namespace: &str, name: &str, output: Output) -> Result<ExitCode> {
+    let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), namespace);
+    let Some(proxy) = proxies
+        .get_opt(name)
+        .await
+        .map_err(|error| refused("read the tunnel", error))?
+    else {
+        return Ok(missing(namespace, name));
+    };
+    let ready = describe::is_ready(&proxy);
+    if output == Output::Json {
+        println!("{:#}", serde_json::to_value(&proxy)?);
+    } else {
+        let connectors: Api<Connector> = Api::namespaced(client.clone(), namespace);
+        let mut found = Vec::new();
+        for name in connectors_of(&proxy) {
+            let connector = connectors
+                .get_opt(&name)
+                .await
+                .map_err(|error| refused("read the connector", error))?;
+            found.push((name, connector));
+        }
+        let now = aplomb::Clock::system().now();
+        print!("{}", describe::tunnel(&proxy, &found, now));
+    }
+    Ok(match ready {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(FINDING),
+    })
+}
+
+async fn delete(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    with_connector: bool,
+) -> Result<ExitCode> {
+    let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), namespace);
+    let Some(proxy) = proxies
+        .get_opt(name)
+        .await
+        .map_err(|error| refused("read the tunnel", error))?
+    else {
+        return Ok(missing(namespace, name));
+    };
+    gone(
+        "httpproxy",
+        name,
+        proxies.delete(name, &DeleteParams::default()).await,
+    )?;
+    if !with_connector {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rest = proxies
+        .list(&ListParams::default())
+        .await
+        .map_err(|error| refused("list tunnels", error))?;
+    let connectors: Api<Connector> = Api::namespaced(client.clone(), namespace);
+    for connector in connectors_of(&proxy) {
+        let user = rest
+            .iter()
+            .find(|other| other.uid() != proxy.uid() && connectors_of(other).contains(&connector));
+        if let Some(user) = user {
+            bail!(
+                "connector {connector} stays: httpproxy {} uses it too",
+                user.name_any()
+            );
+        }
+        let deleted = connectors
+            .delete(&connector, &DeleteParams::default())
+            .await;
+        gone("connector", &connector, deleted)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The connectors that a tunnel's rules name, each once.
+fn connectors_of(proxy: &HttpProxy) -> Vec<String> {
+    let backends = proxy.spec.rules.iter().flat_map(|rule| &rule.backends);
+    let named = backends.filter_map(|backend| backend.connector.as_ref());
+    let mut names: Vec<String> = named.map(|connector| connector.name.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn gone<T>(kind: &str, name: &str, outcome: kube::Result<T>) -> Result<()> {
+    match outcome {
+        Ok(_) => println!("{kind} {name} deleted"),
+        // Somebody else was first.
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => return Err(refused(&format!("delete {kind} {name}"), error)),
+    }
+    Ok(())
+}
+
+fn missing(namespace: &str, name: &str) -> ExitCode {
+    eprintln!("aplomb: there is no tunnel {name} in namespace {namespace}");
+    ExitCode::from(FINDING)
+}
+
+fn refused(what: &str, error: kube::Error) -> anyhow::Error {
+    let fix = match &error {
+        kube::Error::Api(status) if status.code == 403 => {
+            "; the Role aplomb-agent of deploy/tunnel allows it in a namespace"
+        }
+        kube::Error::Api(status) if status.code == 404 => {
+            "; install the kinds with `aplomb crds --apply`"
+        }
+        _ => "",
+    };
+    let failed = format!("cannot {what}{fix}");
+    Err::<(), _>(error)
+        .context(failed)
+        .expect_err("it is an error")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_connector_is_named_once_however_many_rules_use_it() {
+        let to = |name: &str| json!({ "backends": [{ "connector": { "name": name } }] });
+        let object = json!({
+            "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy",
+            "metadata": { "name": "web" },
+            "spec": { "rules": [to("b"), to("a"), to("b"), {}] },
+        });
+        let proxy: HttpProxy = serde_json::from_value(object).expect("an HTTPProxy");
+        assert_eq!(connectors_of(&proxy), ["a", "b"]);
+    }
+}

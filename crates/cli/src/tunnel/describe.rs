@@ -1,0 +1,219 @@
+//! One tunnel as text: whether it works, why not, how long each stage took, and who serves it. Pure.
+
+use std::fmt::Write;
+
+use aplomb_api::tunnel::{Connector, HttpProxy, Timeline, conditions};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
+use kube::ResourceExt;
+
+use crate::table::align;
+
+/// Whether it is proven to work, for its spec as it is now.
+pub(super) fn is_ready(proxy: &HttpProxy) -> bool {
+    let conditions = proxy.status.as_ref().map(|status| &status.conditions);
+    conditions.into_iter().flatten().any(|condition| {
+        condition.type_ == conditions::READY
+            && condition.status == "True"
+            && condition.observed_generation >= proxy.metadata.generation
+    })
+}
+
+/// All there is to say of it.
+pub(super) fn tunnel(
+    proxy: &HttpProxy,
+    connectors: &[(String, Option<Connector>)],
+    now: Timestamp,
+) -> String {
+    let status = proxy.status.clone().unwrap_or_default();
+    let mut rows = vec![
+        row("Tunnel:", &proxy.name_any()),
+        row("Namespace:", &proxy.namespace().unwrap_or_default()),
+        row("Ready:", if is_ready(proxy) { "yes" } else { "no" }),
+    ];
+    if let Some(hostname) = &status.hostname {
+        let scheme = proxy.spec.tls.as_ref().map_or("http", |_| "https");
+        rows.push(row("URL:", &format!("{scheme}://{hostname}")));
+    }
+    if !status.addresses.is_empty() {
+        rows.push(row("Gateways:", &status.addresses.join(", ")));
+    }
+    for (name, connector) in connectors {
+        rows.push(row("Connector:", &agent(name, connector.as_ref(), now)));
+    }
+    let mut text = align(&rows);
+    if !status.conditions.is_empty() {
+        text.push('\n');
+        text.push_str(&align(&told(&status.conditions, now)));
+    }
+    if let Some(timeline) = &status.timeline {
+        text.push('\n');
+        text.push_str(&align(&stages(timeline)));
+    }
+    text
+}
+
+fn row(name: &str, value: &str) -> Vec<String> {
+    vec![name.to_owned(), value.to_owned()]
+}
+
+fn agent(name: &str, connector: Option<&Connector>, now: Timestamp) -> String {
+    let Some(connector) = connector else {
+        return format!("{name} (does not exist)");
+    };
+    let status = connector.status.clone().unwrap_or_default();
+    let online = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == conditions::ONLINE);
+    let mut text = match online {
+        Some(online) if online.status == "True" => format!("{name}, online"),
+        Some(online) => format!("{name}, offline ({})", online.reason),
+        None => format!("{name}, not seen yet"),
+    };
+    if let Some(since) = &status.offline_since {
+        let _ = write!(text, " for {}", age(since.0, now));
+    }
+    if let Some(details) = &status.connection_details {
+        if let Some(version) = &details.agent_version {
+            let _ = write!(text, ", agent {version}");
+        }
+        if let Some(device) = &details.device {
+            let _ = write!(text, " on {device}");
+        }
+    }
+    text
+}
+
+fn told(conditions: &[Condition], now: Timestamp) -> Vec<Vec<String>> {
+    let head = ["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for condition in conditions {
+        rows.push(vec![
+            condition.type_.clone(),
+            condition.status.clone(),
+            condition.reason.clone(),
+            age(condition.last_transition_time.0, now),
+            condition.message.clone(),
+        ]);
+    }
+    rows
+}
+
+/// Each stage with its own time and the time since the first.
+fn stages(timeline: &Timeline) -> Vec<Vec<String>> {
+    let head = ["STAGE", "TOOK", "AFTER", "AT"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let stages = [
+        ("Created", &timeline.created),
+        ("Accepted", &timeline.accepted),
+        ("Children written", &timeline.children_written),
+        ("Programmed", &timeline.programmed),
+        ("Proven", &timeline.proven),
+    ];
+    let first = timeline.created.as_ref().map(|time| time.0);
+    let mut last = first;
+    for (name, at) in stages {
+        let Some(MicroTime(at)) = at else {
+            rows.push(vec![
+                name.to_owned(),
+                "-".to_owned(),
+                "-".to_owned(),
+                "-".to_owned(),
+            ]);
+            continue;
+        };
+        let since = |then: Option<Timestamp>| millis(then.unwrap_or(*at), *at);
+        rows.push(vec![
+            name.to_owned(),
+            since(last),
+            since(first),
+            at.to_string(),
+        ]);
+        last = Some(*at);
+    }
+    rows
+}
+
+fn millis(from: Timestamp, to: Timestamp) -> String {
+    format!("{} ms", to.as_millisecond() - from.as_millisecond())
+}
+
+/// How long ago, as kubectl says it.
+fn age(then: Timestamp, now: Timestamp) -> String {
+    let seconds = (now.as_second() - then.as_second()).max(0);
+    match seconds {
+        0..=119 => format!("{seconds}s"),
+        120..=7_199 => format!("{}m", seconds / 60),
+        7_200..=172_799 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn proxy() -> HttpProxy {
+        let object = json!({
+            "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy",
+            "metadata": { "name": "web", "namespace": "default", "generation": 1 },
+            "spec": { "rules": [{ "backends": [{ "connector": { "name": "laptop" } }] }] },
+            "status": {
+                "hostname": "web.example.com",
+                "addresses": ["192.0.2.1:80"],
+                "timeline": {
+                    "created": "2026-01-01T00:00:00.000000Z",
+                    "accepted": "2026-01-01T00:00:00.010000Z",
+                    "childrenWritten": "2026-01-01T00:00:00.050000Z",
+                },
+                "conditions": [{
+                    "type": "Ready", "status": "False", "reason": "ConnectorOffline",
+                    "message": "connector laptop is offline", "observedGeneration": 1,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+            },
+        });
+        serde_json::from_value(object).expect("an HTTPProxy")
+    }
+
+    #[test]
+    fn a_tunnel_says_whether_it_works_and_why_not() {
+        let now: Timestamp = "2026-01-01T00:05:00Z".parse().expect("a time");
+        let text = tunnel(&proxy(), &[("laptop".to_owned(), None)], now);
+        assert_eq!(
+            text,
+            "\
+Tunnel:      web
+Namespace:   default
+Ready:       no
+URL:         http://web.example.com
+Gateways:    192.0.2.1:80
+Connector:   laptop (does not exist)
+
+CONDITION   STATUS   REASON             SINCE   MESSAGE
+Ready       False    ConnectorOffline   5m      connector laptop is offline
+
+STAGE              TOOK    AFTER   AT
+Created            0 ms    0 ms    2026-01-01T00:00:00Z
+Accepted           10 ms   10 ms   2026-01-01T00:00:00.01Z
+Children written   40 ms   50 ms   2026-01-01T00:00:00.05Z
+Programmed         -       -       -
+Proven             -       -       -
+"
+        );
+    }
+
+    #[test]
+    fn ready_for_an_older_spec_is_not_ready() {
+        let mut proxy = proxy();
+        if let Some(status) = &mut proxy.status {
+            status.conditions[0].status = "True".to_owned();
+        }
+        assert!(is_ready(&proxy));
+        proxy.metadata.generation = Some(2);
+        assert!(!is_ready(&proxy));
+    }
+}
