@@ -3,11 +3,13 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod address;
 pub mod certificates;
 pub mod client;
 pub mod decide;
 pub mod dial;
 pub mod filter;
+pub mod guard;
 pub mod limits;
 mod pool;
 pub mod reason;

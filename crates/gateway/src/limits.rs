@@ -39,7 +39,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             header_bytes: 64 * 1024,
-            headers: 128,
+            headers: 100,
             header_timeout: Duration::from_secs(30),
             body_idle: Duration::from_secs(300),
             dial_timeout: Duration::from_secs(5),

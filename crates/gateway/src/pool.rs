@@ -37,7 +37,6 @@ struct Shared {
     idle_for: Duration,
     most: usize,
     header_bytes: usize,
-    headers: usize,
     idle: Mutex<BTreeMap<Key, Vec<Waiting>>>,
     /// Something waits where nothing did.
     first: Notify,
@@ -70,7 +69,6 @@ impl Pool {
             idle_for: limits.idle_connection,
             most: limits.idle_connections_per_origin,
             header_bytes: limits.header_bytes,
-            headers: limits.headers,
             idle: Mutex::default(),
             first: Notify::new(),
         });
@@ -107,7 +105,6 @@ impl Pool {
         stream: Box<dyn Stream>,
     ) -> Result<Lease, hyper::Error> {
         let (sender, driver) = Builder::new()
-            .max_headers(self.shared.headers)
             .max_header_size(self.shared.header_bytes)
             .handshake(TokioIo::new(stream))
             .await?;

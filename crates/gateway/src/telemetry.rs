@@ -70,6 +70,7 @@ struct Families {
     refused: Family<ListenerLabels, Counter>,
     upgrades: Gauge,
     dials: Counter,
+    lines_lost: Counter,
 }
 
 impl Default for Families {
@@ -85,6 +86,7 @@ impl Default for Families {
             refused: Family::default(),
             upgrades: Gauge::default(),
             dials: Counter::default(),
+            lines_lost: Counter::default(),
         }
     }
 }
@@ -146,6 +148,11 @@ impl GatewayTelemetry {
             "Connections to origins that were asked for",
             it.dials.clone(),
         );
+        registry.register(
+            "aplomb_gateway_access_log_lines_lost",
+            "Lines of the access log that its writer could not keep up with",
+            it.lines_lost.clone(),
+        );
     }
 
     /// Drops the series of tunnels that the table no longer has, which makes room for others.
@@ -205,6 +212,10 @@ impl GatewayTelemetry {
 
     pub(crate) fn dialled(&self) {
         self.0.dials.inc();
+    }
+
+    pub(crate) fn line_lost(&self) {
+        self.0.lines_lost.inc();
     }
 
     fn labels(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {

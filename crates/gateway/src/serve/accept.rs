@@ -26,6 +26,8 @@ use crate::limits::client;
 /// What a client may send of one request's body before it is read, and of all of them together.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
+/// How many headers hyper takes where nothing is said.
+const HYPERS_HEADERS: usize = 100;
 /// How often a quiet HTTP/2 connection is asked whether it is still there.
 const PING: Duration = Duration::from_secs(30);
 /// How long to wait when there are no descriptors left: those that are open will be closed.
@@ -151,8 +153,11 @@ fn first(core: &Core) -> http1::Builder {
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(core.limits.header_timeout)
-        .max_headers(core.limits.headers)
         .max_header_size(core.limits.header_bytes);
+    // Saying it, even if it is what hyper does anyway, costs an allocation for each request.
+    if core.limits.headers != HYPERS_HEADERS {
+        builder.max_headers(core.limits.headers);
+    }
     builder
 }
 

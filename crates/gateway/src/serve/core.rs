@@ -46,11 +46,15 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// A name that no other request of this process has, and most likely none of any other.
-    pub(super) fn request_id(&self) -> String {
+    /// A source of what need not be secret: another for each use, the same for the same seed.
+    pub(super) fn random(&self) -> fastrand::Rng {
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
-        let mut random = fastrand::Rng::with_seed(self.seed ^ number);
-        format!("{:016x}{:08x}", random.u64(..), number & 0xffff_ffff)
+        fastrand::Rng::with_seed(self.seed ^ number)
+    }
+
+    /// A name that most likely no other request has.
+    pub(super) fn request_id(&self) -> String {
+        format!("{:032x}", self.random().u128(..))
     }
 
     /// Whether a client is a proxy that may speak for others.

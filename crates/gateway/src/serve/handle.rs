@@ -122,7 +122,7 @@ where
     if head.uri.path() == PROOF_PATH {
         return proof::answer(core, host, &head).await.map(Reply::Json);
     }
-    let wanted = Wanted::of(&mut head);
+    let wanted = Wanted::of(&mut head, core);
     if head.method == Method::CONNECT {
         return Err(Failure::bad_request("this is no forward proxy"));
     }

@@ -147,7 +147,9 @@ impl Drop for Record {
         });
         if let Some(log) = &self.log {
             self.line.duration_ms = took.as_secs_f64() * 1000.0;
-            log.note(self.line.clone());
+            if !log.note(self.line.clone()) {
+                self.telemetry.line_lost();
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Wanted {
 impl Wanted {
     /// What a client wants, if anything. A request of HTTP/2 becomes the one that an origin of HTTP/1.1
     /// understands.
-    pub(super) fn of(head: &mut Parts) -> Option<Self> {
+    pub(super) fn of(head: &mut Parts, core: &Core) -> Option<Self> {
         let Some(protocol) = head.extensions.remove::<Protocol>() else {
             let protocol = headers::upgrade(head)?;
             // With h2c a client would speak to the origin behind the back of every rule.
@@ -46,8 +46,8 @@ impl Wanted {
         head.method = Method::GET;
         let protocol = HeaderValue::from_str(protocol.as_str()).ok()?;
         if protocol == "websocket" {
-            // It only says that the other side has read it; what it is, is of no consequence.
-            let key = STANDARD.encode(fastrand::Rng::with_seed(0).u128(..).to_be_bytes());
+            // It tells caches apart from origins, and is no secret.
+            let key = STANDARD.encode(core.random().u128(..).to_be_bytes());
             let key = HeaderValue::try_from(key).expect("base64 is visible");
             head.headers.insert(SEC_WEBSOCKET_KEY, key);
             let version = HeaderValue::from_static("13");

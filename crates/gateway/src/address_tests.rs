@@ -1,0 +1,125 @@
+//! Tests of dialling addresses, with names that resolve to whatever a test says.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+
+type Names = Arc<Mutex<BTreeMap<String, Vec<SocketAddr>>>>;
+
+fn dialer(guard: Guard, authorities: Option<&[u8]>) -> (AddressDialer, Names) {
+    let mut dialer = AddressDialer::new(guard, authorities).expect("a dialer");
+    let names = Names::default();
+    let known = names.clone();
+    dialer.resolve = Arc::new(move |name| {
+        let found = known.lock().expect("whole").get(&name).cloned();
+        let found = found.ok_or_else(|| io::Error::other("no such name"));
+        std::future::ready(found).boxed()
+    });
+    (dialer, names)
+}
+
+fn loopback() -> Guard {
+    Guard::new(vec!["127.0.0.0/8".parse().expect("a network")], &[])
+}
+
+fn origin(name: &str, tls: Option<&str>) -> Origin {
+    Origin {
+        target: Target::Addresses(vec![name.to_owned()]),
+        authority: name.to_owned(),
+        tls: tls.map(str::to_owned),
+    }
+}
+
+fn name(names: &Names, name: &str, addresses: &[SocketAddr]) {
+    let mut names = names.lock().expect("whole");
+    names.insert(name.to_owned(), addresses.to_vec());
+}
+
+async fn dial_it(dialer: &AddressDialer, origin: &Origin) -> Result<Box<dyn Stream>, DialError> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    dialer.dial(origin, deadline).await
+}
+
+#[tokio::test]
+async fn a_name_that_leads_to_the_machine_itself_is_refused_before_it_is_dialled() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let fine: SocketAddr = "192.0.2.1:80".parse().expect("an address");
+    let (dialer, names) = dialer(Guard::default(), None);
+    name(&names, "rebind.example.com:80", &[fine, address]);
+    let error = dial_it(&dialer, &origin("rebind.example.com:80", None)).await;
+    let Err(DialError::Forbidden(why)) = error.map(|_| ()) else {
+        panic!("it was not refused");
+    };
+    assert!(why.contains("loopback"), "{why}");
+    let nobody = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
+    assert!(nobody.is_err(), "it was dialled");
+}
+
+#[tokio::test]
+async fn the_next_address_is_tried_where_one_takes_no_connection() {
+    let dead = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let gone = dead.local_addr().expect("an address");
+    drop(dead);
+    let alive = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = alive.local_addr().expect("an address");
+    let (dialer, names) = dialer(loopback(), None);
+    name(&names, "two.example.com:80", &[gone, address]);
+    let origin = origin("two.example.com:80", None);
+    for _ in 0..2 {
+        dial_it(&dialer, &origin)
+            .await
+            .map(|_| ())
+            .expect("connected");
+    }
+    name(&names, "two.example.com:80", &[gone]);
+    let error = dial_it(&dialer, &origin).await.map(|_| ());
+    assert!(matches!(error, Err(DialError::Unreachable(_))), "{error:?}");
+}
+
+#[tokio::test]
+async fn tls_is_spoken_to_an_origin_whose_authority_is_known() {
+    let made = rcgen::generate_simple_self_signed(["o.example.com".to_owned()]).expect("made");
+    let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let certified = crate::certificates::parse(pem.as_bytes(), key.as_bytes()).expect("a pair");
+    let mut table = crate::table::Table::default();
+    table
+        .certificates
+        .insert("o.example.com".to_owned(), Arc::new(certified));
+    let table = Arc::new(arc_swap::ArcSwap::from_pointee(table));
+    let acceptor = TlsAcceptor::from(crate::certificates::config(table));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let serve = async {
+        for _ in 0..2 {
+            let (stream, _) = listener.accept().await.expect("a caller");
+            if let Ok(mut stream) = acceptor.accept(stream).await {
+                stream.write_all(b"hello").await.expect("heard");
+                stream.shutdown().await.expect("closed");
+            }
+        }
+    };
+    let dials = async {
+        let (trusting, names) = dialer(loopback(), Some(pem.as_bytes()));
+        name(&names, "o.example.com:443", &[address]);
+        let origin = origin("o.example.com:443", Some("o.example.com"));
+        let mut stream = dial_it(&trusting, &origin)
+            .await
+            .map_err(|it| it.to_string());
+        let mut text = String::new();
+        let stream = stream.as_mut().expect("connected");
+        stream.read_to_string(&mut text).await.expect("read");
+        assert_eq!(text, "hello");
+        let (wary, names) = dialer(loopback(), None);
+        name(&names, "o.example.com:443", &[address]);
+        let error = dial_it(&wary, &origin).await.map(|_| ());
+        assert!(matches!(error, Err(DialError::Unreachable(_))), "{error:?}");
+    };
+    tokio::join!(serve, dials);
+}

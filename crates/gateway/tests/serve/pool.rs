@@ -1,0 +1,137 @@
+//! Connections to origins: kept, and given up without a request being lost or sent twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use http::Request;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::Notify;
+
+use crate::lab::{Behind, Lab, full, soon, text};
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+fn dials(lab: &Lab) -> usize {
+    lab.dialer.dials.load(Ordering::SeqCst)
+}
+
+#[tokio::test]
+async fn requests_one_after_another_share_a_connection() {
+    let lab = Lab::new();
+    for _ in 0..10 {
+        assert_eq!(lab.get("http://a.example.com/").await.0, 200);
+    }
+    assert_eq!(dials(&lab), 1);
+    assert_eq!(lab.get("http://b.example.com/").await.0, 200);
+    assert_eq!(dials(&lab), 2, "another tunnel has its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_nobody_uses_is_closed() {
+    let lab = Lab::new();
+    let closed = Arc::new(Notify::new());
+    let tell = closed.clone();
+    let serve = move |mut stream: DuplexStream| {
+        let tell = tell.clone();
+        let work = async move {
+            let mut head = [0; 4096];
+            while stream.read(&mut head).await.expect("read") > 0 {
+                stream.write_all(OK).await.expect("heard");
+            }
+            tell.notify_one();
+        };
+        work.boxed()
+    };
+    lab.dialer.put("a:80", Behind::Pipe(Arc::new(serve)));
+    let began = tokio::time::Instant::now();
+    assert_eq!(lab.get("http://a.example.com/").await.0, 200);
+    closed.notified().await;
+    assert_eq!(began.elapsed().as_secs(), 60);
+}
+
+/// An origin that answers the first request of its first connection, and hangs up when a second comes.
+/// Says how many requests it has seen.
+fn fickle(lab: &Lab) -> Arc<AtomicUsize> {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let (count, connections) = (seen.clone(), Arc::new(AtomicUsize::new(0)));
+    let serve = move |mut stream: DuplexStream| {
+        let count = count.clone();
+        let first = connections.fetch_add(1, Ordering::SeqCst) == 0;
+        let work = async move {
+            let mut head = [0; 4096];
+            let mut answered = 0;
+            while stream.read(&mut head).await.unwrap_or(0) > 0 {
+                count.fetch_add(1, Ordering::SeqCst);
+                if first && answered == 1 {
+                    return;
+                }
+                stream.write_all(OK).await.expect("heard");
+                answered += 1;
+            }
+        };
+        work.boxed()
+    };
+    lab.dialer.put("a:80", Behind::Pipe(Arc::new(serve)));
+    seen
+}
+
+#[tokio::test]
+async fn a_request_that_may_be_repeated_is_sent_again_when_a_kept_connection_dies() {
+    let lab = Lab::new();
+    let seen = fickle(&lab);
+    assert_eq!(lab.get("http://a.example.com/").await.0, 200);
+    assert_eq!(lab.get("http://a.example.com/").await.0, 200);
+    assert_eq!((dials(&lab), seen.load(Ordering::SeqCst)), (2, 3));
+}
+
+#[tokio::test]
+async fn a_request_that_may_not_be_repeated_is_sent_once() {
+    for body in ["", "x"] {
+        let lab = Lab::new();
+        let seen = fickle(&lab);
+        assert_eq!(lab.get("http://a.example.com/").await.0, 200);
+        let request = Request::post("http://a.example.com/").body(full(body));
+        let response = lab.ask(request.expect("a request")).await;
+        assert_eq!(response.status(), 502);
+        assert_eq!((dials(&lab), seen.load(Ordering::SeqCst)), (1, 2));
+    }
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_the_origin_closed_costs_nobody_a_request() {
+    let lab = Lab::new();
+    let serve = |mut stream: DuplexStream| {
+        let work = async move {
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).await.expect("a request");
+            stream.write_all(OK).await.expect("heard");
+        };
+        work.boxed()
+    };
+    lab.dialer.put("a:80", Behind::Pipe(Arc::new(serve)));
+    for round in 1..=5 {
+        let request = Request::post("http://a.example.com/").body(full("x"));
+        let response = lab.ask(request.expect("a request")).await;
+        assert_eq!(response.status(), 200);
+        text(response.into_body()).await;
+        assert_eq!(dials(&lab), round);
+        // The origin hangs up after its response; let the gateway hear of it.
+        soon("a moment", tokio::time::sleep(Duration::from_millis(5))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_response_before_the_end_of_the_request_uses_the_connection_up() {
+    let lab = Lab::new();
+    lab.origin(|_| async { http::Response::new(full("enough")) });
+    for round in 1..=2 {
+        let pending = http_body_util::StreamBody::new(futures::stream::pending());
+        let body = http_body_util::BodyExt::boxed_unsync(pending);
+        let request = Request::post("http://a.example.com/").body(body);
+        let response = soon("a response", lab.ask(request.expect("a request"))).await;
+        assert_eq!(text(response.into_body()).await, "enough");
+        assert_eq!(dials(&lab), round);
+    }
+}
