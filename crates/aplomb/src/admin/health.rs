@@ -65,7 +65,11 @@ pub(super) fn ready(state: &State) -> Vec<Check> {
         };
         Check::new(format!("watch/{}", watch.name), failure)
     });
-    inputs.chain(live(state)).collect()
+    let program = state
+        .unready
+        .clone()
+        .map(|why| Check::new("program", Some(why)));
+    inputs.chain(live(state)).chain(program).collect()
 }
 
 /// The checks as text, and whether all passed.
@@ -137,6 +141,16 @@ mod tests {
         assert!(!passed);
         assert!(text.contains("[-]task/lease failed: the task ended: panicked\n"));
         assert!(!report("readyz", &ready(&state), false).0);
+    }
+
+    #[test]
+    fn a_program_that_wants_no_traffic_is_alive_and_not_ready() {
+        let mut state = well();
+        state.unready = Some("it goes away".to_owned());
+        assert!(report("livez", &live(&state), false).0);
+        let (passed, text) = report("readyz", &ready(&state), false);
+        assert!(!passed);
+        assert!(text.contains("[-]program failed: it goes away\n"));
     }
 
     #[test]

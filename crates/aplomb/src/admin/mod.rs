@@ -6,8 +6,8 @@
 mod health;
 mod state;
 
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use axum::extract::{Path, State as Shared};
 use axum::http::header::CONTENT_TYPE;
@@ -23,6 +23,34 @@ pub use self::state::{Controller, Lane, Run, State, Task, Trigger, Watch};
 use crate::journal::Journal;
 use crate::key::{Key, ObjectId};
 use crate::telemetry::{self, Telemetry};
+
+/// Whether a program wants traffic, beside what the runtime knows of its inputs.
+#[derive(Clone)]
+pub struct Readiness(Arc<dyn Fn() -> Option<String> + Send + Sync>);
+
+impl Readiness {
+    /// `/readyz` fails while `trouble` says why.
+    #[must_use]
+    pub fn new(trouble: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(trouble))
+    }
+
+    pub(crate) fn trouble(&self) -> Option<String> {
+        (self.0)()
+    }
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self::new(|| None)
+    }
+}
+
+impl fmt::Debug for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Readiness")
+    }
+}
 
 /// A process that can say what it is doing.
 pub trait Introspect: Send + Sync + 'static {

@@ -25,6 +25,9 @@ pub struct State {
     pub leases: Vec<lease::Status>,
     /// The tasks that must live as long as the process does.
     pub tasks: Vec<Task>,
+    /// Why the program itself wants no traffic, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unready: Option<String>,
 }
 
 /// A controller, its queue and its runs.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::controller::Kind;
 use super::run::Crew;
-use crate::admin::{self, Introspect, State, Task, Watch};
+use crate::admin::{self, Introspect, Readiness, State, Task, Watch};
 use crate::budget::{Budget, Shelf};
 use crate::hub::Hub;
 use crate::journal::Journal;
@@ -36,6 +36,7 @@ pub(crate) struct Process {
     pub(crate) tasks: Tasks,
     pub(crate) controllers: Vec<Arc<dyn Inspect>>,
     pub(crate) leading: watch::Receiver<bool>,
+    pub(crate) readiness: Readiness,
 }
 
 impl Introspect for Process {
@@ -64,6 +65,7 @@ impl Introspect for Process {
                     dead: Some(line),
                 })
                 .collect(),
+            unready: self.readiness.trouble(),
         }
     }
 

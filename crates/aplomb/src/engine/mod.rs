@@ -33,6 +33,7 @@ use self::introspect::Inspect;
 pub use self::options::Options;
 use self::parts::Parts;
 pub use self::poke::Poke;
+use crate::admin::Readiness;
 use crate::budget;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -69,6 +70,8 @@ pub struct Settings {
     pub budget: budget::Config,
     /// Budgets of other APIs, to be shown with the rest of the state.
     pub budgets: budget::Shelf,
+    /// Whether the program wants traffic, for `/readyz`.
+    pub readiness: Readiness,
     /// Metrics of the program, to be served with those of the runtime.
     pub metrics: Vec<Metrics>,
     /// How long one request may take.
@@ -92,6 +95,7 @@ impl Default for Settings {
             admin: None,
             budget: budget::Config::api_server(),
             budgets: budget::Shelf::default(),
+            readiness: Readiness::default(),
             metrics: Vec::new(),
             request_deadline: crate::gate::REQUEST_DEADLINE,
             sync_deadline: Duration::from_secs(120),

@@ -200,6 +200,7 @@ impl Parts {
             tasks: self.tasks.clone(),
             controllers: installed.iter().map(|one| one.inspect.clone()).collect(),
             leading: self.leading.clone(),
+            readiness: self.settings.readiness.clone(),
         };
         let mut registry = prometheus_client::registry::Registry::default();
         for metrics in &self.settings.metrics {
