@@ -4,6 +4,7 @@ mod connect;
 mod crds;
 #[cfg(target_os = "linux")]
 mod egress_host;
+mod gateway;
 mod run;
 mod tunnel;
 
@@ -20,6 +21,7 @@ pub(crate) use self::connect::ConnectArgs;
 pub(crate) use self::crds::{CrdsArgs, Kinds};
 #[cfg(target_os = "linux")]
 pub(crate) use self::egress_host::EgressHostArgs;
+pub(crate) use self::gateway::GatewayArgs;
 pub(crate) use self::run::{LogFormat, Operator, RunArgs};
 pub(crate) use self::tunnel::{Output, TunnelArgs, TunnelCommand};
 
@@ -45,6 +47,8 @@ pub(crate) enum Command {
     Connect(Box<ConnectArgs>),
     /// List, show and delete tunnels
     Tunnel(TunnelArgs),
+    /// Serve the public side of tunnels until a signal
+    Gateway(Box<GatewayArgs>),
     /// Put floating IPs on an interface of this node, with a route of their own
     #[cfg(target_os = "linux")]
     EgressHost(EgressHostArgs),

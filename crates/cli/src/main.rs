@@ -8,6 +8,7 @@ mod crds;
 mod demo;
 #[cfg(target_os = "linux")]
 mod egress_host;
+mod gateway;
 mod run;
 mod sim;
 mod table;
@@ -47,6 +48,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Connect(args) => return connect::run(*args).await,
         Command::Crds(args) => crds::run(args).await?,
         Command::Demo => demo::run().await?,
+        Command::Gateway(args) => gateway::run(*args).await?,
         Command::Run(args) => run::run(args).await?,
         Command::Sim(args) => sim::run(args).await?,
         Command::Tunnel(args) => return tunnel::run(args).await,

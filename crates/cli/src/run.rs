@@ -152,7 +152,7 @@ fn endpoint_fix(endpoint: &str) -> String {
 }
 
 /// A namespace's name is a DNS label.
-fn label(flag: &str, name: &str) -> Result<()> {
+pub(crate) fn label(flag: &str, name: &str) -> Result<()> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let edges = !name.starts_with('-') && !name.ends_with('-');
     ensure!(
@@ -163,7 +163,7 @@ fn label(flag: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn own_namespace() -> String {
+pub(crate) fn own_namespace() -> String {
     let file = std::fs::read_to_string(NAMESPACE_FILE).unwrap_or_default();
     match file.trim() {
         "" => NAMESPACE.to_owned(),

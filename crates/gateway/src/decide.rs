@@ -24,6 +24,7 @@ use std::sync::Arc;
 use crate::table::{Host, Table, Tunnel};
 use crate::world::{Plan, World};
 use admission::Admitted;
+pub(crate) use admission::owner;
 use report::Notes;
 use stakes::{Holding, Served};
 
@@ -40,7 +41,7 @@ pub fn decide(world: &World) -> Plan {
         certificate::present(&mut table, world, holding);
     }
     Plan {
-        report: notes.report(world, &holdings, &compiled),
+        report: notes.report(world, &holdings),
         table,
     }
 }

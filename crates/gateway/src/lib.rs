@@ -3,14 +3,23 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod act;
 pub mod address;
 pub mod certificates;
 pub mod client;
+pub mod control;
+mod controller;
 pub mod decide;
 pub mod dial;
 pub mod filter;
+pub mod gateway;
 pub mod guard;
+mod interest;
 pub mod limits;
+mod memory;
+mod observe;
+pub mod office;
+mod pace;
 mod pool;
 pub mod reason;
 pub mod route;
@@ -19,3 +28,5 @@ pub mod table;
 pub mod telemetry;
 pub mod views;
 pub mod world;
+
+pub use gateway::{GatewayError, Settings, run};

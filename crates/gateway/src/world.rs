@@ -30,6 +30,8 @@ pub struct World {
     pub claims: BTreeMap<String, Claimant>,
     /// The certificates, or why a Secret holds none.
     pub certificates: BTreeMap<Key, Result<Arc<CertifiedKey>, String>>,
+    /// The relays that an administrator allows: an agent may say any.
+    pub relays: BTreeSet<String>,
     /// The versions that the caches had passed before any of this was read.
     pub versions: Applied,
     /// The UIDs of Gateways whose HTTPProxy may be about to be seen.
@@ -77,8 +79,6 @@ pub struct Report {
     pub quarantined: Vec<Quarantined>,
     /// The connectors to hold a session with.
     pub wanted: BTreeMap<Key, Wanted>,
-    /// The EndpointSlices that routes name.
-    pub named: BTreeSet<Key>,
 }
 
 /// A connector that tunnels go through.

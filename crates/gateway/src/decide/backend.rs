@@ -1,7 +1,7 @@
 //! Where requests go: through the agent of a Connector, or to addresses. Everything a backend names is
 //! looked for in the namespace of its route and nowhere else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub(super) struct Backends<'a> {
 impl<'a> Backends<'a> {
     pub(super) fn new(world: &'a World) -> Self {
         let all = world.connectors.iter();
-        let targets =
-            all.filter_map(|(key, connector)| Some((key, Arc::new(target(key, connector)?))));
+        let targets = all
+            .filter_map(|(key, connector)| Some((key, Arc::new(target(world, key, connector)?))));
         Self {
             targets: targets.collect(),
             world,
@@ -33,12 +33,7 @@ impl<'a> Backends<'a> {
 
     /// What becomes of requests to a backend. What is missing may come and is said to the client; what
     /// can never work is an error.
-    pub(super) fn action(
-        &self,
-        to: &Reference,
-        namespace: &str,
-        named: &mut BTreeSet<Key>,
-    ) -> Result<Action, String> {
+    pub(super) fn action(&self, to: &Reference, namespace: &str) -> Result<Action, String> {
         if to.namespace.as_deref().is_some_and(|it| it != namespace) {
             return Err("a backend of another namespace is not used".to_owned());
         }
@@ -52,14 +47,10 @@ impl<'a> Backends<'a> {
             to.kind.as_deref().unwrap_or("Service"),
         );
         match kind {
-            ("discovery.k8s.io", "EndpointSlice") => {
-                let slice = self.world.slices.get(&key).cloned();
-                named.insert(key);
-                match slice {
-                    Some(slice) => self.slice(&slice, port),
-                    None => Ok(nowhere(502, reason::ORIGIN_UNREACHABLE)),
-                }
-            }
+            ("discovery.k8s.io", "EndpointSlice") => match self.world.slices.get(&key) {
+                Some(slice) => self.slice(slice, port),
+                None => Ok(nowhere(502, reason::ORIGIN_UNREACHABLE)),
+            },
             ("aplomb.dev", "Connector") => {
                 Ok(self.through(&key, format!("localhost:{port}"), None))
             }
@@ -122,9 +113,12 @@ fn nowhere(status: u16, reason: &'static str) -> Action {
 }
 
 /// How an agent is reached; `None` if it has never said so, or not in a way that can be used.
-fn target(key: &Key, connector: &Connector) -> Option<ConnectorTarget> {
+fn target(world: &World, key: &Key, connector: &Connector) -> Option<ConnectorTarget> {
     let details = connector.details.as_ref()?;
-    let id = &details.public_key.id;
+    let (id, relay) = (
+        &details.public_key.id,
+        details.public_key.home_relay.clone(),
+    );
     let usable = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     let addresses = details.public_key.addresses.iter();
     let mut addresses: Vec<SocketAddr> = addresses
@@ -136,7 +130,7 @@ fn target(key: &Key, connector: &Connector) -> Option<ConnectorTarget> {
         name: key.name.to_string(),
         id: id.to_ascii_lowercase(),
         session: details.session.clone(),
-        relay: details.public_key.home_relay.clone(),
+        relay: relay.filter(|it| world.relays.contains(it)),
         addresses,
         released: connector.released,
     })

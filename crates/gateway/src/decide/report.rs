@@ -1,13 +1,12 @@
 //! What is to be said of a table: what it takes into account, what it leaves out, what it needs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use aplomb::{View, version::Version};
 use aplomb_api::tunnel::{Applied, Quarantined};
 
 use super::admission::Whose;
 use super::hostname::beside;
-use super::rules::Compiled;
 use super::stakes::Holding;
 use crate::table::{Action, Target};
 use crate::views::Metadata;
@@ -28,12 +27,7 @@ impl Notes {
         self.quarantined.entry(key).or_insert(reason);
     }
 
-    pub(super) fn report(
-        self,
-        world: &World,
-        holdings: &[Holding<'_>],
-        compiled: &[Compiled<'_>],
-    ) -> Report {
+    pub(super) fn report(self, world: &World, holdings: &[Holding<'_>]) -> Report {
         let quarantined = self.quarantined.into_iter();
         Report {
             applied: applied(world),
@@ -46,7 +40,6 @@ impl Notes {
                 })
                 .collect(),
             wanted: wanted(world, holdings),
-            named: named(compiled),
         }
     }
 }
@@ -83,9 +76,4 @@ fn wanted(world: &World, holdings: &[Holding<'_>]) -> BTreeMap<aplomb::Key, Want
         wanted.entry(key).or_insert(Wanted { target, listed });
     }
     wanted
-}
-
-fn named(compiled: &[Compiled<'_>]) -> BTreeSet<aplomb::Key> {
-    let all = compiled.iter().flat_map(|route| &route.named);
-    all.cloned().collect()
 }

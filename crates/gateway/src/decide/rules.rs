@@ -1,7 +1,7 @@
 //! HTTPRoutes: which Gateways each is attached to, and its rules in the form in which requests meet
 //! them. A route is taken whole or not at all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use aplomb::{Key, View};
 use aplomb_api::tunnel::{FilterType, RouteMatch, annotations};
@@ -25,8 +25,6 @@ pub(super) struct Compiled<'a> {
     /// The generation of what it was made from.
     pub(super) generation: i64,
     pub(super) matches: Vec<Ranked>,
-    /// The EndpointSlices it names.
-    pub(super) named: BTreeSet<Key>,
 }
 
 /// The routes that can be served, oldest first.
@@ -51,12 +49,11 @@ pub(super) fn compiled<'a>(
         }
         let whose = admitted[parents[0].0].whose;
         match compile(route, &backends) {
-            Ok((matches, named)) => compiled.push(Compiled {
+            Ok(matches) => compiled.push(Compiled {
                 route,
                 parents,
                 generation: generation(route, whose),
                 matches,
-                named,
             }),
             Err(reason) => notes.quarantine(&route.metadata, whose, reason),
         }
@@ -95,15 +92,13 @@ fn generation(route: &RouteView, whose: Whose) -> i64 {
     }
 }
 
-type Matches = (Vec<Ranked>, BTreeSet<Key>);
-
-fn compile(route: &RouteView, backends: &Backends<'_>) -> Result<Matches, String> {
+fn compile(route: &RouteView, backends: &Backends<'_>) -> Result<Vec<Ranked>, String> {
     let age = Age::of(&route.metadata);
-    let (mut matches, mut named) = (Vec::new(), BTreeSet::new());
+    let mut matches = Vec::new();
     for (number, rule) in route.spec.rules.iter().enumerate() {
         let said = |reason: String| format!("rule {number}: {reason}");
         let rule = rule.0.as_ref().map_err(|reason| said(reason.clone()))?;
-        let route = prepare(rule, route.metadata.namespace(), backends, &mut named);
+        let route = prepare(rule, route.metadata.namespace(), backends);
         let (action, filters) = route.map_err(said)?;
         let any = [RouteMatch::default()];
         let wanted = match &rule.matches[..] {
@@ -127,18 +122,13 @@ fn compile(route: &RouteView, backends: &Backends<'_>) -> Result<Matches, String
             });
         }
     }
-    Ok((matches, named))
+    Ok(matches)
 }
 
 type Prepared = (Action, Vec<aplomb_api::tunnel::Filter>);
 
 /// What becomes of the requests of a rule, and what is done to them first.
-fn prepare(
-    rule: &Rule,
-    namespace: &str,
-    backends: &Backends<'_>,
-    named: &mut BTreeSet<Key>,
-) -> Result<Prepared, String> {
+fn prepare(rule: &Rule, namespace: &str, backends: &Backends<'_>) -> Result<Prepared, String> {
     let counted = |weight: Option<i32>| weight != Some(0);
     let mut refs = rule.backend_refs.iter().filter(|it| counted(it.weight));
     let (backend, more) = (refs.next(), refs.next());
@@ -153,7 +143,7 @@ fn prepare(
         .any(|it| it.kind == FilterType::RequestRedirect);
     let action = match backend {
         Some(_) if redirects => return Err("it has both a redirect and a backend".to_owned()),
-        Some(backend) => backends.action(&backend.to, namespace, named)?,
+        Some(backend) => backends.action(&backend.to, namespace)?,
         None if redirects => Action::Redirect,
         None => return Err("it has neither a backend nor a redirect".to_owned()),
     };

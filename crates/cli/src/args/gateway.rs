@@ -1,0 +1,111 @@
+//! The flags of `aplomb gateway`. Nothing here does anything.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::LogFormat;
+
+#[derive(Args, Debug)]
+pub(crate) struct GatewayArgs {
+    /// Kubeconfig of the cluster; in a pod, its ServiceAccount is used without it
+    #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Address of the public HTTP listener; port 0 picks a free one
+    #[arg(
+        long,
+        env = "APLOMB_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDRESS:PORT"
+    )]
+    pub(crate) listen: SocketAddr,
+    /// Address of the public HTTPS listener
+    #[arg(long, env = "APLOMB_LISTEN_TLS", value_name = "ADDRESS:PORT")]
+    pub(crate) listen_tls: Option<SocketAddr>,
+    /// IP address at which the operator reaches the listeners [default: POD_IP, or the one they are
+    /// bound to]
+    #[arg(long, env = "APLOMB_ADVERTISE", value_name = "ADDRESS")]
+    pub(crate) advertise: Option<IpAddr>,
+    /// Address of /metrics, /livez, /readyz and /debug
+    #[arg(long, env = "APLOMB_ADMIN", value_name = "ADDRESS:PORT")]
+    pub(crate) admin: Option<SocketAddr>,
+    /// Namespace of the GatewayReplicas [default: the pod's, or aplomb-system]
+    #[arg(long, env = "APLOMB_NAMESPACE", value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// What this replica is called [default: host name and port]
+    #[arg(long, env = "APLOMB_IDENTITY", value_name = "NAME")]
+    pub(crate) identity: Option<String>,
+    /// File of the iroh key, made if it is missing [default: another key in each life]
+    #[arg(long, env = "APLOMB_KEY_FILE", value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Address of the QUIC socket from which agents are reached [default: any]
+    #[arg(long, env = "APLOMB_QUIC", value_name = "ADDRESS:PORT")]
+    pub(crate) quic: Option<SocketAddr>,
+    /// Relay to use beside those of the ConnectorClasses; may be repeated
+    #[arg(long, env = "APLOMB_RELAYS", value_delimiter = ',', value_name = "URL")]
+    pub(crate) relay: Vec<String>,
+    /// Send X-Aplomb-Reason and X-Aplomb-Revision
+    #[arg(
+        long,
+        env = "APLOMB_HEADERS",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    pub(crate) headers: bool,
+    /// Note each request on standard output, as JSON
+    #[arg(long, env = "APLOMB_ACCESS_LOG")]
+    pub(crate) access_log: bool,
+    /// Network of proxies whose X-Forwarded-For is believed; may be repeated
+    #[arg(
+        long,
+        env = "APLOMB_TRUSTED_PROXIES",
+        value_delimiter = ',',
+        value_name = "CIDR"
+    )]
+    pub(crate) trusted_proxy: Vec<ipnet::IpNet>,
+    /// Network that backends may reach although it is loopback, link-local or otherwise closed to
+    /// them; may be repeated
+    #[arg(
+        long,
+        env = "APLOMB_ALLOW_NETWORKS",
+        value_delimiter = ',',
+        value_name = "CIDR"
+    )]
+    pub(crate) allow_network: Vec<ipnet::IpNet>,
+    /// Network that backends may not reach; may be repeated
+    #[arg(
+        long,
+        env = "APLOMB_DENY_NETWORKS",
+        value_delimiter = ',',
+        value_name = "CIDR"
+    )]
+    pub(crate) deny_network: Vec<ipnet::IpNet>,
+    /// File of authorities for https origins, beside the system's
+    #[arg(long, env = "APLOMB_ORIGIN_CA", value_name = "FILE")]
+    pub(crate) origin_ca: Option<PathBuf>,
+    /// How many seconds after its last heartbeat this replica counts as gone
+    #[arg(
+        long,
+        env = "APLOMB_LEASE_SECONDS",
+        default_value_t = 15,
+        value_parser = clap::value_parser!(u32).range(3..=3600),
+        value_name = "SECONDS"
+    )]
+    pub(crate) lease_seconds: u32,
+    /// How many seconds requests under way have at the end
+    #[arg(
+        long,
+        env = "APLOMB_DRAIN_SECONDS",
+        default_value_t = 30,
+        value_name = "SECONDS"
+    )]
+    pub(crate) drain_seconds: u64,
+    /// Print the settings in force and exit
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// How log lines are written to stderr; RUST_LOG says which
+    #[arg(long, env = "APLOMB_LOG_FORMAT", default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
+}

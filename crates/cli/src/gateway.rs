@@ -1,0 +1,217 @@
+//! `aplomb gateway`: the data plane of tunnels. Reads flags, connects, serves until a signal.
+//!
+//! A value that cannot work ends the process at once with the name of its flag and what to write
+//! instead.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use aplomb_gateway::{GatewayError, Settings};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::GatewayArgs;
+use crate::run::{config, label, log, own_namespace};
+
+pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
+    let settings = settings(&args, std::env::var("POD_IP").ok())?;
+    if args.print_config {
+        println!("{:#}", shown(&args, &settings));
+        return Ok(());
+    }
+    log(args.log_format);
+    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let client = aplomb::client(config(args.kubeconfig).await?)?;
+    let shutdown = async move {
+        tokio::select! { biased;
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    let served = aplomb_gateway::run(client, settings, shutdown).await;
+    served.map_err(|error| match error {
+        GatewayError::NoAddress(_) => {
+            anyhow!("{error}: --advertise ADDRESS, or POD_IP in the environment of a pod")
+        }
+        GatewayError::Listen(..) => {
+            anyhow!("{error}: give --listen and --listen-tls addresses that are free")
+        }
+        other => other.into(),
+    })
+}
+
+fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Settings> {
+    let namespace = args.namespace.clone().unwrap_or_else(own_namespace);
+    label("--namespace", &namespace)?;
+    let identity = args.identity.clone().unwrap_or_else(|| own_identity(args));
+    ensure!(
+        is_name(&identity),
+        "--identity {identity:?} cannot be the name of an object: use lower-case letters, digits, dashes \
+         and dots, such as gateway-1"
+    );
+    let origin_ca = match &args.origin_ca {
+        Some(file) => Some(std::fs::read(file).with_context(|| {
+            format!(
+                "--origin-ca {}: not a readable file of PEM certificates",
+                file.display()
+            )
+        })?),
+        None => None,
+    };
+    let mut settings = Settings::new(&identity, args.listen);
+    settings.namespace = namespace;
+    settings.listen_tls = args.listen_tls;
+    settings.advertise = advertised(args, pod_ip)?;
+    settings.admin = args.admin;
+    settings.key_file.clone_from(&args.key_file);
+    settings.quic = args.quic;
+    settings.relays.clone_from(&args.relay);
+    settings.headers = args.headers;
+    settings.access_log = args.access_log;
+    settings.trusted_proxies.clone_from(&args.trusted_proxy);
+    settings.allow_networks.clone_from(&args.allow_network);
+    settings.deny_networks.clone_from(&args.deny_network);
+    settings.origin_ca = origin_ca;
+    settings.lease_seconds = args.lease_seconds;
+    settings.drain = Duration::from_secs(args.drain_seconds);
+    Ok(settings)
+}
+
+/// Where others reach the listeners, if that is not where they are bound.
+fn advertised(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Option<IpAddr>> {
+    if args.advertise.is_some() {
+        return Ok(args.advertise);
+    }
+    let mut bound = std::iter::once(args.listen).chain(args.listen_tls);
+    if !bound.any(|address| address.ip().is_unspecified()) {
+        return Ok(None);
+    }
+    let pod_ip = pod_ip.filter(|ip| !ip.is_empty()).with_context(|| {
+        format!(
+            "--listen {} is every address of this machine: say with --advertise ADDRESS which of them the \
+             operator reaches it at, or set POD_IP",
+            args.listen
+        )
+    })?;
+    let ip = pod_ip
+        .parse()
+        .with_context(|| format!("POD_IP {pod_ip:?} is no IP address"))?;
+    Ok(Some(ip))
+}
+
+/// The same in the next life: the host, and the port that no other process of it can have.
+fn own_identity(args: &GatewayArgs) -> String {
+    let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    let plain = |c: char| match c.to_ascii_lowercase() {
+        c if c.is_ascii_lowercase() || c.is_ascii_digit() => c,
+        _ => '-',
+    };
+    let host: String = host.trim().chars().map(plain).collect();
+    let port = match args.listen.port() {
+        0 => std::process::id(),
+        port => u32::from(port),
+    };
+    format!("{}-{port}", host.trim_matches('-'))
+        .trim_start_matches('-')
+        .to_owned()
+}
+
+fn is_name(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    (1..=253).contains(&name.len())
+        && name.chars().all(|c| inner(c) || c == '-' || c == '.')
+        && name.starts_with(inner)
+        && name.ends_with(inner)
+}
+
+/// The settings in force, under the names of their flags.
+fn shown(args: &GatewayArgs, settings: &Settings) -> serde_json::Value {
+    let texts = |all: &[ipnet::IpNet]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+    json!({
+        "kubeconfig": args.kubeconfig,
+        "listen": settings.listen,
+        "listen-tls": settings.listen_tls,
+        "advertise": settings.advertise,
+        "admin": settings.admin,
+        "namespace": settings.namespace,
+        "identity": settings.identity,
+        "key-file": settings.key_file,
+        "quic": settings.quic,
+        "relay": settings.relays,
+        "headers": settings.headers,
+        "access-log": settings.access_log,
+        "trusted-proxy": texts(&settings.trusted_proxies),
+        "allow-network": texts(&settings.allow_networks),
+        "deny-network": texts(&settings.deny_networks),
+        "origin-ca": args.origin_ca,
+        "lease-seconds": settings.lease_seconds,
+        "drain-seconds": settings.drain.as_secs(),
+        "log-format": args.log_format.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn parsed(flags: &[&str]) -> GatewayArgs {
+        let words = ["aplomb", "gateway"].iter().chain(flags);
+        match Cli::try_parse_from(words).expect("flags").command {
+            Command::Gateway(args) => *args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_defaults_work_on_loopback() {
+        let args = parsed(&[]);
+        let settings = settings(&args, None).expect("settings");
+        assert_eq!(settings.advertise, None);
+        assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
+        assert!(
+            settings.identity.ends_with("-8080"),
+            "{}",
+            settings.identity
+        );
+        assert_eq!(shown(&args, &settings)["lease-seconds"], 15);
+    }
+
+    #[test]
+    fn every_address_needs_one_that_others_can_reach() {
+        let args = parsed(&["--listen", "0.0.0.0:8080"]);
+        let error = settings(&args, None).expect_err("no address").to_string();
+        assert!(
+            error.contains("--advertise") && error.contains("POD_IP"),
+            "{error}"
+        );
+        let pod = settings(&args, Some("192.0.2.7".to_owned())).expect("a pod");
+        assert_eq!(
+            pod.advertise.map(|ip| ip.to_string()).as_deref(),
+            Some("192.0.2.7")
+        );
+        let args = parsed(&["--listen", "0.0.0.0:8080", "--advertise", "192.0.2.8"]);
+        let said = settings(&args, Some("192.0.2.7".to_owned())).expect("said");
+        assert_eq!(
+            said.advertise.map(|ip| ip.to_string()).as_deref(),
+            Some("192.0.2.8")
+        );
+    }
+
+    #[test]
+    fn a_bad_value_is_answered_with_its_flag_and_a_good_one() {
+        for (flags, fix) in [
+            (["--namespace", "Aplomb_System"], "aplomb-system"),
+            (["--identity", "Host_1"], "gateway-1"),
+            (["--origin-ca", "/no/such/file"], "PEM"),
+        ] {
+            let error = settings(&parsed(&flags), None).expect_err("a bad value");
+            let said = format!("{error:#}");
+            assert!(said.contains(flags[0]) && said.contains(fix), "{said}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Carries out a plan: sessions first, then the table that needs them, then what is said of it. Every
+//! effect may be repeated. Nothing here decides what is served.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::{Context, Result};
+use aplomb_api::tunnel::{GatewayReplica, GatewayReplicaSpec};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use tokio::time::{Instant, timeout};
+
+use crate::office::Office;
+use crate::serve::Phase;
+use crate::table::Table;
+use crate::world::Report;
+
+/// How long one write may take: a server that hangs must not keep the next table waiting.
+const WRITE: Duration = Duration::from_secs(2);
+/// How many entries of a list are shown.
+const SHOWN: usize = 64;
+
+/// The surroundings of an effect.
+pub(crate) struct Act<'a> {
+    pub(crate) cx: &'a Context<Namespace>,
+    pub(crate) office: &'a Office,
+}
+
+impl Act<'_> {
+    /// Puts a table in force.
+    pub(crate) fn serve(&self, table: Table, report: &Report) {
+        self.office.sessions.keep(&report.wanted);
+        self.office.telemetry.retain(&table);
+        self.office.table.store(Arc::new(table));
+        self.office.health.reach(Phase::Serving);
+    }
+
+    /// What is to be said of the table in force.
+    pub(crate) fn words(&self, report: &Report) -> GatewayReplicaSpec {
+        let place = &self.office.place;
+        let mut lost = self.office.sessions.lost();
+        lost.truncate(SHOWN);
+        let quarantined = report.quarantined.iter().take(SHOWN);
+        GatewayReplicaSpec {
+            listen: place.listen.clone(),
+            listen_tls: place.listen_tls.clone(),
+            endpoint_id: place.endpoint_id.clone(),
+            lease_duration_seconds: i32::try_from(place.lease_seconds).unwrap_or(i32::MAX),
+            renew_time: None,
+            applied: report.applied.clone(),
+            tunnels: i32::try_from(report.tunnels).unwrap_or(i32::MAX),
+            quarantined: quarantined.cloned().collect(),
+            lost,
+        }
+    }
+
+    /// Says it. A failure is remembered and tried again later: tables go on being built meanwhile.
+    pub(crate) async fn publish(&self, spec: GatewayReplicaSpec) {
+        let mut said = spec.clone();
+        said.renew_time = Some(MicroTime(self.office.clock.now()));
+        let mut replica = GatewayReplica::new(&self.office.place.identity, said);
+        replica.metadata.namespace = Some(self.office.place.namespace.clone());
+        let written = timeout(WRITE, self.cx.share(replica)).await;
+        let now = Instant::now();
+        let mut memory = self.office.memory();
+        match written {
+            Ok(Ok(_)) => memory.pace.published(spec, now),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "Cannot say what is served");
+                memory.pace.failed(now);
+            }
+            Err(_) => {
+                tracing::warn!("Cannot say what is served: no answer within {WRITE:?}");
+                memory.pace.failed(now);
+            }
+        }
+    }
+
+    /// Takes this replica's name off the list.
+    ///
+    /// # Errors
+    /// As the API server says.
+    pub(crate) async fn withdraw(&self) -> Result<()> {
+        self.cx.delete::<GatewayReplica>(&self.office.own()).await?;
+        self.office.has_left();
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! The controller of the gateway: which watches it reads, what of them concerns it, and its pass.
+//!
+//! It runs for the namespace that the replica lives in, since that is there before the replica has said
+//! anything of itself. Every pass builds the whole table; whether something is said of it is a matter
+//! of pace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::{Context, Controller, Lens, Result, Scope, Verdict, View};
+use aplomb_api::tunnel::{ConnectorClass, GatewayReplica, HostnameClaim};
+use k8s_openapi::api::core::v1::Namespace;
+use tokio::time::Instant;
+
+use crate::act::Act;
+use crate::decide::decide;
+use crate::interest::is_ours;
+use crate::observe::{Observed, Observer};
+use crate::office::Office;
+use crate::views::{ConnectorView, GatewayView, ProxyView, RouteView, SecretView, SliceView};
+
+/// Also the field manager.
+pub(crate) const NAME: &str = "aplomb-gateway";
+/// How long one pass may take.
+const PASS: Duration = Duration::from_secs(5);
+
+/// The controller, on every replica.
+pub(crate) fn controller(office: &Office) -> Controller<Namespace> {
+    let run = office.clone();
+    let pass = move |_: Arc<Namespace>, cx: Context<Namespace>| {
+        let office = run.clone();
+        async move { reconcile(&cx, &office).await }
+    };
+    let controller = Controller::new(NAME, pass)
+        .everywhere()
+        .within(named(None, &office.place.namespace))
+        .lens(Lens::comparing(|_, _| true))
+        .deadline(PASS)
+        .workers(1)
+        .poked_by(&office.poke, "session");
+    itself(routing(backends(controller, office), office), office)
+}
+
+/// One object.
+fn named(namespace: Option<&str>, name: &str) -> Scope {
+    Scope {
+        namespace: namespace.map(str::to_owned),
+        fields: Some(format!("metadata.name={name}")),
+        labels: None,
+    }
+}
+
+/// Gateways, their routes, and what says whose a hostname is.
+fn routing(controller: Controller<Namespace>, office: &Office) -> Controller<Namespace> {
+    let (gateways, routes) = (office.clone(), office.clone());
+    let (claims, proxies) = (office.clone(), office.clone());
+    controller
+        .watches::<GatewayView>(
+            Scope::default(),
+            Lens::comparing(|old: &GatewayView, new| {
+                old.spec == new.spec && old.metadata.says_as(&new.metadata)
+            }),
+            move |gateway, _| gateways.concern("Gateway", gateway.meta(), |_| is_ours(gateway)),
+        )
+        .watches::<RouteView>(
+            Scope::default(),
+            Lens::comparing(|old: &RouteView, new| {
+                old.spec == new.spec && old.metadata.says_as(&new.metadata)
+            }),
+            move |route, _| routes.concern("HTTPRoute", route.meta(), |it| it.attaches(route)),
+        )
+        .watches::<HostnameClaim>(
+            Scope::default(),
+            Lens::fields(|claim: &HostnameClaim| claim.spec.clone()),
+            move |claim, _| {
+                let meta = View::meta(claim);
+                claims.concern("HostnameClaim", meta, |it| it.hostnames.contains(meta.name))
+            },
+        )
+        .watches::<ProxyView>(
+            Scope::default(),
+            Lens::comparing(|_, _| true),
+            move |proxy, _| {
+                // Nobody waits to hear of it: it has no version in what is acknowledged.
+                let key = proxy.meta().key();
+                let concerns = proxies.interests.has(|it| it.proxies.contains(&key));
+                concerns.then(|| proxies.home()).into_iter().collect()
+            },
+        )
+}
+
+/// Where requests go, and with which certificate they come.
+fn backends(controller: Controller<Namespace>, office: &Office) -> Controller<Namespace> {
+    let (slices, connectors, secrets) = (office.clone(), office.clone(), office.clone());
+    let id = office.place.endpoint_id.clone();
+    controller
+        .watches::<SliceView>(
+            Scope::default(),
+            Lens::comparing(|old: &SliceView, new| {
+                old.endpoints == new.endpoints && old.metadata.says_as(&new.metadata)
+            }),
+            move |slice, _| {
+                let key = slice.meta().key();
+                slices.concern("EndpointSlice", slice.meta(), |it| it.slices.contains(&key))
+            },
+        )
+        .watches::<ConnectorView>(
+            Scope::default(),
+            Lens::fields(move |it: &ConnectorView| {
+                let details = it.status.connection_details.clone();
+                (details, it.released(), it.lists(&id))
+            }),
+            move |it, _| {
+                let key = it.meta().key();
+                connectors.concern("Connector", it.meta(), |it| it.connectors.contains(&key))
+            },
+        )
+        .watches::<SecretView>(
+            Scope {
+                fields: Some("type=kubernetes.io/tls".to_owned()),
+                ..Scope::default()
+            },
+            Lens::comparing(|old: &SecretView, new| old.data == new.data),
+            move |secret, _| {
+                let key = secret.meta().key();
+                secrets.concern("Secret", secret.meta(), |it| it.secrets.contains(&key))
+            },
+        )
+}
+
+/// What is told of this replica and to it.
+fn itself(controller: Controller<Namespace>, office: &Office) -> Controller<Namespace> {
+    let (classes, own) = (office.clone(), office.clone());
+    controller
+        .watches_if_possible::<ConnectorClass>(
+            Scope::default(),
+            Lens::fields(|class: &ConnectorClass| class.spec.relays.clone()),
+            move |_, _| vec![classes.home()],
+        )
+        // It writes it itself; that somebody has deleted it passes any lens.
+        .watches::<GatewayReplica>(
+            named(Some(&office.place.namespace), &office.place.identity),
+            Lens::comparing(|_, _| true),
+            move |_, _| vec![own.home()],
+        )
+}
+
+/// Observes, decides, serves; and speaks if it is time to.
+async fn reconcile(cx: &Context<Namespace>, office: &Office) -> Result<Verdict> {
+    let Observed { world, again } = Observer { cx, office }.observe()?;
+    let plan = decide(&world);
+    let act = Act { cx, office };
+    act.serve(plan.table, &plan.report);
+    if office.is_leaving() {
+        act.withdraw().await?;
+        return Ok(Verdict::Settled);
+    }
+    let words = act.words(&plan.report);
+    if due(cx, office, &words)? <= Instant::now() {
+        act.publish(words.clone()).await;
+    }
+    let next = due(cx, office, &words)?;
+    let next = again.map_or(next, |again| again.min(next));
+    Ok(Verdict::Recheck(
+        next.saturating_duration_since(Instant::now()),
+    ))
+}
+
+/// When the words are to be said.
+fn due(
+    cx: &Context<Namespace>,
+    office: &Office,
+    words: &aplomb_api::tunnel::GatewayReplicaSpec,
+) -> Result<Instant> {
+    let (gateways, routes) = (cx.cache::<GatewayView>()?, cx.cache::<RouteView>()?);
+    let (slices, connectors) = (cx.cache::<SliceView>()?, cx.cache::<ConnectorView>()?);
+    let (secrets, claims) = (cx.cache::<SecretView>()?, cx.cache::<HostnameClaim>()?);
+    let listed = cx.cache::<GatewayReplica>()?.get(&office.own()).is_some();
+    let mut memory = office.memory();
+    if !listed {
+        memory.pace.forgotten();
+    }
+    let exists = |kind: &str, key: &aplomb::Key| match kind {
+        "Gateway" => gateways.get(key).is_some(),
+        "HTTPRoute" => routes.get(key).is_some(),
+        "EndpointSlice" => slices.get(key).is_some(),
+        "Connector" => connectors.get(key).is_some(),
+        "Secret" => secrets.get(key).is_some(),
+        _ => claims.get(key).is_some(),
+    };
+    Ok(memory.pace.due(words, exists, Instant::now()))
+}

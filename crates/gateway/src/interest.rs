@@ -1,0 +1,106 @@
+//! Which objects matter to the table in force. An event of any other is dropped before it becomes a run
+//! or an acknowledgement.
+//!
+//! The set is laid down before the caches are read that it is about: what changes after that is seen by
+//! its event, what changed before by the read.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use aplomb::{Key, View};
+use aplomb_api::tunnel::{CLASS, annotations};
+
+use crate::decide::owner;
+use crate::views::{GatewayView, Reference, RouteView, SliceView};
+
+/// The names that the objects of a table name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Interest {
+    pub(crate) gateways: BTreeSet<Key>,
+    pub(crate) hostnames: BTreeSet<String>,
+    pub(crate) proxies: BTreeSet<Key>,
+    pub(crate) secrets: BTreeSet<Key>,
+    pub(crate) slices: BTreeSet<Key>,
+    pub(crate) connectors: BTreeSet<Key>,
+}
+
+/// The interest in force. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interests(Arc<RwLock<Interest>>);
+
+impl Interests {
+    pub(crate) fn set(&self, interest: Interest) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = interest;
+    }
+
+    pub(crate) fn has(&self, asked: impl FnOnce(&Interest) -> bool) -> bool {
+        asked(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Whether a Gateway is of our class.
+pub(crate) fn is_ours(gateway: &GatewayView) -> bool {
+    &*gateway.spec.gateway_class_name == CLASS
+}
+
+impl Interest {
+    /// What the Gateways of our class name.
+    pub(crate) fn in_gateways<'a>(gateways: impl Iterator<Item = &'a GatewayView>) -> Self {
+        let mut interest = Self::default();
+        for gateway in gateways {
+            let meta = gateway.meta();
+            interest.gateways.insert(meta.key());
+            let owner = owner(meta.owners).map(|owner| Key::new(meta.namespace, owner.name));
+            interest.proxies.extend(owner);
+            for listener in &gateway.spec.listeners {
+                let hostname = listener.hostname.as_deref();
+                interest
+                    .hostnames
+                    .extend(hostname.map(str::to_ascii_lowercase));
+                let refs = listener.tls.iter().flat_map(|tls| &tls.certificate_refs);
+                let secrets = refs.map(|it| Key::new(meta.namespace, &it.name));
+                interest.secrets.extend(secrets);
+            }
+        }
+        interest
+    }
+
+    /// Whether a route is attached to one of the Gateways, or wants to be.
+    pub(crate) fn attaches(&self, route: &RouteView) -> bool {
+        let namespace = route.meta().namespace;
+        let mut parents = route.spec.parent_refs.iter();
+        parents.any(|parent| self.gateways.contains(&Key::new(namespace, &parent.name)))
+    }
+
+    /// Adds what a route names, its hostnames included: a wildcard listener does not say them.
+    pub(crate) fn add_route(&mut self, route: &RouteView) {
+        let namespace = route.meta().namespace;
+        let hostnames = route
+            .spec
+            .hostnames
+            .iter()
+            .map(|it| it.to_ascii_lowercase());
+        self.hostnames.extend(hostnames);
+        let rules = route
+            .spec
+            .rules
+            .iter()
+            .filter_map(|rule| rule.0.as_ref().ok());
+        for backend in rules.flat_map(|rule| &rule.backend_refs) {
+            let Reference { kind, name, .. } = &backend.to;
+            let key = Key::new(namespace, name);
+            match kind.as_deref() {
+                Some("EndpointSlice") => self.slices.insert(key),
+                Some("Connector") => self.connectors.insert(key),
+                _ => false,
+            };
+        }
+    }
+
+    /// Adds the connector that an EndpointSlice names.
+    pub(crate) fn add_slice(&mut self, slice: &SliceView) {
+        let named = slice.metadata.annotations.get(annotations::CONNECTOR);
+        let key = named.map(|name| Key::new(slice.meta().namespace, name));
+        self.connectors.extend(key);
+    }
+}

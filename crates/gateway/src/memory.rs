@@ -1,0 +1,165 @@
+//! What this process remembers between two passes: nothing that a restart could not do without.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::version::Version;
+use aplomb::{Key, View};
+use aplomb_api::tunnel::Applied;
+use rustls::sign::CertifiedKey;
+use tokio::time::Instant;
+
+use crate::certificates;
+use crate::decide::owner;
+use crate::pace::Pace;
+use crate::views::{ConnectorView, GatewayView, SecretView};
+
+/// How long a Gateway may wait for its HTTPProxy to be seen before it counts as a stranger's. The two
+/// come by different watches, so that the child may come first.
+const AWAITED: Duration = Duration::from_millis(500);
+
+/// What is remembered.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// What was said, and when.
+    pub(crate) pace: Pace,
+    released: BTreeMap<Key, String>,
+    orphans: BTreeMap<String, Instant>,
+    certificates: BTreeMap<Key, (Version, Certified)>,
+}
+
+pub(crate) type Certified = Result<Arc<CertifiedKey>, String>;
+
+impl Memory {
+    /// Whether the agent of a Connector has gone on purpose. The operator's word for it is about the
+    /// life of the agent that was there when it was first heard.
+    pub(crate) fn released(&mut self, connector: &ConnectorView) -> bool {
+        let key = connector.meta().key();
+        let details = connector.status.connection_details.as_ref();
+        let session = details.map(|it| it.session.clone()).unwrap_or_default();
+        if !connector.released() {
+            self.released.remove(&key);
+            return false;
+        }
+        *self.released.entry(key).or_insert_with(|| session.clone()) == session
+    }
+
+    /// The Gateways whose HTTPProxy may be about to be seen, and until when.
+    pub(crate) fn awaited(
+        &mut self,
+        gateways: &[Arc<GatewayView>],
+        proxies: &BTreeMap<Key, String>,
+        now: Instant,
+    ) -> (BTreeSet<String>, Option<Instant>) {
+        let orphaned = |gateway: &&Arc<GatewayView>| {
+            let meta = gateway.meta();
+            owner(meta.owners).is_some_and(|owner| {
+                let seen = proxies.get(&Key::new(meta.namespace, owner.name));
+                seen.is_none_or(|seen| seen != owner.uid)
+            })
+        };
+        let orphans = gateways.iter().filter(orphaned);
+        let orphans: BTreeSet<String> = orphans.map(|it| it.meta().uid.to_owned()).collect();
+        self.orphans.retain(|uid, _| orphans.contains(uid));
+        for uid in orphans {
+            self.orphans.entry(uid).or_insert(now);
+        }
+        let waiting = self
+            .orphans
+            .iter()
+            .map(|(uid, since)| (uid, *since + AWAITED));
+        let waiting = waiting.filter(|(_, until)| *until > now);
+        let until = waiting.clone().map(|(_, until)| until).min();
+        (waiting.map(|(uid, _)| uid.clone()).collect(), until)
+    }
+
+    /// The certificate of a Secret, read once for each version of it.
+    pub(crate) fn certificate(&mut self, secret: &SecretView) -> Certified {
+        let meta = secret.meta();
+        let (key, version) = (meta.key(), meta.version());
+        if let Some((known, certified)) = self.certificates.get(&key)
+            && *known == version
+        {
+            return certified.clone();
+        }
+        let part = |name: &str| secret.data.get(name).map_or(&[][..], |it| &it.0);
+        let certified = certificates::parse(part("tls.crt"), part("tls.key"));
+        let certified = certified.map(Arc::new).map_err(|error| error.to_string());
+        if let Err(error) = &certified {
+            tracing::warn!(secret = %key, error, "A certificate cannot be served");
+        }
+        self.certificates.insert(key, (version, certified.clone()));
+        certified
+    }
+
+    /// Lets go of certificates that are not named any more.
+    pub(crate) fn retain_certificates(&mut self, named: &BTreeSet<Key>) {
+        self.certificates.retain(|key, _| named.contains(key));
+    }
+}
+
+/// The version of a kind in what was applied.
+pub(crate) fn applied_of<'a>(applied: &'a Applied, kind: &str) -> &'a str {
+    match kind {
+        "Gateway" => &applied.gateways,
+        "HTTPRoute" => &applied.http_routes,
+        "EndpointSlice" => &applied.endpoint_slices,
+        "Connector" => &applied.connectors,
+        "Secret" => &applied.secrets,
+        _ => &applied.claims,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn connector(session: &str, reason: &str) -> ConnectorView {
+        let connector = json!({
+            "metadata": { "namespace": "a", "name": "laptop" },
+            "status": {
+                "connectionDetails": { "session": session },
+                "conditions": [{ "type": "Online", "status": "False", "reason": reason }],
+            },
+        });
+        serde_json::from_value(connector).expect("a connector")
+    }
+
+    #[test]
+    fn another_life_of_an_agent_is_not_the_one_that_was_released() {
+        let mut memory = Memory::default();
+        assert!(memory.released(&connector("one", "Released")));
+        assert!(!memory.released(&connector("two", "Released")));
+        assert!(!memory.released(&connector("two", "LeaseExpired")));
+        assert!(
+            memory.released(&connector("two", "Released")),
+            "it went too"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gateway_waits_for_its_owner_and_not_for_ever() {
+        let gateway = json!({
+            "metadata": {
+                "namespace": "a", "name": "app", "uid": "child",
+                "ownerReferences": [{ "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy",
+                    "controller": true, "name": "app", "uid": "u" }],
+            },
+            "spec": { "gatewayClassName": "aplomb", "listeners": [] },
+        });
+        let gateway: GatewayView = serde_json::from_value(gateway).expect("a gateway");
+        let (gateways, now) = ([Arc::new(gateway)], Instant::now());
+        let mut memory = Memory::default();
+        let mut awaits = |proxies: &BTreeMap<Key, String>, at| {
+            !memory.awaited(&gateways, proxies, at).0.is_empty()
+        };
+        let seen = BTreeMap::from([(Key::new(Some("a"), "app"), "u".to_owned())]);
+        assert!(awaits(&BTreeMap::new(), now));
+        assert!(!awaits(&seen, now + AWAITED / 2));
+        assert!(awaits(&BTreeMap::new(), now + AWAITED), "it began anew");
+        assert!(!awaits(&BTreeMap::new(), now + AWAITED * 2));
+    }
+}

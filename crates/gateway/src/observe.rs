@@ -1,0 +1,143 @@
+//! Gathers everything a table depends on into one [`World`], from the caches alone. Makes no call.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aplomb::{Cache, Context, Key, Result, View};
+use aplomb_api::tunnel::{Applied, ConnectorClass, HostnameClaim};
+use k8s_openapi::api::core::v1::Namespace;
+use tokio::time::Instant;
+
+use crate::interest::{Interest, is_ours};
+use crate::office::Office;
+use crate::views::{ConnectorView, GatewayView, ProxyView, RouteView, SecretView, SliceView};
+use crate::world::{Connector, World};
+
+/// What is looked at.
+pub(crate) struct Observer<'a> {
+    pub(crate) cx: &'a Context<Namespace>,
+    pub(crate) office: &'a Office,
+}
+
+/// A world, and when it may look otherwise although nothing changes.
+pub(crate) struct Observed {
+    pub(crate) world: World,
+    pub(crate) again: Option<Instant>,
+}
+
+impl Observer<'_> {
+    /// The world as it is now.
+    ///
+    /// # Errors
+    /// A cache is missing, which is a defect of the wiring.
+    pub(crate) fn observe(&self) -> Result<Observed> {
+        // Before anything is read: what is said to be taken into account must have been.
+        let versions = self.versions()?;
+        let mut gateways = self.cx.cache::<GatewayView>()?.list();
+        gateways.retain(|gateway| is_ours(gateway));
+        let mut interest = Interest::in_gateways(gateways.iter().map(|it| &**it));
+        self.office.interests.set(interest.clone());
+        let mut routes = self.cx.cache::<RouteView>()?.list();
+        routes.retain(|route| interest.attaches(route));
+        routes.iter().for_each(|route| interest.add_route(route));
+        self.office.interests.set(interest.clone());
+        let slices = chosen(self.cx.cache::<SliceView>()?, interest.slices.iter());
+        slices.values().for_each(|slice| interest.add_slice(slice));
+        self.office.interests.set(interest.clone());
+        let proxies = chosen(self.cx.cache::<ProxyView>()?, interest.proxies.iter());
+        let proxies: BTreeMap<Key, String> = proxies
+            .into_iter()
+            .map(|(key, proxy)| (key, proxy.meta().uid.to_owned()))
+            .collect();
+        let (awaited, again) = {
+            let mut memory = self.office.memory();
+            memory.awaited(&gateways, &proxies, Instant::now())
+        };
+        let world = World {
+            connectors: self.connectors(&interest)?,
+            claims: self.claims(&interest)?,
+            certificates: self.certificates(&interest)?,
+            relays: self.relays()?,
+            gateways,
+            routes,
+            slices,
+            proxies,
+            versions,
+            awaited,
+        };
+        Ok(Observed { world, again })
+    }
+
+    fn versions(&self) -> Result<Applied> {
+        Ok(Applied {
+            gateways: passed(self.cx.cache::<GatewayView>()?),
+            http_routes: passed(self.cx.cache::<RouteView>()?),
+            endpoint_slices: passed(self.cx.cache::<SliceView>()?),
+            connectors: passed(self.cx.cache::<ConnectorView>()?),
+            secrets: passed(self.cx.cache::<SecretView>()?),
+            claims: passed(self.cx.cache::<HostnameClaim>()?),
+        })
+    }
+
+    fn connectors(&self, interest: &Interest) -> Result<BTreeMap<Key, Connector>> {
+        let named = chosen(
+            self.cx.cache::<ConnectorView>()?,
+            interest.connectors.iter(),
+        );
+        let mut memory = self.office.memory();
+        let connectors = named.into_iter().map(|(key, connector)| {
+            let seen = Connector {
+                released: memory.released(&connector),
+                listed: connector.lists(&self.office.place.endpoint_id),
+                details: connector.status.connection_details.clone(),
+            };
+            (key, seen)
+        });
+        Ok(connectors.collect())
+    }
+
+    fn claims(
+        &self,
+        interest: &Interest,
+    ) -> Result<BTreeMap<String, aplomb_api::tunnel::Claimant>> {
+        let cache = self.cx.cache::<HostnameClaim>()?;
+        let claims = interest.hostnames.iter().filter_map(|hostname| {
+            let claim = cache.get(&Key::new(None, hostname))?;
+            Some((hostname.clone(), claim.spec.claimant.clone()))
+        });
+        Ok(claims.collect())
+    }
+
+    fn certificates(&self, interest: &Interest) -> Result<BTreeMap<Key, crate::memory::Certified>> {
+        let secrets = chosen(self.cx.cache::<SecretView>()?, interest.secrets.iter());
+        let mut memory = self.office.memory();
+        memory.retain_certificates(&interest.secrets);
+        let certificates = secrets.into_iter();
+        Ok(certificates
+            .map(|(key, secret)| (key, memory.certificate(&secret)))
+            .collect())
+    }
+
+    fn relays(&self) -> Result<std::collections::BTreeSet<String>> {
+        let classes = self.cx.cache::<ConnectorClass>()?.list();
+        let relays = classes.iter().flat_map(|class| &class.spec.relays);
+        Ok(self.office.relays(relays))
+    }
+}
+
+/// The objects of these names that are there.
+fn chosen<'a, V: View>(
+    cache: &Cache<V>,
+    keys: impl Iterator<Item = &'a Key>,
+) -> BTreeMap<Key, Arc<V>> {
+    keys.filter_map(|key| Some((key.clone(), cache.get(key)?)))
+        .collect()
+}
+
+/// The version that a cache has passed.
+fn passed<V: View>(cache: &Cache<V>) -> String {
+    let version = cache.freshness().list_version;
+    version
+        .map(|version| version.to_string())
+        .unwrap_or_default()
+}

@@ -1,0 +1,144 @@
+//! What the passes of the controller share: who this replica is, the table in force, the sessions, and
+//! what is remembered.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aplomb::version::Version;
+use aplomb::{Clock, Key, MetaRef, Poke};
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::client::Sessions;
+use crate::interest::{Interest, Interests};
+use crate::memory::Memory;
+use crate::serve::{Health, Phase};
+use crate::table::Table;
+use crate::telemetry::GatewayTelemetry;
+
+/// Who this replica is, as others know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The namespace of its GatewayReplica.
+    pub namespace: String,
+    /// The name of its GatewayReplica.
+    pub identity: String,
+    /// Where its public HTTP listener is reached.
+    pub listen: String,
+    /// Where its public TLS listener is reached.
+    pub listen_tls: Option<String>,
+    /// Its iroh endpoint id, in hex.
+    pub endpoint_id: String,
+    /// How long after its last heartbeat it counts as gone.
+    pub lease_seconds: u32,
+    /// The relays that it may be told to use, beside those of the ConnectorClasses.
+    pub relays: Vec<String>,
+}
+
+/// What the passes share. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Office {
+    pub(crate) place: Arc<Place>,
+    pub(crate) table: Arc<ArcSwap<Table>>,
+    pub(crate) sessions: Arc<dyn Sessions>,
+    pub(crate) telemetry: GatewayTelemetry,
+    pub(crate) health: Health,
+    pub(crate) clock: Clock,
+    pub(crate) poke: Poke,
+    pub(crate) interests: Interests,
+    memory: Arc<Mutex<Memory>>,
+    leaving: Arc<AtomicBool>,
+    gone: Arc<watch::Sender<bool>>,
+}
+
+/// What an office is made of.
+pub(crate) struct Furniture {
+    pub(crate) place: Place,
+    pub(crate) table: Arc<ArcSwap<Table>>,
+    pub(crate) sessions: Arc<dyn Sessions>,
+    pub(crate) telemetry: GatewayTelemetry,
+    pub(crate) health: Health,
+    pub(crate) clock: Clock,
+    pub(crate) poke: Poke,
+}
+
+impl Office {
+    pub(crate) fn new(furniture: Furniture) -> Self {
+        Self {
+            place: Arc::new(furniture.place),
+            table: furniture.table,
+            sessions: furniture.sessions,
+            telemetry: furniture.telemetry,
+            health: furniture.health,
+            clock: furniture.clock,
+            poke: furniture.poke,
+            interests: Interests::default(),
+            memory: Arc::default(),
+            leaving: Arc::default(),
+            gone: Arc::new(watch::Sender::new(false)),
+        }
+    }
+
+    /// What a pass runs for: the namespace that this replica lives in, which is there before it has said
+    /// anything.
+    pub(crate) fn home(&self) -> Key {
+        Key::new(None, &self.place.namespace)
+    }
+
+    /// Its own GatewayReplica.
+    pub(crate) fn own(&self) -> Key {
+        Key::new(Some(&self.place.namespace), &self.place.identity)
+    }
+
+    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What to run when an object has changed: a pass, if it matters to the table.
+    pub(crate) fn concern(
+        &self,
+        kind: &'static str,
+        object: MetaRef<'_>,
+        matters: impl FnOnce(&Interest) -> bool,
+    ) -> Vec<Key> {
+        if !self.interests.has(matters) {
+            return Vec::new();
+        }
+        let (key, version): (Key, Version) = (object.key(), object.version());
+        let mut memory = self.memory();
+        memory.pace.demand(kind, key, version, Instant::now());
+        vec![self.home()]
+    }
+
+    /// Makes the next pass take this replica's name off the list.
+    pub(crate) fn leave(&self) {
+        self.leaving.store(true, Ordering::Release);
+        self.health.reach(Phase::Draining);
+        self.poke.poke(&self.home());
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
+    }
+
+    /// The name is off the list.
+    pub(crate) fn has_left(&self) {
+        self.gone.send_replace(true);
+    }
+
+    /// Resolves when the name is off the list.
+    pub(crate) async fn left(&self) {
+        // The sender is in self.
+        let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
+    }
+
+    /// The relays that may be used, with those of the classes.
+    pub(crate) fn relays<'a>(
+        &'a self,
+        classes: impl Iterator<Item = &'a String>,
+    ) -> BTreeSet<String> {
+        self.place.relays.iter().chain(classes).cloned().collect()
+    }
+}

@@ -1,0 +1,246 @@
+//! When this replica speaks: at once where somebody waits for it, but not for each of many changes that
+//! come together; else with its heartbeat. Pure: time comes in.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aplomb::Key;
+use aplomb::version::Version;
+use aplomb_api::tunnel::{Applied, GatewayReplicaSpec};
+use tokio::time::Instant;
+
+use crate::memory::applied_of;
+
+/// How long to wait for more after a change: the children of a tunnel are written one after another.
+const QUIET: Duration = Duration::from_millis(25);
+/// How long a change waits for others at most.
+const LONGEST: Duration = Duration::from_millis(100);
+/// At most five times a second.
+const SPACING: Duration = Duration::from_millis(200);
+/// The pauses after writes that failed.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+
+/// What was said and what waits to be said.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    said: Option<(Instant, GatewayReplicaSpec)>,
+    waiting: Option<Waiting>,
+    demands: BTreeMap<(&'static str, Key), Version>,
+    failed: Option<(Instant, u32)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    first: Instant,
+    last: Instant,
+}
+
+impl Pace {
+    /// An object that matters has changed: somebody may wait to hear that it was taken into account.
+    pub(crate) fn demand(&mut self, kind: &'static str, key: Key, version: Version, now: Instant) {
+        self.demands.insert((kind, key), version);
+        self.wait(now);
+    }
+
+    fn wait(&mut self, now: Instant) {
+        let waiting = self.waiting.get_or_insert(Waiting {
+            first: now,
+            last: now,
+        });
+        waiting.last = now;
+    }
+
+    /// When `spec` is to be said. `exists` says whether an object is still there: nobody waits for one
+    /// that is gone.
+    pub(crate) fn due(
+        &mut self,
+        spec: &GatewayReplicaSpec,
+        exists: impl Fn(&str, &Key) -> bool,
+        now: Instant,
+    ) -> Instant {
+        let due = self.wish(spec, exists, now);
+        let Some((at, times)) = self.failed else {
+            return due;
+        };
+        let pause = PAUSES.0.saturating_mul(1 << times.min(8)).min(PAUSES.1);
+        due.max(at + pause)
+    }
+
+    fn wish(
+        &mut self,
+        spec: &GatewayReplicaSpec,
+        exists: impl Fn(&str, &Key) -> bool,
+        now: Instant,
+    ) -> Instant {
+        let Some((at, said)) = &self.said else {
+            return now;
+        };
+        let (at, heartbeat) = (*at, *at + heartbeat(spec));
+        self.demands.retain(|(kind, key), version| {
+            exists(kind, key) && !passed(&said.applied, kind, version)
+        });
+        let demanded = self.demands.iter();
+        let mut news = demanded.map(|((kind, _), version)| passed(&spec.applied, kind, version));
+        if news.any(|helps| helps) || differs(said, spec) {
+            self.waiting.get_or_insert(Waiting {
+                first: now,
+                last: now,
+            });
+        } else {
+            self.waiting = None;
+        }
+        let Some(waiting) = self.waiting else {
+            return heartbeat;
+        };
+        let quiet = (waiting.last + QUIET).min(waiting.first + LONGEST);
+        quiet.max(at + SPACING).min(heartbeat)
+    }
+
+    /// It was said.
+    pub(crate) fn published(&mut self, spec: GatewayReplicaSpec, now: Instant) {
+        self.said = Some((now, spec));
+        self.waiting = None;
+        self.failed = None;
+    }
+
+    /// Nobody knows any more what was said.
+    pub(crate) fn forgotten(&mut self) {
+        self.said = None;
+    }
+
+    /// It could not be said.
+    pub(crate) fn failed(&mut self, now: Instant) {
+        let times = self.failed.map_or(0, |(_, times)| times + 1);
+        self.failed = Some((now, times));
+    }
+}
+
+/// How often a replica says that it is there.
+fn heartbeat(spec: &GatewayReplicaSpec) -> Duration {
+    let lease = u64::try_from(spec.lease_duration_seconds).unwrap_or(1);
+    Duration::from_secs(lease.max(1)) / 3
+}
+
+/// Whether what was applied includes a version. One that does not compare counts as included.
+fn passed(applied: &Applied, kind: &str, version: &Version) -> bool {
+    let applied = Version::parse(applied_of(applied, kind));
+    applied.includes(version).unwrap_or(true)
+}
+
+/// Whether something is to be said at once, whatever was applied.
+fn differs(said: &GatewayReplicaSpec, spec: &GatewayReplicaSpec) -> bool {
+    said.lost != spec.lost
+        || said.quarantined != spec.quarantined
+        || said.listen != spec.listen
+        || said.listen_tls != spec.listen_tls
+        || said.endpoint_id != spec.endpoint_id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(gateways: &str) -> GatewayReplicaSpec {
+        GatewayReplicaSpec {
+            lease_duration_seconds: 15,
+            applied: Applied {
+                gateways: gateways.to_owned(),
+                ..Applied::default()
+            },
+            ..GatewayReplicaSpec::default()
+        }
+    }
+
+    fn app() -> Key {
+        Key::new(Some("a"), "app")
+    }
+
+    fn version(number: u64) -> Version {
+        Version::Number(number)
+    }
+
+    /// One that said that it has applied version 5, a minute ago.
+    fn settled() -> (Pace, Instant) {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        pace.published(spec("5"), now);
+        (pace, now + Duration::from_secs(1))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_word_is_said_at_once_and_then_every_third_of_the_lease() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        assert_eq!(pace.due(&spec("5"), |_, _| true, now), now);
+        pace.published(spec("5"), now);
+        let heartbeat = now + Duration::from_secs(5);
+        assert_eq!(pace.due(&spec("5"), |_, _| true, now), heartbeat);
+        assert_eq!(
+            pace.due(&spec("9"), |_, _| true, now),
+            heartbeat,
+            "noise moved the version, and nobody waits for it"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_that_come_together_are_said_together() {
+        let (mut pace, now) = settled();
+        for (number, at) in [(6, 0), (7, 10), (8, 20)] {
+            pace.demand(
+                "Gateway",
+                app(),
+                version(number),
+                now + Duration::from_millis(at),
+            );
+        }
+        let due = pace.due(&spec("8"), |_, _| true, now + Duration::from_millis(20));
+        assert_eq!(due, now + Duration::from_millis(45));
+        pace.published(spec("8"), due);
+        let heartbeat = due + Duration::from_secs(5);
+        assert_eq!(pace.due(&spec("8"), |_, _| true, due), heartbeat);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_of_changes_is_said_five_times_a_second() {
+        let (mut pace, began) = settled();
+        let (mut now, mut times) = (began, 0);
+        let mut due = None;
+        for number in 0..100 {
+            now += Duration::from_millis(20);
+            pace.demand("Gateway", app(), version(10 + number), now);
+            let spec = spec(&(10 + number).to_string());
+            if due.is_some_and(|due| due <= now) {
+                pace.published(spec.clone(), now);
+                times += 1;
+            }
+            due = Some(pace.due(&spec, |_, _| true, now));
+        }
+        assert!((8..=10).contains(&times), "{times} times in two seconds");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_to_hear_of_what_is_gone() {
+        let (mut pace, now) = settled();
+        pace.demand("Gateway", app(), version(6), now);
+        let due = pace.due(&spec("6"), |_, _| false, now);
+        assert!(due > now + Duration::from_secs(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_held_back_is_not_said_early() {
+        let (mut pace, now) = settled();
+        pace.demand("Gateway", app(), version(7), now);
+        let due = pace.due(&spec("6"), |_, _| true, now);
+        assert!(due > now + Duration::from_secs(3), "6 does not include 7");
+        let due = pace.due(&spec("7"), |_, _| true, now);
+        assert!(due < now + Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_are_tried_again_with_growing_pauses() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        for pause in [100, 200, 400, 800, 1000, 1000] {
+            pace.failed(now);
+            let due = pace.due(&spec("5"), |_, _| true, now);
+            assert_eq!(due, now + Duration::from_millis(pause));
+        }
+    }
+}
