@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use crate::route::lookup;
@@ -73,6 +73,9 @@ pub(crate) fn config(table: Arc<ArcSwap<Table>>) -> Arc<ServerConfig> {
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(ByName(table)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // A client that resumes a session is shown no certificate, and would not see that it was replaced.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
     Arc::new(config)
 }
 

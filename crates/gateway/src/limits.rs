@@ -17,6 +17,8 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// How long a body may stand still, in either direction.
     pub body_idle: Duration,
+    /// How long nothing may come over an upgraded connection, from neither side.
+    pub upgrade_idle: Duration,
     /// How long a connection to an origin may take.
     pub dial_timeout: Duration,
     /// How long a response may take to begin after the request was sent, where the route says nothing.
@@ -42,6 +44,7 @@ impl Default for Limits {
             headers: 100,
             header_timeout: Duration::from_secs(30),
             body_idle: Duration::from_secs(300),
+            upgrade_idle: Duration::from_secs(3600),
             dial_timeout: Duration::from_secs(5),
             response_timeout: Duration::from_secs(120),
             connections: 16_384,

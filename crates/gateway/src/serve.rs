@@ -11,6 +11,7 @@ mod handle;
 mod headers;
 mod health;
 mod idle;
+mod meter;
 mod proof;
 mod record;
 mod socket;

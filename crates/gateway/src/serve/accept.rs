@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -30,39 +31,51 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 const HYPERS_HEADERS: usize = 100;
 /// How often a quiet HTTP/2 connection is asked whether it is still there.
 const PING: Duration = Duration::from_secs(30);
+/// How many connections a kernel has accepted before anybody asks for them.
+const BACKLOG: usize = 1024;
+/// How long a client that has just connected has for its first byte when the server closes.
+const LATE: Duration = Duration::from_secs(1);
 /// How long to wait when there are no descriptors left: those that are open will be closed.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts connections until the server closes. Those that the kernel has accepted before are served.
+/// Accepts connections until the server closes. Those that the kernel has accepted by then are served.
 pub(super) async fn accept(core: Arc<Core>, listener: TcpListener, tls: Option<TlsAcceptor>) {
-    let kind = if tls.is_some() { "https" } else { "http" };
     loop {
         let accepted = tokio::select! {
             biased;
+            () = core.closing.cancelled() => break,
             accepted = listener.accept() => accepted,
-            () = core.closing.cancelled() => return,
         };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
+        match accepted {
+            Ok((stream, address)) => admit(&core, stream, address, tls.clone()),
             Err(error) => {
                 tracing::warn!(%error, "A connection could not be accepted");
                 tokio::time::sleep(PAUSE).await;
-                continue;
             }
-        };
-        let place = core.connections.take(());
-        let place = place.zip(core.clients.take(client(address.ip())));
-        let Some(place) = place else {
-            core.telemetry.refused(kind);
-            continue;
-        };
-        let open = core.telemetry.connected(kind);
-        let (core, tls) = (core.clone(), tls.clone());
-        core.clone().crew.start(async move {
-            let _held = (place, open);
-            connection(core, stream, address, tls).await;
-        });
+        }
     }
+    for _ in 0..BACKLOG {
+        let Some(Ok((stream, address))) = listener.accept().now_or_never() else {
+            return;
+        };
+        admit(&core, stream, address, tls.clone());
+    }
+}
+
+/// Serves a connection, if there is room for it.
+fn admit(core: &Arc<Core>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
+    let kind = if tls.is_some() { "https" } else { "http" };
+    let place = core.connections.take(());
+    let place = place.zip(core.clients.take(client(address.ip())));
+    let Some(place) = place else {
+        return core.telemetry.refused(kind);
+    };
+    let open = core.telemetry.connected(kind);
+    let shared = core.clone();
+    core.crew.start(async move {
+        let _held = (place, open);
+        connection(shared, stream, address, tls).await;
+    });
 }
 
 async fn connection(
@@ -81,7 +94,7 @@ async fn connection(
         let begin = tokio::select! {
             biased;
             begin = timeout(wait, socket.speaks_http2()) => begin,
-            () = core.closing.cancelled() => return,
+            () = closed(&core) => return,
         };
         if let Ok(Ok(http2)) = begin {
             talk(core, socket, client(false), http2).await;
@@ -96,6 +109,12 @@ async fn connection(
         Ok(Err(error)) => tracing::debug!(%error, %address, "A TLS handshake failed"),
         Err(_) => tracing::debug!(%address, "A TLS handshake took too long"),
     }
+}
+
+/// A moment after the server has begun to close: whoever has just connected is about to ask.
+async fn closed(core: &Core) {
+    core.closing.cancelled().await;
+    tokio::time::sleep(LATE).await;
 }
 
 /// Serves requests until the client has no more, or the server closes.

@@ -1,6 +1,8 @@
 //! Requests that turn their connection into something else: WebSocket and its like over HTTP/1.1, and
 //! over a stream of HTTP/2 (RFC 8441). Bytes are passed on; what they mean is nobody's business here.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{
@@ -13,10 +15,13 @@ use hyper::body::Incoming;
 use hyper::ext::Protocol;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::time::timeout;
 
 use super::body::Body;
 use super::core::Core;
 use super::headers;
+use super::meter::{Meter, Metered};
 use super::record::Record;
 use crate::pool::Lease;
 use crate::reason;
@@ -85,27 +90,57 @@ pub(super) fn join(
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     }
     record.answered(response.status().as_u16(), None);
-    core.crew.start(pass_on(client, origin, lease, record));
+    let joined = Joined {
+        record,
+        received: Meter::default(),
+        sent: Meter::default(),
+    };
+    let idle = core.limits.upgrade_idle;
+    core.crew.start(joined.pass_on(client, origin, lease, idle));
     response.map(|_| Body::nothing())
 }
 
-/// Passes bytes on until both sides have said all they had, or one breaks off. The lease is what drives
-/// the origin's side until it has been handed over.
-async fn pass_on(client: OnUpgrade, origin: OnUpgrade, lease: Lease, mut record: Record) {
-    let _open = record.telemetry().upgraded();
-    let (client, origin) = match futures::try_join!(client, origin) {
-        Ok(both) => both,
-        Err(error) => {
-            tracing::debug!(%error, "A connection could not be taken over");
-            return record.broke(reason::CLIENT_GONE);
+/// The two sides of an upgraded connection. Dropping it tells how much went over it.
+struct Joined {
+    record: Record,
+    received: Meter,
+    sent: Meter,
+}
+
+impl Joined {
+    /// Passes bytes on until both sides have said all they had, one breaks off, or nothing has come for
+    /// too long. The lease is what drives the origin's side until it has been handed over.
+    async fn pass_on(mut self, client: OnUpgrade, origin: OnUpgrade, lease: Lease, idle: Duration) {
+        let _open = self.record.telemetry().upgraded();
+        let (client, origin) = match futures::try_join!(client, origin) {
+            Ok(both) => both,
+            Err(error) => {
+                tracing::debug!(%error, "A connection could not be taken over");
+                return self.record.broke(reason::CLIENT_GONE);
+            }
+        };
+        drop(lease);
+        let mut client = Metered::new(TokioIo::new(client), &self.received);
+        let mut origin = Metered::new(TokioIo::new(origin), &self.sent);
+        let copy = copy_bidirectional_with_sizes(&mut client, &mut origin, PIECE, PIECE);
+        let mut copy = std::pin::pin!(copy);
+        loop {
+            let before = self.moved();
+            let over = timeout(idle, &mut copy).await;
+            if over.is_ok() || self.moved() == before {
+                return;
+            }
         }
-    };
-    drop(lease);
-    let (mut client, mut origin) = (TokioIo::new(client), TokioIo::new(origin));
-    let copied =
-        tokio::io::copy_bidirectional_with_sizes(&mut client, &mut origin, PIECE, PIECE).await;
-    if let Ok((received, sent)) = copied {
-        record.received(received);
-        record.sent(sent);
+    }
+
+    fn moved(&self) -> u64 {
+        self.received.read().wrapping_add(self.sent.read())
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.record.received(self.received.read());
+        self.record.sent(self.sent.read());
     }
 }

@@ -118,3 +118,74 @@ async fn the_deadline_ends_what_does_not_end() {
     let outcome = soon("the request", request.join()).await;
     assert!(outcome.expect("no panic").is_err(), "it was broken off");
 }
+
+/// Asks again and again until the gateway says that it closes the connection. Says how often it was
+/// answered.
+async fn hammer(mut client: Client) -> usize {
+    for number in 0.. {
+        let response = match client.send(get()).await {
+            Ok(response) => response,
+            // A client of HTTP/2 is told by GOAWAY, and knows that this request was not served.
+            Err(error) => {
+                assert!(matches!(client, Client::Two(_)), "{error}");
+                return number;
+            }
+        };
+        assert_eq!(response.status(), 200);
+        let last = response.headers().contains_key("connection");
+        assert!(!text(response.into_body()).await.is_empty());
+        if last {
+            return number + 1;
+        }
+    }
+    unreachable!("it asks for ever")
+}
+
+#[tokio::test]
+async fn clients_that_never_pause_lose_nothing() {
+    let lab = lab();
+    let address = lab.listen(false).await;
+    let mut open = Vec::new();
+    let mut clients = Vec::new();
+    for number in 0..8 {
+        let (client, task) = Client::connect(&lab.tasks, address, number % 2 == 0).await;
+        open.push(task);
+        clients.push(lab.tasks.start(hammer(client)));
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    soon("the drain", lab.server.drain(deadline)).await;
+    for client in clients {
+        let answers = soon("a client", client.join()).await;
+        assert!(answers.expect("nothing is lost") > 0);
+    }
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_has_until_the_deadline() {
+    let lab = lab();
+    crate::upgrade::echoes(&lab);
+    let address = lab.listen(false).await;
+    let mut stream = TcpStream::connect(address).await.expect("connected");
+    let request = b"GET / HTTP/1.1\r\nhost: a.example.com\r\nconnection: upgrade\r\n\
+        upgrade: websocket\r\nsec-websocket-key: x\r\n\r\n";
+    stream.write_all(request).await.expect("sent");
+    let mut said = Vec::new();
+    while !said.ends_with(b"\r\n\r\n") {
+        said.push(soon("a response", stream.read_u8()).await.expect("more"));
+    }
+    let server = lab.server.clone();
+    let deadline = Instant::now() + Duration::from_millis(300);
+    let drained = lab.tasks.start(async move { server.drain(deadline).await });
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    stream.write_all(b"ping").await.expect("sent");
+    let mut pong = [0; 4];
+    soon("an echo", stream.read_exact(&mut pong))
+        .await
+        .expect("it goes on");
+    assert_eq!(&pong, b"ping");
+    soon("the drain", drained.join()).await;
+    assert!(Instant::now() >= deadline);
+    let end = soon("the end", stream.read(&mut pong)).await;
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+}

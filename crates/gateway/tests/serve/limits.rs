@@ -147,3 +147,17 @@ async fn a_body_that_stands_still_is_given_up_in_either_direction() {
     assert!(whole.is_err(), "it is broken off");
     assert_eq!(began.elapsed(), idle);
 }
+
+#[tokio::test]
+async fn an_upgraded_connection_over_which_nothing_comes_is_given_up() {
+    let lab = lab(Limits {
+        upgrade_idle: Duration::from_millis(80),
+        ..Limits::default()
+    });
+    crate::upgrade::echoes(&lab);
+    let address = lab.listen(false).await;
+    let request = b"GET / HTTP/1.1\r\nhost: a.example.com\r\nconnection: upgrade\r\n\
+        upgrade: websocket\r\nsec-websocket-key: x\r\n\r\n";
+    let said = say(address, request).await;
+    assert!(said.starts_with("HTTP/1.1 101"), "{said}");
+}

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::lab::{Client, Lab, full, soon};
 
 /// An origin that takes any upgrade to WebSocket and sends back what it gets.
-fn echoes(lab: &Lab) {
+pub(crate) fn echoes(lab: &Lab) {
     let tasks = lab.tasks.clone();
     let kept = std::sync::Mutex::new(Vec::new());
     lab.origin(move |mut request| {
