@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Context, Result};
+use aplomb::{Class, Context, Result};
 use aplomb_api::tunnel::{GatewayReplica, GatewayReplicaSpec};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -60,7 +60,7 @@ impl Act<'_> {
         said.renew_time = Some(MicroTime(self.office.clock.now()));
         let mut replica = GatewayReplica::new(&self.office.place.identity, said);
         replica.metadata.namespace = Some(self.office.place.namespace.clone());
-        let written = timeout(WRITE, self.cx.share(replica)).await;
+        let written = timeout(WRITE, self.write(replica)).await;
         let now = Instant::now();
         let mut memory = self.office.memory();
         match written {
@@ -74,6 +74,24 @@ impl Act<'_> {
                 memory.pace.failed(now);
             }
         }
+    }
+
+    /// Writes the record, and makes it where it is missing. It is made without what it lists: what is
+    /// created belongs to the creation, and an apply could not take it away again.
+    async fn write(&self, replica: GatewayReplica) -> Result<()> {
+        match self.cx.share(replica.clone()).await {
+            Err(error) if error.class() == Class::Missing => {}
+            other => return other.map(drop),
+        }
+        let mut bare = replica.clone();
+        bare.spec.quarantined.clear();
+        bare.spec.lost.clear();
+        match self.cx.create(&bare).await {
+            // Made by an earlier life, and not seen yet.
+            Err(error) if error.class() != Class::Exists => return Err(error),
+            _ => {}
+        }
+        self.cx.share(replica).await.map(drop)
     }
 
     /// Takes this replica's name off the list.
