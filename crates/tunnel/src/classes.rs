@@ -4,7 +4,7 @@
 use aplomb::{Error, Result};
 use aplomb_api::gateway_api::GatewayClass;
 use aplomb_api::tunnel::{CLASS, CONTROLLER, ConnectorClass};
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -24,8 +24,42 @@ pub(crate) async fn ensure(client: &kube::Client) -> Result<()> {
         "metadata": metadata,
         "spec": {"controllerName": CONTROLLER},
     });
-    make(&Api::<GatewayClass>::all(client.clone()), gateway).await?;
-    make(&Api::<ConnectorClass>::all(client.clone()), connector).await
+    let classes = Api::<GatewayClass>::all(client.clone());
+    make(&classes, gateway).await?;
+    make(&Api::<ConnectorClass>::all(client.clone()), connector).await?;
+    accept(&classes).await
+}
+
+/// Says of our GatewayClass that it is served, as its kind asks of whoever serves it.
+async fn accept(classes: &Api<GatewayClass>) -> Result<()> {
+    let Some(class) = classes.get_opt(CLASS).await? else {
+        return Ok(());
+    };
+    let said = class
+        .status
+        .iter()
+        .flat_map(|it| it.conditions.iter().flatten());
+    let mut accepted = said.filter(|it| it.type_ == "Accepted" && it.status == "True");
+    let current = accepted.any(|it| it.observed_generation == class.metadata.generation);
+    if current || class.spec.controller_name != CONTROLLER {
+        return Ok(());
+    }
+    let status = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "GatewayClass",
+        "status": {"conditions": [{
+            "type": "Accepted",
+            "status": "True",
+            "reason": "Accepted",
+            "message": "this operator serves it",
+            "observedGeneration": class.metadata.generation,
+            "lastTransitionTime": class.metadata.creation_timestamp,
+        }]},
+    });
+    let parameters = PatchParams::apply(crate::controller::NAME).force();
+    let patch = Patch::Apply(status);
+    classes.patch_status(CLASS, &parameters, &patch).await?;
+    Ok(())
 }
 
 async fn make<K>(all: &Api<K>, class: serde_json::Value) -> Result<()>
