@@ -13,31 +13,21 @@ use crate::route::after_prefix;
 /// Headers that frame a message. A filter that touched them could make two requests of one.
 const FRAMING: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE];
 
-/// Whether filters can be carried out.
-///
-/// # Errors
-/// Says what cannot.
-pub fn check(filters: &[Filter]) -> Result<(), String> {
-    for filter in filters {
-        let modifiers = [
-            &filter.request_header_modifier,
-            &filter.response_header_modifier,
-        ];
-        modifiers
-            .into_iter()
-            .flatten()
-            .try_for_each(check_modifier)?;
-        if let Some(redirect) = &filter.request_redirect {
-            check_redirect(redirect)?;
-        }
-        if let Some(rewrite) = &filter.url_rewrite {
-            if let Some(name) = &rewrite.hostname {
-                HeaderValue::from_str(name).map_err(|_| format!("{name:?} is no hostname"))?;
-            }
-            check_path(rewrite.path.as_ref())?;
-        }
+/// Whether a filter can be carried out.
+pub(crate) fn check(filter: &Filter) -> Result<(), String> {
+    let modifiers = [
+        &filter.request_header_modifier,
+        &filter.response_header_modifier,
+    ];
+    modifiers
+        .into_iter()
+        .flatten()
+        .try_for_each(check_modifier)?;
+    if let Some(redirect) = &filter.request_redirect {
+        check_redirect(redirect)?;
     }
-    Ok(())
+    let rewrite = filter.url_rewrite.as_ref();
+    check_path(rewrite.and_then(|it| it.path.as_ref()))
 }
 
 fn check_modifier(modifier: &HeaderModifier) -> Result<(), String> {

@@ -11,7 +11,7 @@ pub mod control;
 mod controller;
 pub mod decide;
 pub mod dial;
-pub mod filter;
+mod filter;
 pub mod gateway;
 pub mod guard;
 mod interest;

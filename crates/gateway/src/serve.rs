@@ -12,6 +12,7 @@ mod headers;
 mod health;
 mod idle;
 mod meter;
+mod pass;
 mod proof;
 mod record;
 mod socket;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::tunnel::{Filter, RouteMatch};
+use aplomb_api::tunnel::{Filter, PathMatchType, RouteMatch};
 use rustls::sign::CertifiedKey;
 
 /// Everything that requests need.
@@ -66,6 +66,15 @@ pub struct Route {
     pub action: Action,
     /// How long a response may take to begin.
     pub timeout: Option<Duration>,
+}
+
+impl Route {
+    /// What it matches of a path by prefix.
+    pub(crate) fn prefix(&self) -> &str {
+        let path = self.matches.wanted.path.as_ref();
+        path.filter(|it| it.kind == PathMatchType::PathPrefix)
+            .map_or("/", |it| &it.value)
+    }
 }
 
 /// A match with its expressions compiled.

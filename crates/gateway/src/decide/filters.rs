@@ -1,12 +1,11 @@
-//! Whether filters can be carried out at all, so that no request finds out that they cannot.
+//! Whether the filters of a rule fit together and with its matches, so that no request finds out that they
+//! do not. Whether one filter by itself can be carried out is what [`crate::filter`] knows.
 
 use std::collections::BTreeSet;
 
 use aplomb_api::tunnel::{
-    Filter, FilterType, HeaderModifier, PathMatchType, PathModifier, PathModifierType, Redirect,
-    RouteMatch,
+    Filter, FilterType, PathMatchType, PathModifier, PathModifierType, Redirect, RouteMatch,
 };
-use http::{HeaderName, HeaderValue};
 
 use super::hostname;
 
@@ -18,7 +17,8 @@ pub(super) fn check(filters: &[Filter], matches: &[RouteMatch]) -> Result<(), St
         if !seen.insert(word) {
             return Err(format!("it has more than one filter of type {word}"));
         }
-        complete(filter).map_err(|reason| format!("filter {word}: {reason}"))?;
+        let possible = complete(filter).and_then(|()| crate::filter::check(filter));
+        possible.map_err(|reason| format!("filter {word}: {reason}"))?;
         let modifiers = [
             filter.url_rewrite.as_ref().and_then(|it| it.path.as_ref()),
             filter
@@ -48,18 +48,14 @@ fn word(kind: FilterType) -> &'static str {
 fn complete(filter: &Filter) -> Result<(), String> {
     let missing = || "the member of that name is missing".to_owned();
     match filter.kind {
-        FilterType::RequestHeaderModifier => headers(
-            filter
-                .request_header_modifier
-                .as_ref()
-                .ok_or_else(missing)?,
-        ),
-        FilterType::ResponseHeaderModifier => headers(
-            filter
-                .response_header_modifier
-                .as_ref()
-                .ok_or_else(missing)?,
-        ),
+        FilterType::RequestHeaderModifier => {
+            let modifier = filter.request_header_modifier.as_ref();
+            modifier.map(drop).ok_or_else(missing)
+        }
+        FilterType::ResponseHeaderModifier => {
+            let modifier = filter.response_header_modifier.as_ref();
+            modifier.map(drop).ok_or_else(missing)
+        }
         FilterType::RequestRedirect => {
             redirect(filter.request_redirect.as_ref().ok_or_else(missing)?)
         }
@@ -70,33 +66,13 @@ fn complete(filter: &Filter) -> Result<(), String> {
     }
 }
 
-fn headers(modifier: &HeaderModifier) -> Result<(), String> {
-    let name = |name: &str| {
-        let parsed = HeaderName::from_bytes(name.as_bytes());
-        parsed.map_err(|_| format!("{name:?} is no name of a header"))
-    };
-    for header in modifier.set.iter().chain(&modifier.add) {
-        name(&header.name)?;
-        let value = HeaderValue::from_str(&header.value);
-        value.map_err(|_| format!("the value of {} cannot be sent", header.name))?;
-    }
-    modifier.remove.iter().try_for_each(|it| name(it).map(drop))
-}
-
 fn redirect(redirect: &Redirect) -> Result<(), String> {
-    let code = redirect.status_code.unwrap_or(302);
-    if ![301, 302, 303, 307, 308].contains(&code) {
-        return Err(format!("{code} is not the code of a redirect"));
-    }
     if let Some(scheme) = redirect
         .scheme
         .as_deref()
         .filter(|it| !["http", "https"].contains(it))
     {
         return Err(format!("{scheme:?} is neither http nor https"));
-    }
-    if let Some(port) = redirect.port.filter(|port| !(1..=65535).contains(port)) {
-        return Err(format!("{port} is no port"));
     }
     redirect.hostname.as_deref().map_or(Ok(()), host)
 }

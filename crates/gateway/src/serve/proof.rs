@@ -13,7 +13,7 @@ use super::answer::Failure;
 use super::core::Core;
 use crate::dial::DialError;
 use crate::reason;
-use crate::table::{Action, Host, Target};
+use crate::table::{Action, Host, Origin, Target};
 
 /// What is said where there is no agent to sign: the origin took a connection, or none is needed.
 const REACHED: &str = r#"{"reached":true}"#;
@@ -44,23 +44,28 @@ pub(super) async fn answer(core: &Core, host: &Host, head: &Parts) -> Result<Str
     let too_many = || Failure::new(503, reason::TOO_MANY, "too many proofs at once");
     let _share = core.proofs.take(tunnel.uid.clone()).ok_or_else(too_many)?;
     let deadline = Instant::now() + core.limits.dial_timeout;
-    let proven = async {
-        match &origin.target {
-            Target::Connector(_) => core
-                .dialer
-                .prove(origin, &statement, deadline)
-                .await
-                .map(|proof| serde_json::to_string(&proof)),
-            Target::Addresses(_) => core
-                .dialer
-                .dial(origin, deadline)
-                .await
-                .map(|_| Ok(REACHED.to_owned())),
-        }
-    };
+    let proven = prove(core, origin, &statement, deadline);
     let proven = timeout_at(deadline, proven).await;
-    let text = proven.map_err(|_| DialError::TimedOut)??;
-    text.map_err(|error| Failure::new(502, reason::ORIGIN_BROKEN, error.to_string()))
+    Ok(proven.map_err(|_| DialError::TimedOut)??)
+}
+
+/// The agent's proof, or that an origin without an agent takes connections.
+async fn prove(
+    core: &Core,
+    origin: &Origin,
+    statement: &Statement,
+    deadline: Instant,
+) -> Result<String, DialError> {
+    match &origin.target {
+        Target::Connector(_) => {
+            let proof = core.dialer.prove(origin, statement, deadline).await?;
+            Ok(serde_json::to_string(&proof).expect("a proof is plain JSON"))
+        }
+        Target::Addresses(_) => {
+            core.dialer.dial(origin, deadline).await?;
+            Ok(REACHED.to_owned())
+        }
+    }
 }
 
 fn statement(head: &Parts) -> Result<Statement, Failure> {

@@ -1,0 +1,141 @@
+//! The way of a request to its origin and of the response back: what each side is told, and in whose name.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TE};
+use http::request::Parts;
+use http::uri::Uri;
+use http::{Request, StatusCode, Version};
+use http_body::Body;
+
+use super::answer::Failure;
+use super::core::Core;
+use super::forward::{self, Patience};
+use super::handle::Reply;
+use super::headers::{self, Asked};
+use super::record::Record;
+use super::upgrade::Wanted;
+use super::upload::{BoxError, Outgoing, Progress, Upload};
+use crate::pool::Key;
+use crate::table::{Origin, Route, Tunnel};
+use crate::{filter, reason};
+
+/// Where a request goes, and by which rule.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    pub(super) core: &'a Core,
+    pub(super) tunnel: &'a Arc<Tunnel>,
+    pub(super) route: &'a Route,
+    pub(super) origin: &'a Arc<Origin>,
+}
+
+impl Way<'_> {
+    /// Passes a request on, and what the origin answers back.
+    pub(super) async fn pass<B>(
+        self,
+        record: &mut Record,
+        (mut head, body): (Parts, B),
+        asked: Asked<'_>,
+        wanted: Option<Wanted>,
+    ) -> Result<Reply, Failure>
+    where
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let share = self.core.requests.take(self.tunnel.uid.clone());
+        let too_many = || Failure::new(503, reason::TOO_MANY, "the tunnel is at its limit");
+        record.counts_as(share.ok_or_else(too_many)?);
+        let expects = headers::expects_continue(&head);
+        self.prepare(&mut head, record.request_id(), asked, wanted.as_ref());
+        let (upload, progress) = Upload::new(body, self.core.limits.body_idle);
+        record.uploads(progress.clone());
+        let request = with_body(Request::from_parts(head, ()), upload, &progress, expects);
+        let (mut response, lease) =
+            forward::send(self.core, self.key(), request, &progress, self.patience()).await?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let unasked = || Failure::new(502, reason::ORIGIN_BROKEN, "an upgrade nobody wanted");
+            let wanted = wanted.ok_or_else(unasked)?;
+            return Ok(Reply::Upgrade(wanted, response, lease));
+        }
+        headers::strip(response.headers_mut());
+        *response.version_mut() = Version::HTTP_11;
+        filter::on_response(&self.route.filters, response.headers_mut());
+        Ok(Reply::Origin(response, lease))
+    }
+
+    fn key(&self) -> Key {
+        Key {
+            tunnel: self.tunnel.uid.clone(),
+            origin: self.origin.clone(),
+        }
+    }
+
+    fn patience(&self) -> Patience {
+        match self.route.timeout {
+            Some(limit) => Patience::Strict(limit),
+            None => Patience::Lenient(self.core.limits.response_timeout),
+        }
+    }
+
+    /// The head as the origin gets it.
+    fn prepare(&self, head: &mut Parts, id: &str, asked: Asked<'_>, wanted: Option<&Wanted>) {
+        let trailers = headers::takes_trailers(head);
+        let filters = &self.route.filters;
+        headers::strip(&mut head.headers);
+        headers::forwarded(&mut head.headers, asked);
+        one_cookie(&mut head.headers);
+        let id = HeaderValue::from_str(id).expect("made of harmless characters");
+        head.headers.insert(headers::REQUEST_ID, id);
+        let host = filter::host(filters).unwrap_or_else(|| asked.host.clone());
+        head.headers.insert(HOST, host);
+        filter::on_request(filters, &mut head.headers);
+        if trailers {
+            let trailers = HeaderValue::from_static("trailers");
+            head.headers.insert(TE, trailers);
+            let te = HeaderValue::from_static("te");
+            head.headers.append(CONNECTION, te);
+        }
+        if let Some(wanted) = wanted {
+            wanted.ask(&mut head.headers);
+        }
+        head.uri = Uri::from(filter::path(filters, &head.uri, self.route.prefix()));
+        head.version = Version::HTTP_11;
+    }
+}
+
+/// A request with its body, which is kept back if the client waits to hear that it is wanted.
+fn with_body<B>(
+    mut request: Request<()>,
+    upload: Upload<B>,
+    progress: &Progress,
+    expects: bool,
+) -> Request<Outgoing>
+where
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    let upload = if expects && !progress.finished() {
+        upload.after(forward::continued(&mut request))
+    } else {
+        request.headers_mut().remove(EXPECT);
+        upload
+    };
+    request.map(|()| upload.boxed())
+}
+
+/// HTTP/2 may cut the cookie into several headers; HTTP/1.1 has it in one.
+fn one_cookie(headers: &mut HeaderMap) {
+    let mut values = headers.get_all(COOKIE).iter();
+    if values.by_ref().take(2).count() < 2 {
+        return;
+    }
+    let parts: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if let Ok(whole) = HeaderValue::from_bytes(&parts.join(&b"; "[..])) {
+        headers.insert(COOKIE, whole);
+    }
+}
