@@ -44,6 +44,10 @@ runtime: controlplane ## What the runtime promises, on the box and on a real kub
 alerts: ## Every alert under promtool: it fires, and it stays quiet
 	@tools/make/alerts
 
+.PHONY: gateway-api
+gateway-api: ## The Gateway API's definitions and types anew, from the module that is pinned (needs Go)
+	@tools/make/gateway-api
+
 .PHONY: egress
 egress: ## What the egress operator promises, in virtual time, with figures
 	$(CARGO) test --locked -q -p aplomb-egress --test acceptance -- --nocapture --test-threads 1

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const MOST_LINES: usize = 500;
+/// Made by `make gateway-api`, which is where their length is decided.
+const GENERATED: &str = "crates/api/src/gateway_api/";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -50,6 +52,7 @@ fn every_source_file_says_what_it_is_for() {
 fn no_source_file_outgrows_its_room() {
     let long: Vec<_> = tracked("*.rs")
         .into_iter()
+        .filter(|path| !path.to_string_lossy().contains(GENERATED))
         .map(|path| {
             (
                 fs::read_to_string(&path).expect("readable").lines().count(),
@@ -96,6 +99,7 @@ fn the_words_of_make_stay() {
         "tunnel",
         "bench-tunnel",
         "alerts",
+        "gateway-api",
         "bench",
         "controlplane",
         "lint",

@@ -1,4 +1,6 @@
 //! The `gatewayclasses` of the Gateway API, generated from `gateway-api/gatewayclasses.yaml`; do not edit.
+//! Source: sha256 d32070cb6930273a07c5ca183135712b1918cc140c6d9b6cef441cdf0e562345
+//! Generated: sha256 111a307255857f13bd65f9d4f451cc606242f25ac3b4ee1c3f8b14c793938d50
 
 #[allow(unused_imports)]
 mod prelude {

@@ -1,4 +1,6 @@
 //! The `gateways` of the Gateway API, generated from `gateway-api/gateways.yaml`; do not edit.
+//! Source: sha256 905c89d8fefaab9088bf9d0a8d47ebd7ec4e653a914d4bfaa575a7716f07a828
+//! Generated: sha256 4915710ce18c0ef3096a2f2e4e3c378fdb834150f0d16cc4f74932b95a329714
 
 #[allow(unused_imports)]
 mod prelude {

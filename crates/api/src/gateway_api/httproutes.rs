@@ -1,4 +1,6 @@
 //! The `httproutes` of the Gateway API, generated from `gateway-api/httproutes.yaml`; do not edit.
+//! Source: sha256 a89d17ff5ed060fa0eac015524f9252bb291f616412c13ac8cb952ed9c25c5ad
+//! Generated: sha256 d6a43cd9999a3e87ea0d7835a8e8bc5fd67b0b9e664bf4b4572a4c99166a1951
 
 #[allow(unused_imports)]
 mod prelude {
