@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use aplomb_api::gateway_api;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
+pub(crate) use self::install::provide;
 use crate::args::{CrdsArgs, Kinds};
 
 pub(crate) async fn run(args: CrdsArgs) -> Result<()> {

@@ -58,6 +58,7 @@ async fn operate(
     let tunnel = async {
         if operators.contains(&Operator::Tunnel) {
             let seed = u64::from(std::process::id());
+            crate::crds::provide(&client).await?;
             aplomb_tunnel::run(client.clone(), &settings.tunnel, seed, shutdown.clone()).await?;
         }
         Ok(())

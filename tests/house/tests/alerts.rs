@@ -4,8 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const RULES: &str = "deploy/egress/monitoring/prometheusrule.yaml";
+/// The operators that have alerts.
+const OPERATORS: [&str; 2] = ["egress", "tunnel"];
 const TELEMETRY: &str = "crates/egress/src/telemetry";
+/// Where the metrics of tunnels are named.
+const TUNNELS: [&str; 2] = [
+    "crates/tunnel/src/telemetry.rs",
+    "crates/gateway/src/telemetry.rs",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -31,8 +37,16 @@ fn values(text: &str, key: &str) -> BTreeSet<String> {
     found.map(|value| value.trim().to_owned()).collect()
 }
 
+fn rules(operator: &str) -> String {
+    read(format!("deploy/{operator}/monitoring/prometheusrule.yaml"))
+}
+
+fn alerts_of(operator: &str) -> BTreeSet<String> {
+    values(&rules(operator), "- alert:")
+}
+
 fn alerts() -> BTreeSet<String> {
-    values(&read(RULES), "- alert:")
+    OPERATORS.into_iter().flat_map(alerts_of).collect()
 }
 
 /// Every word of `text` that begins with `prefix`.
@@ -47,7 +61,8 @@ fn every_alert_has_its_page_and_every_page_its_alert() {
     let alerts = alerts();
     assert!(alerts.len() > 10, "{alerts:?}");
     assert_eq!(stems("docs/runbooks", ".md"), alerts);
-    let urls = values(&read(RULES), "runbook_url:");
+    let rules = OPERATORS.map(rules).concat();
+    let urls = values(&rules, "runbook_url:");
     let pages = alerts
         .iter()
         .map(|alert| format!("docs/runbooks/{alert}.md"));
@@ -56,11 +71,14 @@ fn every_alert_has_its_page_and_every_page_its_alert() {
 
 #[test]
 fn every_alert_is_shown_to_fire_and_to_stay_quiet() {
-    assert_eq!(stems("tests/egress/alerts", ".yaml"), alerts());
-    for alert in alerts() {
-        let text = read(format!("tests/egress/alerts/{alert}.yaml"));
-        assert!(text.contains("exp_labels:"), "{alert} never fires");
-        assert!(text.contains("exp_alerts: []"), "{alert} is never quiet");
+    for operator in OPERATORS {
+        let folder = format!("tests/{operator}/alerts");
+        assert_eq!(stems(&folder, ".yaml"), alerts_of(operator));
+        for alert in alerts_of(operator) {
+            let text = read(format!("{folder}/{alert}.yaml"));
+            assert!(text.contains("exp_labels:"), "{alert} never fires");
+            assert!(text.contains("exp_alerts: []"), "{alert} is never quiet");
+        }
     }
 }
 
@@ -81,11 +99,11 @@ fn every_metric_of_the_rules_and_pages_is_one_of_ours() {
         .map(|name| read(format!("{TELEMETRY}/{name}.rs")))
         .collect();
     let known = words(&sources, "aplomb_egress_");
-    let pages = alerts().into_iter();
+    let pages = alerts_of("egress").into_iter();
     let mut used: String = pages
         .map(|alert| read(format!("docs/runbooks/{alert}.md")))
         .collect();
-    used.push_str(&read(RULES));
+    used.push_str(&rules("egress"));
     used.push_str(&read("docs/egress.md"));
     let used = words(&used, "aplomb_egress_");
     assert!(used.len() > 15, "{used:?}");
@@ -106,5 +124,42 @@ fn every_metric_is_in_the_documentation() {
             let found = documented.contains(&name) || documented.contains(&format!("{name}_total"));
             assert!(found, "docs/egress.md does not tell of {name}");
         }
+    }
+}
+
+/// The names that are registered: whatever stands in quotes and begins as ours do.
+fn metrics_of_tunnels() -> BTreeSet<String> {
+    let sources = TUNNELS.map(read).concat();
+    let quoted = sources.split('"').skip(1).step_by(2);
+    let ours = |name: &&str| {
+        let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        plain && (name.starts_with("aplomb_tunnel_") || name.starts_with("aplomb_gateway_"))
+    };
+    quoted.filter(ours).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_metric_of_tunnels_is_told_of_and_every_one_told_of_is_there() {
+    let pages = alerts_of("tunnel").into_iter();
+    let mut text: String = pages
+        .map(|alert| read(format!("docs/runbooks/{alert}.md")))
+        .collect();
+    text.push_str(&rules("tunnel"));
+    let documented = read("docs/tunnel.md");
+    text.push_str(&documented);
+    let known = metrics_of_tunnels();
+    assert!(known.len() > 8, "{known:?}");
+    let told = ["aplomb_tunnel_", "aplomb_gateway_"].map(|prefix| words(&text, prefix));
+    for name in told.into_iter().flatten() {
+        let bare = ["_total", "_bucket"]
+            .iter()
+            .fold(&*name, |name, end| name.strip_suffix(end).unwrap_or(name));
+        let start = name.ends_with('_');
+        assert!(start || known.contains(bare), "{name} is no metric");
+    }
+    let documented = words(&documented, "aplomb_");
+    for name in known {
+        let found = documented.contains(&name) || documented.contains(&format!("{name}_total"));
+        assert!(found, "docs/tunnel.md does not tell of {name}");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use aplomb_api::gateway_api::{BUNDLE_VERSION, CHANNEL, DEFINITIONS};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
 
@@ -46,6 +46,40 @@ pub(super) async fn run(client: &Client, chosen: &[Kinds]) -> Result<()> {
     Ok(())
 }
 
+/// Installs the Gateway API's definitions that are missing, for a process that cannot work without them.
+/// Those that are there are left as they are, whatever their version.
+pub(crate) async fn provide(client: &Client) -> Result<()> {
+    let crds: Crds = Api::all(client.clone());
+    for (plural, text) in DEFINITIONS {
+        let definition: CustomResourceDefinition = serde_saphyr::from_str(text).context(plural)?;
+        let name = definition.name_any();
+        match crds.get_opt(&name).await {
+            Ok(None) => create(&crds, &definition).await.with_context(|| {
+                format!(
+                    "there is no {name}: `aplomb crds --apply` installs it, run by an administrator"
+                )
+            })?,
+            Ok(Some(_)) => {}
+            // Whoever may not look has been given them by somebody who may.
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {}
+            Err(error) => return Err(error).context(name),
+        }
+    }
+    Ok(())
+}
+
+async fn create(crds: &Crds, definition: &CustomResourceDefinition) -> Result<()> {
+    let params = PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    match crds.create(&params, definition).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        made => drop(made?),
+    }
+    served(crds, &definition.name_any()).await
+}
+
 fn told(name: &str, done: Result<String>, failed: &mut Vec<String>) {
     match done {
         Ok(what) => println!("{name} {what}"),
@@ -61,10 +95,14 @@ async fn apply(crds: &Crds, definition: &CustomResourceDefinition) -> Result<()>
     let params = PatchParams::apply(MANAGER).force();
     crds.patch(&name, &params, &Patch::Apply(definition))
         .await?;
-    let served = conditions::is_crd_established();
-    let served = await_condition(crds.clone(), &name, served);
-    let served = tokio::time::timeout(PATIENCE, served).await;
-    served.with_context(|| format!("not served within {} s", PATIENCE.as_secs()))??;
+    served(crds, &name).await
+}
+
+async fn served(crds: &Crds, name: &str) -> Result<()> {
+    let established = conditions::is_crd_established();
+    let established = await_condition(crds.clone(), name, established);
+    let established = tokio::time::timeout(PATIENCE, established).await;
+    established.with_context(|| format!("not served within {} s", PATIENCE.as_secs()))??;
     Ok(())
 }
 
