@@ -42,7 +42,7 @@ impl Act<'_> {
                 Ok(())
             }
             Step::Prove => {
-                progress.proven = true;
+                progress.proofs += 1;
                 self.prove().await;
                 Ok(())
             }

@@ -87,11 +87,15 @@ fn indexes(controller: Controller<HttpProxy>) -> Controller<HttpProxy> {
 
 fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<HttpProxy> {
     let (replicas, concerned) = (office.replicas.clone(), office.memory.clone());
+    let heard = office.memory.clone();
     controller
         .watches::<ConnectorView>(
             Scope::default(),
             Lens::fields(ConnectorView::read),
-            |connector, all| keys(&all.by(BY_CONNECTOR, &connector.meta().key().to_string())),
+            move |connector, all| {
+                heard.heard(connector);
+                keys(&all.by(BY_CONNECTOR, &connector.meta().key().to_string()))
+            },
         )
         .watches::<ConnectorClass>(
             Scope::default(),

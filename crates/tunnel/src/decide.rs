@@ -21,6 +21,10 @@ use crate::children::children;
 use crate::evidence::subject;
 use crate::world::{Plan, Step, World};
 
+/// How many proofs one pass may try: what is proven may change meanwhile.
+const PROOFS: u32 = 3;
+/// How soon a pass follows one that could not keep up with the changes.
+const SOON: Duration = Duration::from_millis(50);
 /// How long nothing may be heard of what is waited for before it is looked at again.
 const WAIT: Duration = Duration::from_secs(5);
 /// The same where only a change of some object can help.
@@ -81,7 +85,7 @@ fn next(world: &World, held: &Held, facts: &Facts<'_>, served: &[String]) -> Opt
     if progress.written.is_none() {
         return Some(Step::Write);
     }
-    if facts.provable() && !progress.proven {
+    if facts.provable() && progress.proofs < PROOFS {
         let subject = subject(world, served);
         let evidence = world.evidence.as_ref();
         let holds = evidence.is_some_and(|it| it.holds(&subject, world.instant));
@@ -97,6 +101,7 @@ fn again(world: &World, facts: &Facts<'_>) -> Duration {
     let proof = world.evidence.as_ref().filter(|_| facts.provable());
     let until = |at: tokio::time::Instant| at.saturating_duration_since(world.instant);
     match proof {
+        Some(evidence) if facts.stale(evidence) => SOON,
         Some(evidence) => until(evidence.at + evidence.due),
         None if facts.waiting() => WAIT,
         None => REST,

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aplomb::{Cache, Key, View};
-use aplomb_api::tunnel::{GatewayReplica, GatewayReplicaSpec, HttpProxy};
+use aplomb_api::tunnel::{ConnectionDetails, GatewayReplica, GatewayReplicaSpec, HttpProxy};
 
 use crate::evidence::Evidence;
+use crate::views::ConnectorView;
 
 /// The index of HTTPProxies by the connectors they name.
 pub(crate) const BY_CONNECTOR: &str = "connector";
@@ -25,6 +26,8 @@ struct Known {
     evidence: BTreeMap<Key, Evidence>,
     connectors: BTreeMap<Key, BTreeSet<Key>>,
     waiting: BTreeSet<Key>,
+    /// At which version each Connector, by UID, last changed how it is reached, with what it said then.
+    details: BTreeMap<String, (Option<ConnectionDetails>, String)>,
     /// By UID: one that comes back under its old name is another.
     replicas: BTreeMap<String, GatewayReplicaSpec>,
 }
@@ -62,6 +65,29 @@ impl Memory {
             }
         }
         users
+    }
+
+    /// Hears of every Connector that changed. Its own status gives it newer versions, which gateways
+    /// have no reason to acknowledge: the one that counts is that of the change.
+    pub(crate) fn heard(&self, connector: &ConnectorView) {
+        let (meta, details) = (connector.meta(), &connector.status.connection_details);
+        let mut known = self.lock();
+        let same = known
+            .details
+            .get(meta.uid)
+            .is_some_and(|it| it.0 == *details);
+        if !same {
+            let seen = (details.clone(), meta.version.to_owned());
+            known.details.insert(meta.uid.to_owned(), seen);
+        }
+    }
+
+    /// At which version a Connector came to be reached as it is.
+    pub(crate) fn version(&self, connector: &ConnectorView) -> String {
+        let (meta, details) = (connector.meta(), &connector.status.connection_details);
+        let known = self.lock();
+        let heard = known.details.get(meta.uid).filter(|it| it.0 == *details);
+        heard.map_or(meta.version, |it| &it.1).to_owned()
     }
 
     /// The tunnel is gone.

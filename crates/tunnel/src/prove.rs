@@ -179,7 +179,7 @@ fn question(
             generation: meta.generation.unwrap_or_default(),
             session: connector.map(|it| it.session.clone()).unwrap_or_default(),
         },
-        patience: PATIENCE.min(world.proxy.spec.proof_interval.0 / 10),
+        patience: PATIENCE.min(world.proxy.spec.proof_interval.0 / 8),
     }
 }
 

@@ -50,8 +50,8 @@ pub(crate) struct Progress {
     pub(crate) written: Option<Written>,
     /// Whether the children's status says what it should.
     pub(crate) reported: bool,
-    /// Whether a proof was tried.
-    pub(crate) proven: bool,
+    /// How many proofs were tried.
+    pub(crate) proofs: u32,
     /// Claims that others were first with, before the cache shows them.
     pub(crate) rivals: BTreeMap<String, HostnameClaim>,
     /// The stages as the last decision of this pass saw them.

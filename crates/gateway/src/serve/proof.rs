@@ -1,6 +1,8 @@
 //! The well-known path where a proof is asked for: it goes to the agent by the same way as traffic, and
 //! comes back as the agent gave it. Nothing here signs or judges a proof.
 
+use std::time::Duration;
+
 use aplomb_api::tunnel::headers::PROOF;
 use aplomb_api::wire::Statement;
 use base64::Engine;
@@ -17,6 +19,10 @@ use crate::table::{Action, Host, Origin, Target};
 
 /// What is said where there is no agent to sign: the origin took a connection, or none is needed.
 const REACHED: &str = r#"{"reached":true}"#;
+
+/// How long a proof may take. Shorter than whoever asks has patience for: they want to hear why there is
+/// none, and will ask again.
+const PATIENCE: Duration = Duration::from_millis(600);
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
@@ -43,9 +49,10 @@ pub(super) async fn answer(core: &Core, host: &Host, head: &Parts) -> Result<Str
     };
     let too_many = || Failure::new(503, reason::TOO_MANY, "too many proofs at once");
     let _share = core.proofs.take(tunnel.uid.clone()).ok_or_else(too_many)?;
-    let deadline = Instant::now() + core.limits.dial_timeout;
+    let patience = core.limits.dial_timeout.min(PATIENCE);
+    let deadline = Instant::now() + patience;
     let proven = prove(core, origin, &statement, deadline);
-    let proven = timeout_at(deadline, proven).await;
+    let proven = timeout_at(deadline + patience / 4, proven).await;
     Ok(proven.map_err(|_| DialError::TimedOut)??)
 }
 

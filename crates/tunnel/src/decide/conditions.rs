@@ -8,6 +8,7 @@ use aplomb_api::tunnel::{Revision, conditions as kinds, reasons};
 use super::hostnames::Held;
 use super::ready;
 use super::revisions::{CONNECTOR, passed, revisions};
+use crate::evidence::{Evidence, subject};
 use crate::world::{ConnectorSeen, World, Written};
 
 /// What follows from a world, before it is said.
@@ -53,6 +54,11 @@ impl<'a> Facts<'a> {
         };
         let mut connectors = self.world.connectors.values();
         !self.waiting() && !connectors.any(|it| it.as_ref().is_none_or(released))
+    }
+
+    /// Whether a proof is about something that has changed since.
+    pub(super) fn stale(&self, evidence: &Evidence) -> bool {
+        evidence.subject != subject(self.world, &self.held.served())
     }
 
     /// Everything there is to say.

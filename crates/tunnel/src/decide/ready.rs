@@ -5,7 +5,7 @@ use aplomb::conditions::Status;
 use aplomb_api::tunnel::{conditions as kinds, reasons};
 
 use super::conditions::Facts;
-use crate::evidence::{Evidence, subject};
+use crate::evidence::Evidence;
 
 /// The conditions that must hold before a proof counts, and whose reason is told first if one does not.
 const NEEDED: [&str; 4] = [
@@ -15,11 +15,11 @@ const NEEDED: [&str; 4] = [
     kinds::CONNECTOR_METADATA_PROGRAMMED,
 ];
 
-/// The evidence, if it is about the tunnel as it is now.
+/// The evidence, if it is about the tunnel as it is now. A failure counts until something better is
+/// known: nothing is called pending that was just seen to fail.
 fn evidence<'a>(facts: &'a Facts<'_>) -> Option<&'a Evidence> {
-    let subject = subject(facts.world, &facts.held.served());
     let evidence = facts.world.evidence.as_ref();
-    evidence.filter(|it| facts.provable() && it.subject == subject)
+    evidence.filter(|it| facts.provable() && !(it.is_good() && facts.stale(it)))
 }
 
 pub(super) fn ready(facts: &Facts<'_>, said: &[Condition]) -> Condition {
