@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Class, Context, Result};
+use aplomb::{Context, Result};
 use aplomb_api::tunnel::{GatewayReplica, GatewayReplicaSpec};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, Patch, PatchParams};
 use tokio::time::{Instant, timeout};
 
+use crate::controller::NAME;
 use crate::office::Office;
 use crate::serve::Phase;
 use crate::table::Table;
@@ -76,22 +78,16 @@ impl Act<'_> {
         }
     }
 
-    /// Writes the record, and makes it where it is missing. It is made without what it lists: what is
-    /// created belongs to the creation, and an apply could not take it away again.
+    /// Applies the record, which also makes it: nobody else does. The cache shows it at once.
     async fn write(&self, replica: GatewayReplica) -> Result<()> {
-        match self.cx.share(replica.clone()).await {
-            Err(error) if error.class() == Class::Missing => {}
-            other => return other.map(drop),
-        }
-        let mut bare = replica.clone();
-        bare.spec.quarantined.clear();
-        bare.spec.lost.clear();
-        match self.cx.create(&bare).await {
-            // Made by an earlier life, and not seen yet.
-            Err(error) if error.class() != Class::Exists => return Err(error),
-            _ => {}
-        }
-        self.cx.share(replica).await.map(drop)
+        let place = &self.office.place;
+        let api: Api<GatewayReplica> = Api::namespaced(self.cx.client(), &place.namespace);
+        let params = PatchParams::apply(NAME).force();
+        let record = Patch::Apply(&replica);
+        let written = api.patch(&place.identity, &params, &record).await?;
+        let written = serde_json::to_value(written).map_err(aplomb::Error::fault)?;
+        self.cx.cache::<GatewayReplica>()?.reread(&written);
+        Ok(())
     }
 
     /// Takes this replica's name off the list.
