@@ -8,7 +8,7 @@ use std::time::Duration;
 use aplomb::Clock;
 use aplomb_agent::heart::{Heart, HeartSettings, Pulse, Schedule};
 use aplomb_api::tunnel::Connector;
-use aplomb_sim::world::{Component, Process};
+use aplomb_sim::world::Component;
 use http::{Request, Response, StatusCode};
 use kube::api::{Patch, PatchParams};
 use kube::client::Body;
@@ -55,7 +55,12 @@ impl Agent {
                 adversary: against.clone(),
                 stopped: stopped.clone(),
             };
-            live(process, life)
+            let clock = process.clock().clone();
+            live(
+                process.plain_client(),
+                Clock::new(move || clock.now()),
+                life,
+            )
         });
         Self {
             component,
@@ -90,27 +95,26 @@ pub fn identity(connector: &str) -> String {
 }
 
 /// What a life of an agent is given.
-struct Life {
-    name: String,
-    lease: Duration,
-    net: Net,
-    adversary: Option<Adversary>,
-    stopped: watch::Receiver<bool>,
+pub struct Life {
+    pub name: String,
+    pub lease: Duration,
+    pub net: Net,
+    pub adversary: Option<Adversary>,
+    pub stopped: watch::Receiver<bool>,
 }
 
-async fn live(process: Process, life: Life) {
-    let client = process.plain_client();
+/// Lives until it is stopped, and stays without a word then.
+pub async fn live(client: Client, clock: Clock, life: Life) {
     let session = format!("{:016x}", fastrand::Rng::new().u64(..));
     let connector = register(&client, &life.name, life.lease, &session).await;
     life.net.agent(&life.name, &session);
-    let clock = process.clock().clone();
     let settings = HeartSettings {
         namespace: TENANT.to_owned(),
         connector: life.name.clone(),
         uid: connector.uid().unwrap_or_default(),
         session,
         lease: life.lease,
-        clock: Clock::new(move || clock.now()),
+        clock,
         seed: 7,
         pulse: watch::Sender::new(Pulse::default()),
     };

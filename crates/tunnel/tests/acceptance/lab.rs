@@ -246,7 +246,8 @@ fn definitions() -> Vec<CustomResourceDefinition> {
     all
 }
 
-async fn install(user: &Client) {
+/// Makes the namespace, the kinds and the class.
+pub async fn install(user: &Client) {
     let namespaces: Api<Namespace> = Api::all(user.clone());
     let namespace = json!({ "metadata": { "name": NAMESPACE } });
     let namespace = serde_json::from_value(namespace).expect("a namespace");
