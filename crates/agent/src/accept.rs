@@ -8,7 +8,7 @@ use std::time::Duration;
 use aplomb_api::wire::{RELEASED, UNLISTED};
 use iroh::EndpointId;
 use iroh::endpoint::{Connection, Incoming, VarInt};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +17,11 @@ use crate::answer::Answers;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a peer may wait to be listed: a gateway that has just started is sometimes here before
+/// the news of it. One that never will be cannot come again and again without a pause either.
+const GRACE: Duration = Duration::from_secs(1);
+/// How many may wait at once; further ones are sent away at once.
+pub(crate) const WAITING: usize = 32;
 
 /// The gateways that an agent accepts.
 pub type Listed = Arc<BTreeSet<EndpointId>>;
@@ -33,6 +38,8 @@ pub(crate) struct Host {
     pub(crate) answers: Arc<Answers>,
     pub(crate) listed: watch::Receiver<Listed>,
     pub(crate) released: CancellationToken,
+    /// A seat for each that waits to be listed.
+    pub(crate) waiting: Arc<Semaphore>,
 }
 
 impl Host {
@@ -43,7 +50,28 @@ impl Host {
             Ok(Err(error)) => return tracing::debug!(%error, "Handshake failed"),
             Err(_) => return tracing::debug!("Handshake took too long"),
         };
-        self.serve(&connection).await;
+        match self.admits(&connection).await {
+            true => self.serve(&connection).await,
+            false => unlisted(&connection),
+        }
+    }
+
+    /// Whether the peer is listed, now or in a moment.
+    async fn admits(&self, connection: &Connection) -> bool {
+        let (gateway, mut listed) = (connection.remote_id(), self.listed.clone());
+        if listed.borrow().contains(&gateway) {
+            return true;
+        }
+        let Ok(_seat) = self.waiting.try_acquire() else {
+            return false;
+        };
+        let soon = timeout(GRACE, listed.wait_for(|listed| listed.contains(&gateway)));
+        tokio::select! {
+            biased;
+            admitted = soon => matches!(admitted, Ok(Ok(_))),
+            _ = connection.closed() => false,
+            () = self.released.cancelled() => false,
+        }
     }
 
     async fn serve(mut self, connection: &Connection) {
@@ -51,8 +79,7 @@ impl Host {
         let mut streams = JoinSet::new();
         loop {
             if !self.listed.borrow_and_update().contains(&gateway) {
-                tracing::warn!(%gateway, "Peer is not listed as a gateway");
-                return connection.close(VarInt::from_u32(UNLISTED), b"not listed");
+                return unlisted(connection);
             }
             tokio::select! {
                 biased;
@@ -73,4 +100,9 @@ impl Host {
             }
         }
     }
+}
+
+fn unlisted(connection: &Connection) {
+    tracing::warn!(peer = %connection.remote_id(), "Peer is not listed as a gateway");
+    connection.close(VarInt::from_u32(UNLISTED), b"not listed");
 }

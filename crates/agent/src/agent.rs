@@ -89,13 +89,17 @@ async fn register(
     settings: &Settings,
     events: &mpsc::UnboundedSender<Event>,
 ) -> Result<Registered> {
-    let mut wait = RETRY.0;
+    let (mut wait, mut said) = (RETRY.0, String::new());
     let tried = async {
         loop {
-            match timeout(CALL, register_once(client, settings)).await {
-                Ok(Err(error)) if error.is_transient() => told(events, &error.to_string()),
+            let trouble = match timeout(CALL, register_once(client, settings)).await {
+                Ok(Err(error)) if error.is_transient() => error.to_string(),
                 Ok(outcome) => return outcome,
-                Err(_) => told(events, "the API server does not answer"),
+                Err(_) => "the API server does not answer".to_owned(),
+            };
+            if said != trouble {
+                told(events, &trouble);
+                said = trouble;
             }
             sleep(wait).await;
             wait = (wait * 2).min(RETRY.1);

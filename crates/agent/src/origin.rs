@@ -35,12 +35,14 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 
 /// A look at an origin that all who ask at the same time share.
 type Look = Shared<BoxFuture<'static, Origin>>;
+/// What is looked at, and when each look began.
+type Looks = BTreeMap<(Target, Option<String>), (Instant, Look)>;
 
 /// The origins of an agent.
 pub struct Origins {
     exposed: Exposed,
     tls: Arc<Tls>,
-    looks: Mutex<BTreeMap<(Target, Option<String>), (Instant, Look)>>,
+    looks: Mutex<Looks>,
 }
 
 impl Origins {

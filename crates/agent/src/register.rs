@@ -209,7 +209,7 @@ where
 mod tests {
     use super::*;
 
-    fn connector(status: Value) -> Connector {
+    fn connector(status: &Value) -> Connector {
         let object = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "Connector",
             "metadata": { "name": "laptop" },
@@ -219,7 +219,7 @@ mod tests {
     }
 
     fn online(id: &str, online: &str) -> Connector {
-        connector(json!({
+        connector(&json!({
             "connectionDetails": {
                 "publicKey": { "id": id }, "session": "s", "device": "attic",
             },
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_connector_of_nobody_or_of_the_same_key_is_adopted() {
-        assert!(may_adopt(&connector(json!({})), "aa").is_ok());
+        assert!(may_adopt(&connector(&json!({})), "aa").is_ok());
         assert!(may_adopt(&online("aa", "True"), "aa").is_ok());
         assert!(may_adopt(&online("bb", "False"), "aa").is_ok());
     }
@@ -244,7 +244,7 @@ mod tests {
         assert!(said.contains("attic") && said.contains("--name"), "{said}");
     }
 
-    fn proxy(backends: Value) -> HttpProxy {
+    fn proxy(backends: &Value) -> HttpProxy {
         let object = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy",
             "metadata": { "name": "web" },
@@ -256,13 +256,13 @@ mod tests {
     #[test]
     fn a_proxy_is_known_by_where_it_leads() {
         let ours = json!([{ "endpoint": "http://localhost:1", "connector": { "name": "laptop" } }]);
-        assert!(names(&proxy(ours), "laptop"));
+        assert!(names(&proxy(&ours), "laptop"));
         for other in [
             json!([{ "endpoint": "http://localhost:1", "connector": { "name": "other" } }]),
             json!([{ "endpoint": "http://192.0.2.1:1" }]),
             json!([]),
         ] {
-            assert!(!names(&proxy(other), "laptop"));
+            assert!(!names(&proxy(&other), "laptop"));
         }
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb_api::wire::ALPN;
-use iroh::endpoint::{Builder, QuicTransportConfig, VarInt, presets};
+use iroh::endpoint::{Builder, Incoming, QuicTransportConfig, VarInt, presets};
 use iroh::{Endpoint, RelayMap, RelayMode, RelayUrl, SecretKey};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept::{Host, Listed};
+use crate::accept::{Host, Listed, WAITING};
 use crate::answer::Answers;
 use crate::error::{Error, Result};
 
@@ -19,6 +19,8 @@ use crate::error::{Error, Result};
 const STREAMS: u32 = 1024;
 /// Connections at once, handshakes included.
 const CONNECTIONS: usize = 256;
+/// Connections at once beyond which a peer must first show that it is at its address.
+const UNSEEN: usize = 32;
 /// How long a connection lives without a sign of the gateway, which keeps it alive every second.
 const IDLE: Duration = Duration::from_secs(15);
 /// How long the last words may take to get out.
@@ -94,6 +96,7 @@ pub async fn serve(
         answers,
         listed,
         released: released.clone(),
+        waiting: Arc::new(Semaphore::new(WAITING)),
     };
     let mut connections = JoinSet::new();
     loop {
@@ -103,7 +106,7 @@ pub async fn serve(
             Some(_) = connections.join_next() => {}
             incoming = endpoint.accept() => match incoming {
                 Some(incoming) if connections.len() < CONNECTIONS => {
-                    connections.spawn(host.clone().host(incoming));
+                    take(incoming, &host, &mut connections);
                 }
                 Some(incoming) => incoming.refuse(),
                 None => break,
@@ -114,4 +117,13 @@ pub async fn serve(
     // A handshake under way need not end; dropping the set ends it.
     drop(tokio::time::timeout(CLOSING, ended).await);
     drop(tokio::time::timeout(CLOSING, endpoint.close()).await);
+}
+
+/// Starts a connection. When there are many, only for a peer that was seen to be where it says it is.
+fn take(incoming: Incoming, host: &Host, connections: &mut JoinSet<()>) {
+    if connections.len() < UNSEEN || incoming.remote_addr_validated() {
+        connections.spawn(host.clone().host(incoming));
+    } else if let Err(error) = incoming.retry() {
+        error.into_incoming().refuse();
+    }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use aplomb::Tasks;
-use aplomb_agent::accept::listed;
+use aplomb::tasks::Task;
+use aplomb_agent::accept::{Listed, listed};
 use aplomb_agent::answer::Answers;
 use aplomb_agent::origin::Origins;
 use aplomb_agent::publish::Identity;
@@ -17,7 +18,7 @@ use aplomb_agent::tls::TlsSettings;
 use aplomb_agent::{Exposed, frame};
 use aplomb_api::tunnel::ConnectionDetails;
 use aplomb_api::wire::{ALPN, Open, Reply};
-use iroh::endpoint::presets;
+use iroh::endpoint::{Connection, presets};
 use iroh::{Endpoint, EndpointAddr, RelayMode, RelayUrl, SecretKey, Watcher};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpListener;
@@ -26,6 +27,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+const SESSION: &str = "this-life";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A relay that ends with the test.
@@ -76,7 +78,7 @@ async fn address(log: impl tokio::io::AsyncRead + Unpin) -> Result<SocketAddr> {
 /// What the agent would publish, once there is something.
 async fn published(endpoint: &Endpoint) -> Result<ConnectionDetails> {
     let identity = Identity {
-        session: "this-life".to_owned(),
+        session: SESSION.to_owned(),
         version: "0".to_owned(),
         device: None,
         relay_only: true,
@@ -90,67 +92,86 @@ async fn published(endpoint: &Endpoint) -> Result<ConnectionDetails> {
     }
 }
 
-#[tokio::test]
-#[ignore = "needs a relay: tools/make/relay"]
-async fn an_agent_without_addresses_is_reached_through_a_relay() -> Result<()> {
-    let relay = Relay::start().await?;
+/// An agent that withholds its addresses.
+struct Agent {
+    endpoint: Endpoint,
+    _listed: watch::Sender<Listed>,
+    _serving: Task<()>,
+}
+
+impl Agent {
+    async fn start(relay: &Relay, origin: &str, gateway: &Endpoint) -> Result<Self> {
+        let secret = SecretKey::generate();
+        let network = Network {
+            bind: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            relay_only: true,
+            ..Network::default()
+        };
+        let endpoint = bind(secret.clone(), &network, std::slice::from_ref(&relay.url)).await?;
+        let exposed = Exposed::new(vec![origin.parse().map_err(anyhow::Error::msg)?]);
+        let origins = Origins::new(exposed, &TlsSettings::default())?;
+        let answers = Arc::new(Answers::new(origins, secret, SESSION.to_owned()));
+        let (sender, listed) = watch::channel(listed(&[gateway.id().to_string()]));
+        let work = serve(endpoint.clone(), answers, listed, CancellationToken::new());
+        Ok(Self {
+            endpoint,
+            _listed: sender,
+            _serving: Tasks::on_runtime().start(work),
+        })
+    }
+}
+
+/// A service that sends one connection's bytes back.
+async fn echo() -> Result<(String, Task<std::io::Result<u64>>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = listener.local_addr()?.to_string();
-    let echo = async move {
+    let work = async move {
         let (mut stream, _) = listener.accept().await?;
         let (mut read, mut write) = stream.split();
         tokio::io::copy(&mut read, &mut write).await
     };
-    let _echo = Tasks::on_runtime().start(echo);
+    Ok((origin, Tasks::on_runtime().start(work)))
+}
 
-    let url: RelayUrl = relay.url.parse()?;
-    // No socket at all: what reaches the agent came through the relay.
-    let gateway = Endpoint::builder(presets::Minimal)
-        .clear_ip_transports()
-        .relay_mode(RelayMode::custom([url]))
-        .bind()
-        .await?;
-
-    let secret = SecretKey::generate();
-    let network = Network {
-        bind: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-        relay_only: true,
-        ..Network::default()
-    };
-    let endpoint = bind(secret.clone(), &network, std::slice::from_ref(&relay.url)).await?;
-    let exposed = Exposed::new(vec![origin.parse().map_err(anyhow::Error::msg)?]);
-    let origins = Origins::new(exposed, &TlsSettings::default())?;
-    let answers = Arc::new(Answers::new(origins, secret, "this-life".to_owned()));
-    let (_listed, accepted) = watch::channel(listed(&[gateway.id().to_string()]));
-    let work = serve(
-        endpoint.clone(),
-        answers,
-        accepted,
-        CancellationToken::new(),
-    );
-    let _agent = Tasks::on_runtime().start(work);
-
-    let began = Instant::now();
-    let details = timeout(PATIENCE, published(&endpoint)).await??;
-    ensure!(details.public_key.addresses.is_empty());
-    let through = details.public_key.home_relay.context("a relay")?;
-    println!("published {through} after {:.1?}", began.elapsed());
-
-    let address =
-        EndpointAddr::new(details.public_key.id.parse()?).with_relay_url(through.parse()?);
-    let connection = timeout(PATIENCE, gateway.connect(address, ALPN)).await??;
+/// Sends bytes to the origin and gets them back.
+async fn exchange(connection: &Connection, origin: &str, bytes: &[u8]) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
     let dial = Open::Dial {
-        target: origin,
+        target: origin.to_owned(),
         tls: None,
     };
     frame::write(&mut send, &dial).await?;
     ensure!(frame::read::<Reply>(&mut recv).await? == Reply::Connected);
-    send.write_all(&[7; 100_000]).await?;
+    send.write_all(bytes).await?;
     send.finish()?;
     let mut got = Vec::new();
-    timeout(PATIENCE, AsyncReadExt::read_to_end(&mut recv, &mut got)).await??;
-    ensure!(got == [7; 100_000]);
+    AsyncReadExt::read_to_end(&mut recv, &mut got).await?;
+    Ok(got)
+}
+
+#[tokio::test]
+#[ignore = "needs a relay: tools/make/relay"]
+async fn an_agent_without_addresses_is_reached_through_a_relay() -> Result<()> {
+    let relay = Relay::start().await?;
+    let (origin, _echo) = echo().await?;
+    // No socket at all: what reaches the agent came through the relay.
+    let gateway = Endpoint::builder(presets::Minimal)
+        .clear_ip_transports()
+        .relay_mode(RelayMode::custom([relay.url.parse::<RelayUrl>()?]))
+        .bind()
+        .await?;
+    let agent = Agent::start(&relay, &origin, &gateway).await?;
+    let began = Instant::now();
+    let details = timeout(PATIENCE, published(&agent.endpoint)).await??;
+    ensure!(details.public_key.addresses.is_empty());
+    let through = details.public_key.home_relay.context("a relay")?;
+    println!("published {through} after {:.1?}", began.elapsed());
+    let address = EndpointAddr::new(details.public_key.id.parse()?);
+    let address = address.with_relay_url(through.parse()?);
+    let connection = timeout(PATIENCE, gateway.connect(address, ALPN)).await??;
+    let sent = vec![7; 100_000];
+    let got = timeout(PATIENCE, exchange(&connection, &origin, &sent)).await??;
+    ensure!(got == sent);
     println!(
         "100,000 bytes echoed through the relay after {:.1?}",
         began.elapsed()

@@ -11,7 +11,7 @@ use aplomb_agent::key::default_file;
 use aplomb_agent::register::{ConnectorWish, ProxyWish};
 use aplomb_agent::serve::Network;
 use aplomb_agent::tls::TlsSettings;
-use aplomb_agent::{Event, Key, Settings, Target};
+use aplomb_agent::{Error, Event, Key, Settings, Target};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -21,6 +21,8 @@ use self::screen::Screen;
 use crate::args::ConnectArgs;
 use crate::run::config;
 
+/// Somebody else ended the tunnel.
+const ENDED: u8 = 1;
 /// What `timeout` and others exit with when time is up.
 const TIMED_OUT: u8 = 124;
 /// What a shell shows for a process that an interrupt ended.
@@ -126,8 +128,15 @@ impl Watch {
             self.show(&event);
         }
         self.screen.end();
-        outcome?;
-        Ok(ExitCode::SUCCESS)
+        match outcome {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            // Somebody meant it: nothing is wrong with the tool.
+            Err(error @ (Error::Deleted(_) | Error::Replaced(_))) => {
+                eprintln!("aplomb: {error}");
+                Ok(ExitCode::from(ENDED))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn timed_out(mut self) -> ExitCode {
@@ -164,16 +173,8 @@ impl Signals {
 }
 
 fn settings(args: &ConnectArgs, namespace: String) -> Result<Settings> {
-    let service = &args.service;
-    let machine = machine();
-    let name = match &args.name {
-        Some(name) => name.clone(),
-        None => label(&machine, &service.target),
-    };
-    ensure!(
-        is_label(&name),
-        "--name {name:?} cannot be a name: use at most 63 lower-case letters, digits and dashes"
-    );
+    let (service, machine) = (&args.service, machine());
+    let name = name(args, &machine)?;
     let file = match &args.key_file {
         Some(file) => file.clone(),
         None => default_file(&name)?,
@@ -209,6 +210,18 @@ fn settings(args: &ConnectArgs, namespace: String) -> Result<Settings> {
         delete_on_exit: args.delete_on_exit,
         clock: aplomb::Clock::system(),
     })
+}
+
+fn name(args: &ConnectArgs, machine: &str) -> Result<String> {
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => label(machine, &args.service.target),
+    };
+    ensure!(
+        is_label(&name),
+        "--name {name:?} cannot be a name: use at most 63 lower-case letters, digits and dashes"
+    );
+    Ok(name)
 }
 
 fn machine() -> String {

@@ -24,6 +24,18 @@ async fn a_peer_that_is_not_listed_gets_nothing() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_gateway_that_is_listed_just_after_it_came_is_served() -> Result<()> {
+    let (origin, _serving) = echo().await?;
+    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let gateway = Gateway::start().await?;
+    let connection = gateway.connect(&agent).await?;
+    agent.list(&[&gateway]);
+    let (_, _, reply) = open(&connection, &dial(&origin)).await?;
+    assert_eq!(reply, Reply::Connected);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_gateway_that_is_no_longer_listed_is_dropped() -> Result<()> {
     let (origin, _serving) = echo().await?;
     let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;

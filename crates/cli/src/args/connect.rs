@@ -27,7 +27,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) class: Option<String>,
     /// Seconds without a heartbeat until the connector is offline [default: 30]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(3..=3_600))]
     pub(crate) lease: Option<u32>,
     /// File of the secret key, made if it is missing [default: ~/.local/state/aplomb/NAME.key]
     #[arg(

@@ -66,7 +66,8 @@ impl Screen {
         self.print(mark, word, &text);
         self.waiting = waiting(event).unwrap_or(self.waiting);
         if let Event::Proven { url } = event {
-            println!("{url}");
+            // Whoever reads it may have gone; the tunnel stays.
+            drop(writeln!(std::io::stdout(), "{url}"));
         }
     }
 
