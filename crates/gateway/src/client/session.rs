@@ -18,8 +18,11 @@ use crate::world::Wanted;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// How long one dial may take: a dead address must not keep a new one waiting.
 const DIAL: Duration = Duration::from_secs(3);
-/// How long a session may be down before it counts as lost.
+/// How long a session may be down before it counts as lost, and how long one must have lasted for its
+/// end to be a new beginning: an agent that does not know this gateway yet takes it up and drops it.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a session that was lost must be up before it counts as found.
+const STEADY: Duration = Duration::from_millis(100);
 
 /// How a session stands.
 #[derive(Clone, Debug)]
@@ -57,6 +60,14 @@ impl Shared {
             state: watch::Sender::new(down),
             wake: Notify::new(),
             lost: AtomicBool::new(false),
+        }
+    }
+
+    /// Since when there is no session.
+    fn down_since(&self) -> Instant {
+        match *self.state.borrow() {
+            State::Down { since, .. } => since,
+            State::Up(_) => Instant::now(),
         }
     }
 
@@ -115,50 +126,72 @@ async fn hold(endpoint: &Endpoint, shared: &Shared) {
             dialled = dial(endpoint, &target) => dialled,
         };
         match dialled {
-            Ok(connection) => {
-                pauses.reset();
-                let released = held(shared, &mut wanted, &target, connection).await;
-                gone = released.then(|| target.session.clone());
-            }
+            Ok(connection) => match held(shared, &mut wanted, &target, connection).await {
+                End::Released => gone = Some(target.session.clone()),
+                End::Broken { at_once: true } => {}
+                End::Broken { at_once: false } | End::Unwanted => {
+                    pauses.reset();
+                    continue;
+                }
+            },
             Err(error) => {
                 tracing::debug!(connector = %name(&target), %error, "Cannot reach an agent");
-                if !pauses.wait(shared, &mut wanted).await {
-                    return;
-                }
             }
+        }
+        if !pauses.wait(shared, &mut wanted).await {
+            return;
         }
     }
 }
 
-/// Holds a session until it ends or another life of the agent is wanted; whether its agent released it.
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Its agent went on purpose.
+    Released,
+    /// It broke.
+    Broken {
+        /// Before it had lasted.
+        at_once: bool,
+    },
+    /// Another life of the agent is wanted.
+    Unwanted,
+}
+
+/// Holds a session until it ends or another life of the agent is wanted.
 async fn held(
     shared: &Shared,
     wanted: &mut watch::Receiver<Wanted>,
     target: &ConnectorTarget,
     connection: Connection,
-) -> bool {
+) -> End {
     tracing::debug!(connector = %name(target), "Holds a session");
+    let (before, began) = (shared.down_since(), Instant::now());
     shared.state.send_replace(State::Up(connection.clone()));
     let life = |it: &ConnectorTarget| (it.id.clone(), it.session.clone());
-    let released = loop {
+    let end = loop {
         tokio::select! { biased;
-            ended = connection.closed() => break is_release(&ended),
+            ended = connection.closed() => break match is_release(&ended) {
+                true => End::Released,
+                false => End::Broken { at_once: began.elapsed() < PATIENCE },
+            },
             changed = wanted.changed() => {
                 let other = life(&wanted.borrow_and_update().target) != life(target);
                 if changed.is_err() || other {
                     connection.close(VarInt::from_u32(0), b"another life of the agent is wanted");
                     connection.closed().await;
-                    break false;
+                    break End::Unwanted;
                 }
             }
         }
     };
-    tracing::debug!(connector = %name(target), released, "Lost a session");
+    tracing::debug!(connector = %name(target), ?end, "Lost a session");
+    let lasted = end != End::Broken { at_once: true };
     shared.state.send_replace(State::Down {
-        since: Instant::now(),
-        released,
+        since: if lasted { Instant::now() } else { before },
+        released: end == End::Released,
     });
-    released
+    end
 }
 
 fn is_release(ended: &ConnectionError) -> bool {
@@ -192,27 +225,25 @@ async fn dial(endpoint: &Endpoint, target: &ConnectorTarget) -> Result<Connectio
 async fn judge(shared: &Shared, changed: &(dyn Fn() + Send + Sync)) {
     let mut state = shared.state.subscribe();
     loop {
-        let now = state.borrow_and_update().clone();
-        let lost = match now {
-            State::Up(_) => false,
-            State::Down { released: true, .. } => true,
-            State::Down { since, .. } => Instant::now() >= since + PATIENCE,
-        };
-        if shared.lost.swap(lost, Ordering::AcqRel) != lost {
-            changed();
-        }
-        let due = match now {
-            State::Down { since, .. } if !lost => Some(since + PATIENCE),
-            _ => None,
+        let was = shared.lost.load(Ordering::Acquire);
+        let now = Instant::now();
+        // What it will be, and when.
+        let (lost, due) = match *state.borrow_and_update() {
+            State::Up(_) => (false, now + if was { STEADY } else { Duration::ZERO }),
+            State::Down { released: true, .. } => (true, now),
+            State::Down { since, .. } => (true, since + PATIENCE),
         };
         tokio::select! { biased;
             moved = state.changed() => {
                 if moved.is_err() {
                     return;
                 }
+                continue;
             }
-            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            () = sleep_until(due), if lost != was => {}
         }
+        shared.lost.store(lost, Ordering::Release);
+        changed();
     }
 }
 

@@ -181,6 +181,28 @@ async fn a_release_is_lost_at_once_and_not_dialled_again() {
 }
 
 #[tokio::test]
+async fn an_agent_that_drops_this_gateway_is_lost_until_it_takes_it_up() {
+    let mut side = Side::new().await;
+    let peer = Peer::start(None, "s1").await;
+    peer.drop_all(Some(wire::UNLISTED));
+    side.keep(&peer.target());
+    let told = side.changes.wait_for(|many| *many == 1);
+    timeout(Duration::from_secs(5), told)
+        .await
+        .expect("told")
+        .expect("kept");
+    assert_eq!(side.keeper.lost().len(), 1);
+    peer.drop_all(None);
+    assert!(side.dial(&peer.target(), "echo:1").await.is_ok());
+    let told = side.changes.wait_for(|many| *many == 2);
+    timeout(Duration::from_secs(5), told)
+        .await
+        .expect("told")
+        .expect("kept");
+    assert_eq!(side.keeper.lost(), []);
+}
+
+#[tokio::test]
 async fn a_session_that_is_not_wanted_is_not_kept() {
     let (side, peer) = (Side::new().await, Peer::start(None, "s1").await);
     side.keep(&peer.target());

@@ -16,6 +16,8 @@ pub(super) struct Peer {
     endpoint: Endpoint,
     session: String,
     last: watch::Receiver<Option<Connection>>,
+    /// Why it drops whoever comes, if it does.
+    drops: watch::Sender<Option<u32>>,
     _task: Task<()>,
 }
 
@@ -32,11 +34,13 @@ impl Peer {
             .await
             .expect("loopback");
         let (seen, last) = watch::channel(None);
-        let accepting = accept(endpoint.clone(), seen);
+        let drops = watch::Sender::new(None);
+        let accepting = accept(endpoint.clone(), seen, drops.subscribe());
         Self {
             endpoint,
             session: session.to_owned(),
             last,
+            drops,
             _task: Tasks::on_runtime().start(accepting),
         }
     }
@@ -53,6 +57,11 @@ impl Peer {
         }
     }
 
+    /// Drops whoever comes from now on, or nobody.
+    pub(super) fn drop_all(&self, code: Option<u32>) {
+        self.drops.send_replace(code);
+    }
+
     /// Ends its newest session.
     pub(super) async fn close(&self, code: u32) {
         let last = self.last.borrow().clone();
@@ -67,12 +76,21 @@ impl Peer {
     }
 }
 
-async fn accept(endpoint: Endpoint, seen: watch::Sender<Option<Connection>>) {
+async fn accept(
+    endpoint: Endpoint,
+    seen: watch::Sender<Option<Connection>>,
+    drops: watch::Receiver<Option<u32>>,
+) {
     let mut sessions = tokio::task::JoinSet::new();
     while let Some(incoming) = endpoint.accept().await {
         let Ok(connection) = incoming.await else {
             continue;
         };
+        let code = *drops.borrow();
+        if let Some(code) = code {
+            connection.close(VarInt::from_u32(code), b"");
+            continue;
+        }
         seen.send_replace(Some(connection.clone()));
         sessions.spawn(serve(connection));
     }
