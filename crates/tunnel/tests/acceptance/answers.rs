@@ -65,7 +65,7 @@ impl Answers {
             .filter(|it| it.path.ends_with(path))
             .collect();
         let conflicts = on_path.iter().filter(|it| it.code == StatusCode::CONFLICT);
-        let last = conflicts.clone().last()?.at;
+        let last = conflicts.clone().next_back()?.at;
         let pairs = on_path.windows(2);
         let silences = pairs
             .filter(|pair| pair[0].code == StatusCode::CONFLICT)

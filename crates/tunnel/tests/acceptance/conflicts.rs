@@ -210,17 +210,21 @@ fn without_faults_there_is_no_conflict_at_all() {
     assert_eq!(conflicts, 0);
 }
 
+/// The same on a real server, with limits that a noisy machine can keep: five times the promise.
+pub fn before_a_real_server(length: u64) {
+    let costs = on_real(move |plant| bursts(plant, &EVERYWHERE, length, false));
+    show(length, &costs);
+    for (place, cost) in EVERYWHERE.iter().zip(&costs) {
+        assert_eq!(cost.conflicts as u64, length, "{place:?}");
+        assert!(cost.silence <= seconds(5), "{place:?}: {cost:?}");
+        assert!(cost.ready <= seconds(10), "{place:?}: {cost:?}");
+    }
+}
+
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_bursts_of_conflicts_are_followed_by_an_attempt_and_ready() {
-    for length in [1, 15, 200] {
-        let costs = on_real(move |plant| bursts(plant, &EVERYWHERE, length, false));
-        show(length, &costs);
-        for (place, cost) in EVERYWHERE.iter().zip(&costs) {
-            assert_eq!(cost.conflicts as u64, length, "{place:?}");
-            // Limits in real time are five times the promise, because machines are noisy.
-            assert!(cost.silence <= seconds(5), "{place:?}: {cost:?}");
-            assert!(cost.ready <= seconds(10), "{place:?}: {cost:?}");
-        }
+    for length in [1, 15] {
+        before_a_real_server(length);
     }
 }

@@ -12,6 +12,7 @@ mod operator;
 mod plant;
 mod replica;
 
+mod arrivals;
 mod conflicts;
 mod connectors;
 mod crashes;

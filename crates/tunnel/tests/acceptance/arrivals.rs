@@ -1,0 +1,148 @@
+//! Promise: whatever comes in whatever order, a tunnel is ready within two seconds of the last thing it
+//! needs; and what it lost shows in its conditions.
+
+use std::time::Duration;
+
+use aplomb_api::tunnel::HttpProxy;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::agent::Agent;
+use crate::gateway::Gateway;
+use crate::lab::{Lab, TENANT, on_box, seconds, tunnel, until};
+use crate::operator::Operator;
+
+const LEASE: Duration = Duration::from_secs(30);
+/// How long a tunnel may take.
+const SOON: Duration = Duration::from_secs(2);
+
+/// An operator that leads and a gateway that is registered.
+async fn begun(lab: &Lab) -> (Operator, Gateway) {
+    let both = (Operator::start(lab, "operator"), Gateway::start(lab, 1));
+    sleep(seconds(5)).await;
+    both
+}
+
+async fn edit(lab: &Lab, name: &str, spec: Value) {
+    let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
+    let patch = Patch::Merge(json!({ "spec": spec }));
+    let params = PatchParams::default();
+    let patched = proxies.patch(name, &params, &patch).await;
+    patched.expect("it may change");
+}
+
+/// Ready for its newest generation.
+async fn ready(lab: &Lab, name: &str, limit: Duration) -> Duration {
+    until(limit, "it is ready as it is now", || {
+        let server = lab.cluster.server();
+        let stored = server.get("aplomb.dev", "httpproxies", TENANT, name);
+        let generation = stored.and_then(|it| it["metadata"]["generation"].as_i64());
+        let conditions = lab.proxy(name).conditions;
+        let mut ready = conditions.iter().filter(|it| it.type_ == "Ready");
+        ready.any(|it| it.status == "True" && it.observed_generation == generation)
+    })
+    .await
+}
+
+#[test]
+fn a_tunnel_before_its_connector_says_what_is_missing_and_is_ready_when_it_comes() {
+    on_box(1, |lab| async move {
+        let _both = begun(&lab).await;
+        tunnel(&lab.user(), "web", "laptop").await;
+        until(SOON, "it says what is missing", || {
+            lab.of_proxy("web", "ConnectorOnline").reason == "ConnectorNotFound"
+        })
+        .await;
+        let _agent = Agent::start(&lab, "laptop", LEASE);
+        let took = ready(&lab, "web", SOON).await;
+        println!("ready {took:?} after its connector came");
+    });
+}
+
+#[test]
+fn a_tunnel_needs_no_heartbeat_to_come() {
+    on_box(1, |lab| async move {
+        let _both = begun(&lab).await;
+        let agent = Agent::start(&lab, "laptop", seconds(1_200));
+        lab.online("laptop", seconds(5)).await;
+        sleep(seconds(60)).await;
+        // Not one more, while it answers as before.
+        agent.component.freeze();
+        tunnel(&lab.user(), "web", "laptop").await;
+        let took = ready(&lab, "web", SOON).await;
+        println!("a lease of 1,200 s and no heartbeat: ready after {took:?}");
+    });
+}
+
+#[test]
+fn a_tunnel_that_is_repointed_is_ready_again() {
+    on_box(1, |lab| async move {
+        let _both = begun(&lab).await;
+        let _agents = ["laptop", "desktop"].map(|name| Agent::start(&lab, name, LEASE));
+        tunnel(&lab.user(), "web", "laptop").await;
+        ready(&lab, "web", seconds(5)).await;
+        let backends = json!([
+            { "endpoint": "http://localhost:3000", "connector": { "name": "desktop" } },
+        ]);
+        edit(&lab, "web", json!({ "rules": [{ "backends": backends }] })).await;
+        let took = ready(&lab, "web", SOON).await;
+        println!("ready {took:?} after it was repointed");
+    });
+}
+
+#[test]
+fn an_agent_that_starts_anew_is_proven_anew() {
+    on_box(1, |lab| async move {
+        let _both = begun(&lab).await;
+        let agent = Agent::start(&lab, "laptop", LEASE);
+        tunnel(&lab.user(), "web", "laptop").await;
+        ready(&lab, "web", seconds(5)).await;
+        sleep(seconds(20)).await;
+        agent.component.crash();
+        sleep(Duration::from_millis(50)).await;
+        let took = ready(&lab, "web", SOON).await;
+        println!("ready {took:?} after the agent started anew");
+        sleep(seconds(60)).await;
+        assert!(lab.is_ready("web"));
+    });
+}
+
+#[test]
+fn a_second_gateway_and_a_restarted_one_are_proven_too() {
+    on_box(1, |lab| async move {
+        let (_operator, first) = begun(&lab).await;
+        let _agent = Agent::start(&lab, "laptop", LEASE);
+        tunnel(&lab.user(), "web", "laptop").await;
+        ready(&lab, "web", seconds(5)).await;
+        let _second = Gateway::start(&lab, 2);
+        sleep(SOON).await;
+        ready(&lab, "web", Duration::from_millis(1)).await;
+        first.component.crash();
+        sleep(SOON).await;
+        let took = ready(&lab, "web", SOON).await;
+        println!(
+            "two gateways, one crashed: ready {:?} after it",
+            took + SOON
+        );
+    });
+}
+
+#[test]
+fn a_dead_agent_shows_within_a_proof_and_its_lease() {
+    on_box(1, |lab| async move {
+        let _both = begun(&lab).await;
+        let agent = Agent::start(&lab, "laptop", LEASE);
+        tunnel(&lab.user(), "web", "laptop").await;
+        ready(&lab, "web", seconds(5)).await;
+        sleep(seconds(33)).await;
+        agent.kill();
+        let took = until(seconds(12), "it is not ready", || !lab.is_ready("web")).await;
+        println!("killed: not ready after {took:?}");
+        lab.offline("laptop", LEASE + seconds(2)).await;
+        agent.wake();
+        let took = ready(&lab, "web", seconds(15)).await;
+        println!("back: ready after {took:?}");
+    });
+}
