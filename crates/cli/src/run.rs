@@ -18,6 +18,9 @@ use tracing_subscriber::EnvFilter;
 use crate::args::{LogFormat, Operator, RunArgs};
 
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// What is logged. An endpoint that is closed in order says of its relays that it is an error.
+const LEVELS: &str =
+    "info,iroh::socket::transports::relay=off,iroh::socket::transports::relay::actor=info";
 const NAMESPACE: &str = "aplomb-system";
 
 pub(crate) async fn run(args: RunArgs) -> Result<()> {
@@ -193,7 +196,7 @@ pub(crate) async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {
 }
 
 pub(crate) fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LEVELS));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);

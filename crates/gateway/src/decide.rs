@@ -9,7 +9,7 @@ mod backend;
 mod certificate;
 mod filters;
 mod hostname;
-mod matcher;
+pub(crate) mod matcher;
 mod order;
 mod report;
 mod revision;

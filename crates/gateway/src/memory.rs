@@ -121,7 +121,7 @@ mod tests {
         let connector = json!({
             "metadata": { "namespace": "a", "name": "laptop" },
             "status": {
-                "connectionDetails": { "session": session },
+                "connectionDetails": { "session": session, "publicKey": { "id": "ab".repeat(32) } },
                 "conditions": [{ "type": "Online", "status": "False", "reason": reason }],
             },
         });

@@ -15,6 +15,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::decide::matcher;
+use crate::table::Matcher;
+
 /// Metadata with annotations and the time of creation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -120,7 +123,30 @@ pub(crate) struct ReadRule(pub(crate) Result<Rule, String>);
 
 impl From<Value> for ReadRule {
     fn from(rule: Value) -> Self {
-        Self(serde_json::from_value(rule).map_err(|error| error.to_string()))
+        Self(read(rule))
+    }
+}
+
+/// Reads a rule and compiles its matches: once, and not for each table that it is in.
+fn read(rule: Value) -> Result<Rule, String> {
+    let rule: Result<Rule, _> = serde_json::from_value(rule);
+    let mut rule = rule.map_err(|error| error.to_string())?;
+    if rule.matches.is_empty() {
+        rule.matches.push(RouteMatch::default());
+    }
+    let matchers = rule.matches.iter().map(matcher::compile);
+    rule.matchers = Matchers(matchers.collect::<Result<_, _>>()?);
+    Ok(rule)
+}
+
+/// The matches of a rule, compiled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Matchers(pub(crate) Vec<Matcher>);
+
+impl PartialEq for Matchers {
+    /// They follow from the matches beside them.
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }
 
@@ -128,6 +154,8 @@ impl From<Value> for ReadRule {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Rule {
     pub(crate) matches: Vec<RouteMatch>,
+    #[serde(skip)]
+    pub(crate) matchers: Matchers,
     pub(crate) filters: Vec<Filter>,
     pub(crate) backend_refs: Vec<BackendRef>,
     pub(crate) timeouts: Timeouts,

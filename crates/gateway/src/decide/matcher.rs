@@ -11,7 +11,7 @@ use crate::table::Matcher;
 /// How much memory one expression may take when compiled: a tenant writes it, all pay for it.
 const LARGEST: usize = 256 * 1024;
 
-pub(super) fn compile(wanted: &RouteMatch) -> Result<Matcher, String> {
+pub(crate) fn compile(wanted: &RouteMatch) -> Result<Matcher, String> {
     let path = match &wanted.path {
         Some(path) if path.kind == PathMatchType::RegularExpression => Some(whole(&path.value)?),
         Some(path) if !path.value.starts_with('/') => {

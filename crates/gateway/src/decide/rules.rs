@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use aplomb::{Key, View};
-use aplomb_api::tunnel::{FilterType, RouteMatch, annotations};
+use aplomb_api::tunnel::{FilterType, annotations};
 
 use super::admission::{Admitted, Whose, owner};
 use super::backend::Backends;
+use super::filters;
 use super::hostname::beside;
 use super::order::{Age, Rank, Ranked};
 use super::report::Notes;
-use super::{filters, matcher};
 use crate::table::{Action, Route};
 use crate::views::{Reference, RouteView, Rule};
 use crate::world::World;
@@ -100,17 +100,12 @@ fn compile(route: &RouteView, backends: &Backends<'_>) -> Result<Vec<Ranked>, St
         let rule = rule.0.as_ref().map_err(|reason| said(reason.clone()))?;
         let route = prepare(rule, route.metadata.namespace(), backends);
         let (action, filters) = route.map_err(said)?;
-        let any = [RouteMatch::default()];
-        let wanted = match &rule.matches[..] {
-            [] => &any,
-            some => some,
-        };
-        for (which, wanted) in wanted.iter().enumerate() {
+        for (which, matcher) in rule.matchers.0.iter().enumerate() {
             matches.push(Ranked {
-                rank: Rank::of(wanted, &age, number, which),
+                rank: Rank::of(&matcher.wanted, &age, number, which),
                 route: Route {
                     rule: number,
-                    matches: matcher::compile(wanted).map_err(said)?,
+                    matches: matcher.clone(),
                     filters: filters.clone(),
                     action: action.clone(),
                     timeout: rule
