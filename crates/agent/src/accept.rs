@@ -1,5 +1,5 @@
 //! One connection of a gateway, from handshake to close: no stream is taken from a peer that is not
-//! listed, nor for longer than it is.
+//! listed when it comes, nor for long after it is listed no more.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use iroh::EndpointId;
 use iroh::endpoint::{Connection, Incoming, VarInt};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::Answers;
@@ -22,6 +22,10 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(1);
 /// How many may wait at once; further ones are sent away at once.
 pub(crate) const WAITING: usize = 32;
+
+/// How long a gateway that is listed no more keeps the connection it has. One that stops takes itself off the
+/// list first and ends the requests that are under way then, for which it has 30 s.
+pub const PARTING: Duration = Duration::from_secs(40);
 
 /// The gateways that an agent accepts.
 pub type Listed = Arc<BTreeSet<EndpointId>>;
@@ -37,6 +41,8 @@ pub fn listed(ids: &[String]) -> Listed {
 pub(crate) struct Host {
     pub(crate) answers: Arc<Answers>,
     pub(crate) listed: watch::Receiver<Listed>,
+    /// How long a gateway that is listed no more keeps the connection it has.
+    pub(crate) parting: Duration,
     pub(crate) released: CancellationToken,
     /// A seat for each that waits to be listed.
     pub(crate) waiting: Arc<Semaphore>,
@@ -77,12 +83,16 @@ impl Host {
     async fn serve(mut self, connection: &Connection) {
         let gateway = connection.remote_id();
         let mut streams = JoinSet::new();
+        // When it has to go, once it is listed no more.
+        let mut until = None;
         loop {
-            if !self.listed.borrow_and_update().contains(&gateway) {
-                return unlisted(connection);
-            }
+            until = match self.listed.borrow_and_update().contains(&gateway) {
+                true => None,
+                false => until.or_else(|| Some(Instant::now() + self.parting)),
+            };
             tokio::select! {
                 biased;
+                () = reached(until) => return unlisted(connection),
                 () = self.released.cancelled() => {
                     return connection.close(VarInt::from_u32(RELEASED), b"released");
                 }
@@ -99,6 +109,13 @@ impl Host {
                 },
             }
         }
+    }
+}
+
+async fn reached(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -85,16 +85,19 @@ fn relay_mode(relays: &[String]) -> Result<RelayMode> {
     })
 }
 
-/// Accepts connections until `released`, then closes each with the word that says so.
+/// Accepts connections until `released`, then closes each with the word that says so. A gateway that is
+/// listed no more keeps the connection it has for `parting`.
 pub async fn serve(
     endpoint: Endpoint,
     answers: Arc<Answers>,
     listed: watch::Receiver<Listed>,
+    parting: Duration,
     released: CancellationToken,
 ) {
     let host = Host {
         answers,
         listed,
+        parting,
         released: released.clone(),
         waiting: Arc::new(Semaphore::new(WAITING)),
     };

@@ -10,7 +10,7 @@ use kube::Api;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::accept::Listed;
+use crate::accept::{Listed, PARTING};
 use crate::answer::Answers;
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -50,6 +50,7 @@ impl Station {
             endpoint.clone(),
             ground.answers.clone(),
             listed,
+            PARTING,
             released.clone(),
         );
         let publisher = Publisher {

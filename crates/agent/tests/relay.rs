@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use aplomb::Tasks;
 use aplomb::tasks::Task;
-use aplomb_agent::accept::{Listed, listed};
+use aplomb_agent::accept::{Listed, PARTING, listed};
 use aplomb_agent::answer::Answers;
 use aplomb_agent::origin::Origins;
 use aplomb_agent::publish::Identity;
@@ -112,7 +112,13 @@ impl Agent {
         let origins = Origins::new(exposed, &TlsSettings::default())?;
         let answers = Arc::new(Answers::new(origins, secret, SESSION.to_owned()));
         let (sender, listed) = watch::channel(listed(&[gateway.id().to_string()]));
-        let work = serve(endpoint.clone(), answers, listed, CancellationToken::new());
+        let work = serve(
+            endpoint.clone(),
+            answers,
+            listed,
+            PARTING,
+            CancellationToken::new(),
+        );
         Ok(Self {
             endpoint,
             _listed: sender,

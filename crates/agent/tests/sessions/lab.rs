@@ -27,6 +27,9 @@ pub(crate) const SESSION: &str = "this-life";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An agent that serves whatever it exposes.
+/// How long a gateway that is listed no more keeps its connection here.
+pub(crate) const PARTING: Duration = Duration::from_millis(300);
+
 pub(crate) struct Agent {
     pub(crate) endpoint: Endpoint,
     pub(crate) listed: watch::Sender<Listed>,
@@ -49,6 +52,7 @@ impl Agent {
             endpoint.clone(),
             Arc::new(answers),
             receiver,
+            PARTING,
             released.clone(),
         );
         Ok(Self {

@@ -1,10 +1,11 @@
-//! Who is served: listed gateways, for as long as they are listed.
+//! Who is served: listed gateways, for as long as they are listed and the time it takes to go.
 
 use anyhow::Result;
 use aplomb_agent::tls::TlsSettings;
 use aplomb_api::wire::{RELEASED, Reply, UNLISTED};
+use tokio::time::Instant;
 
-use crate::lab::{Agent, Gateway, close_code, dial, echo, open, prove};
+use crate::lab::{Agent, Gateway, PARTING, close_code, dial, echo, open, prove};
 
 #[tokio::test]
 async fn a_peer_that_is_not_listed_gets_nothing() -> Result<()> {
@@ -36,7 +37,7 @@ async fn a_gateway_that_is_listed_just_after_it_came_is_served() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_no_longer_listed_is_dropped() -> Result<()> {
+async fn a_gateway_that_is_no_longer_listed_may_end_what_it_does_and_is_dropped() -> Result<()> {
     let (origin, _serving) = echo().await?;
     let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
     let (stays, goes) = (Gateway::start().await?, Gateway::start().await?);
@@ -47,7 +48,11 @@ async fn a_gateway_that_is_no_longer_listed_is_dropped() -> Result<()> {
         open(&dropped, &dial(&origin)).await?,
     );
     agent.list(&[&stays]);
+    let delisted = Instant::now();
+    let (_, _, reply) = open(&dropped, &dial(&origin)).await?;
+    assert_eq!(reply, Reply::Connected, "requests under way are ended");
     assert_eq!(close_code(&dropped).await?, u64::from(UNLISTED));
+    assert!(delisted.elapsed() >= PARTING, "it had its time");
     assert!(kept.close_reason().is_none());
     let (_, _, reply) = open(&kept, &dial(&origin)).await?;
     assert_eq!(reply, Reply::Connected);
