@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
-use aplomb_api::tunnel::{Backend, CLASS, HttpProxy, ProxyRule, annotations, labels};
+use aplomb_api::tunnel::{Backend, CLASS, HttpProxy, ListenerTls, ProxyRule, annotations, labels};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
@@ -75,6 +75,14 @@ fn name(proxy: &HttpProxy) -> &str {
     proxy.metadata.name.as_deref().unwrap_or_default()
 }
 
+/// The certificate of a hostname. It is that of one's own hostnames, where there are some: nobody has one
+/// of the platform's hostname beside them.
+pub(crate) fn certificate<'a>(proxy: &'a HttpProxy, hostname: &str) -> Option<&'a ListenerTls> {
+    let own = &proxy.spec.hostnames;
+    let covered = own.is_empty() || own.iter().any(|it| it == hostname);
+    proxy.spec.tls.as_ref().filter(|_| covered)
+}
+
 fn gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
     let mut listeners = Vec::new();
     for hostname in hostnames {
@@ -83,7 +91,7 @@ fn gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
         listeners.push(json!({
             "name": format!("http-{tag}"), "hostname": hostname, "port": 80, "protocol": "HTTP",
         }));
-        if let Some(tls) = &proxy.spec.tls {
+        if let Some(tls) = certificate(proxy, hostname) {
             listeners.push(json!({
                 "name": format!("https-{tag}"), "hostname": hostname, "port": 443, "protocol": "HTTPS",
                 "tls": {"mode": "Terminate", "certificateRefs": [{

@@ -11,6 +11,7 @@ use aplomb_api::wire::{Origin, Proof, Statement};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
+use crate::children::certificate;
 use crate::client::{Answer, Ask, AskError, PATIENCE, Question};
 use crate::evidence::{Evidence, Failure, due, subject};
 use crate::verify::{hex, verify};
@@ -144,7 +145,7 @@ fn questions<'a>(world: &'a World, hostnames: &[String]) -> Vec<Asked<'a>> {
             if let Some(listen) = replica
                 .listen_tls
                 .as_deref()
-                .filter(|_| world.proxy.spec.tls.is_some())
+                .filter(|_| certificate(&world.proxy, &hostnames[*hostname]).is_some())
             {
                 ask(listen, true);
             }
