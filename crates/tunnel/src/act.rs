@@ -26,6 +26,10 @@ impl Act<'_> {
     /// Takes `step` and notes in `progress` what came of it.
     pub(crate) async fn take(&self, step: &Step, progress: &mut Progress) -> Result<()> {
         match step {
+            Step::Claim(_) | Step::Write if self.made_before(step) && !self.is_there().await? => {
+                progress.gone = true;
+                Ok(())
+            }
             Step::Claim(hostname) => self.claim(hostname, progress).await,
             Step::Unclaim(hostname) => {
                 progress.rivals.remove(hostname);
@@ -47,6 +51,44 @@ impl Act<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether `step` makes something that was there before. It may be missing because the tunnel was
+    /// deleted, which its own watch need not have told yet.
+    fn made_before(&self, step: &Step) -> bool {
+        let status = self.world.proxy.status.as_ref();
+        let mut revisions = status.iter().flat_map(|status| &status.revisions);
+        match step {
+            Step::Claim(hostname) => {
+                revisions.any(|it| it.kind == "HostnameClaim" && it.name == *hostname)
+            }
+            _ => revisions.any(|it| self.misses(it)),
+        }
+    }
+
+    fn misses(&self, child: &Revision) -> bool {
+        let key = Key::new(self.key.namespace.as_deref(), &child.name);
+        match child.kind.as_str() {
+            "Gateway" => self.lacks::<Gateway>(&key),
+            "HTTPRoute" => self.lacks::<HttpRoute>(&key),
+            "EndpointSlice" => self.lacks::<EndpointSlice>(&key),
+            _ => false,
+        }
+    }
+
+    fn lacks<C: Kind>(&self, key: &Key) -> bool {
+        self.cx.cache::<C>().is_ok_and(|all| all.get(key).is_none())
+    }
+
+    /// Asks the server itself.
+    async fn is_there(&self) -> Result<bool> {
+        let namespace = self.key.namespace.as_deref().unwrap_or_default();
+        let all = kube::Api::<HttpProxy>::namespaced(self.cx.client(), namespace);
+        let found = all.get_opt(&self.key.name).await.map_err(Error::from)?;
+        Ok(found.is_some_and(|found| {
+            found.metadata.uid == self.world.proxy.metadata.uid
+                && found.metadata.deletion_timestamp.is_none()
+        }))
     }
 
     fn hostnames(&self) -> Vec<String> {

@@ -169,6 +169,9 @@ async fn reconcile(
             plan: &plan,
         };
         act.take(step, &mut progress).await?;
+        if progress.gone {
+            return Ok(Verdict::Settled);
+        }
     }
     Ok(Verdict::Recheck(Duration::ZERO))
 }

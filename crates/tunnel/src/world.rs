@@ -56,6 +56,8 @@ pub(crate) struct Progress {
     pub(crate) rivals: BTreeMap<String, HostnameClaim>,
     /// The stages as the last decision of this pass saw them.
     pub(crate) timeline: Option<Timeline>,
+    /// Whether the tunnel turned out to be deleted.
+    pub(crate) gone: bool,
 }
 
 /// The children as they are now.
