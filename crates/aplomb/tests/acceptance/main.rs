@@ -12,7 +12,6 @@ mod adversary;
 mod bench;
 mod budgets;
 mod children;
-mod claims;
 mod cold_start;
 mod conflicts;
 mod deadlines;

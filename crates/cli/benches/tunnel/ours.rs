@@ -44,9 +44,11 @@ pub(crate) fn start(dir: &Path, origin: u16) -> Result<(Way, Vec<Running>)> {
     listens(&api)?;
     let kinds = aplomb(&["crds", "--apply", "--kubeconfig", config]).status()?;
     ensure!(kinds.success(), "aplomb crds --apply failed");
-    let domain = ["--kubeconfig", config, "--domain", "tunnels.example.com"];
-    for words in [&["run", "tunnel"][..], &["gateway", "--listen", &listen]] {
-        running.push(Running::start(aplomb(words).args(domain))?);
+    let operator = ["run", "tunnel", "--domain", "tunnels.example.com"];
+    for words in [&operator[..], &["gateway", "--listen", &listen]] {
+        running.push(Running::start(
+            aplomb(words).args(["--kubeconfig", config]),
+        )?);
     }
     listens(&listen)?;
     let (host, agent) = connect(dir, config, origin)?;

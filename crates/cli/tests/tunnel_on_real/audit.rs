@@ -16,6 +16,8 @@ pub(crate) struct Entry {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) code: u64,
+    /// When it was received, as the server writes it.
+    pub(crate) at: String,
 }
 
 impl Entry {
@@ -41,6 +43,7 @@ impl Entry {
             namespace: part("namespace"),
             name: part("name"),
             code: line["responseStatus"]["code"].as_u64()?,
+            at: line["requestReceivedTimestamp"].as_str()?.to_owned(),
         })
     }
 
@@ -51,7 +54,7 @@ impl Entry {
         !reads.contains(&self.verb.as_str()) && !aside.contains(&self.resource.as_str())
     }
 
-    fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         format!("{} {} {}", self.who, self.verb, self.resource)
     }
 }
@@ -109,5 +112,5 @@ pub(crate) fn clean(stage: &Stage) -> Result<()> {
 
 /// In a namespace that is being deleted nothing can be created, whatever one's rights.
 fn ended(entry: &Entry) -> bool {
-    ["bad", "second"].contains(&entry.namespace.as_str()) && entry.is_write()
+    ["bad", "second"].contains(&entry.namespace.as_str()) && entry.verb == "create"
 }

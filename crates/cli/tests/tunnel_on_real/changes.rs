@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::curl::Curl;
 use crate::fixtures::tunnel;
 use crate::origin::Origin;
-use crate::{HOME, Play, Tally};
+use crate::{ALONE, HOME, Play, Tally};
 
 /// Two seconds are promised; a busy machine is given more before it is a failure.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -50,19 +50,12 @@ async fn before(play: &Play) -> Result<()> {
         .await?;
     let prober = stage.probe(HOME, "early-bird", hostname)?;
     let began = Instant::now();
-    let _agent = stage.agent(HOME, "early", &origin.port.to_string(), &[])?;
+    let _agent = stage.agent(HOME, "early", &origin.port.to_string(), &[ALONE])?;
     let took = prober.works_again(began, LIMIT).await?;
     prober.became(true, began, LIMIT).await?;
     prober.finish()?;
     told("from the start of the agent's process", took)?;
-    stage.kubectl(&[
-        "delete",
-        "-n",
-        HOME,
-        "hp/early-bird",
-        "hp/early",
-        "connector/early",
-    ])?;
+    stage.kubectl(&["delete", "-n", HOME, "hp/early-bird", "connector/early"])?;
     Ok(())
 }
 
@@ -83,7 +76,7 @@ async fn after(play: &Play) -> Result<()> {
 async fn repointed(play: &Play) -> Result<()> {
     let stage = &play.stage;
     let other = Origin::start("other")?;
-    let _agent = stage.agent(HOME, "other", &other.port.to_string(), &[])?;
+    let _agent = stage.agent(HOME, "other", &other.port.to_string(), &[ALONE])?;
     let hostname = "repointed.example.com";
     stage.apply(&tunnel(HOME, "repointed", hostname, HOME, &play.endpoint()))?;
     stage.wait(HOME, "hp/repointed", "condition=Ready")?;
@@ -109,14 +102,7 @@ async fn repointed(play: &Play) -> Result<()> {
         verdict.failures
     );
     told("from the start of kubectl", took)?;
-    stage.kubectl(&[
-        "delete",
-        "-n",
-        HOME,
-        "hp/repointed",
-        "hp/other",
-        "connector/other",
-    ])?;
+    stage.kubectl(&["delete", "-n", HOME, "hp/repointed", "connector/other"])?;
     Ok(())
 }
 

@@ -19,13 +19,13 @@ pub(crate) fn tunnel(
     )
 }
 
-/// A tunnel with rules of one's own. It is proven as often as may be.
+/// A tunnel with rules of one's own. It is proven every four seconds at least.
 pub(crate) fn with_rules(namespace: &str, name: &str, hostname: &str, rules: &Value) -> Value {
     json!({
         "apiVersion": "aplomb.dev/v1alpha1",
         "kind": "HTTPProxy",
         "metadata": { "namespace": namespace, "name": name },
-        "spec": { "hostnames": [hostname], "proofInterval": "2s", "rules": rules },
+        "spec": { "hostnames": [hostname], "proofInterval": "4s", "rules": rules },
     })
 }
 

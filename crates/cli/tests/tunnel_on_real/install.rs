@@ -52,7 +52,8 @@ pub(crate) async fn act(stage: &mut Stage, tally: &mut Tally) -> Result<(Origin,
 }
 
 fn install(stage: &Stage) -> Result<()> {
-    stage.kubectl(&["apply", "--server-side", "-f", "deploy/tunnel/"])?;
+    stage.kubectl(&["create", "-f", "deploy/tunnel/gateway-api/crds.yaml"])?;
+    stage.kubectl(&["apply", "-f", "deploy/tunnel/"])?;
     let kinds = [
         "httpproxies",
         "connectors",
@@ -68,7 +69,7 @@ fn install(stage: &Stage) -> Result<()> {
         stage.kubectl(&["get", "deployment,serviceaccount", thing, "-n", SYSTEM])?;
     }
     // A second time changes nothing, or an upgrade would not be safe. It ends with 1 for a difference.
-    stage.kubectl(&["diff", "--server-side", "-f", "deploy/tunnel/"])?;
+    stage.kubectl(&["diff", "-f", "deploy/tunnel/"])?;
     Ok(())
 }
 

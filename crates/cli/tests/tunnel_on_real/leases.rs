@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
 use tokio::time::Instant;
 
 use crate::curl::Curl;
 use crate::fixtures::tunnel;
 use crate::origin::Origin;
 use crate::stage::Stage;
-use crate::{HOME, Play, Tally};
+use crate::{ALONE, HOME, Play, Tally};
 
 /// The lease of the agent that is killed.
 const LEASE: u64 = 6;
@@ -26,21 +25,15 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     );
 }
 
-/// A Connector made before its agent comes, with a lease of one's own.
-fn connector(stage: &Stage, name: &str, seconds: u64) -> Result<()> {
-    stage.apply(&json!({
-        "apiVersion": "aplomb.dev/v1alpha1",
-        "kind": "Connector",
-        "metadata": { "namespace": HOME, "name": name },
-        "spec": { "connectorClassName": "aplomb", "leaseDurationSeconds": seconds },
-    }))
-}
-
 async fn killed(play: &Play) -> Result<()> {
     let stage = &play.stage;
-    connector(stage, "mortal", LEASE)?;
     let port = play.origin.port.to_string();
-    let mut agent = stage.agent(HOME, "mortal", &port, &[])?;
+    let mut agent = stage.agent(
+        HOME,
+        "mortal",
+        &port,
+        &[ALONE, "--lease", &LEASE.to_string()],
+    )?;
     let hostname = "mortal.example.com";
     stage.apply(&tunnel(
         HOME,
@@ -82,22 +75,20 @@ async fn killed(play: &Play) -> Result<()> {
     let since = stage.value(HOME, "connector/mortal", ".status.offlineSince")?;
     ensure!(!since.is_empty(), "offlineSince is not told");
     prober.finish()?;
-    stage.kubectl(&[
-        "delete",
-        "-n",
-        HOME,
-        "hp/mortality",
-        "hp/mortal",
-        "connector/mortal",
-    ])?;
+    stage.kubectl(&["delete", "-n", HOME, "hp/mortality", "connector/mortal"])?;
     Ok(())
 }
 
 /// The Lease is renewed every 400 s: whatever happens here happens without a heartbeat.
 async fn unhurried(stage: &Stage) -> Result<()> {
     let origin = Origin::start("unhurried")?;
-    connector(stage, "unhurried", 1200)?;
-    let _agent = stage.agent(HOME, "unhurried", &origin.port.to_string(), &[])?;
+    let _agent = stage.agent(
+        HOME,
+        "unhurried",
+        &origin.port.to_string(),
+        &[ALONE, "--lease", "1200"],
+    )?;
+    stage.wait(HOME, "connector/unhurried", "create")?;
     stage.wait(HOME, "connector/unhurried", "condition=Online")?;
     let renewed = || stage.value(HOME, "lease/unhurried", ".spec.renewTime");
     let before = renewed()?;
@@ -119,7 +110,7 @@ async fn unhurried(stage: &Stage) -> Result<()> {
     let names: Vec<_> = (0..3)
         .map(|round| format!("hp/unhurried-{round}"))
         .collect();
-    let mut args = vec!["delete", "-n", HOME, "hp/unhurried", "connector/unhurried"];
+    let mut args = vec!["delete", "-n", HOME, "connector/unhurried"];
     args.extend(names.iter().map(String::as_str));
     stage.kubectl(&args).context("cleaning up")?;
     Ok(())

@@ -24,6 +24,7 @@ mod many;
 mod origin;
 mod origins;
 mod peer;
+mod plain;
 mod prober;
 mod process;
 mod protocols;
@@ -39,6 +40,8 @@ use stage::Stage;
 
 /// The namespace of most tests, the agent there, and what is behind it.
 pub(crate) const HOME: &str = "home";
+/// An agent without an HTTPProxy of its own.
+pub(crate) const ALONE: &str = "--connector-only";
 
 #[derive(Default)]
 pub(crate) struct Tally {
@@ -128,6 +131,9 @@ async fn perform(play: &mut Play, tally: &mut Tally, acts: &[&str], long: bool) 
     }
     if wanted("guards") {
         guards::act(play, tally).await;
+    }
+    if wanted("plain") {
+        plain::act(play, tally).await;
     }
     if wanted("leases") {
         leases::act(play, tally).await;

@@ -9,7 +9,7 @@ use crate::curl::Curl;
 use crate::fixtures::{tunnel, with_rules};
 use crate::origin::Origin;
 use crate::stage::{PATIENCE, Stage};
-use crate::{HOME, Play, Tally};
+use crate::{ALONE, HOME, Play, Tally};
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note("an https origin, and the name it must have", https(play));
@@ -34,7 +34,7 @@ fn https(play: &Play) -> Result<()> {
         HOME,
         "tls",
         &format!("127.0.0.1:{}", origin.port),
-        &["--origin-ca", ca],
+        &[ALONE, "--origin-ca", ca],
     )?;
     let rules = |name: &str| {
         let backend = json!({ "endpoint": target, "connector": { "name": "tls" }, "tls": { "hostname": name } });
@@ -65,7 +65,6 @@ fn https(play: &Play) -> Result<()> {
         HOME,
         "hp/tls-right",
         "hp/tls-wrong",
-        "hp/tls",
         "connector/tls",
     ])?;
     Ok(())
@@ -138,7 +137,7 @@ async fn down(stage: &Stage) -> Result<()> {
     let hostname = "down.example.com";
     let mut origin = Origin::start("down")?;
     let port = origin.port;
-    let _agent = stage.agent(HOME, "down", &port.to_string(), &[])?;
+    let _agent = stage.agent(HOME, "down", &port.to_string(), &[ALONE])?;
     stage.apply(&tunnel(
         HOME,
         "origin-down",
@@ -165,13 +164,6 @@ async fn down(stage: &Stage) -> Result<()> {
     let took = prober.became(true, back, PATIENCE).await?;
     println!("        Ready came back {took:.1?} after the origin");
     prober.finish()?;
-    stage.kubectl(&[
-        "delete",
-        "-n",
-        HOME,
-        "hp/origin-down",
-        "hp/down",
-        "connector/down",
-    ])?;
+    stage.kubectl(&["delete", "-n", HOME, "hp/origin-down", "connector/down"])?;
     Ok(())
 }

@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_millis(20);
 /// As long as somebody waits at a browser.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The interval of proofs that tunnels of these tests have.
-pub(crate) const PROOF: Duration = Duration::from_secs(2);
+pub(crate) const PROOF: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Debug)]
 struct Request {
@@ -95,12 +95,12 @@ impl Prober {
         self.seen.lock().expect("nobody panics while holding it")
     }
 
-    /// Waits until requests that began after `since` succeed, ten in a row; when the first of them began.
+    /// Waits until requests that began after `since` succeed, ten in a row; when the first of them was answered.
     pub(crate) async fn works_again(&self, since: Instant, limit: Duration) -> Result<Duration> {
         let end = Instant::now() + limit;
         while Instant::now() < end {
             if let Some(first) = self.first_of_ten(since) {
-                return Ok(first - since);
+                return Ok(first.saturating_duration_since(since));
             }
             sleep(EVERY).await;
         }
@@ -120,7 +120,8 @@ impl Prober {
             .rev()
             .take_while(|r| r.failure.is_none())
             .count();
-        (good >= 10).then(|| later[later.len() - good].began)
+        let answered = later.iter().rev().take(good).map(|request| request.ended);
+        answered.min().filter(|_| good >= 10)
     }
 
     fn last(&self) -> String {

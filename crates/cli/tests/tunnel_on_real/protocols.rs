@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::curl::Curl;
 use crate::fixtures::tunnel;
-use crate::{HOME, Play, Tally};
+use crate::{ALONE, HOME, Play, Tally};
 
 const HOST: &str = "app.example.com";
 const GIB: u64 = 1 << 30;
@@ -66,11 +66,10 @@ fn heads(play: &Play) -> Result<()> {
         );
     }
     for flag in ["--http1.1", "--http2-prior-knowledge"] {
-        let told = curl(play, "/trailers")
-            .with(&[flag, "-v", "-H", "TE: trailers"])
-            .command()
-            .output()?;
-        let told = String::from_utf8_lossy(&told.stderr).to_lowercase();
+        // Among the headers it has received, -D shows those that came last.
+        let asked = curl(play, "/trailers").with(&[flag, "-H", "TE: trailers", "-D", "-"]);
+        let told = asked.command().output()?;
+        let told = String::from_utf8_lossy(&told.stdout).to_lowercase();
         ensure!(told.contains("x-checksum: of-the-body"), "{flag}: {told}");
     }
     Ok(())
@@ -121,7 +120,7 @@ fn websocket(play: &Play) -> Result<()> {
     let mut port = String::new();
     BufReader::new(server.0.stdout.take().context("a pipe")?).read_line(&mut port)?;
     let port = port.trim();
-    let _agent = play.stage.agent(HOME, "socket", port, &[])?;
+    let _agent = play.stage.agent(HOME, "socket", port, &[ALONE])?;
     let endpoint = format!("http://localhost:{port}");
     play.stage.apply(&tunnel(
         HOME,
@@ -139,14 +138,8 @@ fn websocket(play: &Play) -> Result<()> {
         String::from_utf8_lossy(&output.stderr)
     );
     print!("        {}", String::from_utf8_lossy(&output.stdout));
-    play.stage.kubectl(&[
-        "delete",
-        "-n",
-        HOME,
-        "hp/sockets",
-        "hp/socket",
-        "connector/socket",
-    ])?;
+    play.stage
+        .kubectl(&["delete", "-n", HOME, "hp/sockets", "connector/socket"])?;
     Ok(())
 }
 

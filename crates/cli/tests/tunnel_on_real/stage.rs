@@ -134,7 +134,7 @@ impl Stage {
             kubeconfig.to_str().context("a path")?,
             "--namespace",
             SYSTEM,
-            "--name",
+            "--identity",
             name,
             "--listen",
             &listen,
@@ -142,8 +142,6 @@ impl Stage {
             &listen_tls,
             "--admin",
             &admin,
-            "--domain",
-            DOMAIN,
         ];
         let args = owned(&flags);
         let process = match &self.hosts {
@@ -197,10 +195,12 @@ impl Stage {
         Process::aplomb(self.dir(), &format!("{namespace}-{name}"), &args)
     }
 
-    /// A namespace with the shipped Role for agents.
+    /// A namespace with the shipped Role for agents, made as the file says.
     pub(crate) fn tenant(&self, namespace: &str) -> Result<()> {
         self.kubectl(&["create", "namespace", namespace])?;
-        self.kubectl(&["apply", "-n", namespace, "-f", "deploy/tunnel/agent/"])?;
+        let role = include_str!("../../../../deploy/tunnel/samples/agent-rbac.yaml");
+        let role = role.replace("namespace: default", &format!("namespace: {namespace}"));
+        self.kubectl_with(&["apply", "-f", "-"], &role)?;
         Ok(())
     }
 
