@@ -54,7 +54,7 @@ impl Error {
         match &source {
             kube::Error::Api(status) if status.code == 403 => Self::Forbidden(format!(
                 "cannot {what}: {}; an agent needs the Role aplomb-agent in namespace {namespace}: \
-                 bind it to this identity (deploy/tunnel has it)",
+                 bind it to this identity (see deploy/tunnel/samples/agent-rbac.yaml)",
                 status.message
             )),
             kube::Error::Api(status) if status.code == 404 && !status.message.contains('"') => {

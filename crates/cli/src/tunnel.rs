@@ -5,7 +5,7 @@ mod describe;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use aplomb_api::tunnel::{Connector, HttpProxy};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
@@ -175,17 +175,14 @@ fn missing(namespace: &str, name: &str) -> ExitCode {
 fn refused(what: &str, error: kube::Error) -> anyhow::Error {
     let fix = match &error {
         kube::Error::Api(status) if status.code == 403 => {
-            "; the Role aplomb-agent of deploy/tunnel allows it in a namespace"
+            "; in one namespace the Role of deploy/tunnel/samples/agent-rbac.yaml allows it"
         }
         kube::Error::Api(status) if status.code == 404 => {
             "; install the kinds with `aplomb crds --apply`"
         }
         _ => "",
     };
-    let failed = format!("cannot {what}{fix}");
-    Err::<(), _>(error)
-        .context(failed)
-        .expect_err("it is an error")
+    anyhow::Error::new(error).context(format!("cannot {what}{fix}"))
 }
 
 #[cfg(test)]

@@ -147,10 +147,16 @@ fn itself(controller: Controller<Namespace>, office: &Office) -> Controller<Name
 
 /// Observes, decides, serves; and speaks if it is time to.
 async fn reconcile(cx: &Context<Namespace>, office: &Office) -> Result<Verdict> {
+    let began = Instant::now();
+    let rest = office.memory().rest(began);
+    if let Some(rest) = rest.filter(|_| !office.is_leaving()) {
+        return Ok(Verdict::Recheck(rest));
+    }
     let Observed { world, again } = Observer { cx, office }.observe()?;
     let plan = decide(&world);
     let act = Act { cx, office };
     act.serve(plan.table, &plan.report);
+    office.memory().built(began.elapsed(), Instant::now());
     if office.is_leaving() {
         act.withdraw().await?;
         return Ok(Verdict::Settled);

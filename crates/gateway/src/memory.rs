@@ -19,9 +19,15 @@ use crate::views::{ConnectorView, GatewayView, SecretView};
 /// come by different watches, so that the child may come first.
 const AWAITED: Duration = Duration::from_millis(500);
 
+/// For how many times as long as a table took to build none is built: requests need the time too.
+const REST: u32 = 4;
+/// The longest such rest.
+const LONGEST_REST: Duration = Duration::from_millis(200);
+
 /// What is remembered.
 #[derive(Default)]
 pub(crate) struct Memory {
+    rested: Option<Instant>,
     /// What was said, and when.
     pub(crate) pace: Pace,
     released: BTreeMap<Key, String>,
@@ -32,6 +38,17 @@ pub(crate) struct Memory {
 pub(crate) type Certified = Result<Arc<CertifiedKey>, String>;
 
 impl Memory {
+    /// How long to wait before the next table is built, if at all.
+    pub(crate) fn rest(&self, now: Instant) -> Option<Duration> {
+        let rested = self.rested.filter(|rested| *rested > now)?;
+        Some(rested - now)
+    }
+
+    /// A table was built, and took so long.
+    pub(crate) fn built(&mut self, took: Duration, now: Instant) {
+        self.rested = Some(now + took.saturating_mul(REST).min(LONGEST_REST));
+    }
+
     /// Whether the agent of a Connector has gone on purpose. The operator's word for it is about the
     /// life of the agent that was there when it was first heard.
     pub(crate) fn released(&mut self, connector: &ConnectorView) -> bool {
@@ -138,6 +155,17 @@ mod tests {
             memory.released(&connector("two", "Released")),
             "it went too"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn building_tables_leaves_most_of_the_time_to_requests() {
+        let (mut memory, now) = (Memory::default(), Instant::now());
+        assert_eq!(memory.rest(now), None);
+        memory.built(Duration::from_millis(10), now);
+        assert_eq!(memory.rest(now), Some(Duration::from_millis(40)));
+        assert_eq!(memory.rest(now + Duration::from_millis(40)), None);
+        memory.built(Duration::from_secs(3), now);
+        assert_eq!(memory.rest(now), Some(LONGEST_REST));
     }
 
     #[tokio::test(start_paused = true)]

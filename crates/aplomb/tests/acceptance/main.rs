@@ -12,6 +12,7 @@ mod adversary;
 mod bench;
 mod budgets;
 mod children;
+mod claims;
 mod cold_start;
 mod conflicts;
 mod deadlines;

@@ -1,0 +1,116 @@
+//! Promise: what only the first may make is made once, the status of a child is said once, and a
+//! controller that is silent writes no status.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aplomb::{Class, Context, Controller, Engine, Key, Lens, Result, Verdict};
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::lab::{Lab, on_box, page, seconds};
+use crate::page::Page;
+
+fn claim(by: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: named("claim"),
+        data: Some([("by".to_owned(), by.to_owned())].into()),
+        ..ConfigMap::default()
+    }
+}
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some("default".to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// What came of one controller's passes: how often it was first, and how often somebody was.
+async fn contested(lab: Lab, others: bool) -> (usize, usize, Option<String>) {
+    page(&lab).await;
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    if others {
+        let theirs = claim("others");
+        maps.create(&PostParams::default(), &theirs).await.unwrap();
+    }
+    let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let counted = counts.clone();
+    let controller = Controller::new("claims", move |_: Arc<Page>, cx: Context<Page>| {
+        let counted = counted.clone();
+        async move {
+            let made = match cx.create(&claim("ours")).await {
+                Ok(_) => 0,
+                Err(error) if error.class() == Class::Exists => 1,
+                Err(error) => return Err(error),
+            };
+            counted[made].fetch_add(1, Ordering::Relaxed);
+            Ok(Verdict::Settled)
+        }
+    });
+    run(&lab, controller.resync(seconds(5)).silent()).await;
+    let by = maps.get("claim").await.unwrap().data.unwrap();
+    let count = |index: usize| counts[index].load(Ordering::Relaxed);
+    (count(0), count(1), by.get("by").cloned())
+}
+
+async fn run(lab: &Lab, controller: Controller<Page>) {
+    let engine = Engine::new("claims", lab.client("claims").0).controller(controller);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(engine.run(stop.clone().cancelled_owned()));
+    tokio::time::sleep(seconds(20)).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[test]
+fn a_claim_is_made_by_whoever_is_first_and_taken_from_nobody() {
+    let (first, second, by) = on_box(11, |lab| contested(lab, false));
+    assert_eq!((first, by.as_deref()), (1, Some("ours")));
+    assert!(second > 1, "later passes find it there");
+    let (first, second, by) = on_box(11, |lab| contested(lab, true));
+    assert_eq!((first, by.as_deref()), (0, Some("others")));
+    assert!(second > 1);
+}
+
+/// Makes a Service and says in its status where it is reached.
+async fn reports(_: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+    let service: Service = serde_json::from_value(json!({
+        "metadata": {"name": "front"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+    }))?;
+    cx.apply(service).await?;
+    let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}});
+    let key = Key::new(Some("default"), "front");
+    cx.report::<Service>(&key, status).await?;
+    Ok(Verdict::Settled)
+}
+
+#[test]
+fn the_status_of_a_child_is_written_once_and_the_owners_never_by_the_silent() {
+    let (address, versions, told) = on_box(12, |lab| async move {
+        let pages = page(&lab).await;
+        let services: Api<Service> = Api::namespaced(lab.user(), "default");
+        let mut versions = Vec::new();
+        for _ in 0..2 {
+            let controller = Controller::new("claims", reports)
+                .owns::<Service>(Lens::everything())
+                .resync(seconds(5))
+                .silent();
+            run(&lab, controller).await;
+            let service = services.get("front").await.unwrap();
+            versions.push(service.metadata.resource_version.clone());
+        }
+        let status = services.get("front").await.unwrap().status.unwrap();
+        let ingress = status.load_balancer.unwrap().ingress.unwrap();
+        let status = pages.get("front").await.unwrap().status;
+        let told = status.is_some_and(|status| !status.conditions.is_empty());
+        (ingress[0].ip.clone(), versions, told)
+    });
+    assert_eq!(address.as_deref(), Some("192.0.2.7"));
+    assert_eq!(versions[0], versions[1], "nothing was written again");
+    assert!(!told);
+}
