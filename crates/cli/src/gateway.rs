@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::GatewayArgs;
+use crate::namespace;
 use crate::run::{config, label, log, own_namespace};
 
 pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
@@ -24,6 +25,7 @@ pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let client = aplomb::client(config(args.kubeconfig).await?)?;
+    namespace::ensure(&client, &settings.namespace).await?;
     let shutdown = async move {
         tokio::select! { biased;
             _ = interrupt.recv() => {}

@@ -9,6 +9,7 @@ mod demo;
 #[cfg(target_os = "linux")]
 mod egress_host;
 mod gateway;
+mod namespace;
 mod run;
 mod sim;
 mod table;

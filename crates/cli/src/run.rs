@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{LogFormat, Operator, RunArgs};
+use crate::namespace;
 
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// What is logged. An endpoint that is closed in order says of its relays that it is an error.
@@ -40,6 +41,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
             _ = terminate.recv() => {}
         }
     };
+    namespace::ensure(&client, &settings.tunnel.namespace).await?;
     operate(&args.operators, client, &settings, shutdown).await
 }
 
