@@ -12,6 +12,10 @@ use crate::table::{Action, Target};
 use crate::views::Metadata;
 use crate::world::{Report, Wanted, World};
 
+/// How much of a reason is told. A tenant's regular expression may be in it: were it told whole, the record of
+/// this replica could be refused for its size, and the replica would count as dead.
+const TOLD: usize = 512;
+
 /// What had to be left out.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
@@ -24,7 +28,8 @@ impl Notes {
     pub(super) fn quarantine(&mut self, meta: &Metadata, whose: Whose, reason: String) {
         let plain = whose == Whose::Plain;
         let key = (plain, meta.namespace().to_owned(), meta.name.to_string());
-        self.quarantined.entry(key).or_insert(reason);
+        let told = || reason.chars().take(TOLD).collect();
+        self.quarantined.entry(key).or_insert_with(told);
     }
 
     pub(super) fn report(self, world: &World, holdings: &[Holding<'_>]) -> Report {

@@ -96,6 +96,16 @@ fn matches_stand_in_the_order_of_the_gateway_api() {
     assert_eq!(order, [2, 4, 3, 1, 0]);
 }
 
+/// A replica whose record is refused for its size would count as dead, and every tunnel with it.
+#[test]
+fn a_reason_is_cut_before_it_is_too_long_to_tell() {
+    let long = format!("({}", "é".repeat(4000));
+    let mut rule = to_slice("app");
+    rule["matches"] = json!([{ "path": { "type": "RegularExpression", "value": long } }]);
+    let (_, plan) = decided(&[rule]);
+    assert_eq!(plan.report.quarantined[0].reason.chars().count(), 512);
+}
+
 #[test]
 fn what_can_never_work_is_quarantined_with_the_reason() {
     let bad_path = json!([{ "path": { "type": "RegularExpression", "value": "(" } }]);
