@@ -23,6 +23,8 @@ const STREAMS: usize = 4096;
 /// Proofs a second, and how many may come at once.
 const PROOFS_PER_SECOND: f64 = 200.0;
 const PROOFS_AT_ONCE: f64 = 1000.0;
+/// What a gateway is told that means another life of an agent, or another agent.
+const OTHER_SESSION: &str = "another session is meant than that of this agent";
 /// The code of a stream that broke on the origin's side.
 const BROKEN: VarInt = VarInt::from_u32(1);
 
@@ -63,7 +65,14 @@ impl Answers {
             Ok(Err(Broken::Stream(_))) | Err(_) => return stream.break_off(),
         };
         match open {
-            Open::Dial { target, tls } => self.dial(&mut stream, &target, tls.as_deref()).await,
+            Open::Dial {
+                session,
+                target,
+                tls,
+            } => {
+                let dialled = self.dial(&mut stream, &session, &target, tls.as_deref());
+                dialled.await;
+            }
             Open::Prove {
                 statement,
                 target,
@@ -75,7 +84,10 @@ impl Answers {
         }
     }
 
-    async fn dial(&self, stream: &mut Stream, target: &str, tls: Option<&str>) {
+    async fn dial(&self, stream: &mut Stream, session: &str, target: &str, tls: Option<&str>) {
+        if session != self.session {
+            return stream.refuse(Refusal::OtherSession, OTHER_SESSION).await;
+        }
         let Some(known) = self.origins.find(target) else {
             return stream
                 .refuse(Refusal::NotExposed, &not_exposed(target))
@@ -113,7 +125,7 @@ impl Answers {
             return refused(Refusal::Malformed, "the nonce is not 32 bytes in hex");
         }
         if statement.session != self.session {
-            return refused(Refusal::OtherSession, "the statement names another session");
+            return refused(Refusal::OtherSession, OTHER_SESSION);
         }
         let Some(known) = self.origins.find(target) else {
             return refused(Refusal::NotExposed, &not_exposed(target));

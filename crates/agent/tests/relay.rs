@@ -143,6 +143,7 @@ async fn echo() -> Result<(String, Task<std::io::Result<u64>>)> {
 async fn exchange(connection: &Connection, origin: &str, bytes: &[u8]) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
     let dial = Open::Dial {
+        session: SESSION.to_owned(),
         target: origin.to_owned(),
         tls: None,
     };

@@ -26,6 +26,9 @@ pub const UNLISTED: u32 = 2;
 pub enum Open {
     /// A connection to an origin.
     Dial {
+        /// The session that the Connector of the tunnel's own namespace states. A key is public and can be
+        /// copied into another namespace; a session is known only to those who may read its Connector.
+        session: String,
         /// host:port.
         target: String,
         /// The name in the origin's certificate, if TLS is to be spoken to it.
@@ -72,7 +75,7 @@ pub enum Refusal {
     NotExposed,
     /// The target did not take the connection.
     OriginUnreachable,
-    /// The statement names another session.
+    /// Another session is meant than this life of the agent.
     OtherSession,
     /// The request makes no sense.
     Malformed,
@@ -209,6 +212,7 @@ mod tests {
     #[test]
     fn a_message_survives_its_frame() {
         let open = Open::Dial {
+            session: "s".to_owned(),
             target: "localhost:3000".to_owned(),
             tls: None,
         };

@@ -20,7 +20,6 @@ use aplomb::Key;
 use aplomb_api::tunnel::LostSession;
 use aplomb_api::wire::{Open, Proof, Refusal, Reply, Statement};
 use futures::future::BoxFuture;
-use iroh::endpoint::Connection;
 use tokio::time::Instant;
 
 use crate::dial::{DialError, Dialer, Stream};
@@ -52,12 +51,12 @@ pub trait Sessions: Send + Sync + 'static {
 pub struct AgentDialer(pub Keeper);
 
 impl AgentDialer {
-    /// Sends one request on a stream of its own. A session that turns out to be dead is asked for once
-    /// more: the agent may have come back on another.
+    /// Sends one request, made for the session that is held, on a stream of its own. A session that turns
+    /// out to be dead is asked for once more: the agent may have come back on another.
     async fn ask(
         &self,
         origin: &Origin,
-        open: &Open,
+        open: impl Fn(&str) -> Open,
         until: Instant,
     ) -> Result<Exchange, DialError> {
         let Target::Connector(target) = &origin.target else {
@@ -68,8 +67,8 @@ impl AgentDialer {
         let mut dead = None;
         loop {
             let connection = self.0.connection(&key, dead, patience).await;
-            let connection: Connection = connection.ok_or(DialError::Offline)?;
-            match exchange::ask(&connection, open, until).await {
+            let (connection, session) = connection.ok_or(DialError::Offline)?;
+            match exchange::ask(&connection, &open(&session), until).await {
                 Err(Broken::Connection) if dead.is_none() => dead = Some(connection.stable_id()),
                 Err(Broken::Connection) => return Err(DialError::Offline),
                 Err(Broken::TimedOut) => return Err(DialError::TimedOut),
@@ -87,11 +86,13 @@ impl Dialer for AgentDialer {
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>> {
         Box::pin(async move {
-            let open = Open::Dial {
+            // A request that waited for a new life of the agent means that one, whatever its table said.
+            let open = |session: &str| Open::Dial {
+                session: session.to_owned(),
                 target: origin.authority.clone(),
                 tls: origin.tls.clone(),
             };
-            let exchange = self.ask(origin, &open, deadline).await?;
+            let exchange = self.ask(origin, open, deadline).await?;
             match exchange.reply {
                 Reply::Connected => Ok(exchange.into_stream()),
                 reply => Err(unexpected(reply)),
@@ -106,12 +107,12 @@ impl Dialer for AgentDialer {
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         Box::pin(async move {
-            let open = Open::Prove {
+            let open = |_: &str| Open::Prove {
                 statement: statement.clone(),
                 target: origin.authority.clone(),
                 tls: origin.tls.clone(),
             };
-            let exchange = self.ask(origin, &open, deadline).await?;
+            let exchange = self.ask(origin, open, deadline).await?;
             match exchange.reply {
                 Reply::Proof(proof) => Ok(proof),
                 reply => Err(unexpected(reply)),

@@ -56,6 +56,24 @@ async fn an_origin_that_breaks_off_does_not_look_like_an_end() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_session_that_is_not_its_own_gets_nothing() -> Result<()> {
+    let (origin, _serving) = echo().await?;
+    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let gateway = Gateway::start().await?;
+    agent.list(&[&gateway]);
+    for other in ["", "another-life"] {
+        let asked = Open::Dial {
+            session: other.to_owned(),
+            target: origin.clone(),
+            tls: None,
+        };
+        let refused = refusal(&agent, &gateway, &asked).await?;
+        assert_eq!(refused, Refusal::OtherSession);
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_not_exposed_is_not_dialled() -> Result<()> {
     let (exposed, _serving) = echo().await?;
     let (hidden, _hiding) = echo().await?;

@@ -116,6 +116,7 @@ pub(crate) async fn open(
 
 pub(crate) fn dial(target: &str) -> Open {
     Open::Dial {
+        session: SESSION.to_owned(),
         target: target.to_owned(),
         tls: None,
     }

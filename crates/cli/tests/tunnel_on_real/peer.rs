@@ -63,9 +63,12 @@ async fn attempt(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
 /// Asks for the origin as a gateway would.
 async fn ask(connection: &Connection) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
-    let target = "localhost:80".to_owned();
-    send.write_all(&encode(&Open::Dial { target, tls: None })?)
-        .await?;
+    let dial = Open::Dial {
+        session: "any".to_owned(),
+        target: "localhost:80".to_owned(),
+        tls: None,
+    };
+    send.write_all(&encode(&dial)?).await?;
     send.finish()?;
     Ok(timeout(PATIENCE, recv.read_to_end(1024)).await??)
 }

@@ -48,23 +48,24 @@ impl Keeper {
         }))
     }
 
-    /// The session with a connector, other than `dead`; waited for until then.
+    /// The session with a connector, other than `dead`, and what its Connector calls it; waited for until
+    /// then.
     pub(super) async fn connection(
         &self,
         key: &Key,
         dead: Option<usize>,
         until: Instant,
-    ) -> Option<Connection> {
+    ) -> Option<(Connection, String)> {
         let shared = self.kept().get(key)?.shared.clone();
         let mut state = shared.state.subscribe();
         shared.wake.notify_one();
         let up = state.wait_for(|state| match state {
-            State::Up(connection) => Some(connection.stable_id()) != dead,
+            State::Up(connection, _) => Some(connection.stable_id()) != dead,
             State::Down { released, .. } => *released,
         });
         let found = timeout_at(until, up).await.ok()?.ok()?.clone();
         match found {
-            State::Up(connection) => Some(connection),
+            State::Up(connection, session) => Some((connection, session)),
             State::Down { .. } => None,
         }
     }

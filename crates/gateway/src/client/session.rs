@@ -34,8 +34,8 @@ pub(super) enum State {
         /// Its agent ended it on purpose.
         released: bool,
     },
-    /// It is there.
-    Up(Connection),
+    /// It is there, with this life of the agent.
+    Up(Connection, String),
 }
 
 /// What the task of a session and its users share.
@@ -67,7 +67,7 @@ impl Shared {
     fn down_since(&self) -> Instant {
         match *self.state.borrow() {
             State::Down { since, .. } => since,
-            State::Up(_) => Instant::now(),
+            State::Up(..) => Instant::now(),
         }
     }
 
@@ -167,7 +167,8 @@ async fn held(
 ) -> End {
     tracing::debug!(connector = %name(target), "Holds a session");
     let (before, began) = (shared.down_since(), Instant::now());
-    shared.state.send_replace(State::Up(connection.clone()));
+    let up = State::Up(connection.clone(), target.session.clone());
+    shared.state.send_replace(up);
     let life = |it: &ConnectorTarget| (it.id.clone(), it.session.clone());
     let end = loop {
         tokio::select! { biased;
@@ -229,7 +230,7 @@ async fn judge(shared: &Shared, changed: &(dyn Fn() + Send + Sync)) {
         let now = Instant::now();
         // What it will be, and when.
         let (lost, due) = match *state.borrow_and_update() {
-            State::Up(_) => (false, now + if was { STEADY } else { Duration::ZERO }),
+            State::Up(..) => (false, now + if was { STEADY } else { Duration::ZERO }),
             State::Down { released: true, .. } => (true, now),
             State::Down { since, .. } => (true, since + PATIENCE),
         };

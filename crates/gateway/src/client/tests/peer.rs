@@ -35,7 +35,12 @@ impl Peer {
             .expect("loopback");
         let (seen, last) = watch::channel(None);
         let drops = watch::Sender::new(None);
-        let accepting = accept(endpoint.clone(), seen, drops.subscribe());
+        let accepting = accept(
+            endpoint.clone(),
+            session.to_owned(),
+            seen,
+            drops.subscribe(),
+        );
         Self {
             endpoint,
             session: session.to_owned(),
@@ -78,6 +83,7 @@ impl Peer {
 
 async fn accept(
     endpoint: Endpoint,
+    session: String,
     seen: watch::Sender<Option<Connection>>,
     drops: watch::Receiver<Option<u32>>,
 ) {
@@ -92,18 +98,18 @@ async fn accept(
             continue;
         }
         seen.send_replace(Some(connection.clone()));
-        sessions.spawn(serve(connection));
+        sessions.spawn(serve(connection, session.clone()));
     }
 }
 
-async fn serve(connection: Connection) {
+async fn serve(connection: Connection, session: String) {
     let mut streams = tokio::task::JoinSet::new();
     while let Ok((send, recv)) = connection.accept_bi().await {
-        streams.spawn(answer(send, recv));
+        streams.spawn(answer(send, recv, session.clone()));
     }
 }
 
-async fn answer(mut send: SendStream, mut recv: RecvStream) {
+async fn answer(mut send: SendStream, mut recv: RecvStream, own: String) {
     let mut head = [0; 4];
     AsyncReadExt::read_exact(&mut recv, &mut head)
         .await
@@ -112,7 +118,7 @@ async fn answer(mut send: SendStream, mut recv: RecvStream) {
     AsyncReadExt::read_exact(&mut recv, &mut body)
         .await
         .expect("a body");
-    let reply = reply(wire::decode(&body).expect("a frame"));
+    let reply = reply(wire::decode(&body).expect("a frame"), &own);
     let frame = wire::encode(&reply).expect("short");
     send.write_all(&frame).await.expect("written");
     // An echo until the other side has enough.
@@ -124,8 +130,12 @@ async fn answer(mut send: SendStream, mut recv: RecvStream) {
     }
 }
 
-fn reply(open: Open) -> Reply {
+fn reply(open: Open, own: &str) -> Reply {
     match open {
+        Open::Dial { session, .. } if session != own => Reply::Refused {
+            refusal: Refusal::OtherSession,
+            message: session,
+        },
         Open::Dial { target, .. } if target == "echo:1" => Reply::Connected,
         Open::Dial { target, .. } => Reply::Refused {
             refusal: match &*target {
