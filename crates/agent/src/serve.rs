@@ -70,7 +70,11 @@ fn sockets(mut builder: Builder, network: &Network) -> Result<Builder> {
     Ok(builder)
 }
 
-fn relay_mode(relays: &[String]) -> Result<RelayMode> {
+/// How these relays are used.
+///
+/// # Errors
+/// One of them is no URL, and the text says which.
+pub(crate) fn relay_mode(relays: &[String]) -> Result<RelayMode> {
     let urls = relays.iter().map(|relay| {
         relay.parse::<RelayUrl>().map_err(|error| {
             Error::Setting(format!(
@@ -83,6 +87,12 @@ fn relay_mode(relays: &[String]) -> Result<RelayMode> {
         true => RelayMode::Disabled,
         false => RelayMode::Custom(RelayMap::from_iter(urls)),
     })
+}
+
+/// Closes an endpoint that another one takes the place of. Its connections end without the word that the
+/// agent goes, so that gateways look for it again.
+pub(crate) async fn vacate(endpoint: &Endpoint) {
+    drop(tokio::time::timeout(CLOSING, endpoint.close()).await);
 }
 
 /// Accepts connections until `released`, then closes each with the word that says so. A gateway that is

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aplomb::Tasks;
 use aplomb::tasks::Task;
 use aplomb_api::tunnel::Connector;
-use iroh::SecretKey;
+use iroh::{Endpoint, SecretKey};
 use kube::Api;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -36,6 +36,7 @@ pub(crate) struct Ground {
 #[derive(Debug)]
 pub(crate) struct Station {
     relays: Vec<String>,
+    endpoint: Endpoint,
     released: CancellationToken,
     serving: Task<()>,
     publishing: Task<Error>,
@@ -62,6 +63,7 @@ impl Station {
         };
         Ok(Self {
             relays: relays.to_vec(),
+            endpoint: endpoint.clone(),
             released,
             serving: tasks.start(serving),
             publishing: tasks.start(publisher.run(endpoint)),
@@ -84,7 +86,14 @@ impl Station {
         }
     }
 
-    /// Closes every connection with the word that says it was meant.
+    /// Makes room for another station of the same agent: gateways are not told that it goes.
+    pub(crate) async fn vacate(self) {
+        drop(self.publishing);
+        serve::vacate(&self.endpoint).await;
+        self.serving.join().await;
+    }
+
+    /// Closes every connection with the word that the agent goes.
     pub(crate) async fn close(self) {
         drop(self.publishing);
         self.released.cancel();

@@ -17,6 +17,7 @@ use crate::origin::Origins;
 use crate::progress::Progress;
 use crate::publish::Identity;
 use crate::register;
+use crate::serve;
 use crate::station::{Ground, Station};
 use crate::target::Exposed;
 use crate::watched::{Seen, Watches};
@@ -157,6 +158,7 @@ impl Agent {
         let Some(status) = &connector.status else {
             return Ok(());
         };
+        let mut refused = None;
         if let (Some(gateways), Some(relays)) = (&status.gateways, &status.relays) {
             let listed = accept::listed(gateways);
             self.listed.send_if_modified(|last| {
@@ -164,9 +166,9 @@ impl Agent {
                 *last = listed;
                 news
             });
-            self.move_to(relays).await?;
+            refused = self.move_to(relays).await?;
         }
-        if let Some(standing) = standing(status) {
+        if let Some(standing) = refused.or_else(|| standing(status)) {
             if self.standing.as_ref() != Some(&standing) {
                 self.tell(standing.clone());
             }
@@ -175,16 +177,24 @@ impl Agent {
         Ok(())
     }
 
-    /// Opens a station with these relays, in place of one with others.
-    async fn move_to(&mut self, relays: &[String]) -> Result<()> {
+    /// Opens a station with these relays, in place of one with others. Relays that cannot be used leave
+    /// things as they are, and that is what there is to tell: whoever runs the class can mend it.
+    async fn move_to(&mut self, relays: &[String]) -> Result<Option<Event>> {
         if self.station.as_ref().is_some_and(|open| open.uses(relays)) {
-            return Ok(());
+            return Ok(None);
         }
+        if let Err(error) = serve::relay_mode(relays) {
+            return Ok(Some(Event::NotReady {
+                reason: "InvalidRelay".to_owned(),
+                message: error.to_string(),
+            }));
+        }
+        // First, since both may bind the same port.
         if let Some(old) = self.station.take() {
-            old.close().await;
+            old.vacate().await;
         }
         self.station = Some(Station::open(&self.ground, relays).await?);
-        Ok(())
+        Ok(None)
     }
 
     fn proxy_changed(&mut self) -> Result<()> {

@@ -76,7 +76,11 @@ impl Lab {
     }
 
     pub(crate) async fn accept(&self, gateways: &[String]) -> Result<()> {
-        let status = json!({ "gateways": gateways, "relays": [] });
+        self.accept_with(gateways, &[]).await
+    }
+
+    pub(crate) async fn accept_with(&self, gateways: &[String], relays: &[&str]) -> Result<()> {
+        let status = json!({ "gateways": gateways, "relays": relays });
         self.status(status).await
     }
 

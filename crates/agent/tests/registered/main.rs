@@ -3,4 +3,5 @@
 
 mod lab;
 mod lives;
+mod relays;
 mod rivals;
