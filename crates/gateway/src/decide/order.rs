@@ -1,9 +1,6 @@
-//! The Gateway API's order of precedence, between objects and between matches.
+//! The Gateway API's order of precedence between objects. That between matches is [`route::order`]'s.
 
-use std::cmp::Reverse;
-
-use aplomb_api::tunnel::{PathMatchType, RouteMatch};
-
+use crate::route;
 use crate::table::Route;
 use crate::views::Metadata;
 
@@ -27,33 +24,17 @@ impl Age {
     }
 }
 
-/// Where a match stands among all of its host: the least is tried first.
+/// Where a match stands among those of its host that are equal otherwise: the least is tried first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
-    path: u8,
-    longest: Reverse<usize>,
-    any_method: bool,
-    headers: Reverse<usize>,
-    query: Reverse<usize>,
     age: Age,
     rule: usize,
     number: usize,
 }
 
 impl Rank {
-    pub(super) fn of(wanted: &RouteMatch, age: &Age, rule: usize, number: usize) -> Self {
-        let path = wanted.path.as_ref();
-        let kind = path.map(|path| path.kind).unwrap_or_default();
+    pub(super) fn of(age: &Age, rule: usize, number: usize) -> Self {
         Self {
-            path: match kind {
-                PathMatchType::Exact => 0,
-                PathMatchType::RegularExpression => 1,
-                PathMatchType::PathPrefix => 2,
-            },
-            longest: Reverse(path.map_or(1, |path| path.value.len())),
-            any_method: wanted.method.is_none(),
-            headers: Reverse(wanted.headers.len()),
-            query: Reverse(wanted.query_params.len()),
             age: age.clone(),
             rule,
             number,
@@ -70,7 +51,9 @@ pub(super) struct Ranked {
 
 /// The routes in the order in which they are tried.
 pub(super) fn sorted(routes: &[&Ranked]) -> Vec<Route> {
-    let mut routes = routes.to_vec();
-    routes.sort_by(|one, other| one.rank.cmp(&other.rank));
-    routes.iter().map(|ranked| ranked.route.clone()).collect()
+    let mut ranked = routes.to_vec();
+    ranked.sort_by(|one, other| one.rank.cmp(&other.rank));
+    let mut routes: Vec<Route> = ranked.iter().map(|it| it.route.clone()).collect();
+    route::order(&mut routes);
+    routes
 }

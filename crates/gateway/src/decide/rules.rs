@@ -102,7 +102,7 @@ fn compile(route: &RouteView, backends: &Backends<'_>) -> Result<Vec<Ranked>, St
         let (action, filters) = route.map_err(said)?;
         for (which, matcher) in rule.matchers.0.iter().enumerate() {
             matches.push(Ranked {
-                rank: Rank::of(&matcher.wanted, &age, number, which),
+                rank: Rank::of(&age, number, which),
                 route: Route {
                     rule: number,
                     matches: matcher.clone(),

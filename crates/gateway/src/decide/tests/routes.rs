@@ -93,7 +93,7 @@ fn matches_stand_in_the_order_of_the_gateway_api() {
     ]);
     let routes = &plan.table.at(&tunnel.canonical()).expect("served").routes;
     let order: Vec<_> = routes.iter().map(|route| route.rule).collect();
-    assert_eq!(order, [2, 4, 3, 1, 0]);
+    assert_eq!(order, [2, 3, 1, 4, 0]);
 }
 
 /// A replica whose record is refused for its size would count as dead, and every tunnel with it.
