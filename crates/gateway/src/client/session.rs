@@ -1,6 +1,7 @@
 //! The session with one agent: dialled eagerly, watched, dialled again. It reports when it has been
 //! down for over a second, and never gives up while it is wanted.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -102,11 +103,11 @@ pub(super) async fn keep(
 async fn hold(endpoint: &Endpoint, shared: &Shared) {
     let mut wanted = shared.wanted.subscribe();
     let mut pauses = Pauses::new(&wanted.borrow().target.id);
-    // The life of the agent that said good-bye.
+    // The life of the agent that said good-bye, and where it was: one that has moved is there again.
     let mut gone = None;
     loop {
         let target = wanted.borrow_and_update().target.clone();
-        let released = target.released || gone.as_ref() == Some(&target.session);
+        let released = target.released || gone.as_ref() == Some(&place(&target));
         shared.mark(released);
         if released {
             if wanted.changed().await.is_err() {
@@ -127,7 +128,10 @@ async fn hold(endpoint: &Endpoint, shared: &Shared) {
         };
         match dialled {
             Ok(connection) => match held(shared, &mut wanted, &target, connection).await {
-                End::Released => gone = Some(target.session.clone()),
+                End::Released => {
+                    gone = Some(place(&wanted.borrow().target));
+                    continue;
+                }
                 End::Broken { at_once: true } => {}
                 End::Broken { at_once: false } | End::Unwanted => {
                     pauses.reset();
@@ -142,6 +146,12 @@ async fn hold(endpoint: &Endpoint, shared: &Shared) {
             return;
         }
     }
+}
+
+/// A life of an agent, and where it is reached.
+fn place(target: &ConnectorTarget) -> (String, Vec<SocketAddr>, Option<String>) {
+    let (addresses, relay) = (target.addresses.clone(), target.relay.clone());
+    (target.session.clone(), addresses, relay)
 }
 
 /// How a session ended.

@@ -197,6 +197,30 @@ async fn a_release_is_lost_at_once_and_not_dialled_again() {
 }
 
 #[tokio::test]
+async fn a_released_agent_that_says_where_it_is_now_is_dialled_again() {
+    let mut side = Side::new().await;
+    let peer = Peer::start(None, "s1").await;
+    side.keep(&peer.target());
+    assert!(side.dial(&peer.target(), "echo:1").await.is_ok());
+    peer.close(wire::RELEASED).await;
+    let told = side.changes.wait_for(|many| *many > 0);
+    timeout(Duration::from_secs(5), told)
+        .await
+        .expect("told")
+        .expect("kept");
+    let mut moved = peer.target();
+    let another = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+    moved.addresses.push(another);
+    side.keep(&moved);
+    let found = side.changes.wait_for(|many| *many > 1);
+    timeout(Duration::from_secs(5), found)
+        .await
+        .expect("told")
+        .expect("kept");
+    assert!(side.dial(&moved, "echo:1").await.is_ok());
+}
+
+#[tokio::test]
 async fn an_agent_that_drops_this_gateway_is_lost_until_it_takes_it_up() {
     let mut side = Side::new().await;
     let peer = Peer::start(None, "s1").await;
