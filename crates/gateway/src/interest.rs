@@ -33,6 +33,18 @@ impl Interests {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = interest;
     }
 
+    /// Adds an interest to the one in force: until a pass knows all that matters now, what mattered
+    /// before it does so still.
+    pub(crate) fn widen(&self, interest: &Interest) {
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        held.gateways.extend(interest.gateways.iter().cloned());
+        held.hostnames.extend(interest.hostnames.iter().cloned());
+        held.proxies.extend(interest.proxies.iter().cloned());
+        held.secrets.extend(interest.secrets.iter().cloned());
+        held.slices.extend(interest.slices.iter().cloned());
+        held.connectors.extend(interest.connectors.iter().cloned());
+    }
+
     pub(crate) fn has(&self, asked: impl FnOnce(&Interest) -> bool) -> bool {
         asked(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -102,5 +114,24 @@ impl Interest {
         let named = slice.metadata.annotations.get(annotations::CONNECTOR);
         let key = named.map(|name| Key::new(slice.meta().namespace, name));
         self.connectors.extend(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_mattered_does_so_until_a_pass_knows_all_that_matters() {
+        let (interests, key) = (Interests::default(), Key::new(Some("a"), "app"));
+        let slices = BTreeSet::from([key.clone()]);
+        interests.set(Interest {
+            slices,
+            ..Interest::default()
+        });
+        interests.widen(&Interest::default());
+        assert!(interests.has(|it| it.slices.contains(&key)));
+        interests.set(Interest::default());
+        assert!(!interests.has(|it| it.slices.contains(&key)));
     }
 }

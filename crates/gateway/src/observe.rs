@@ -36,11 +36,11 @@ impl Observer<'_> {
         let mut gateways = self.cx.cache::<GatewayView>()?.list();
         gateways.retain(|gateway| is_ours(gateway));
         let mut interest = Interest::in_gateways(gateways.iter().map(|it| &**it));
-        self.office.interests.set(interest.clone());
+        self.office.interests.widen(&interest);
         let mut routes = self.cx.cache::<RouteView>()?.list();
         routes.retain(|route| interest.attaches(route));
         routes.iter().for_each(|route| interest.add_route(route));
-        self.office.interests.set(interest.clone());
+        self.office.interests.widen(&interest);
         let slices = chosen(self.cx.cache::<SliceView>()?, interest.slices.iter());
         slices.values().for_each(|slice| interest.add_slice(slice));
         self.office.interests.set(interest.clone());
