@@ -74,7 +74,7 @@ fn routing(controller: Controller<Namespace>, office: &Office) -> Controller<Nam
             Lens::fields(|claim: &HostnameClaim| claim.spec.clone()),
             move |claim, _| {
                 let meta = View::meta(claim);
-                claims.concern("HostnameClaim", meta, |it| it.hostnames.contains(meta.name))
+                claims.concern("HostnameClaim", meta, |it| it.names(meta.name))
             },
         )
         .watches::<ProxyView>(

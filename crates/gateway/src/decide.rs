@@ -21,6 +21,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::route;
 use crate::table::{Host, Table, Tunnel};
 use crate::world::{Plan, World};
 use admission::Admitted;
@@ -40,6 +41,7 @@ pub fn decide(world: &World) -> Plan {
         serve(&mut table, holding);
         certificate::present(&mut table, world, holding);
     }
+    reserve(&mut table, world);
     Plan {
         report: notes.report(world, &holdings),
         table,
@@ -59,6 +61,14 @@ fn serve(table: &mut Table, holding: &Holding<'_>) {
             None => table.hosts.insert(hostname.clone(), host),
         };
     }
+}
+
+/// Keeps claimed hostnames that are not served from the wildcards that would serve them.
+fn reserve(table: &mut Table, world: &World) {
+    let claimed = world.claims.keys();
+    let idle = claimed.filter(|name| !table.hosts.contains_key(*name));
+    let reserved = idle.filter(|name| route::host(table, name).is_some());
+    table.reserved = reserved.cloned().collect();
 }
 
 fn tunnel(holding: &Holding<'_>) -> Tunnel {

@@ -77,6 +77,22 @@ impl Interest {
         interest
     }
 
+    /// Whether a hostname is named, or a wildcard would serve it.
+    pub(crate) fn names(&self, hostname: &str) -> bool {
+        let covered = |(at, _): (usize, &str)| {
+            let wildcard = format!("*{}", &hostname[at..]);
+            self.hostnames.contains(&wildcard)
+        };
+        self.hostnames.contains(hostname)
+            || (self.has_wildcards() && hostname.match_indices('.').any(covered))
+    }
+
+    /// Whether a hostname that is named is a wildcard.
+    pub(crate) fn has_wildcards(&self) -> bool {
+        let mut rest = self.hostnames.range("*.".to_owned()..);
+        rest.next().is_some_and(|it| it.starts_with("*."))
+    }
+
     /// Whether a route is attached to one of the Gateways, or wants to be.
     pub(crate) fn attaches(&self, route: &RouteView) -> bool {
         let namespace = route.meta().namespace;
@@ -120,6 +136,18 @@ impl Interest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_claim_matters_where_its_name_or_a_wildcard_over_it_is_named() {
+        let mut interest = Interest::default();
+        interest.hostnames.insert("a.example.org".to_owned());
+        assert!(interest.names("a.example.org"));
+        assert!(!interest.names("a.b.example.com"));
+        interest.hostnames.insert("*.example.com".to_owned());
+        assert!(interest.names("a.b.example.com"));
+        assert!(!interest.names("example.com"));
+        assert!(!interest.names("b.example.org"));
+    }
 
     #[test]
     fn what_mattered_does_so_until_a_pass_knows_all_that_matters() {

@@ -101,6 +101,14 @@ impl Observer<'_> {
         interest: &Interest,
     ) -> Result<BTreeMap<String, aplomb_api::tunnel::Claimant>> {
         let cache = self.cx.cache::<HostnameClaim>()?;
+        if interest.has_wildcards() {
+            let mut claims = cache.list();
+            claims.retain(|claim| interest.names(View::meta(&**claim).name));
+            let claims = claims.iter();
+            return Ok(claims
+                .map(|it| (View::meta(&**it).name.to_owned(), it.spec.claimant.clone()))
+                .collect());
+        }
         let claims = interest.hostnames.iter().filter_map(|hostname| {
             let claim = cache.get(&Key::new(None, hostname))?;
             Some((hostname.clone(), claim.spec.claimant.clone()))

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aplomb_api::tunnel::{MatchType, Method, PathMatch, PathMatchType, RouteMatch};
+use aplomb_api::tunnel::{MatchType, Method, PathMatch, PathMatchType, RouteMatch, is_canonical};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
@@ -44,10 +44,14 @@ fn path_rank(path: Option<&PathMatch>) -> (u8, Reverse<usize>) {
 }
 
 /// What is served under a hostname (in lower case, without a port): the exact one, else the longest
-/// wildcard.
+/// wildcard. A wildcard never gets what is an HTTPProxy's, whether that is served now or not.
 #[must_use]
 pub fn host<'t>(table: &'t Table, hostname: &str) -> Option<&'t Arc<Host>> {
-    lookup(&table.hosts, hostname, |suffix| table.wildcards.get(suffix))
+    let domain = hostname.split_once('.').map_or("", |(_, domain)| domain);
+    let owned = table.reserved.contains(hostname) || is_canonical(hostname, domain);
+    lookup(&table.hosts, hostname, |suffix| {
+        table.wildcards.get(suffix).filter(|_| !owned)
+    })
 }
 
 /// The entry of a name, or of the longest suffix that `wildcard` knows.

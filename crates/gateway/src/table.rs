@@ -1,7 +1,7 @@
 //! The routing table: immutable, built whole from what was watched, swapped atomically. Nothing here
 //! reads a cache or a socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,8 @@ pub struct Table {
     pub hosts: BTreeMap<String, Arc<Host>>,
     /// By the part after `*.`; the longest that fits wins, after exact ones.
     pub wildcards: BTreeMap<String, Arc<Host>>,
+    /// Claimed hostnames that are not served now, and that no wildcard may serve.
+    pub reserved: BTreeSet<String>,
     /// By exact hostname, or `*.` and a suffix: what a TLS client that asks for it is shown.
     pub certificates: BTreeMap<String, Arc<CertifiedKey>>,
 }

@@ -128,3 +128,16 @@ fn a_gateway_whose_owner_is_still_to_be_seen_is_not_acknowledged() {
     world.awaited.insert(format!("{}-child", tunnel.uid));
     assert_eq!(decide(&world).report.applied.gateways, "6");
 }
+
+#[test]
+fn a_wildcard_gets_nothing_of_an_http_proxy_that_is_not_served() {
+    let tunnel = Tunnel::new("a", "app");
+    let (gateway, route) = plain("b", "all", "2020-01-01T00:00:00Z", "*.tunnels.example.com");
+    let claimed = "shop.tunnels.example.com";
+    let world = World::default().gateway(gateway).route(route);
+    let plan = decide(&world.claim(claimed, "a", &tunnel.uid));
+    let host = |name: &str| crate::route::host(&plan.table, name);
+    assert!(host("any.tunnels.example.com").is_some());
+    assert!(host(claimed).is_none(), "it is claimed");
+    assert!(host(&tunnel.canonical()).is_none(), "it is given");
+}
