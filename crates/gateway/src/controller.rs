@@ -162,10 +162,13 @@ async fn reconcile(cx: &Context<Namespace>, office: &Office) -> Result<Verdict> 
         return Ok(Verdict::Settled);
     }
     let words = act.words(&plan.report);
-    if due(cx, office, &words)? <= Instant::now() {
+    let now = Instant::now();
+    let first = office.memory().first_word(again);
+    if due(cx, office, &words)? <= now && first.is_none_or(|first| first <= now) {
         act.publish(words.clone()).await;
     }
     let next = due(cx, office, &words)?;
+    let next = first.map_or(next, |first| next.max(first));
     let next = again.map_or(next, |again| again.min(next));
     Ok(Verdict::Recheck(
         next.saturating_duration_since(Instant::now()),

@@ -32,6 +32,11 @@ pub(crate) struct Memory {
     pub(crate) pace: Pace,
     released: BTreeMap<Key, String>,
     orphans: BTreeMap<String, Instant>,
+    /// The Gateways that were seen with their HTTPProxy: without it, they are about to go.
+    owned: BTreeSet<String>,
+    /// Those that were waited for in the last pass.
+    waiting: BTreeMap<String, (Key, Version)>,
+    began: Option<Instant>,
     certificates: BTreeMap<Key, (Version, Certified)>,
 }
 
@@ -62,33 +67,61 @@ impl Memory {
         *self.released.entry(key).or_insert_with(|| session.clone()) == session
     }
 
-    /// The Gateways whose HTTPProxy may be about to be seen, and until when.
+    /// The Gateways whose HTTPProxy may be about to be seen, and until when. One that was seen with it,
+    /// or that was acknowledged, is not waited for again: what is said never goes back.
     pub(crate) fn awaited(
         &mut self,
         gateways: &[Arc<GatewayView>],
         proxies: &BTreeMap<Key, String>,
         now: Instant,
     ) -> (BTreeSet<String>, Option<Instant>) {
-        let orphaned = |gateway: &&Arc<GatewayView>| {
-            let meta = gateway.meta();
-            owner(meta.owners).is_some_and(|owner| {
-                let seen = proxies.get(&Key::new(meta.namespace, owner.name));
-                seen.is_none_or(|seen| seen != owner.uid)
-            })
-        };
-        let orphans = gateways.iter().filter(orphaned);
-        let orphans: BTreeSet<String> = orphans.map(|it| it.meta().uid.to_owned()).collect();
-        self.orphans.retain(|uid, _| orphans.contains(uid));
-        for uid in orphans {
-            self.orphans.entry(uid).or_insert(now);
+        self.began.get_or_insert(now);
+        let orphans = self.orphaned(gateways, proxies);
+        self.orphans.retain(|uid, _| orphans.contains_key(uid));
+        for uid in orphans.keys() {
+            self.orphans.entry(uid.clone()).or_insert(now);
         }
-        let waiting = self
-            .orphans
-            .iter()
-            .map(|(uid, since)| (uid, *since + AWAITED));
-        let waiting = waiting.filter(|(_, until)| *until > now);
-        let until = waiting.clone().map(|(_, until)| until).min();
-        (waiting.map(|(uid, _)| uid.clone()).collect(), until)
+        let mut waiting = orphans;
+        waiting.retain(|uid, _| self.orphans[uid] + AWAITED > now);
+        let until = waiting.keys().map(|uid| self.orphans[uid] + AWAITED).min();
+        let uids = waiting.keys().cloned().collect();
+        for (uid, (key, version)) in std::mem::replace(&mut self.waiting, waiting) {
+            if !self.waiting.contains_key(&uid) {
+                self.pace.demand("Gateway", key, version, now);
+            }
+        }
+        (uids, until)
+    }
+
+    /// The Gateways whose HTTPProxy is still to be seen.
+    fn orphaned(
+        &mut self,
+        gateways: &[Arc<GatewayView>],
+        proxies: &BTreeMap<Key, String>,
+    ) -> BTreeMap<String, (Key, Version)> {
+        let known = std::mem::take(&mut self.owned);
+        let mut orphans = BTreeMap::new();
+        for meta in gateways.iter().map(|gateway| gateway.meta()) {
+            let Some(owner) = owner(meta.owners) else {
+                continue;
+            };
+            let seen = proxies.get(&Key::new(meta.namespace, owner.name));
+            if known.contains(meta.uid) || seen.is_some_and(|seen| seen == owner.uid) {
+                self.owned.insert(meta.uid.to_owned());
+            } else if !self.pace.has_said("Gateway", &meta.version()) {
+                orphans.insert(meta.uid.to_owned(), (meta.key(), meta.version()));
+            }
+        }
+        orphans
+    }
+
+    /// Until when the first word waits for HTTPProxies that are still to be seen: said earlier, it would
+    /// hold back what this replica serves already.
+    pub(crate) fn first_word(&self, awaited: Option<Instant>) -> Option<Instant> {
+        let longest = self.began? + AWAITED;
+        awaited
+            .filter(|_| self.pace.is_silent())
+            .map(|until| until.min(longest))
     }
 
     /// The certificate of a Secret, read once for each version of it.
@@ -182,12 +215,22 @@ mod tests {
         let (gateways, now) = ([Arc::new(gateway)], Instant::now());
         let mut memory = Memory::default();
         let mut awaits = |proxies: &BTreeMap<Key, String>, at| {
+            let (awaited, until) = memory.awaited(&gateways, proxies, at);
+            assert_eq!(memory.first_word(until), until.filter(|_| at == now));
+            !awaited.is_empty()
+        };
+        assert!(awaits(&BTreeMap::new(), now));
+        assert!(!awaits(&BTreeMap::new(), now + AWAITED));
+        let seen = BTreeMap::from([(Key::new(Some("a"), "app"), "u".to_owned())]);
+        let mut memory = Memory::default();
+        let mut awaits = |proxies: &BTreeMap<Key, String>, at| {
             !memory.awaited(&gateways, proxies, at).0.is_empty()
         };
-        let seen = BTreeMap::from([(Key::new(Some("a"), "app"), "u".to_owned())]);
         assert!(awaits(&BTreeMap::new(), now));
-        assert!(!awaits(&seen, now + AWAITED / 2));
-        assert!(awaits(&BTreeMap::new(), now + AWAITED), "it began anew");
-        assert!(!awaits(&BTreeMap::new(), now + AWAITED * 2));
+        assert!(!awaits(&seen, now));
+        assert!(
+            !awaits(&BTreeMap::new(), now),
+            "its HTTPProxy was deleted: nothing that was said is taken back"
+        );
     }
 }

@@ -103,6 +103,17 @@ impl Pace {
         self.failed = None;
     }
 
+    /// Whether nothing was said.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.said.is_none()
+    }
+
+    /// Whether a version of a kind was said to be taken into account.
+    pub(crate) fn has_said(&self, kind: &str, version: &Version) -> bool {
+        let said = self.said.as_ref();
+        said.is_some_and(|(_, said)| passed(&said.applied, kind, version))
+    }
+
     /// Nobody knows any more what was said.
     pub(crate) fn forgotten(&mut self) {
         self.said = None;
