@@ -143,6 +143,11 @@ impl Memory {
         certified
     }
 
+    /// Lets go of what was heard of Connectors that are not named any more.
+    pub(crate) fn retain_released(&mut self, named: &BTreeSet<Key>) {
+        self.released.retain(|key, _| named.contains(key));
+    }
+
     /// Lets go of certificates that are not named any more.
     pub(crate) fn retain_certificates(&mut self, named: &BTreeSet<Key>) {
         self.certificates.retain(|key, _| named.contains(key));
@@ -188,6 +193,8 @@ mod tests {
             memory.released(&connector("two", "Released")),
             "it went too"
         );
+        memory.retain_released(&BTreeSet::new());
+        assert!(memory.released.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

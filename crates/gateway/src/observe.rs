@@ -85,6 +85,7 @@ impl Observer<'_> {
             interest.connectors.iter(),
         );
         let mut memory = self.office.memory();
+        memory.retain_released(&interest.connectors);
         let connectors = named.into_iter().map(|(key, connector)| {
             let seen = Connector {
                 released: memory.released(&connector),

@@ -101,7 +101,12 @@ async fn connection(
         }
         return;
     };
-    match timeout(wait, tls.accept(socket)).await {
+    let accepted = tokio::select! {
+        biased;
+        accepted = timeout(wait, tls.accept(socket)) => accepted,
+        () = closed(&core) => return,
+    };
+    match accepted {
         Ok(Ok(stream)) => {
             let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             talk(core, stream, client(true), http2).await;

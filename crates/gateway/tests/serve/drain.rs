@@ -119,6 +119,17 @@ async fn the_deadline_ends_what_does_not_end() {
     assert!(outcome.expect("no panic").is_err(), "it was broken off");
 }
 
+#[tokio::test]
+async fn a_handshake_that_never_begins_holds_nothing_up() {
+    let lab = lab();
+    let address = lab.listen(true).await;
+    let _idle = TcpStream::connect(address).await.expect("connected");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    soon("the drain", lab.server.drain(deadline)).await;
+    assert!(Instant::now() < deadline);
+}
+
 /// Asks again and again until the gateway says that it closes the connection. Says how often it was
 /// answered.
 async fn hammer(mut client: Client) -> usize {
