@@ -49,6 +49,24 @@ fn nothing_is_acknowledged_that_is_not_served() {
 }
 
 #[test]
+fn what_was_said_is_not_taken_back_when_a_tunnel_goes() {
+    on_box(9, |lab| async move {
+        let _replica = Replica::start(&lab, GATEWAY);
+        lab.connector("laptop", "s1").await;
+        let (goes, stays) = (lab.tunnel("goes").await, lab.tunnel("stays").await);
+        let acknowledged = || lab.acknowledged(GATEWAY, &stays);
+        until(seconds(5), "acknowledged", acknowledged).await;
+        sleep(seconds(1)).await;
+        lab.delete(&goes).await;
+        lab.connector("laptop", "s2").await;
+        for _ in 0..1000 {
+            sleep(millis(1)).await;
+            assert!(acknowledged(), "it stays acknowledged");
+        }
+    });
+}
+
+#[test]
 fn another_life_of_an_agent_is_taken_up_and_acknowledged() {
     on_box(3, |lab| async move {
         let replica = Replica::start(&lab, GATEWAY);
