@@ -20,7 +20,7 @@ use crate::world::Report;
 /// How long one write may take: a server that hangs must not keep the next table waiting.
 const WRITE: Duration = Duration::from_secs(2);
 /// How many entries of a list are shown.
-const SHOWN: usize = 64;
+const SHOWN: usize = 512;
 
 /// The surroundings of an effect.
 pub(crate) struct Act<'a> {

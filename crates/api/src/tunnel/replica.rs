@@ -57,13 +57,13 @@ pub struct GatewayReplicaSpec {
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub tunnels: i32,
-    /// Routes it had to leave out, the first 64.
+    /// Routes it had to leave out, the first 512.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 512))]
     pub quarantined: Vec<Quarantined>,
-    /// Connectors with tunnels to which it has no session now, the first 64.
+    /// Connectors with tunnels to which it has no session now, the first 512.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 512))]
     pub lost: Vec<LostSession>,
 }
 
