@@ -112,5 +112,6 @@ pub(crate) fn clean(stage: &Stage) -> Result<()> {
 
 /// In a namespace that is being deleted nothing can be created, whatever one's rights.
 fn ended(entry: &Entry) -> bool {
-    ["bad", "second"].contains(&entry.namespace.as_str()) && entry.verb == "create"
+    let makes = ["create", "patch"].contains(&entry.verb.as_str());
+    makes && ["bad", "second"].contains(&entry.namespace.as_str())
 }

@@ -9,8 +9,10 @@ use crate::curl::Curl;
 use crate::fixtures::tunnel;
 use crate::{HOME, Play, Tally};
 
-/// How often; `make proof` does more.
-const CRASHES: u64 = 8;
+const CRASHES: u64 = 16;
+/// How long a life lasts at least: about what it takes until the caches are full; and how much longer each
+/// is than the one before.
+const LIFE: (u64, u64) = (150, 25);
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note(
@@ -19,7 +21,8 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     );
 }
 
-/// Each life is ended a little later after an apply than the one before, so that each effect is hit.
+/// There is always a tunnel to make; each life is a little longer than the one before, so that it is ended in
+/// another step.
 async fn converges(play: &mut Play) -> Result<()> {
     let endpoint = play.endpoint();
     let steady = "steady.example.com";
@@ -34,12 +37,13 @@ async fn converges(play: &mut Play) -> Result<()> {
         );
         play.stage
             .apply(&tunnel(HOME, &name, &hostname, HOME, &endpoint))?;
-        sleep(Duration::from_millis(15 * crash)).await;
+        play.stage.operate_at_once()?;
+        sleep(Duration::from_millis(LIFE.0 + LIFE.1 * crash)).await;
         if let Some(operator) = &mut play.stage.operator {
             operator.kill()?;
         }
-        play.stage.operate()?;
     }
+    play.stage.operate_at_once()?;
     let began = Instant::now();
     for crash in 0..CRASHES {
         play.stage
@@ -51,6 +55,12 @@ async fn converges(play: &mut Play) -> Result<()> {
         "        {CRASHES} crashes; all Ready {:.1?} after the last",
         began.elapsed()
     );
+    let lives = play.stage.operator.as_ref().map(|it| it.log());
+    let acted = lives
+        .unwrap_or_default()
+        .matches("Started controller")
+        .count();
+    println!("        {acted} times a controller had started before it was ended");
     let verdict = prober.finish()?;
     ensure!(
         verdict.failures == 0,
@@ -63,5 +73,5 @@ async fn converges(play: &mut Play) -> Result<()> {
     let mut args = vec!["delete", "-n", HOME, "hp/steady"];
     args.extend(names.iter().map(String::as_str));
     play.stage.kubectl(&args)?;
-    Ok(())
+    play.stage.operate()
 }

@@ -141,11 +141,11 @@ async fn perform(play: &mut Play, tally: &mut Tally, acts: &[&str], long: bool) 
     if wanted("many") {
         many::act(play, tally).await;
     }
-    if wanted("gateways") {
-        gateways::act(play, tally).await;
-    }
     if wanted("crashes") {
         crashes::act(play, tally).await;
+    }
+    if wanted("gateways") {
+        gateways::act(play, tally).await;
     }
     if long && wanted("idle") {
         idle::act(play, tally).await;

@@ -95,25 +95,30 @@ impl Stage {
         Ok(path)
     }
 
-    /// Starts the operator.
+    /// Starts the operator, in place of the one before.
     pub(crate) fn operate(&mut self) -> Result<()> {
+        self.operate_as("true")
+    }
+
+    /// The same without waiting for the lease of one that was killed.
+    pub(crate) fn operate_at_once(&mut self) -> Result<()> {
+        self.operate_as("false")
+    }
+
+    fn operate_as(&mut self, leader_elect: &str) -> Result<()> {
+        self.operator = None;
         let kubeconfig = self.kubeconfig(SYSTEM, OPERATOR)?;
-        let kubeconfig = kubeconfig.to_str().context("a path")?;
         let flags = [
-            "run",
-            "tunnel",
-            "--kubeconfig",
-            kubeconfig,
-            "--domain",
-            DOMAIN,
-            "--namespace",
-            SYSTEM,
-            "--identity",
-            "operator",
-            "--log-format",
-            "json",
+            ("--kubeconfig", kubeconfig.to_str().context("a path")?),
+            ("--domain", DOMAIN),
+            ("--namespace", SYSTEM),
+            ("--identity", "operator"),
+            ("--leader-elect", leader_elect),
+            ("--log-format", "json"),
         ];
-        self.operator = Some(Process::aplomb(self.dir(), "operator", &owned(&flags))?);
+        let flags = flags.iter().flat_map(|(flag, value)| [*flag, *value]);
+        let args: Vec<&str> = ["run", "tunnel"].into_iter().chain(flags).collect();
+        self.operator = Some(Process::aplomb(self.dir(), "operator", &owned(&args))?);
         Ok(())
     }
 
