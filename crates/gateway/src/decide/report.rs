@@ -25,7 +25,7 @@ pub(super) struct Notes {
 
 impl Notes {
     /// Says why an object is not served; what was said of it first stays.
-    pub(super) fn quarantine(&mut self, meta: &Metadata, whose: Whose, reason: String) {
+    pub(super) fn quarantine(&mut self, meta: &Metadata, whose: Whose, reason: &str) {
         let plain = whose == Whose::Plain;
         let key = (plain, meta.namespace().to_owned(), meta.name.to_string());
         let told = || reason.chars().take(TOLD).collect();

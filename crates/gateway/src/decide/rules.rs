@@ -55,7 +55,7 @@ pub(super) fn compiled<'a>(
                 generation: generation(route, whose),
                 matches,
             }),
-            Err(reason) => notes.quarantine(&route.metadata, whose, reason),
+            Err(reason) => notes.quarantine(&route.metadata, whose, &reason),
         }
     }
     compiled
