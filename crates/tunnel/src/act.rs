@@ -11,6 +11,7 @@ use crate::children::{Children, children, digest};
 use crate::office::Office;
 use crate::prove::answered;
 use crate::report;
+use crate::sweep::is_there;
 use crate::world::{Child, Plan, Progress, Step, World, Written};
 
 /// Acts for one tunnel.
@@ -31,11 +32,7 @@ impl Act<'_> {
                 Ok(())
             }
             Step::Claim(hostname) => self.claim(hostname, progress).await,
-            Step::Unclaim(hostname) => {
-                progress.rivals.remove(hostname);
-                let key = Key::new(None, hostname);
-                self.cx.delete::<HostnameClaim>(&key).await
-            }
+            Step::Unclaim(hostname) => self.unclaim(hostname, progress).await,
             Step::Write => {
                 progress.written = Some(self.write().await?);
                 Ok(())
@@ -131,6 +128,26 @@ impl Act<'_> {
         };
         progress.rivals.insert(hostname.to_owned(), made);
         Ok(())
+    }
+
+    /// Takes a claim away: one of ours, or one whose claimant the server does not know either. A cache
+    /// that lags behind decides nothing here, and is waited for rather than asked again.
+    async fn unclaim(&self, hostname: &str, progress: &mut Progress) -> Result<()> {
+        let key = Key::new(None, hostname);
+        let cached = self.cx.cache::<HostnameClaim>()?.get(&key);
+        let again = !progress.unclaimed.insert(hostname.to_owned());
+        let Some(claim) = cached.filter(|_| !again) else {
+            let what = format!("the claim on {hostname} is not as the cache shows it");
+            return Err(Error::new(Class::Conflict, what));
+        };
+        let claimant = &claim.spec.claimant;
+        let ours = Some(&*claimant.uid) == self.world.proxy.metadata.uid.as_deref();
+        if !ours && is_there(&self.cx.client(), claimant).await? {
+            progress.alive.insert(claimant.uid.clone());
+            return Ok(());
+        }
+        progress.rivals.remove(hostname);
+        self.cx.delete::<HostnameClaim>(&key).await
     }
 
     /// Writes the children, backends first: a gateway that sees a route can then see all of it.

@@ -23,7 +23,7 @@ use crate::world::{Plan, Progress};
 pub(crate) const NAME: &str = "aplomb-tunnel";
 
 /// How many tunnels are worked on at once: a pass mostly waits for servers.
-const WORKERS: usize = 32;
+const WORKERS: usize = 64;
 /// How long one pass may take: a few writes and two rounds of proofs.
 const PASS: Duration = Duration::from_secs(30);
 /// More steps than any spec can need: a pass that takes them is undone by somebody, and starts anew.

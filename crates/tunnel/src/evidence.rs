@@ -11,6 +11,9 @@ use crate::world::World;
 /// How soon a failed proof is tried again, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
+/// After how many failed rounds nobody is expected back at once.
+const PATIENT: u32 = 8;
+
 /// The outcome of one round of proofs through every live gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Evidence {
@@ -61,9 +64,13 @@ impl Evidence {
 
 /// When the next proof is due after one that ended `well`. A good one is repeated early enough that a
 /// tunnel that breaks is found within one interval, the proof's own time included.
-pub(crate) fn due(interval: Duration, failures: u32, fraction: f64) -> Duration {
+///
+/// Who is gone for long is asked no more often than who is there: a return is heard of by other means,
+/// and many that are gone must not keep the others waiting. An origin gives no sign, so it is asked on.
+pub(crate) fn due(interval: Duration, failures: u32, gone: bool, fraction: f64) -> Duration {
     match failures {
-        0 => interval.mul_f64(0.6 + 0.15 * fraction),
+        0 => interval.mul_f64(0.55 + 0.1 * fraction),
+        failures if gone && failures > PATIENT => interval.mul_f64(0.55 + 0.1 * fraction),
         failures => {
             let doubled = RETRY
                 .0
@@ -112,15 +119,16 @@ mod tests {
     fn a_good_proof_is_repeated_well_within_its_interval() {
         let interval = Duration::from_secs(10);
         for fraction in [0.0, 0.5, 1.0] {
-            assert!(due(interval, 0, fraction) <= interval.mul_f64(0.75));
+            assert!(due(interval, 0, false, fraction) <= interval.mul_f64(0.65));
         }
     }
 
     #[test]
-    fn a_failed_proof_is_repeated_soon_and_never_later_than_two_seconds() {
+    fn a_failed_proof_is_repeated_soon_and_one_that_keeps_failing_at_the_usual_pace() {
         let interval = Duration::from_secs(10);
-        assert!(due(interval, 1, 1.0) <= Duration::from_millis(100));
-        assert!((1..200).all(|failures| due(interval, failures, 1.0) <= RETRY.1));
-        assert!(due(interval, 9, 0.0) > Duration::from_secs(1));
+        assert!(due(interval, 1, true, 1.0) <= Duration::from_millis(100));
+        assert!((1..200).all(|failures| due(interval, failures, false, 1.0) <= RETRY.1));
+        assert!((1..=PATIENT).all(|failures| due(interval, failures, true, 1.0) <= RETRY.1));
+        assert!(due(interval, PATIENT + 1, true, 0.0) > Duration::from_secs(5));
     }
 }

@@ -17,6 +17,29 @@ pub(crate) const BY_CONNECTOR: &str = "connector";
 /// The index of HTTPProxies by the hostnames they ask for.
 pub(crate) const BY_HOSTNAME: &str = "hostname";
 
+/// How a Connector is reached, and since which version of it.
+#[derive(Debug)]
+struct Reached {
+    uid: String,
+    details: Option<ConnectionDetails>,
+    version: String,
+}
+
+impl Reached {
+    fn new(connector: &ConnectorView) -> Self {
+        let meta = connector.meta();
+        Self {
+            uid: meta.uid.to_owned(),
+            details: connector.status.connection_details.clone(),
+            version: meta.version.to_owned(),
+        }
+    }
+
+    fn is_of(&self, connector: &ConnectorView) -> bool {
+        self.uid == connector.meta().uid && self.details == connector.status.connection_details
+    }
+}
+
 /// What is remembered. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(Arc<Mutex<Known>>);
@@ -26,8 +49,8 @@ struct Known {
     evidence: BTreeMap<Key, Evidence>,
     connectors: BTreeMap<Key, BTreeSet<Key>>,
     waiting: BTreeSet<Key>,
-    /// At which version each Connector, by UID, last changed how it is reached, with what it said then.
-    details: BTreeMap<String, (Option<ConnectionDetails>, String)>,
+    /// At which version each Connector last changed how it is reached.
+    details: BTreeMap<Key, Reached>,
     /// By UID: one that comes back under its old name is another.
     replicas: BTreeMap<String, GatewayReplicaSpec>,
 }
@@ -70,24 +93,30 @@ impl Memory {
     /// Hears of every Connector that changed. Its own status gives it newer versions, which gateways
     /// have no reason to acknowledge: the one that counts is that of the change.
     pub(crate) fn heard(&self, connector: &ConnectorView) {
-        let (meta, details) = (connector.meta(), &connector.status.connection_details);
+        let key = connector.meta().key();
         let mut known = self.lock();
-        let same = known
+        if !known
             .details
-            .get(meta.uid)
-            .is_some_and(|it| it.0 == *details);
-        if !same {
-            let seen = (details.clone(), meta.version.to_owned());
-            known.details.insert(meta.uid.to_owned(), seen);
+            .get(&key)
+            .is_some_and(|it| it.is_of(connector))
+        {
+            known.details.insert(key, Reached::new(connector));
         }
     }
 
     /// At which version a Connector came to be reached as it is.
     pub(crate) fn version(&self, connector: &ConnectorView) -> String {
-        let (meta, details) = (connector.meta(), &connector.status.connection_details);
         let known = self.lock();
-        let heard = known.details.get(meta.uid).filter(|it| it.0 == *details);
-        heard.map_or(meta.version, |it| &it.1).to_owned()
+        let heard = known.details.get(&connector.meta().key());
+        let heard = heard.filter(|it| it.is_of(connector));
+        heard
+            .map_or(connector.meta().version, |it| &it.version)
+            .to_owned()
+    }
+
+    /// A Connector is gone.
+    pub(crate) fn forget_connector(&self, key: &Key) {
+        self.lock().details.remove(key);
     }
 
     /// The tunnel is gone.

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use aplomb::{Cache, Context, Key, Result, View};
+use aplomb::{Cache, Context, Freshness, Key, Result, View};
 use aplomb_api::tunnel::{
     CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy,
 };
@@ -14,6 +15,9 @@ use tokio::time::Instant;
 use crate::office::Office;
 use crate::views::ConnectorView;
 use crate::world::{Claim, ConnectorSeen, Progress, ReplicaSeen, World};
+
+/// How long a watch may be down: as long as a gateway may be silent.
+const OUTAGE: Duration = Duration::from_secs(15);
 
 /// The index of claims by the UID of who has them.
 pub(crate) const BY_CLAIMANT: &str = "claimant";
@@ -44,7 +48,7 @@ impl Observer<'_> {
             surplus: self.surplus(claims),
             connectors: self.connectors(connectors),
             replicas: self.replicas(replicas, now),
-            fresh: replicas.freshness().is_fresh() && connectors.freshness().is_fresh(),
+            fresh: vouched(&replicas.freshness(), now) && vouched(&connectors.freshness(), now),
             progress: progress.clone(),
             evidence: self.office.memory.evidence(self.key),
         })
@@ -79,24 +83,31 @@ impl Observer<'_> {
             let cached = all.get(&Key::new(None, hostname));
             let rival = || progress.rivals.get(hostname).cloned().map(Arc::new);
             let claim = cached.or_else(rival);
-            let seen = claim.map_or(Claim::Free, |claim| self.claim(&claim, proxies));
+            let seen = claim.map_or(Claim::Free, |claim| self.claim(&claim, proxies, progress));
             (hostname.clone(), seen)
         };
         Ok(hostnames.map(seen).collect())
     }
 
-    fn claim(&self, claim: &HostnameClaim, proxies: &Cache<HttpProxy>) -> Claim {
+    fn claim(
+        &self,
+        claim: &HostnameClaim,
+        proxies: &Cache<HttpProxy>,
+        progress: &Progress,
+    ) -> Claim {
         let Claimant {
             namespace,
             name,
             uid,
         } = &claim.spec.claimant;
         if uid == self.uid() {
-            let version = claim.metadata.resource_version.clone();
-            return Claim::Ours(version.unwrap_or_default());
+            let (version, uid) = (&claim.metadata.resource_version, &claim.metadata.uid);
+            let known = |it: &Option<String>| it.clone().unwrap_or_default();
+            return Claim::Ours(known(version), known(uid));
         }
         let holder = proxies.get(&Key::new(Some(namespace), name));
-        let exists = holder.is_some_and(|it| it.metadata.uid.as_deref() == Some(uid));
+        let cached = holder.is_some_and(|it| it.metadata.uid.as_deref() == Some(uid));
+        let exists = cached || progress.alive.contains(uid);
         match exists {
             true => Claim::Taken {
                 namespace: namespace.clone(),
@@ -157,6 +168,13 @@ impl Observer<'_> {
             lost: spec.lost.iter().any(|it| uses(&it.namespace, &it.name)),
         }
     }
+}
+
+/// Whether what a watch showed can still be relied on: a connection that has to be made anew says
+/// nothing about gateways, and proofs go on meanwhile.
+fn vouched(freshness: &Freshness, now: Instant) -> bool {
+    let down = freshness.reconnecting_since;
+    freshness.synced && down.is_none_or(|since| now < since + OUTAGE)
 }
 
 /// The names of the connectors that a tunnel uses.

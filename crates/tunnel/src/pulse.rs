@@ -190,11 +190,15 @@ impl Pulses {
         self.lock().get(key).cloned()
     }
 
-    /// Whether a gateway is alive at `now`.
+    /// Whether a gateway is alive at `now`. One that was there before us has half a lease to be heard of:
+    /// it renews three times in one, and a dead one must not stand in the way of the others for longer.
     pub(crate) fn live(&self, replica: &GatewayReplica, now: Instant) -> bool {
         self.hear(replica);
         let seen = self.seen(&View::meta(replica).key());
-        seen.is_some_and(|seen| now < seen.until())
+        seen.is_some_and(|seen| match seen.first {
+            true => now < seen.at + seen.beat.lease / 2,
+            false => now < seen.until(),
+        })
     }
 
     /// When the next of those alive at `now` will count as dead if nothing is heard of it.

@@ -49,15 +49,16 @@ async fn sweep_claim(claim: &HostnameClaim, cx: &Context<HostnameClaim>) -> Resu
     if cached.is_some_and(|proxy| View::meta(&*proxy).uid == claimant.uid) {
         return Ok(Verdict::Settled);
     }
-    if !is_there(cx, claimant).await? {
+    if !is_there(&cx.client(), claimant).await? {
         let key = View::meta(claim).key();
         cx.delete::<HostnameClaim>(&key).await?;
     }
     Ok(Verdict::Settled)
 }
 
-async fn is_there(cx: &Context<HostnameClaim>, claimant: &Claimant) -> Result<bool> {
-    let proxies: Api<HttpProxy> = Api::namespaced(cx.client(), &claimant.namespace);
+/// Whether the server knows the claimant of a claim.
+pub(crate) async fn is_there(client: &kube::Client, claimant: &Claimant) -> Result<bool> {
+    let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), &claimant.namespace);
     let found = proxies.get_metadata_opt(&claimant.name).await;
     let found = found.map_err(Error::from)?;
     Ok(found.is_some_and(|it| it.metadata.uid.as_deref() == Some(&claimant.uid)))

@@ -54,6 +54,10 @@ pub(crate) struct Progress {
     pub(crate) proofs: u32,
     /// Claims that others were first with, before the cache shows them.
     pub(crate) rivals: BTreeMap<String, HostnameClaim>,
+    /// Claimants that the server knows although the cache does not.
+    pub(crate) alive: BTreeSet<String>,
+    /// Claims that were taken away.
+    pub(crate) unclaimed: BTreeSet<String>,
     /// The stages as the last decision of this pass saw them.
     pub(crate) timeline: Option<Timeline>,
     /// Whether the tunnel turned out to be deleted.
@@ -83,8 +87,8 @@ pub(crate) struct Child {
 pub(crate) enum Claim {
     /// Nobody.
     Free,
-    /// This tunnel; with the version of the claim.
-    Ours(String),
+    /// This tunnel; with version and UID of the claim.
+    Ours(String, String),
     /// Another tunnel that exists.
     Taken {
         /// Its namespace.

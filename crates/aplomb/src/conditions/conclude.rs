@@ -47,6 +47,10 @@ pub fn conclude(said: &Wishes, outcome: Outcome<'_>, was: Option<Status>) -> Opt
             let message = format!(
                 "its reconcile keeps failing and is stopped until the spec changes: {error}"
             );
+            // Nobody looks any more, so what was proven once is not known now.
+            if wishes.get(READY).is_none_or(|it| it.status == Status::True) {
+                wishes.set(Condition::unknown(READY, "Quarantined", &*message));
+            }
             wishes.set(Condition::yes(STALLED, "Quarantined", message));
         }
     }

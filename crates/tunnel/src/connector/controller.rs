@@ -38,6 +38,7 @@ pub(crate) fn controller(office: &Office) -> Controller<Connector> {
         .watches::<ConnectorClass>(Scope::default(), Lens::generation(), of_class)
         .poked_by(&office.connectors, "proof")
         .forgets(move |key| {
+            farewell.memory.forget_connector(key);
             farewell.leases.forget(key);
             farewell.sessions.forget(key);
             lost.forget(key);

@@ -69,7 +69,7 @@ fn status(hostname: &str, accepted: bool, reason: String) -> HostnameStatus {
 
 fn judged(world: &World, hostname: &str, claim: &Claim) -> (bool, String, Option<Step>) {
     match claim {
-        Claim::Ours(_) => (true, "Claimed".to_owned(), None),
+        Claim::Ours(..) => (true, "Claimed".to_owned(), None),
         Claim::Free => {
             let step = Some(Step::Claim(hostname.to_owned()));
             (false, reasons::PENDING.to_owned(), step)

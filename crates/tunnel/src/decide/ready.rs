@@ -35,6 +35,16 @@ pub(super) fn ready(facts: &Facts<'_>, said: &[Condition]) -> Condition {
             lacks.message.clone(),
         );
     }
+    let world = facts.world;
+    let old = |it: &&Evidence| world.instant >= it.at + world.proxy.spec.proof_interval.0;
+    if evidence(facts)
+        .filter(|it| it.is_good())
+        .filter(old)
+        .is_some()
+    {
+        let message = "the last proof is too old to say";
+        return Condition::unknown(kinds::READY, reasons::STALE, message);
+    }
     let Some(evidence) = evidence(facts) else {
         return match said.iter().find(|it| it.kind == kinds::CONNECTOR_ONLINE) {
             Some(it) if it.status == Status::False => offline(&it.message),

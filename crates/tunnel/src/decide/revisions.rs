@@ -33,11 +33,9 @@ pub(super) fn revisions(world: &World) -> Vec<Revision> {
         ),
     }
     for (hostname, claim) in &world.claims {
-        if let Claim::Ours(version) = claim {
-            all.push(kept(
-                world,
-                revision(CLAIM, hostname, version, String::new()),
-            ));
+        if let Claim::Ours(version, uid) = claim {
+            let digest = uid.clone();
+            all.push(kept(world, revision(CLAIM, hostname, version, digest)));
         }
     }
     for (name, seen) in &world.connectors {

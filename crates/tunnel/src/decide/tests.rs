@@ -85,7 +85,12 @@ fn served(hostnames: &[&str]) -> World {
         instant: Instant::now(),
         claims: hostnames
             .iter()
-            .map(|it| ((*it).to_owned(), Claim::Ours("9".to_owned())))
+            .map(|it| {
+                (
+                    (*it).to_owned(),
+                    Claim::Ours("9".to_owned(), "u".to_owned()),
+                )
+            })
             .collect(),
         surplus: BTreeSet::new(),
         connectors: BTreeMap::from([("laptop".to_owned(), Some(connector()))]),
