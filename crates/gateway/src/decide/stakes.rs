@@ -58,7 +58,7 @@ pub(super) fn settled<'a>(
             }
             match allowed {
                 Ok(()) => served.push(Served { hostname, routes }),
-                Err(reason) => refuse(gateway, reason, notes),
+                Err(reason) => refuse(gateway, &reason, notes),
             }
         }
         if !served.is_empty() {
@@ -95,7 +95,7 @@ fn wanted<'a>(
                 "listener {} needs a hostname and HTTP or HTTPS",
                 listener.name
             );
-            refuse(gateway, reason, notes);
+            refuse(gateway, &reason, notes);
             continue;
         };
         for (number, it) in attached.iter().enumerate() {
@@ -144,7 +144,7 @@ fn hostnames(attached: &Attached<'_>, listener: &Listener, hostname: &str) -> Ve
 
 /// Says why a Gateway does not serve something. Of an HTTPProxy's nothing is said: its hostnames may
 /// be claimed in a moment, and its operator waits until they are.
-fn refuse(gateway: &Admitted<'_>, reason: String, notes: &mut Notes) {
+fn refuse(gateway: &Admitted<'_>, reason: &str, notes: &mut Notes) {
     if gateway.whose == Whose::Plain {
         notes.quarantine(&gateway.gateway.metadata, gateway.whose, &reason);
     }
