@@ -146,6 +146,6 @@ fn hostnames(attached: &Attached<'_>, listener: &Listener, hostname: &str) -> Ve
 /// be claimed in a moment, and its operator waits until they are.
 fn refuse(gateway: &Admitted<'_>, reason: &str, notes: &mut Notes) {
     if gateway.whose == Whose::Plain {
-        notes.quarantine(&gateway.gateway.metadata, gateway.whose, &reason);
+        notes.quarantine(&gateway.gateway.metadata, gateway.whose, reason);
     }
 }
