@@ -162,9 +162,11 @@ async fn reconcile(cx: &Context<Namespace>, office: &Office) -> Result<Verdict> 
         return Ok(Verdict::Settled);
     }
     let words = act.words(&plan.report);
-    let now = Instant::now();
     let first = office.memory().first_word(again);
-    if due(cx, office, &words)? <= now && first.is_none_or(|first| first <= now) {
+    let due_at = due(cx, office, &words)?;
+    // Looked at after what is due was found out: what is due at once is due by then.
+    let now = Instant::now();
+    if due_at <= now && first.is_none_or(|first| first <= now) {
         act.publish(words.clone()).await;
     }
     let next = due(cx, office, &words)?;
