@@ -1,7 +1,7 @@
 //! The classes that are used where nothing else is said, made once where nobody has made them. What is
 //! there is never changed: it is the administrator's.
 
-use aplomb::{Error, Result};
+use aplomb::{Class, Error, Result};
 use aplomb_api::gateway_api::GatewayClass;
 use aplomb_api::tunnel::{CLASS, CONTROLLER, ConnectorClass};
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -78,6 +78,10 @@ where
         .await
     {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => {
+            let what = "the definitions of tunnels are not installed: run `aplomb crds --apply`";
+            Err(Error::new(Class::Missing, what))
+        }
         made => made.map(drop).map_err(Error::from),
     }
 }

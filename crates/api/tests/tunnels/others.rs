@@ -76,7 +76,7 @@ fn replica() -> Value {
 }
 
 fn replicas() -> Vec<Refusal> {
-    let many: Vec<Value> = (0..65)
+    let many: Vec<Value> = (0..513)
         .map(|n| json!({ "namespace": "default", "name": format!("a{n}"), "reason": "" }))
         .collect();
     vec![
@@ -108,7 +108,7 @@ fn replicas() -> Vec<Refusal> {
         (
             json!({ "quarantined": many }),
             "spec.quarantined",
-            "at most 64",
+            "at most 512",
         ),
     ]
 }
