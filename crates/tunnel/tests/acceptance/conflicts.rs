@@ -137,8 +137,12 @@ impl Lowered {
         let proxies: Api<HttpProxy> = Api::namespaced(plant.user.clone(), TENANT);
         let mut last = std::collections::BTreeMap::new();
         loop {
-            let stream = proxies.watch(&WatchParams::default(), "0").await;
-            let mut stream = stream.expect("a watch").boxed();
+            let Ok(stream) = proxies.watch(&WatchParams::default(), "0").await else {
+                // A server whose storage for a new kind is not up yet asks for patience.
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let mut stream = stream.boxed();
             while let Some(Ok(event)) = stream.next().await {
                 let (WatchEvent::Added(proxy) | WatchEvent::Modified(proxy)) = event else {
                     continue;
