@@ -41,7 +41,9 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
             _ = terminate.recv() => {}
         }
     };
-    namespace::ensure(&client, &settings.tunnel.namespace).await?;
+    if args.operators.contains(&Operator::Tunnel) {
+        namespace::ensure(&client, &settings.tunnel.namespace).await?;
+    }
     operate(&args.operators, client, &settings, shutdown).await
 }
 
