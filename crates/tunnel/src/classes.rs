@@ -78,7 +78,8 @@ where
         .await
     {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-        Err(kube::Error::Api(status)) if status.is_not_found() => {
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            // The server has no such path, and says so without a reason.
             let what = "the definitions of tunnels are not installed: run `aplomb crds --apply`";
             Err(Error::new(Class::Missing, what))
         }
