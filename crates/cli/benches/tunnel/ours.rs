@@ -76,7 +76,7 @@ fn connect(dir: &Path, config: &str, origin: u16) -> Result<(String, Running)> {
         "--name",
         "bench",
         "--json",
-        "--key",
+        "--key-file",
     ]);
     let running = Running::printing(agent.arg(key), &printed)?;
     let event: serde_json::Value = serde_json::from_str(&line(&printed, "\"url\"")?)?;

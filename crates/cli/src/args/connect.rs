@@ -30,12 +30,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(3..=3_600))]
     pub(crate) lease: Option<u32>,
     /// File of the secret key, made if it is missing [default: ~/.local/state/aplomb/NAME.key]
-    #[arg(
-        long,
-        alias = "key",
-        env = "APLOMB_CONNECT_KEY_FILE",
-        value_name = "FILE"
-    )]
+    #[arg(long, env = "APLOMB_CONNECT_KEY_FILE", value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
     /// Print each event as a line of JSON
     #[arg(long)]

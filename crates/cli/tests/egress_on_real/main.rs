@@ -7,6 +7,8 @@
 
 mod account;
 mod fixtures;
+#[path = "../common/kubectl.rs"]
+mod kubectl;
 mod leak;
 mod process;
 mod stage;

@@ -1,18 +1,17 @@
 //! The control plane, the provider and the operator's replicas, and how a person reaches each.
 
-use std::io::Write;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use aplomb_controlplane::{ControlPlane, Options, Program};
+use aplomb_controlplane::{ControlPlane, Options};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::fixtures::{NEXT_TOKEN, NODES, TOKEN, project, server};
+use crate::kubectl::kubectl;
 use crate::process::Process;
 
 /// Generous: other things run on the same cores.
@@ -114,26 +113,7 @@ impl Stage {
 
     /// The same, with something on its standard input.
     pub(crate) fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
-        let mut child = Command::new(self.plane.binaries().path(Program::Kubectl))
-            .arg("--kubeconfig")
-            .arg(self.plane.kubeconfig_path())
-            .args(args)
-            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let mut stdin = child.stdin.take().context("kubectl has no input")?;
-        stdin.write_all(input.as_bytes())?;
-        drop(stdin);
-        let output = child.wait_with_output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "kubectl {}: {said}",
-            args.join(" ")
-        );
-        Ok(String::from_utf8(output.stdout)?)
+        kubectl(&self.plane, args, input)
     }
 
     /// `kubectl wait` for the sample.

@@ -18,6 +18,8 @@ mod gateways;
 mod guards;
 mod idle;
 mod install;
+#[path = "../common/kubectl.rs"]
+mod kubectl;
 mod leases;
 mod listener;
 mod many;

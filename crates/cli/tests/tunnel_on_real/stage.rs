@@ -1,19 +1,19 @@
 //! The control plane, the operator, gateways and agents, each a process with a ServiceAccount of its
 //! own, and how a person reaches them.
 
-use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use aplomb_controlplane::{ControlPlane, Options, Program};
+use anyhow::{Context, Result, bail};
+use aplomb_controlplane::{ControlPlane, Options};
 use kube::Client;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
+use crate::kubectl::kubectl;
 use crate::prober::{Prober, Target};
 use crate::process::Process;
 
@@ -192,7 +192,7 @@ impl Stage {
             namespace,
             "--name",
             name,
-            "--key",
+            "--key-file",
             key.to_str().context("a path")?,
             "--json",
         ];
@@ -216,26 +216,7 @@ impl Stage {
 
     /// The same, with something on its standard input.
     pub(crate) fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
-        let mut child = Command::new(self.plane.binaries().path(Program::Kubectl))
-            .arg("--kubeconfig")
-            .arg(self.plane.kubeconfig_path())
-            .args(args)
-            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let mut stdin = child.stdin.take().context("kubectl has no input")?;
-        stdin.write_all(input.as_bytes())?;
-        drop(stdin);
-        let output = child.wait_with_output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "kubectl {}: {said}",
-            args.join(" ")
-        );
-        Ok(String::from_utf8(output.stdout)?)
+        kubectl(&self.plane, args, input)
     }
 
     /// `kubectl apply -f -`
