@@ -66,7 +66,7 @@ async fn make<K>(all: &Api<K>, class: serde_json::Value) -> Result<()>
 where
     K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
 {
-    if all.get_opt(CLASS).await?.is_some() {
+    if all.get_opt(CLASS).await.map_err(explained)?.is_some() {
         return Ok(());
     }
     let parameters = PostParams {
@@ -78,11 +78,17 @@ where
         .await
     {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            // The server has no such path, and says so without a reason.
+        made => made.map(drop).map_err(explained),
+    }
+}
+
+/// A server that does not know a kind has no such path, and says so without a reason.
+fn explained(error: kube::Error) -> Error {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => {
             let what = "the definitions of tunnels are not installed: run `aplomb crds --apply`";
-            Err(Error::new(Class::Missing, what))
+            Error::new(Class::Missing, what)
         }
-        made => made.map(drop).map_err(Error::from),
+        other => other.into(),
     }
 }
