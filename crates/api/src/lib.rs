@@ -2,6 +2,7 @@
 //! anything: what a field means is said in its description, what it does in the operator.
 #![forbid(unsafe_code)]
 
+pub mod coder;
 pub mod duration;
 pub mod egress;
 pub mod gateway_api;
@@ -11,9 +12,16 @@ pub mod wire;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
+pub use coder::{CoderProvisioner, CoderWorkspaceProxy};
 pub use duration::Span;
 pub use egress::{StableEgress, StableEgressSpec, StableEgressStatus};
 pub use tunnel::{Connector, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy};
+
+/// The definitions of the Coder operator's kinds.
+#[must_use]
+pub fn coder_definitions() -> Vec<CustomResourceDefinition> {
+    vec![CoderProvisioner::crd(), CoderWorkspaceProxy::crd()]
+}
 
 /// The definition of the egress operator's kind.
 #[must_use]
@@ -36,5 +44,10 @@ pub fn tunnel_definitions() -> Vec<CustomResourceDefinition> {
 /// The definitions of all our kinds.
 #[must_use]
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    [tunnel_definitions(), egress_definitions()].concat()
+    [
+        coder_definitions(),
+        tunnel_definitions(),
+        egress_definitions(),
+    ]
+    .concat()
 }

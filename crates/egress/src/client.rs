@@ -6,7 +6,6 @@
 
 mod error;
 mod model;
-mod token;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +16,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::ServiceExt;
 
-use crate::transport::Transport;
+use aplomb_remote::Transport;
 
+pub use aplomb_remote::Token;
 pub use error::{NO_ANSWER, ProviderError, UNREADABLE};
 pub use model::{Action, ActionError, ActionStatus, FloatingIp, Page};
-pub use token::Token;
 
 use model::{AssignTo, Labelled, OneAction, OneFloatingIp};
 
@@ -191,7 +190,7 @@ impl Client {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.endpoint))
-            .header(header::AUTHORIZATION, self.token.header())
+            .header(header::AUTHORIZATION, self.token.header("Bearer "))
             .header(header::ACCEPT, "application/json");
         if let Some(lane) = self.lane {
             request = request.header(LANE, HeaderValue::from_static(lane));

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use crate::client::Token;
 use crate::telemetry::Egress;
-use crate::transport::Transport;
+use aplomb_remote::Transport;
 
 pub use account::Account;
 

@@ -21,7 +21,6 @@ pub mod operator;
 pub mod probe;
 pub mod selector;
 pub mod telemetry;
-pub mod transport;
 pub mod vantage;
 mod views;
 pub mod world;

@@ -16,7 +16,7 @@ use crate::memory::Memories;
 use crate::office::Office;
 use crate::probe::{Probe, Prober, Tcp};
 use crate::telemetry::{Egress, ProbeFailed};
-use crate::transport::{self, Transport};
+use aplomb_remote::{Transport, transport};
 
 /// What Events and the lease call the operator.
 const NAME: &str = "aplomb-egress";
@@ -77,7 +77,7 @@ impl Parts {
     /// # Errors
     /// There is no way to make TLS connections.
     pub fn real() -> Result<Self> {
-        let transport = transport::reqwest().map_err(Error::fault)?;
+        let transport = transport::reqwest(None).map_err(Error::fault)?;
         Ok(Self {
             connect: Arc::new(move || transport.clone()),
             probe: Arc::new(Tcp),

@@ -14,8 +14,13 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ),
     ("aplomb-api", &[], &["aplomb-sim", "aplomb-controlplane"]),
     (
+        "aplomb-coder",
+        &["aplomb", "aplomb-api", "aplomb-remote"],
+        &["aplomb-sim", "aplomb-vtime", "aplomb-controlplane"],
+    ),
+    (
         "aplomb-egress",
-        &["aplomb", "aplomb-api"],
+        &["aplomb", "aplomb-api", "aplomb-remote"],
         &["aplomb-sim", "aplomb-vtime", "aplomb-controlplane"],
     ),
     (
@@ -41,12 +46,14 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ),
     ("aplomb-sim", &[], &["aplomb-vtime"]),
     ("aplomb-vtime", &[], &[]),
+    ("aplomb-remote", &[], &[]),
     (
         "aplomb-cli",
         &[
             "aplomb",
             "aplomb-agent",
             "aplomb-api",
+            "aplomb-coder",
             "aplomb-egress",
             "aplomb-gateway",
             "aplomb-sim",

@@ -136,7 +136,9 @@ async fn claims(play: &Play) -> Result<()> {
         "{} requests failed",
         verdict.failures
     );
-    // The claim is void when its claimant is gone, and the next one gets it.
+    // The claim is void when its claimant is gone, and the next one gets it: whichever asks first, so
+    // only one is left to ask.
+    stage.kubectl(&["delete", "-n", "second", "hp/thief"])?;
     stage.kubectl(&["delete", "-n", HOME, "hp/first"])?;
     let began = Instant::now();
     stage.wait(HOME, "hp/thief", "condition=Ready")?;

@@ -5,7 +5,7 @@ use std::fmt;
 use http::{HeaderMap, StatusCode};
 
 use super::model::Refusal;
-use super::token::Token;
+use aplomb_remote::Token;
 
 /// How much of a message is kept.
 const LONGEST: usize = 300;

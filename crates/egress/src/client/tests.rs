@@ -112,7 +112,7 @@ async fn no_part_of_the_token_is_in_any_error() {
 #[tokio::test]
 async fn a_failure_on_the_way_is_no_answer_and_holds_no_secret() {
     let transport = BoxCloneSyncService::new(service_fn(|_: Request<Bytes>| async {
-        Err(crate::transport::BoxError::from(format!(
+        Err(aplomb_remote::BoxError::from(format!(
             "proxy saw Bearer {SECRET}"
         )))
     }));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use aplomb::{Clock, Tasks, Telemetry};
 use aplomb_egress::telemetry::Egress;
-use aplomb_egress::transport::Transport;
 use aplomb_egress::{Parts, Settings};
+use aplomb_remote::Transport;
 use aplomb_sim::hetzner::Hetzner;
 use aplomb_sim::world::{Component, Process};
 use bytes::Bytes;

@@ -13,7 +13,7 @@ use aplomb_api::egress::FloatingIpRef;
 use aplomb_egress::client::{Client, ENDPOINT, ProviderError, Token};
 use aplomb_egress::cloud::{Account, Clouds, Settings};
 use aplomb_egress::telemetry::Egress;
-use aplomb_egress::transport::Transport;
+use aplomb_remote::Transport;
 use aplomb_sim::hetzner::{Config, Entry, Hetzner, Noise, Shape};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};

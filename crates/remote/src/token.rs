@@ -1,4 +1,4 @@
-//! The secret that speaks for a project, and how any part of it is kept out of what people read.
+//! The secret that speaks for somebody, and how any part of it is kept out of what people read.
 //!
 //! It can be compared, hashed and sent. It cannot be printed.
 
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// A run of this many characters of a token is no accident.
 const TELLING: usize = 8;
 
-/// A token of the provider's API.
+/// A token of another system's API.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Arc<str>);
 
@@ -26,18 +26,21 @@ impl Token {
     }
 
     /// What tells tokens apart without being one.
-    pub(crate) fn digest(&self) -> [u8; 32] {
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
     }
 
-    pub(super) fn header(&self) -> HeaderValue {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0))
+    /// The value of a header that carries it after `prefix`, such as `Bearer `.
+    #[must_use]
+    pub fn header(&self, prefix: &'static str) -> HeaderValue {
+        let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.0))
             .expect("a token is visible ASCII: Token::new");
         value.set_sensitive(true);
         value
     }
 
-    /// The same text without any part of the token: the provider's refusal names its first half. A
+    /// The same text without any part of the token: a refusal may name its first half. A
     /// part is eight characters in a row, or half of a token that is shorter than sixteen.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
@@ -87,7 +90,7 @@ mod tests {
     fn it_shows_nothing_of_itself() {
         let token = Token::new(SECRET).expect("a token");
         assert_eq!(format!("{token:?}"), "Token");
-        assert_eq!(format!("{:?}", token.header()), "Sensitive");
+        assert_eq!(format!("{:?}", token.header("Bearer ")), "Sensitive");
     }
 
     #[test]

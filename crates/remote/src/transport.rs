@@ -1,4 +1,4 @@
-//! How requests reach the provider: one service, so that a simulator in virtual time can stand where the
+//! How requests reach another system: one service, so that a simulator in virtual time can stand where the
 //! network stands in production.
 //!
 //! Nothing here knows what a request means, tries one a second time or follows a redirect: a token that
@@ -16,7 +16,7 @@ use tower::util::BoxCloneSyncService;
 /// What went wrong on the way.
 pub type BoxError = tower::BoxError;
 
-/// Carries a request to the provider and its answer back.
+/// Carries a request and its answer back.
 pub type Transport = BoxCloneSyncService<Request<Bytes>, Response<Bytes>, BoxError>;
 
 const CONNECT: Duration = Duration::from_secs(3);
@@ -24,16 +24,19 @@ const CONNECT: Duration = Duration::from_secs(3);
 const AT_MOST: Duration = Duration::from_secs(30);
 /// Nobody waits for an idle connection that a firewall has dropped in silence.
 const IDLE: Duration = Duration::from_secs(60);
-/// A page of fifty floating IPs is below 100 KiB.
+/// Lists of some thousand objects are below it.
 const LARGEST: usize = 4 << 20;
 
 /// The network: rustls, no redirects and no proxy from the environment, because a token must not take a
-/// way that nobody chose for it. Plain HTTP is allowed, for a simulator.
+/// way that nobody chose for it. Plain HTTP is allowed, for a simulator. Authorities in `bundle`, as PEM,
+/// are trusted besides those of the machine.
 ///
 /// # Errors
-/// Where the machine has no usable TLS roots.
-pub fn reqwest() -> Result<Transport, BoxError> {
+/// The bundle holds no certificate, or the machine has no usable TLS roots.
+pub fn reqwest(bundle: Option<&str>) -> Result<Transport, BoxError> {
+    let own = authorities(bundle)?;
     let client = reqwest::Client::builder()
+        .tls_certs_merge(own)
         .user_agent(concat!("aplomb/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
@@ -45,6 +48,17 @@ pub fn reqwest() -> Result<Transport, BoxError> {
     Ok(BoxCloneSyncService::new(service_fn(
         move |request: Request<Bytes>| send(client.clone(), request),
     )))
+}
+
+fn authorities(bundle: Option<&str>) -> Result<Vec<reqwest::Certificate>, BoxError> {
+    let Some(pem) = bundle else {
+        return Ok(Vec::new());
+    };
+    let read = reqwest::Certificate::from_pem_bundle(pem.as_bytes()).map_err(plain)?;
+    match read.is_empty() {
+        true => Err("the CA bundle holds no certificate".into()),
+        false => Ok(read),
+    }
 }
 
 async fn send(
@@ -102,11 +116,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let text = "HTTP/1.1 302 Found\r\nlocation: http://192.0.2.1/\r\ncontent-length: 0\r\n\r\n";
-        let request = Request::get(format!("http://{address}/v1/floating_ips"))
+        let request = Request::get(format!("http://{address}/v1/things"))
             .header("authorization", "Bearer x")
             .body(Bytes::new())
             .expect("a request");
-        let transport = reqwest().expect("a client");
+        let transport = reqwest(None).expect("a client");
         let (answer, asked) = tokio::join!(transport.oneshot(request), answers(listener, text));
         let answer = answer.expect("an answer");
         assert_eq!(answer.status(), 302);
@@ -123,7 +137,7 @@ mod tests {
         let request = Request::get(format!("http://{address}/"))
             .body(Bytes::new())
             .expect("a request");
-        let transport = reqwest().expect("a client");
+        let transport = reqwest(None).expect("a client");
         let error = transport.oneshot(request).await.expect_err("nobody there");
         let text = error.to_string();
         assert!(text.contains("refused"), "{text}");

@@ -1,0 +1,27 @@
+//! Coder's provisioners and workspace proxies: what a person asks for, and what the operator has done.
+
+#[allow(
+    unreachable_pub,
+    reason = "KubeSchema copies a struct into a function, pub and all"
+)]
+mod provisioner;
+#[allow(
+    unreachable_pub,
+    reason = "KubeSchema copies a struct into a function, pub and all"
+)]
+mod proxy;
+mod records;
+mod shared;
+mod words;
+
+pub use provisioner::{CoderProvisioner, CoderProvisionerSpec, CoderProvisionerStatus, KeySpec};
+pub use proxy::{
+    Bootstrap, CoderWorkspaceProxy, CoderWorkspaceProxySpec, CoderWorkspaceProxyStatus,
+    PendingProxy, RetiringProxy, ServiceSpec,
+};
+pub use records::{Binding, KeyRecord, RateLimited, RetiringKey, Rotation};
+pub use shared::{ControlPlaneRef, SecretKeyRef, Server};
+pub use words::{
+    FINALIZER, LONGEST_NAME, RESERVED, annotations, conditions, key_name, labels, reasons,
+    shortened,
+};

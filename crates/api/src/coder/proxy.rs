@@ -1,0 +1,212 @@
+//! A workspace proxy: traffic to workspaces takes it instead of the primary server.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::records::{Binding, RateLimited, Rotation};
+use super::shared::{ControlPlaneRef, SecretKeyRef, Server};
+use crate::duration::Span;
+
+/// A workspace proxy of a Coder deployment.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "aplomb.dev",
+    version = "v1alpha1",
+    kind = "CoderWorkspaceProxy",
+    plural = "coderworkspaceproxies",
+    shortname = "cwp",
+    category = "aplomb",
+    namespaced,
+    status = "CoderWorkspaceProxyStatus",
+    derive = "PartialEq",
+    doc = "A workspace proxy of a Coder deployment."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct CoderWorkspaceProxySpec {
+    /// The image of the proxy. Default: that of the CoderControlPlane, if one is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub image: Option<String>,
+    /// How many pods.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub replicas: i32,
+    /// The Service before them.
+    #[serde(default)]
+    pub service: ServiceSpec,
+    /// The primary server, where the proxy was registered by somebody else; with
+    /// `proxySessionTokenSecretRef`. Either these or `bootstrap`.
+    #[serde(
+        rename = "primaryAccessURL",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(length(min = 1, max = 2048))]
+    pub primary_access_url: Option<String>,
+    /// The proxy's own token, where somebody else registered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_session_token_secret_ref: Option<SecretKeyRef>,
+    /// Registers the proxy at a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<Bootstrap>,
+    /// Whether it relays connections only.
+    #[serde(default)]
+    pub derp_only: bool,
+    /// More arguments of `coder wsproxy server`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_args: Vec<String>,
+    /// More environment of the proxy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_env: Vec<EnvVar>,
+    /// What a pod may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
+    /// Secrets to fetch the image with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+}
+
+/// How the proxy is registered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Bootstrap {
+    /// The server, as a CoderControlPlane. Either this or `server`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_ref: Option<ControlPlaneRef>,
+    /// The server, named outright. Either this or `controlPlaneRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Server>,
+    /// The proxy's name at the server. Default: the name of this object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_name: Option<String>,
+    /// What people see. Default: the proxy's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub display_name: Option<String>,
+    /// The icon, as a path or URL. Default: `/emojis/1f310.png`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub icon: Option<String>,
+    /// The Secret that holds the proxy's token. Default: the name of this object and `-proxy-token`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generated_token_secret_name: Option<String>,
+    /// Whether to ask the server not to count our calls, which only an owner's token may.
+    #[serde(default)]
+    pub bypass_rate_limit: bool,
+    /// How long a deletion waits for the server before the proxy is left behind and reported.
+    #[serde(default = "one_day")]
+    pub deletion_deadline: Span,
+}
+
+/// The Service before the pods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ServiceSpec {
+    /// `ClusterIP`, `NodePort` or `LoadBalancer`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// The port.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: i32,
+    /// Annotations of the Service.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Default for ServiceSpec {
+    fn default() -> Self {
+        Self {
+            type_: "ClusterIP".to_owned(),
+            port: 80,
+            annotations: BTreeMap::new(),
+        }
+    }
+}
+
+fn one() -> i32 {
+    1
+}
+
+fn one_day() -> Span {
+    Span::seconds(86_400)
+}
+
+/// What is known of a CoderWorkspaceProxy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CoderWorkspaceProxyStatus {
+    /// `Pending` or `Ready`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// How many pods are ready.
+    pub ready_replicas: i32,
+    /// Whether the server knows it.
+    pub registered: bool,
+    /// The proxy's name at the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy_name: Option<String>,
+    /// The proxy's id at the server.
+    #[serde(rename = "proxyID", skip_serializing_if = "Option::is_none")]
+    pub proxy_id: Option<String>,
+    /// What the server was last told of its looks: name, display name and icon, hashed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub described: Option<String>,
+    /// The name that is about to be registered: written before the server is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<PendingProxy>,
+    /// Where it is registered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binding: Option<Binding>,
+    /// Registrations that are to be taken back: of an earlier server or name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retiring: Vec<RetiringProxy>,
+    /// Where the token is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy_token_secret_ref: Option<SecretKeyRef>,
+    /// How rotations stand.
+    pub rotation: Rotation,
+    /// The server refuses for its rate limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limited: Option<RateLimited>,
+    /// The generation of the spec this is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The conditions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["type"]
+    ))]
+    pub conditions: Vec<Condition>,
+}
+
+/// A registration that is about to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingProxy {
+    /// The name.
+    pub name: String,
+    /// When it was asked for.
+    pub since: Time,
+    /// Where.
+    pub binding: Binding,
+}
+
+/// A registration that is to be taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RetiringProxy {
+    /// The id.
+    pub id: String,
+    /// The name.
+    pub name: String,
+    /// Since when.
+    pub retired: Time,
+    /// Where.
+    pub binding: Binding,
+}

@@ -1,0 +1,155 @@
+//! The words that people and programs read: conditions, reasons, labels, annotations, and how names are
+//! shortened.
+
+use sha2::{Digest, Sha256};
+
+/// Keeps an object until its key or proxy is gone from the server.
+pub const FINALIZER: &str = "coder.aplomb.dev/cleanup";
+/// The longest name that coderd takes for a key.
+pub const LONGEST_NAME: usize = 64;
+/// Names of keys that coderd keeps for itself.
+pub const RESERVED: [&str; 3] = ["built-in", "user-auth", "psk"];
+
+/// `name` if it fits into `most` characters, else its beginning and a hash of all of it. Never ends in a
+/// sign that a name may not end in.
+#[must_use]
+pub fn shortened(name: &str, most: usize) -> String {
+    if name.len() <= most {
+        return name.to_owned();
+    }
+    let digest = Sha256::digest(name.as_bytes());
+    let hash: String = digest
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let mut end = most.saturating_sub(hash.len() + 1);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let begin = name[..end].trim_end_matches(['-', '.', '_']);
+    format!("{begin}-{hash}")
+}
+
+/// The name of the key that is made after `sequence` others of the same `base`.
+#[must_use]
+pub fn key_name(base: &str, sequence: u32) -> String {
+    match sequence {
+        0 => shortened(base, LONGEST_NAME),
+        _ => shortened(&format!("{base}-{sequence}"), LONGEST_NAME),
+    }
+}
+
+/// Condition types.
+#[allow(missing_docs, reason = "docs/coder.md says what each means")]
+pub mod conditions {
+    pub const CONTROL_PLANE_READY: &str = "ControlPlaneReady";
+    pub const OPERATOR_ACCESS_READY: &str = "OperatorAccessReady";
+    pub const ENTITLED: &str = "ExternalProvisionersEntitled";
+    pub const KEY_READY: &str = "ProvisionerKeyReady";
+    pub const KEY_SECRET_READY: &str = "ProvisionerKeySecretReady";
+    pub const DEPLOYMENT_READY: &str = "DeploymentReady";
+    pub const DAEMONS_CONNECTED: &str = "DaemonsConnected";
+    pub const READY: &str = "Ready";
+    /// Of a CoderWorkspaceProxy.
+    pub const PROXY_ENTITLED: &str = "WorkspaceProxiesEntitled";
+    pub const REGISTERED: &str = "Registered";
+    pub const TOKEN_SECRET_READY: &str = "ProxyTokenSecretReady";
+    pub const PROXY_HEALTHY: &str = "ProxyHealthy";
+}
+
+/// Reasons of conditions.
+#[allow(missing_docs, reason = "docs/coder.md says what each means")]
+pub mod reasons {
+    pub const CONTROL_PLANE_AVAILABLE: &str = "ControlPlaneAvailable";
+    pub const CONTROL_PLANE_UNAVAILABLE: &str = "ControlPlaneUnavailable";
+    pub const SERVER_UNREACHABLE: &str = "ServerUnreachable";
+    pub const INVALID_CA_BUNDLE: &str = "InvalidCABundle";
+    pub const ACCESS_READY: &str = "OperatorAccessReady";
+    pub const ACCESS_NOT_READY: &str = "OperatorAccessNotReady";
+    pub const TOKEN_REF_MISSING: &str = "OperatorTokenSecretRefMissing";
+    pub const TOKEN_UNAVAILABLE: &str = "OperatorTokenSecretUnavailable";
+    pub const TOKEN_REJECTED: &str = "TokenRejected";
+    pub const TOKEN_OF_OTHER_SERVER: &str = "TokenOfOtherServer";
+    pub const ENTITLED: &str = "Entitled";
+    pub const NOT_ENTITLED: &str = "NotEntitled";
+    pub const NOT_SUPPORTED: &str = "NotSupported";
+    pub const FORBIDDEN: &str = "Forbidden";
+    pub const QUERY_FAILED: &str = "EntitlementsQueryFailed";
+    pub const KEY_READY: &str = "ProvisionerKeyReady";
+    pub const KEY_FAILED: &str = "ProvisionerKeyFailed";
+    pub const KEY_PENDING: &str = "ProvisionerKeyPending";
+    pub const KEY_FOREIGN: &str = "ProvisionerKeyNotOurs";
+    pub const ORGANIZATION_NOT_FOUND: &str = "OrganizationNotFound";
+    pub const RATE_LIMITED: &str = "RateLimited";
+    pub const WAITING_FOR_BUDGET: &str = "WaitingForBudget";
+    pub const SECRET_READY: &str = "SecretReady";
+    pub const SECRET_NOT_OURS: &str = "SecretNotOurs";
+    pub const SECRET_PENDING: &str = "SecretPending";
+    pub const IMAGE_MISSING: &str = "ImageMissing";
+    pub const REPLICAS_READY: &str = "MinimumReplicasReady";
+    pub const NO_REPLICAS_READY: &str = "NoReplicasReady";
+    pub const SCALED_TO_ZERO: &str = "ScaledToZero";
+    pub const ALL_CONNECTED: &str = "AllConnected";
+    pub const SOME_CONNECTED: &str = "SomeConnected";
+    pub const NONE_CONNECTED: &str = "NoneConnected";
+    pub const REGISTERED: &str = "Registered";
+    pub const NOT_REGISTERED: &str = "NotRegistered";
+    pub const REGISTRATION_FAILED: &str = "RegistrationFailed";
+    pub const PROXY_FOREIGN: &str = "ProxyNotOurs";
+    pub const HEALTHY: &str = "Healthy";
+    pub const UNHEALTHY: &str = "Unhealthy";
+    pub const PROVEN: &str = "Proven";
+    pub const DELETING: &str = "Deleting";
+    pub const STALE: &str = "Stale";
+}
+
+/// Labels of children.
+pub mod labels {
+    /// The value of `app.kubernetes.io/name` for provisioners.
+    pub const PROVISIONER: &str = "coder-provisioner";
+    /// The value of `app.kubernetes.io/name` for workspace proxies.
+    pub const PROXY: &str = "coder-workspace-proxy";
+    /// The value of `app.kubernetes.io/managed-by`.
+    pub const MANAGER: &str = "aplomb-coder";
+}
+
+/// Annotations.
+pub mod annotations {
+    /// On a CoderProvisioner or CoderWorkspaceProxy: any new value rotates the key or token.
+    pub const ROTATE: &str = "coder.aplomb.dev/rotate";
+    /// On either: `"true"` lets a deletion go without the server.
+    pub const ABANDON: &str = "coder.aplomb.dev/abandon";
+    /// On the Secret: the name of the key whose plaintext it holds, so that a crash can be told from a
+    /// Secret of an earlier key. On a proxy's Secret: the id of the proxy.
+    pub const KEY_NAME: &str = "coder.aplomb.dev/key-name";
+    /// On a token Secret: the servers it may be sent to, separated by commas, where an explicit server's
+    /// URL changes and the token stays.
+    pub const SERVERS: &str = "coder.aplomb.dev/servers";
+    /// On a pod template: a hash of what the pods read from the Secret.
+    pub const CHECKSUM: &str = "coder.aplomb.dev/secret-checksum";
+    /// On a pod template: when pods that did not connect were last started again.
+    pub const RESTARTED: &str = "coder.aplomb.dev/restarted-at";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_ends_in_a_hash_and_never_in_a_dash() {
+        let name = format!("{}-{}", "a".repeat(54), "b".repeat(54));
+        let short = shortened(&name, LONGEST_NAME);
+        assert!(short.len() <= LONGEST_NAME, "{short}");
+        assert!(!short.contains("--"), "{short}");
+        assert_ne!(short, shortened(&format!("{name}x"), LONGEST_NAME));
+    }
+
+    #[test]
+    fn later_names_of_a_long_base_differ() {
+        let base = "c".repeat(64);
+        assert_eq!(key_name(&base, 0), base);
+        assert_ne!(key_name(&base, 1), key_name(&base, 2));
+        assert_eq!(key_name("team", 2), "team-2");
+    }
+}

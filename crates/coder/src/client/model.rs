@@ -1,0 +1,138 @@
+//! The bodies of coderd's API, as far as they are read. What the server adds is ignored, what it leaves
+//! out or sends as null has a default.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// An organisation.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Organization {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// A provisioner key, without its plaintext, which is told once.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Key {
+    /// Its id.
+    pub id: String,
+    /// When it was made, by the server's clock.
+    pub created_at: Timestamp,
+    /// Its name, in lower case.
+    pub name: String,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: Option<BTreeMap<String, String>>,
+}
+
+/// A key and the daemons that are connected with it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct KeyDaemons {
+    /// The key.
+    pub key: Key,
+    /// The daemons that were seen within three heartbeats.
+    #[serde(default)]
+    pub daemons: Option<Vec<Daemon>>,
+}
+
+/// A connected daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Daemon {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// `offline`, `idle`, `busy`, or nothing.
+    #[serde(default)]
+    pub status: Option<String>,
+    /// When it was last heard of, by the server's clock.
+    #[serde(default)]
+    pub last_seen_at: Option<Timestamp>,
+}
+
+/// What a licence says of one feature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entitlement {
+    /// It may be used.
+    Entitled,
+    /// It may be used for some time yet.
+    GracePeriod,
+    /// It may not.
+    #[default]
+    #[serde(other)]
+    NotEntitled,
+}
+
+/// One feature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Feature {
+    /// What the licence says.
+    #[serde(default)]
+    pub entitlement: Entitlement,
+    /// Whether it is switched on.
+    #[serde(default)]
+    pub enabled: bool,
+}
+
+/// A workspace proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Proxy {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What people see.
+    #[serde(default)]
+    pub display_name: String,
+    /// Its icon.
+    #[serde(default, rename = "icon_url")]
+    pub icon: String,
+    /// When it was made, by the server's clock.
+    #[serde(default)]
+    pub created_at: Option<Timestamp>,
+    /// How it is.
+    #[serde(default)]
+    pub status: Option<ProxyHealth>,
+}
+
+/// How a workspace proxy is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct ProxyHealth {
+    /// `ok`, `unreachable`, `unhealthy` or `unregistered`.
+    #[serde(default)]
+    pub status: String,
+}
+
+/// A new key's plaintext. Cannot be printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewKey(pub(crate) String);
+
+impl NewKey {
+    /// For the Secret, and nothing else.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for NewKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NewKey")
+    }
+}
+
+/// A registered proxy and its new token. The token cannot be printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewProxy {
+    /// The proxy.
+    pub proxy: Proxy,
+    /// Its token, unless the old one stays.
+    pub token: Option<NewKey>,
+}

@@ -1,0 +1,8 @@
+//! The Coder operator: provisioner daemons and workspace proxies, with one budget per server.
+//!
+//! `provisioner` and `proxy` each observe a world, decide on one next step and take it. Nothing but
+//! `client` speaks to coderd, nothing but `server` calls it, and every call of `server` has passed the
+//! gate of its object and the budget of its identity.
+#![forbid(unsafe_code)]
+
+pub mod client;
