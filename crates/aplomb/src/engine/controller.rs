@@ -98,8 +98,16 @@ impl<K: Kind> Controller<K> {
 
     /// Watches the children this controller writes. A change that `lens` sees runs their owner.
     #[must_use]
-    pub fn owns<C: Kind>(mut self, lens: Lens<C>) -> Self {
-        self.inputs.push(Box::new(|wiring| wiring.owned(lens)));
+    pub fn owns<C: Kind>(self, lens: Lens<C>) -> Self {
+        self.owns_some(Scope::default(), lens)
+    }
+
+    /// The same where not all objects of the kind need to be seen, such as Secrets of one type. The
+    /// namespace is the controller's own.
+    #[must_use]
+    pub fn owns_some<C: Kind>(mut self, scope: Scope, lens: Lens<C>) -> Self {
+        self.inputs
+            .push(Box::new(|wiring| wiring.owned(scope, lens)));
         self
     }
 

@@ -71,10 +71,10 @@ impl<K: Kind> Wiring<'_, K> {
     }
 
     /// Children, found by the owner reference that says which object controls them.
-    pub(crate) fn owned<C: Kind>(&mut self, lens: Lens<C>) {
+    pub(crate) fn owned<C: Kind>(&mut self, scope: Scope, lens: Lens<C>) {
         let scope = Scope {
             namespace: self.scope.namespace.clone(),
-            ..Scope::default()
+            ..scope
         };
         let watch = self.hub.watch::<C>(scope);
         self.written(&watch);
