@@ -6,3 +6,5 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod object;
+pub mod pushback;

@@ -5,7 +5,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+
+/// What the server is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct BuildInfo {
+    /// Such as `v2.36.1+0d2d1c8`.
+    pub version: String,
+}
+
+/// Whose token it is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct User {
+    /// The id, by which the server counts.
+    pub id: String,
+}
 
 /// An organisation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -81,6 +95,38 @@ pub struct Feature {
     pub enabled: bool,
 }
 
+/// What the licence allows of what the operator needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Licence")]
+pub struct Entitlements {
+    /// Provisioner daemons outside of the server, with keys.
+    pub provisioners: Feature,
+    /// Workspace proxies.
+    pub proxies: Feature,
+}
+
+#[derive(Deserialize)]
+struct Licence {
+    features: Features,
+}
+
+#[derive(Deserialize)]
+struct Features {
+    #[serde(default)]
+    external_provisioner_daemons: Feature,
+    #[serde(default)]
+    workspace_proxy: Feature,
+}
+
+impl From<Licence> for Entitlements {
+    fn from(licence: Licence) -> Self {
+        Self {
+            provisioners: licence.features.external_provisioner_daemons,
+            proxies: licence.features.workspace_proxy,
+        }
+    }
+}
+
 /// A workspace proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Proxy {
@@ -135,4 +181,72 @@ pub struct NewProxy {
     pub proxy: Proxy,
     /// Its token, unless the old one stays.
     pub token: Option<NewKey>,
+}
+
+/// What people see of a workspace proxy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ProxyLooks {
+    /// Its name.
+    pub name: String,
+    /// What people see.
+    pub display_name: String,
+    /// Its icon.
+    pub icon: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct ToMake<'a> {
+    pub(super) name: &'a str,
+    pub(super) tags: &'a BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct MadeKey {
+    pub(super) key: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct ProxyPatch<'a> {
+    pub(super) id: &'a str,
+    #[serde(flatten)]
+    pub(super) looks: &'a ProxyLooks,
+    pub(super) regenerate_token: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct MadeProxy {
+    pub(super) proxy: Proxy,
+    #[serde(default)]
+    pub(super) proxy_token: String,
+}
+
+/// Why something was refused.
+#[derive(Deserialize)]
+pub(super) struct Refusal {
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    detail: Option<String>,
+    #[serde(default)]
+    validations: Option<Vec<Validation>>,
+}
+
+#[derive(Deserialize)]
+struct Validation {
+    #[serde(default)]
+    field: String,
+    #[serde(default)]
+    detail: String,
+}
+
+impl Refusal {
+    /// In one line.
+    pub(super) fn text(&self) -> String {
+        let fields = self.validations.iter().flatten();
+        let fields = fields.map(|one| format!("{}: {}", one.field, one.detail));
+        let parts = [Some(self.message.clone()), self.detail.clone()];
+        let parts = parts.into_iter().flatten().chain(fields);
+        let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+        parts.join(" / ")
+    }
 }

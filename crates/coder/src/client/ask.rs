@@ -1,0 +1,262 @@
+//! Requests and how their answers are read: one constructor for each call.
+//!
+//! A name becomes one segment of a path and never more: what could lead elsewhere is escaped, and what
+//! cannot be escaped is refused before anything is sent.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::Bytes;
+use http::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::endpoint::Endpoint;
+use super::error::CallError;
+use super::model::{
+    BuildInfo, Entitlements, Key, KeyDaemons, MadeKey, MadeProxy, NewKey, NewProxy, Organization,
+    Proxy, ProxyLooks, ProxyPatch, ToMake, User,
+};
+
+type Result<T> = std::result::Result<T, CallError>;
+
+/// A request whose answer is a `T`.
+pub struct Ask<T> {
+    /// Which call.
+    pub endpoint: Endpoint,
+    /// How.
+    pub(super) method: Method,
+    /// What the server's rate limit counts by: the path, without a query.
+    pub path: String,
+    pub(super) body: Option<Bytes>,
+    read: fn(&[u8]) -> Option<T>,
+}
+
+impl<T> Ask<T> {
+    fn new(endpoint: Endpoint, method: Method, path: String, read: fn(&[u8]) -> Option<T>) -> Self {
+        Self {
+            endpoint,
+            method,
+            path,
+            body: None,
+            read,
+        }
+    }
+
+    fn with(mut self, body: &impl Serialize) -> Self {
+        let body = serde_json::to_vec(body).expect("strings and flags are JSON");
+        self.body = Some(Bytes::from(body));
+        self
+    }
+
+    pub(super) fn read(&self, body: &[u8]) -> Option<T> {
+        (self.read)(body)
+    }
+}
+
+impl Ask<BuildInfo> {
+    /// Which version the server is.
+    #[must_use]
+    pub fn build_info() -> Self {
+        let path = "/api/v2/buildinfo".to_owned();
+        Self::new(Endpoint::BuildInfo, Method::GET, path, json)
+    }
+}
+
+impl Ask<User> {
+    /// Whose token it is.
+    #[must_use]
+    pub fn user() -> Self {
+        let path = "/api/v2/users/me".to_owned();
+        Self::new(Endpoint::User, Method::GET, path, json)
+    }
+}
+
+impl Ask<Organization> {
+    /// The organisation of a name or id.
+    ///
+    /// # Errors
+    /// As all that take a name: it cannot be part of a path.
+    pub fn organization(name: &str) -> Result<Self> {
+        let endpoint = Endpoint::Organization;
+        let path = format!("/api/v2/organizations/{}", segment(endpoint, name)?);
+        Ok(Self::new(endpoint, Method::GET, path, json))
+    }
+}
+
+impl Ask<Vec<Key>> {
+    /// The keys of an organisation.
+    ///
+    /// # Errors
+    /// See [`Ask::organization`].
+    pub fn keys(organization: &str) -> Result<Self> {
+        let path = keys(Endpoint::ListKeys, organization)?;
+        Ok(Self::new(Endpoint::ListKeys, Method::GET, path, list))
+    }
+}
+
+impl Ask<NewKey> {
+    /// A new key.
+    ///
+    /// # Errors
+    /// See [`Ask::organization`].
+    pub fn new_key(
+        organization: &str,
+        name: &str,
+        tags: &BTreeMap<String, String>,
+    ) -> Result<Self> {
+        let endpoint = Endpoint::CreateKey;
+        let path = keys(endpoint, organization)?;
+        let ask = Self::new(endpoint, Method::POST, path, |body| {
+            let made = json::<MadeKey>(body)?.key;
+            (!made.is_empty()).then_some(NewKey(made))
+        });
+        Ok(ask.with(&ToMake { name, tags }))
+    }
+}
+
+impl Ask<Vec<KeyDaemons>> {
+    /// The keys of an organisation and the daemons that are connected with each.
+    ///
+    /// # Errors
+    /// See [`Ask::organization`].
+    pub fn daemons(organization: &str) -> Result<Self> {
+        let endpoint = Endpoint::ListDaemons;
+        let path = format!("{}/daemons", keys(endpoint, organization)?);
+        Ok(Self::new(endpoint, Method::GET, path, list))
+    }
+}
+
+impl Ask<Entitlements> {
+    /// What the licence allows.
+    #[must_use]
+    pub fn entitlements() -> Self {
+        let path = "/api/v2/entitlements".to_owned();
+        Self::new(Endpoint::Entitlements, Method::GET, path, json)
+    }
+}
+
+impl Ask<Proxy> {
+    /// The workspace proxy of a name or id.
+    ///
+    /// # Errors
+    /// See [`Ask::organization`].
+    pub fn proxy(name: &str) -> Result<Self> {
+        let path = proxy(Endpoint::GetProxy, name)?;
+        Ok(Self::new(Endpoint::GetProxy, Method::GET, path, json))
+    }
+}
+
+impl Ask<NewProxy> {
+    /// A new workspace proxy.
+    #[must_use]
+    pub fn new_proxy(looks: &ProxyLooks) -> Self {
+        let path = "/api/v2/workspaceproxies".to_owned();
+        let ask = Self::new(Endpoint::CreateProxy, Method::POST, path, made_proxy);
+        ask.with(looks)
+    }
+
+    /// Other looks or another token for a workspace proxy.
+    ///
+    /// # Errors
+    /// See [`Ask::organization`].
+    pub fn patch_proxy(id: &str, looks: &ProxyLooks, regenerate_token: bool) -> Result<Self> {
+        let path = proxy(Endpoint::PatchProxy, id)?;
+        let ask = Self::new(Endpoint::PatchProxy, Method::PATCH, path, made_proxy);
+        Ok(ask.with(&ProxyPatch {
+            id,
+            looks,
+            regenerate_token,
+        }))
+    }
+}
+
+impl Ask<()> {
+    /// The end of a key.
+    ///
+    /// # Errors
+    /// See [`Ask::organization`].
+    pub fn delete_key(organization: &str, name: &str) -> Result<Self> {
+        let endpoint = Endpoint::DeleteKey;
+        let name = segment(endpoint, name)?;
+        let path = format!("{}/{name}", keys(endpoint, organization)?);
+        Ok(Self::new(endpoint, Method::DELETE, path, nothing))
+    }
+
+    /// The end of a workspace proxy.
+    ///
+    /// # Errors
+    /// See [`Ask::organization`].
+    pub fn delete_proxy(id: &str) -> Result<Self> {
+        let path = proxy(Endpoint::DeleteProxy, id)?;
+        Ok(Self::new(
+            Endpoint::DeleteProxy,
+            Method::DELETE,
+            path,
+            nothing,
+        ))
+    }
+}
+
+fn keys(endpoint: Endpoint, organization: &str) -> Result<String> {
+    let organization = segment(endpoint, organization)?;
+    Ok(format!(
+        "/api/v2/organizations/{organization}/provisionerkeys"
+    ))
+}
+
+fn proxy(endpoint: Endpoint, name: &str) -> Result<String> {
+    Ok(format!(
+        "/api/v2/workspaceproxies/{}",
+        segment(endpoint, name)?
+    ))
+}
+
+/// One segment of a path: whatever is not a letter, a digit or one of `-._~` is escaped. Dots alone mean
+/// another path even when they are escaped, and nothing at all means the path above.
+fn segment(endpoint: Endpoint, text: &str) -> Result<String> {
+    if matches!(text, "" | "." | "..") {
+        return Err(CallError::unsendable(endpoint));
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let one = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    Ok(text.bytes().map(one).collect())
+}
+
+/// An object. A list would be read as its fields in their order, which nobody meant.
+fn json<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+    let object = body.trim_ascii_start().starts_with(b"{");
+    object.then(|| serde_json::from_slice(body).ok())?
+}
+
+/// An empty list may come as null.
+fn list<T: DeserializeOwned>(body: &[u8]) -> Option<Vec<T>> {
+    let list = serde_json::from_slice::<Option<Vec<T>>>(body).ok()?;
+    Some(list.unwrap_or_default())
+}
+
+fn made_proxy(body: &[u8]) -> Option<NewProxy> {
+    let made = json::<MadeProxy>(body)?;
+    let token = Some(made.proxy_token).filter(|token| !token.is_empty());
+    Some(NewProxy {
+        proxy: made.proxy,
+        token: token.map(NewKey),
+    })
+}
+
+fn nothing(_: &[u8]) -> Option<()> {
+    Some(())
+}
+
+/// Without the body: nothing in it is worth the doubt.
+impl<T> fmt::Debug for Ask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("endpoint", &self.endpoint)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}

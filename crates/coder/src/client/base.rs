@@ -1,0 +1,158 @@
+//! Where a server is: one spelling for each, so that two ways to write an address share one budget.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::Uri;
+
+/// The address of a server, in its one spelling. Holds no credentials.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Base {
+    url: Arc<str>,
+    /// Where the host begins.
+    host: usize,
+}
+
+impl Base {
+    /// Reads an address: `http` or `https`, a host, perhaps a port and a path. Case and the usual port
+    /// make no difference, and neither do slashes at the end or doubled ones.
+    ///
+    /// # Errors
+    /// Says what to change, without repeating the address: it may hold a password.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let uri: Uri = text.parse().map_err(|_| "is not a URL".to_owned())?;
+        let scheme = match uri.scheme_str().map(str::to_ascii_lowercase).as_deref() {
+            Some("http") => "http",
+            Some("https") => "https",
+            _ => return Err("must begin with http:// or https://".to_owned()),
+        };
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        if authority.contains('@') {
+            return Err("must not hold a user or password".to_owned());
+        }
+        if text.contains(['?', '#']) {
+            return Err("must end with the path, without ? or #".to_owned());
+        }
+        let host = uri.host().unwrap_or_default().to_ascii_lowercase();
+        if host.is_empty() {
+            return Err("names no host".to_owned());
+        }
+        let port = match port(authority, &host)? {
+            None => String::new(),
+            Some(80) if scheme == "http" => String::new(),
+            Some(443) if scheme == "https" => String::new(),
+            Some(port) => format!(":{port}"),
+        };
+        let path = clean(uri.path())?;
+        Ok(Self {
+            url: format!("{scheme}://{host}{port}{path}").into(),
+            host: scheme.len() + "://".len(),
+        })
+    }
+
+    /// The whole, without a slash at the end.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What metrics and messages call the server: host, port unless it is the usual one, and path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.url[self.host..]
+    }
+}
+
+fn port(authority: &str, host: &str) -> Result<Option<u16>, String> {
+    match authority[host.len()..].strip_prefix(':') {
+        None | Some("") => Ok(None),
+        Some(port) => match port.parse() {
+            Ok(port) if port > 0 => Ok(Some(port)),
+            _ => Err("has a port that is none".to_owned()),
+        },
+    }
+}
+
+/// A path without empty segments. One that climbs is refused: it is not where it seems to be.
+fn clean(path: &str) -> Result<String, String> {
+    let segments = path.split('/').filter(|segment| !segment.is_empty());
+    let mut clean = String::new();
+    for segment in segments {
+        let dots = segment.to_ascii_lowercase().replace("%2e", ".");
+        if matches!(dots.as_str(), "." | "..") {
+            return Err("has a path with dots for segments".to_owned());
+        }
+        clean.push('/');
+        clean.push_str(segment);
+    }
+    Ok(clean)
+}
+
+impl fmt::Debug for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_an_address_is_one() {
+        for (text, url) in [
+            ("https://coder.example.com", "https://coder.example.com"),
+            ("https://coder.example.com/", "https://coder.example.com"),
+            (
+                "HTTPS://Coder.Example.COM:443//",
+                "https://coder.example.com",
+            ),
+            (
+                " http://coder.example.com:80/\n",
+                "http://coder.example.com",
+            ),
+            (
+                "http://192.0.2.1:7080/Sub//dir/",
+                "http://192.0.2.1:7080/Sub/dir",
+            ),
+            ("http://[2001:DB8::1]:3000", "http://[2001:db8::1]:3000"),
+            (
+                "https://coder.example.com:80",
+                "https://coder.example.com:80",
+            ),
+        ] {
+            let base = Base::parse(text).expect(text);
+            assert_eq!(base.url(), url, "{text}");
+            assert_eq!(Base::parse(base.url()), Ok(base));
+        }
+    }
+
+    #[test]
+    fn its_name_has_no_scheme() {
+        let base = Base::parse("https://Coder.example.com:8443/x/").expect("an address");
+        assert_eq!(base.name(), "coder.example.com:8443/x");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_and_not_repeated() {
+        for text in [
+            "",
+            "coder.example.com",
+            "ftp://secret.example.com",
+            "https://",
+            "https://me:secret@coder.example.com",
+            "https://coder.example.com/?secret=1",
+            "https://coder.example.com/#secret",
+            "https://coder.example.com:0",
+            "https://coder.example.com:99999",
+            "https://coder.example.com/a/../secret",
+            "https://coder.example.com/%2E%2e/secret",
+            "https://co der.example.com/secret",
+            "https://cod\u{e9}r.example.com/secret",
+        ] {
+            let told = Base::parse(text).expect_err(text);
+            assert!(!told.contains("secret"), "{told}");
+        }
+    }
+}
