@@ -8,3 +8,4 @@
 pub mod client;
 pub mod object;
 pub mod pushback;
+pub mod telemetry;

@@ -1,0 +1,293 @@
+//! Calls to servers and what they leave of the rate limit.
+//!
+//! A server is named by host and path, a call by its endpoint. Nothing that a server says comes here but
+//! numbers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::histogram::Histogram;
+use tracing::{debug, info, warn};
+
+use super::show::{self, Metric, Sample};
+use super::{Ledger, Occurrence};
+use crate::client::Endpoint;
+
+/// From an answer out of memory to the longest that anybody waits.
+const TOOK: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// What was asked of one server.
+#[derive(Debug)]
+pub(super) struct Tally {
+    requests: BTreeMap<(Endpoint, String), u64>,
+    limited: BTreeMap<Endpoint, u64>,
+    put_off: BTreeMap<Reason, u64>,
+    budgets: BTreeMap<Endpoint, (u32, u32)>,
+    took: Histogram,
+    bypass_refused: u64,
+    bypass_ineffective: u64,
+    stale: u64,
+}
+
+/// The first of each must be an increase from 0, or Prometheus does not see it.
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            requests: BTreeMap::new(),
+            limited: Endpoint::ALL.map(|endpoint| (endpoint, 0)).into(),
+            put_off: Reason::ALL.map(|reason| (reason, 0)).into(),
+            budgets: BTreeMap::new(),
+            took: Histogram::new(TOOK),
+            bypass_refused: 0,
+            bypass_ineffective: 0,
+            stale: 0,
+        }
+    }
+}
+
+const COUNTERS: &[Metric<Tally, u64>] = &[
+    Metric {
+        name: "aplomb_coder_requests",
+        help: "Calls to the server, by endpoint and status",
+        read: |tally| {
+            let requests = tally.requests.iter();
+            requests
+                .map(|((endpoint, code), count)| {
+                    (
+                        vec![("endpoint", endpoint.word()), ("code", code.as_str())],
+                        *count,
+                    )
+                })
+                .collect()
+        },
+    },
+    Metric {
+        name: "aplomb_coder_rate_limited",
+        help: "Calls that the server refused for its rate limit, by endpoint",
+        read: |tally| {
+            let limited = tally.limited.iter();
+            limited
+                .map(|(endpoint, count)| (vec![("endpoint", endpoint.word())], *count))
+                .collect()
+        },
+    },
+    Metric {
+        name: "aplomb_coder_put_off",
+        help: "Calls that were not made yet, by what held them back",
+        read: |tally| {
+            let put_off = tally.put_off.iter();
+            put_off
+                .map(|(reason, count)| (vec![("reason", reason.word())], *count))
+                .collect()
+        },
+    },
+    Metric {
+        name: "aplomb_coder_bypass_refused",
+        help: "Requests not to be counted that the server refused",
+        read: |tally| vec![(Vec::new(), tally.bypass_refused)],
+    },
+    Metric {
+        name: "aplomb_coder_bypass_ineffective",
+        help: "Requests not to be counted that the server counts all the same",
+        read: |tally| vec![(Vec::new(), tally.bypass_ineffective)],
+    },
+    Metric {
+        name: "aplomb_coder_stale_calls",
+        help: "Calls during which the lease was lost",
+        read: |tally| vec![(Vec::new(), tally.stale)],
+    },
+];
+
+const GAUGES: &[Metric<Tally, f64>] = &[
+    Metric {
+        name: "aplomb_coder_budget_limit",
+        help: "The server's rate limit for one path of the endpoint, as it last told",
+        read: |tally| budgets(tally, |(limit, _)| limit),
+    },
+    Metric {
+        name: "aplomb_coder_budget_remaining",
+        help: "What is left of the rate limit for one path of the endpoint, as the server last told",
+        read: |tally| budgets(tally, |(_, remaining)| remaining),
+    },
+];
+
+fn budgets(tally: &Tally, read: fn((u32, u32)) -> u32) -> Vec<Sample<'_, f64>> {
+    let budgets = tally.budgets.iter();
+    budgets
+        .map(|(endpoint, told)| (vec![("endpoint", endpoint.word())], read(*told).into()))
+        .collect()
+}
+
+pub(super) fn encode(
+    servers: &BTreeMap<String, Tally>,
+    leads: bool,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    show::counters(COUNTERS, servers, encoder)?;
+    let (name, help) = ("aplomb_coder_request_seconds", "How long calls took");
+    let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (server, tally) in servers {
+        tally
+            .took
+            .encode(shown.encode_family(&[("server", server.as_str())])?)?;
+    }
+    match leads {
+        true => show::gauges(GAUGES, servers, encoder),
+        false => Ok(()),
+    }
+}
+
+fn tally<'a>(ledger: &'a mut Ledger, server: &str) -> &'a mut Tally {
+    ledger.servers.entry(server.to_owned()).or_default()
+}
+
+/// A server was called.
+#[derive(Clone, Copy, Debug)]
+pub struct Called<'a> {
+    /// Which.
+    pub server: &'a str,
+    /// What was asked.
+    pub endpoint: Endpoint,
+    /// The status of the answer, if one came.
+    pub status: Option<u16>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Occurrence for Called<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let Self {
+            server,
+            endpoint,
+            status,
+            took,
+        } = self;
+        let tally = tally(ledger, server);
+        let code = status.map_or_else(|| "no_answer".to_owned(), |status| status.to_string());
+        tally.took.observe(took.as_secs_f64());
+        let call = endpoint.phrase();
+        if status == Some(429) {
+            *tally.limited.entry(endpoint).or_default() += 1;
+            info!(server, call, "The rate limit refused a call");
+        } else {
+            debug!(server, call, code, ?took, "Called the server");
+        }
+        *tally.requests.entry((endpoint, code)).or_default() += 1;
+    }
+}
+
+/// What held a call back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// The object was refused for the rate limit, and waits.
+    Gate,
+    /// It is not its turn.
+    Budget,
+    /// Too many calls that are not counted are under way.
+    Bypass,
+}
+
+impl Reason {
+    const ALL: [Self; 3] = [Self::Gate, Self::Budget, Self::Bypass];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Gate => "gate",
+            Self::Budget => "budget",
+            Self::Bypass => "bypass",
+        }
+    }
+}
+
+/// A call was not made yet.
+#[derive(Clone, Copy, Debug)]
+pub struct PutOff<'a> {
+    /// To which server.
+    pub server: &'a str,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Occurrence for PutOff<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let tally = tally(ledger, self.server);
+        *tally.put_off.entry(self.reason).or_default() += 1;
+    }
+}
+
+/// A server has told what is left of its rate limit.
+#[derive(Clone, Copy, Debug)]
+pub struct BudgetTold<'a> {
+    /// Which.
+    pub server: &'a str,
+    /// For which call.
+    pub endpoint: Endpoint,
+    /// The limit.
+    pub limit: u32,
+    /// What is left.
+    pub remaining: u32,
+}
+
+impl Occurrence for BudgetTold<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let tally = tally(ledger, self.server);
+        let told = (self.limit, self.remaining);
+        tally.budgets.insert(self.endpoint, told);
+    }
+}
+
+/// A server refused not to count a call.
+#[derive(Clone, Copy, Debug)]
+pub struct BypassRefused<'a> {
+    /// Which.
+    pub server: &'a str,
+}
+
+impl Occurrence for BypassRefused<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        tally(ledger, self.server).bypass_refused += 1;
+        let server = self.server;
+        warn!(
+            server,
+            "The rate limit may be bypassed with an owner's token only, and this is none"
+        );
+    }
+}
+
+/// A server counts calls that ask not to be.
+#[derive(Clone, Copy, Debug)]
+pub struct BypassIneffective<'a> {
+    /// Which.
+    pub server: &'a str,
+}
+
+impl Occurrence for BypassIneffective<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        tally(ledger, self.server).bypass_ineffective += 1;
+        let server = self.server;
+        warn!(
+            server,
+            "The server takes no notice of a bypass of its rate limit"
+        );
+    }
+}
+
+/// The lease was lost while a call was under way: another replica may have acted too.
+#[derive(Clone, Copy, Debug)]
+pub struct CallStale<'a> {
+    /// To which server.
+    pub server: &'a str,
+    /// Which call.
+    pub endpoint: Endpoint,
+}
+
+impl Occurrence for CallStale<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        tally(ledger, self.server).stale += 1;
+        let (server, call) = (self.server, self.endpoint.phrase());
+        warn!(server, call, "The lease was lost during a call");
+    }
+}

@@ -1,0 +1,254 @@
+//! What an object is now, and what has happened to its keys.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::histogram::Histogram;
+use tracing::{info, warn};
+
+use super::show::{self, Metric, Sample};
+use super::{Ledger, Occurrence};
+use crate::object::Object;
+
+/// From a write to a rollout that waits for jobs.
+const STAGES: [f64; 11] = [
+    0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0,
+];
+
+/// An object as it was last decided on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Picture {
+    ready: bool,
+    reason: String,
+    throttled: bool,
+    daemons: Option<(u32, u32)>,
+    deleting: Option<Timestamp>,
+}
+
+/// Rotations by reason.
+pub(super) type Rotations = BTreeMap<String, u64>;
+/// Stages by kind.
+pub(super) type Stages = BTreeMap<(&'static str, Stage), Histogram>;
+
+const GAUGES: &[Metric<Picture, f64>] = &[
+    Metric {
+        name: "aplomb_coder_ready",
+        help: "Whether the condition Ready is True",
+        read: |seen| one(number(seen.ready)),
+    },
+    Metric {
+        name: "aplomb_coder_state",
+        help: "1 for the reason of the condition Ready",
+        read: |seen| vec![(vec![("reason", seen.reason.as_str())], 1.0)],
+    },
+    Metric {
+        name: "aplomb_coder_throttled",
+        help: "1 while the server refuses calls for its rate limit",
+        read: |seen| one(number(seen.throttled)),
+    },
+    Metric {
+        name: "aplomb_coder_daemons_connected",
+        help: "Daemons that the server sees connected with the current key",
+        read: |seen| maybe(seen.daemons.map(|(connected, _)| connected.into())),
+    },
+    Metric {
+        name: "aplomb_coder_daemons_wanted",
+        help: "Daemons that should be connected",
+        read: |seen| maybe(seen.daemons.map(|(_, wanted)| wanted.into())),
+    },
+    Metric {
+        name: "aplomb_coder_deleting_since_timestamp_seconds",
+        help: "Since when a deletion waits for the server",
+        #[allow(clippy::cast_precision_loss, reason = "seconds are exact up to 2^53")]
+        read: |seen| maybe(seen.deleting.map(|since| since.as_second() as f64)),
+    },
+];
+
+const ROTATIONS: &[Metric<Rotations, u64>] = &[Metric {
+    name: "aplomb_coder_rotations",
+    help: "Keys or tokens that were replaced, by reason",
+    read: |rotations| {
+        let rotations = rotations.iter();
+        rotations
+            .map(|(reason, count)| (vec![("reason", reason.as_str())], *count))
+            .collect()
+    },
+}];
+
+const ORPHANS: &[Metric<u64, u64>] = &[Metric {
+    name: "aplomb_coder_orphaned",
+    help: "Keys or proxies that were left behind at a server",
+    read: |count| vec![(Vec::new(), *count)],
+}];
+
+fn number(yes: bool) -> f64 {
+    if yes { 1.0 } else { 0.0 }
+}
+
+fn one<'a>(value: f64) -> Vec<Sample<'a, f64>> {
+    vec![(Vec::new(), value)]
+}
+
+fn maybe<'a>(value: Option<f64>) -> Vec<Sample<'a, f64>> {
+    value.map(one).unwrap_or_default()
+}
+
+pub(super) fn encode(
+    ledger: &Ledger,
+    leads: bool,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    if leads {
+        show::gauges(GAUGES, &ledger.objects, encoder)?;
+    }
+    show::counters(ROTATIONS, &ledger.rotations, encoder)?;
+    show::counters(ORPHANS, &ledger.orphans, encoder)?;
+    let name = "aplomb_coder_rotation_stage_seconds";
+    let help = "How long each stage of a rotation took";
+    let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for ((kind, stage), histogram) in &ledger.stages {
+        let labels = [("kind", *kind), ("stage", stage.word())];
+        histogram.encode(shown.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+/// An object was decided on.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Which.
+    pub object: &'a Object,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// The reason of the condition Ready.
+    pub reason: &'a str,
+    /// Whether the server refuses for its rate limit.
+    pub throttled: bool,
+    /// Daemons that are connected, and how many there should be, where that is known.
+    pub daemons: Option<(u32, u32)>,
+    /// Since when it is being deleted.
+    pub deleting: Option<Timestamp>,
+}
+
+impl Occurrence for Seen<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let picture = Picture {
+            ready: self.ready,
+            reason: self.reason.to_owned(),
+            throttled: self.throttled,
+            daemons: self.daemons,
+            deleting: self.deleting,
+        };
+        let old = ledger.objects.insert(self.object.clone(), picture);
+        if old.is_some_and(|old| old.ready == self.ready && old.reason == self.reason) {
+            return;
+        }
+        let (object, reason) = (self.object, self.reason);
+        match self.ready {
+            true => info!(%object, reason, "Is ready"),
+            false => info!(%object, reason, "Is not ready"),
+        }
+    }
+}
+
+/// An object is no more.
+#[derive(Clone, Copy, Debug)]
+pub struct Gone<'a> {
+    /// Which.
+    pub object: &'a Object,
+}
+
+impl Occurrence for Gone<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        ledger.rotations.remove(self.object);
+        if ledger.objects.remove(self.object).is_some() {
+            info!(object = %self.object, "No longer looked after");
+        }
+    }
+}
+
+/// A key or token was replaced. Told once for each.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotated<'a> {
+    /// Of which object.
+    pub object: &'a Object,
+    /// Why: one of the operator's words.
+    pub reason: &'a str,
+}
+
+impl Occurrence for Rotated<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let rotations = ledger.rotations.entry(self.object.clone()).or_default();
+        *rotations.entry(self.reason.to_owned()).or_default() += 1;
+        let (object, reason) = (self.object, self.reason);
+        info!(%object, reason, "Replaced the key");
+    }
+}
+
+/// A stage of a rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// From the intent to the new key.
+    Create,
+    /// From the new key to daemons that are connected with it and none with the old.
+    Rollout,
+    /// From there until the old key is gone.
+    Delete,
+    /// All of it.
+    Total,
+}
+
+impl Stage {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Rollout => "rollout",
+            Self::Delete => "delete",
+            Self::Total => "total",
+        }
+    }
+}
+
+/// A stage of a rotation is over.
+#[derive(Clone, Copy, Debug)]
+pub struct StageEnded<'a> {
+    /// Of which object.
+    pub object: &'a Object,
+    /// Which stage.
+    pub stage: Stage,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Occurrence for StageEnded<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let key = (self.object.kind, self.stage);
+        let histogram = ledger.stages.entry(key);
+        let histogram = histogram.or_insert_with(|| Histogram::new(STAGES));
+        histogram.observe(self.took.as_secs_f64());
+    }
+}
+
+/// A key or proxy was left behind at its server, because its object had to go.
+#[derive(Clone, Copy, Debug)]
+pub struct Orphaned<'a> {
+    /// Whose.
+    pub object: &'a Object,
+    /// At which server.
+    pub server: &'a str,
+    /// What it is called there.
+    pub name: &'a str,
+}
+
+impl Occurrence for Orphaned<'_> {
+    fn emit(self, ledger: &mut Ledger) {
+        let key = (self.object.kind, self.server.to_owned());
+        *ledger.orphans.entry(key).or_default() += 1;
+        let (object, server, name) = (self.object, self.server, self.name);
+        warn!(%object, server, name, "Left behind at the server: delete it there");
+    }
+}
