@@ -11,6 +11,12 @@ mod provisioner;
 )]
 mod proxy;
 mod records;
+mod rules;
+mod shapes;
+#[allow(
+    unreachable_pub,
+    reason = "KubeSchema copies a struct into a function, pub and all"
+)]
 mod shared;
 mod words;
 
@@ -22,6 +28,6 @@ pub use proxy::{
 pub use records::{Binding, KeyRecord, RateLimited, RetiringKey, Rotation};
 pub use shared::{ControlPlaneRef, SecretKeyRef, Server};
 pub use words::{
-    FINALIZER, LONGEST_NAME, RESERVED, annotations, conditions, key_name, labels, reasons,
-    shortened,
+    FINALIZER, LONGEST_NAME, LONGEST_PROXY_NAME, RESERVED, annotations, conditions, key_name,
+    labels, proxy_name, reasons, shortened,
 };

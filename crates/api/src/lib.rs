@@ -6,6 +6,7 @@ pub mod coder;
 pub mod duration;
 pub mod egress;
 pub mod gateway_api;
+mod shape;
 pub mod tunnel;
 pub mod wire;
 

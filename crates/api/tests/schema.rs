@@ -147,6 +147,7 @@ fn every_field_is_described() {
 fn every_list_map_and_text_of_the_spec_is_bounded() {
     fn unbounded(path: &str, schema: &Value, found: &mut Vec<String>) {
         let bound = match schema["type"].as_str() {
+            None if schema["x-kubernetes-int-or-string"] == true => "maxLength",
             Some("string") if schema["enum"].is_null() && schema["format"].is_null() => "maxLength",
             Some("array") => "maxItems",
             Some("object") if !schema["additionalProperties"].is_null() => "maxProperties",
@@ -192,7 +193,7 @@ fn conditions_are_a_map_by_type() {
         }
     }
     assert_eq!(
-        seen, 3,
-        "StableEgress, HTTPProxy and Connector have conditions"
+        seen, 5,
+        "StableEgress, HTTPProxy, Connector and both of Coder's have conditions"
     );
 }

@@ -26,6 +26,7 @@ pub(crate) async fn run(args: CrdsArgs) -> Result<()> {
 /// Our own definitions of these kinds.
 fn ours(kinds: Kinds) -> Vec<CustomResourceDefinition> {
     match kinds {
+        Kinds::Coder => aplomb_api::coder_definitions(),
         Kinds::Egress => aplomb_api::egress_definitions(),
         Kinds::Tunnel => aplomb_api::tunnel_definitions(),
         Kinds::GatewayApi => Vec::new(),
@@ -58,6 +59,10 @@ mod tests {
     #[test]
     fn what_is_installed_is_what_is_printed() {
         let installed = [
+            (
+                Kinds::Coder,
+                include_str!("../../../deploy/coder/00-crds.yaml"),
+            ),
             (
                 Kinds::Egress,
                 include_str!("../../../deploy/egress/00-crd.yaml"),

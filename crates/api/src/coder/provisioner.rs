@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{KeyRecord, RateLimited, RetiringKey, Rotation};
 use super::shared::{ControlPlaneRef, SecretKeyRef, Server};
+use super::{rules, shapes};
 use crate::duration::Span;
 
 /// Provisioner daemons of a Coder deployment, and the key they connect with.
@@ -24,19 +25,66 @@ use crate::duration::Span;
     namespaced,
     status = "CoderProvisionerStatus",
     derive = "PartialEq",
-    doc = "Provisioner daemons of a Coder deployment, and the key they connect with."
+    doc = "Provisioner daemons of a Coder deployment, and the key they connect with.",
+    printcolumn(
+        name = "Daemons",
+        type_ = "string",
+        json_path = ".status.daemons"
+    ),
+    printcolumn(
+        name = "Key",
+        type_ = "string",
+        json_path = ".status.provisionerKeyName"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Organization",
+        type_ = "string",
+        json_path = ".status.organizationName",
+        priority = 1
+    ),
+    printcolumn(
+        name = "URL",
+        type_ = "string",
+        json_path = ".status.controlPlaneURL",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Phase",
+        type_ = "string",
+        json_path = ".status.phase",
+        priority = 1
+    ),
+    validation = rules::OBJECT_RESERVED
 )]
+#[x_kube(validation = rules::ONE_SERVER, validation = rules::KEY_SECRET)]
 #[serde(rename_all = "camelCase")]
 pub struct CoderProvisionerSpec {
     /// The server, as a CoderControlPlane. Either this or `server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::given::<ControlPlaneRef>")]
     pub control_plane_ref: Option<ControlPlaneRef>,
     /// The server, named outright. Either this or `controlPlaneRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::given::<Server>")]
     pub server: Option<Server>,
     /// The organisation whose jobs are run.
     #[serde(default = "organization")]
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(schema_with = "shapes::organization")]
     pub organization_name: String,
     /// The key.
     #[serde(default)]
@@ -47,22 +95,27 @@ pub struct CoderProvisionerSpec {
     pub replicas: i32,
     /// What jobs must ask for to be run here. Another set of tags needs another key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "shapes::tags")]
     pub tags: BTreeMap<String, String>,
     /// The image of the daemons. Default: that of the CoderControlPlane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 1024))]
+    #[schemars(schema_with = "shapes::image")]
     pub image: Option<String>,
     /// More arguments of `coder provisioner start`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::provisioner_args")]
     pub extra_args: Vec<String>,
     /// More environment of the daemons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::provisioner_env")]
     pub extra_env: Vec<EnvVar>,
     /// What a daemon may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::resources")]
     pub resources: Option<ResourceRequirements>,
     /// Secrets to fetch the image with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::pull_secrets")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
     /// How long a daemon may finish its job when its pod is stopped.
     #[serde(default = "ten_minutes")]
@@ -73,6 +126,7 @@ pub struct CoderProvisionerSpec {
     pub bypass_rate_limit: bool,
     /// How long a deletion waits for the server before the key is left behind and reported.
     #[serde(default = "one_day")]
+    #[x_kube(validation = rules::DELETION_DEADLINE)]
     pub deletion_deadline: Span,
 }
 
@@ -82,15 +136,20 @@ pub struct CoderProvisionerSpec {
 pub struct KeySpec {
     /// The name of the first key; later ones get a number. Default: the name of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::key_name")]
     pub name: Option<String>,
     /// The Secret that holds the key. Default: the name of this object and `-provisioner-key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::name")]
     pub secret_name: Option<String>,
     /// The key in the Secret. Default: `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::data_key")]
     pub secret_key: Option<String>,
     /// How old a key may become before it is replaced. Never, if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::given::<Span>")]
+    #[x_kube(validation = rules::ROTATE_AFTER)]
     pub rotate_after: Option<Span>,
 }
 
@@ -145,6 +204,7 @@ pub struct CoderProvisionerStatus {
     pub tags_hash: Option<String>,
     /// Where the key is.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::known_key")]
     pub secret_ref: Option<SecretKeyRef>,
     /// The key in use, with where it is and since when. The fields above repeat what people look for.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{Binding, RateLimited, Rotation};
 use super::shared::{ControlPlaneRef, SecretKeyRef, Server};
+use super::{rules, shapes};
 use crate::duration::Span;
 
 /// A workspace proxy of a Coder deployment.
@@ -24,13 +25,46 @@ use crate::duration::Span;
     namespaced,
     status = "CoderWorkspaceProxyStatus",
     derive = "PartialEq",
-    doc = "A workspace proxy of a Coder deployment."
+    doc = "A workspace proxy of a Coder deployment.",
+    printcolumn(
+        name = "Registered",
+        type_ = "boolean",
+        json_path = ".status.registered"
+    ),
+    printcolumn(
+        name = "Proxy",
+        type_ = "string",
+        json_path = ".status.proxyName"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "URL",
+        type_ = "string",
+        json_path = ".status.binding.serverURL",
+        priority = 1
+    ),
+    validation = rules::PROXY_OBJECT_NAME
 )]
+#[x_kube(validation = rules::PROXY_EITHER, validation = rules::PROXY_TOGETHER)]
 #[serde(rename_all = "camelCase")]
 pub struct CoderWorkspaceProxySpec {
     /// The image of the proxy. Default: that of the CoderControlPlane, if one is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 1024))]
+    #[schemars(schema_with = "shapes::image")]
     pub image: Option<String>,
     /// How many pods.
     #[serde(default = "one")]
@@ -46,60 +80,72 @@ pub struct CoderWorkspaceProxySpec {
         default,
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(length(min = 1, max = 2048))]
+    #[schemars(schema_with = "shapes::url")]
     pub primary_access_url: Option<String>,
     /// The proxy's own token, where somebody else registered it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::given::<SecretKeyRef>")]
     pub proxy_session_token_secret_ref: Option<SecretKeyRef>,
     /// Registers the proxy at a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::given::<Bootstrap>")]
     pub bootstrap: Option<Bootstrap>,
     /// Whether it relays connections only.
     #[serde(default)]
     pub derp_only: bool,
     /// More arguments of `coder wsproxy server`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::proxy_args")]
     pub extra_args: Vec<String>,
     /// More environment of the proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::proxy_env")]
     pub extra_env: Vec<EnvVar>,
     /// What a pod may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::resources")]
     pub resources: Option<ResourceRequirements>,
     /// Secrets to fetch the image with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::pull_secrets")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
 }
 
 /// How the proxy is registered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = rules::ONE_SERVER, validation = rules::PROXY_SECRET)]
 #[serde(rename_all = "camelCase")]
 pub struct Bootstrap {
     /// The server, as a CoderControlPlane. Either this or `server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::given::<ControlPlaneRef>")]
     pub control_plane_ref: Option<ControlPlaneRef>,
     /// The server, named outright. Either this or `controlPlaneRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::given::<Server>")]
     pub server: Option<Server>,
     /// The proxy's name at the server. Default: the name of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::proxy_name")]
     pub proxy_name: Option<String>,
     /// What people see. Default: the proxy's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(schema_with = "shapes::display_name")]
     pub display_name: Option<String>,
     /// The icon, as a path or URL. Default: `/emojis/1f310.png`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 2048))]
+    #[schemars(schema_with = "shapes::icon")]
     pub icon: Option<String>,
     /// The Secret that holds the proxy's token. Default: the name of this object and `-proxy-token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::name")]
     pub generated_token_secret_name: Option<String>,
     /// Whether to ask the server not to count our calls, which only an owner's token may.
     #[serde(default)]
     pub bypass_rate_limit: bool,
     /// How long a deletion waits for the server before the proxy is left behind and reported.
     #[serde(default = "one_day")]
+    #[x_kube(validation = rules::DELETION_DEADLINE)]
     pub deletion_deadline: Span,
 }
 
@@ -109,12 +155,14 @@ pub struct Bootstrap {
 pub struct ServiceSpec {
     /// `ClusterIP`, `NodePort` or `LoadBalancer`.
     #[serde(rename = "type")]
+    #[schemars(schema_with = "shapes::service_type")]
     pub type_: String,
     /// The port.
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
     /// Annotations of the Service.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "shapes::annotations")]
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -167,6 +215,7 @@ pub struct CoderWorkspaceProxyStatus {
     pub retiring: Vec<RetiringProxy>,
     /// Where the token is.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::known_key")]
     pub proxy_token_secret_ref: Option<SecretKeyRef>,
     /// How rotations stand.
     pub rotation: Rotation,

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::shapes;
 use super::shared::SecretKeyRef;
 
 /// Which server something is on, and which token may be sent there.
@@ -15,6 +16,7 @@ pub struct Binding {
     #[serde(rename = "serverURL")]
     pub server_url: String,
     /// Where the token was read.
+    #[schemars(schema_with = "shapes::known_key")]
     pub token_secret_ref: SecretKeyRef,
     /// What tells that token from others without being one: a token of another fingerprint was not
     /// meant for this server.

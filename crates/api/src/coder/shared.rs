@@ -1,40 +1,42 @@
 //! What both kinds say of the server they belong to.
 
-use schemars::JsonSchema;
+use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
+use super::shapes;
+
 /// A `CoderControlPlane` of `coder.com/v1alpha1` in the same namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct ControlPlaneRef {
     /// Its name.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(schema_with = "shapes::name")]
     pub name: String,
 }
 
 /// A coderd, named outright.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Server {
     /// Where it is, like `https://coder.example.com`.
-    #[schemars(length(min = 1, max = 2048))]
+    #[schemars(schema_with = "shapes::url")]
     pub url: String,
     /// The authorities that its certificate may be signed by besides those of the machine, as PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 65536))]
+    #[schemars(schema_with = "shapes::ca_bundle")]
     pub ca_bundle: Option<String>,
     /// The token that speaks for the operator there.
     pub token_secret_ref: SecretKeyRef,
 }
 
 /// One value of a Secret in the same namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct SecretKeyRef {
     /// The name of the Secret.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(schema_with = "shapes::name")]
     pub name: String,
     /// The key in it.
     #[serde(default = "token")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(schema_with = "shapes::data_key")]
     pub key: String,
 }
 

@@ -7,6 +7,8 @@ use sha2::{Digest, Sha256};
 pub const FINALIZER: &str = "coder.aplomb.dev/cleanup";
 /// The longest name that coderd takes for a key.
 pub const LONGEST_NAME: usize = 64;
+/// The longest name that is given to a proxy, which is what coderd takes for names of people.
+pub const LONGEST_PROXY_NAME: usize = 32;
 /// Names of keys that coderd keeps for itself.
 pub const RESERVED: [&str; 3] = ["built-in", "user-auth", "psk"];
 
@@ -38,6 +40,12 @@ pub fn key_name(base: &str, sequence: u32) -> String {
         0 => shortened(base, LONGEST_NAME),
         _ => shortened(&format!("{base}-{sequence}"), LONGEST_NAME),
     }
+}
+
+/// The name of the proxy of an object called `base`, where its spec names none.
+#[must_use]
+pub fn proxy_name(base: &str) -> String {
+    shortened(base, LONGEST_PROXY_NAME)
 }
 
 /// Condition types.

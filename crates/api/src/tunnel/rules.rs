@@ -1,7 +1,6 @@
 //! The rules of tunnels, each with what it says when it is broken: what to write instead.
 
-/// A rule in CEL, and its message.
-pub(super) type Worded = (&'static str, &'static str);
+use crate::shape::Worded;
 
 pub(super) const NO_WILDCARD: Worded = (
     "!self.contains('*')",
@@ -21,10 +20,6 @@ pub(super) const HOST: Worded = (
     "self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])*[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
     "not a host's name: write it in lower case, like app.example.com",
 );
-pub(super) const NAME: Worded = (
-    "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
-    "not a name: write lower case letters, digits, '-' and '.', like web-1",
-);
 pub(super) const LABEL: Worded = (
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
     "not a label: write at most 63 lower case letters, digits and '-', like web-1",
@@ -34,14 +29,6 @@ pub(super) const ORIGIN: Worded = (
     r"self.matches('^https?://([^]/?#@:[]+|[[][^]/?#@[]+])(:[0-9]+)?$')",
     "write http://host:port or https://host:port, without user, path, query and fragment (a path \
      goes into a URLRewrite filter)",
-);
-/// The host is cut out as text: a parser may turn 127.1 into an address before anybody has seen it.
-pub(super) const ORIGIN_HOST: Worded = (
-    "[self.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, host == '' || \
-     isIP(host) || \
-     host.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])*[a-z]([-a-z0-9]{0,61}[a-z0-9])?$'))",
-    "the host must be an IP address or a domain name in lower case, like 192.0.2.7 or \
-     app.example.com",
 );
 pub(super) const ORIGIN_PORT: Worded = (
     "!self.matches(':[0-9]+$') || self.matches(':0*([1-9]|[1-9][0-9]{1,3}|[1-5][0-9]{4}|\

@@ -2,34 +2,17 @@
 //! and list is bounded, because an API server refuses rules whose cost it cannot bound.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use serde_json::{Value, json};
 
 use super::rules;
-
-/// A text with rules of its own.
-fn text(least: u32, most: u32, rules: &[(&str, &str)]) -> Schema {
-    json_schema!({
-        "type": "string",
-        "minLength": least,
-        "maxLength": most,
-        "x-kubernetes-validations": validations(rules),
-    })
-}
-
-fn validations(rules: &[(&str, &str)]) -> Vec<Value> {
-    let rule = |(rule, message): &(&str, &str)| json!({ "rule": rule, "message": message });
-    rules.iter().map(rule).collect()
-}
+use crate::shape::{NAME, URL_HOST, described, text};
 
 /// A list of texts, none of them twice.
 fn set(most: u32, description: &str, item: Schema) -> Schema {
-    let mut item = item;
-    item.insert("description".to_owned(), description.into());
     json_schema!({
         "type": "array",
         "maxItems": most,
         "x-kubernetes-list-type": "set",
-        "items": item,
+        "items": described(description, item),
     })
 }
 
@@ -51,7 +34,7 @@ pub(super) fn host(_: &mut SchemaGenerator) -> Schema {
 
 /// The name of most objects.
 pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
-    text(1, 253, &[rules::NAME])
+    text(1, 253, &[NAME])
 }
 
 /// The name of an object whose name is a label of a domain name too.
@@ -61,7 +44,7 @@ pub(super) fn label(_: &mut SchemaGenerator) -> Schema {
 
 /// The origin of a URL.
 pub(super) fn endpoint(_: &mut SchemaGenerator) -> Schema {
-    let rules = [rules::ORIGIN, rules::ORIGIN_HOST, rules::ORIGIN_PORT];
+    let rules = [rules::ORIGIN, URL_HOST, rules::ORIGIN_PORT];
     text(1, 300, &rules)
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::Lab;
-use crate::lab::tunnel;
+use crate::specs::tunnel;
 
 pub(crate) async fn defaults(lab: Lab) {
     let created = lab.create("HTTPProxy", "web", &tunnel()).await;

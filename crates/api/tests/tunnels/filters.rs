@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::Lab;
-use crate::lab::{Refusal, backend, tunnel, with_rule};
+use crate::lab::Refusal;
+use crate::specs::{backend, tunnel, with_rule};
 
 const AT: &str = "spec.rules[0].filters";
 const ONE: &str = "spec.rules[0].filters[0]";

@@ -9,10 +9,12 @@
 mod accepted;
 mod endpoints;
 mod filters;
+#[path = "../lab/mod.rs"]
 mod lab;
 mod matches;
 mod others;
 mod proxies;
+mod specs;
 
 use lab::{Lab, on_box, on_real};
 

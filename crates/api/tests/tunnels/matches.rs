@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::Lab;
-use crate::lab::{Refusal, tunnel, with_rule};
+use crate::lab::Refusal;
+use crate::specs::{tunnel, with_rule};
 
 fn matching(one: Value) -> Value {
     with_rule(json!({ "matches": [one] }))

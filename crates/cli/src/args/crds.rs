@@ -28,6 +28,8 @@ pub(crate) struct CrdsArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kinds {
+    /// CoderProvisioner and CoderWorkspaceProxy
+    Coder,
     /// StableEgress
     Egress,
     /// HTTPProxy, Connector and what belongs to them
@@ -39,7 +41,12 @@ pub(crate) enum Kinds {
 impl CrdsArgs {
     /// The kinds asked for, in the order in which they are written.
     pub(crate) fn chosen(&self) -> Vec<Kinds> {
-        let all = [Kinds::Egress, Kinds::Tunnel, Kinds::GatewayApi];
+        let all = [
+            Kinds::Coder,
+            Kinds::Egress,
+            Kinds::Tunnel,
+            Kinds::GatewayApi,
+        ];
         let asked = |kinds: &Kinds| self.kinds.is_empty() || self.kinds.contains(kinds);
         let wanted = |kinds: &Kinds| *kinds != Kinds::GatewayApi || !self.without_gateway_api;
         let chosen = all.into_iter().filter(asked);

@@ -55,22 +55,18 @@ async fn install(client: &Client) {
 impl Lab {
     /// Objects of a kind of ours.
     pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
-        let (plural, cluster) = match kind {
-            "HTTPProxy" => ("httpproxies", false),
-            "Connector" => ("connectors", false),
-            "GatewayReplica" => ("gatewayreplicas", false),
-            "HostnameClaim" => ("hostnameclaims", true),
-            "ConnectorClass" => ("connectorclasses", true),
-            other => panic!("{other} is none of ours"),
-        };
+        let definition = aplomb_api::definitions()
+            .into_iter()
+            .find(|definition| definition.spec.names.kind == kind)
+            .unwrap_or_else(|| panic!("{kind} is none of ours"));
         let resource = ApiResource {
             group: "aplomb.dev".to_owned(),
             version: "v1alpha1".to_owned(),
             api_version: "aplomb.dev/v1alpha1".to_owned(),
             kind: kind.to_owned(),
-            plural: plural.to_owned(),
+            plural: definition.spec.names.plural,
         };
-        if cluster {
+        if definition.spec.scope == "Cluster" {
             Api::all_with(self.client.clone(), &resource)
         } else {
             Api::namespaced_with(self.client.clone(), "default", &resource)
@@ -123,22 +119,4 @@ pub(crate) fn words(error: kube::Error) -> String {
         kube::Error::Api(status) => status.message.clone(),
         other => panic!("not an answer: {other}"),
     }
-}
-
-/// A spec that is fine, with one rule of these members beside its backend.
-pub(crate) fn with_rule(members: Value) -> Value {
-    let mut rule = json!({ "backends": [backend()] });
-    for (name, value) in members.as_object().expect("members") {
-        rule[name] = value.clone();
-    }
-    json!({ "rules": [rule] })
-}
-
-pub(crate) fn backend() -> Value {
-    json!({ "endpoint": "http://localhost:3000", "connector": { "name": "laptop" } })
-}
-
-/// A tunnel that is fine.
-pub(crate) fn tunnel() -> Value {
-    with_rule(json!({}))
 }

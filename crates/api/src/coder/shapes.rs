@@ -1,0 +1,247 @@
+//! Schemas of the texts, lists and maps of Coder's kinds. Each refusal says what to write instead. Of
+//! what Kubernetes has for containers only that is here which needs nothing else in the pod.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use super::rules;
+use crate::shape::{NAME, URL_HOST, Worded, described, ruled, text};
+
+/// What Kubernetes reads as a quantity.
+const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+/// Longer than the server takes, so that the rule speaks, which says what to do, and not the bound.
+const ROOMY: u32 = 1024;
+
+/// A member that may be left out but is never null: null would pass for one that is given.
+pub(super) fn given<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// A key of a Secret as the status tells it: what is known to be there needs no rules.
+pub(super) fn known_key(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": { "description": "The name of the Secret.", "type": "string" },
+            "key": { "description": "The key in it.", "type": "string" },
+        },
+    })
+}
+
+/// The URL of a server.
+pub(super) fn url(_: &mut SchemaGenerator) -> Schema {
+    text(1, 2048, &[rules::URL, URL_HOST, rules::URL_PORT])
+}
+
+/// Certificates.
+pub(super) fn ca_bundle(_: &mut SchemaGenerator) -> Schema {
+    text(1, 65_536, &[rules::CA_BUNDLE])
+}
+
+/// The name of most objects.
+pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
+    text(1, 253, &[NAME])
+}
+
+/// A key of a Secret's data.
+pub(super) fn data_key(_: &mut SchemaGenerator) -> Schema {
+    text(1, 253, &[rules::DATA_KEY])
+}
+
+/// The name of a key at the server.
+pub(super) fn key_name(_: &mut SchemaGenerator) -> Schema {
+    let rules = [
+        rules::KEY_NAME_EMPTY,
+        rules::KEY_NAME_LENGTH,
+        rules::KEY_NAME_CASE,
+        rules::KEY_NAME_SIGNS,
+        rules::KEY_NAME_ENDS,
+        rules::KEY_NAME_RESERVED,
+    ];
+    text(0, ROOMY, &rules)
+}
+
+/// The name of a proxy at the server.
+pub(super) fn proxy_name(_: &mut SchemaGenerator) -> Schema {
+    let rules = [
+        rules::PROXY_NAME,
+        rules::PROXY_NAME_LENGTH,
+        rules::PROXY_NAME_RESERVED,
+    ];
+    text(0, ROOMY, &rules)
+}
+
+/// What people see of a proxy.
+pub(super) fn display_name(_: &mut SchemaGenerator) -> Schema {
+    text(1, 64, &[rules::DISPLAY_NAME])
+}
+
+/// An icon.
+pub(super) fn icon(_: &mut SchemaGenerator) -> Schema {
+    text(1, 2048, &[rules::ICON])
+}
+
+/// An organisation.
+pub(super) fn organization(_: &mut SchemaGenerator) -> Schema {
+    text(1, 128, &[rules::ORGANIZATION])
+}
+
+/// An image.
+pub(super) fn image(_: &mut SchemaGenerator) -> Schema {
+    text(1, ROOMY, &[rules::IMAGE])
+}
+
+/// Tags of a key.
+pub(super) fn tags(_: &mut SchemaGenerator) -> Schema {
+    map(
+        32,
+        &described("The tag's value.", text(0, 256, &[])),
+        &[rules::TAG_KEYS, rules::TAG_SIGNS, rules::TAG_SCOPE],
+    )
+}
+
+/// Annotations of a Service.
+pub(super) fn annotations(_: &mut SchemaGenerator) -> Schema {
+    let value = described("The annotation's value.", text(0, 4096, &[]));
+    map(32, &value, &[])
+}
+
+/// The type of a Service.
+pub(super) fn service_type(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["ClusterIP", "NodePort", "LoadBalancer"] })
+}
+
+/// Arguments of `coder provisioner start`.
+pub(super) fn provisioner_args(_: &mut SchemaGenerator) -> Schema {
+    args(&[rules::PROVISIONER_ARGS])
+}
+
+/// Arguments of `coder wsproxy server`.
+pub(super) fn proxy_args(_: &mut SchemaGenerator) -> Schema {
+    args(&[rules::PROXY_ARGS])
+}
+
+/// Environment of provisioner daemons.
+pub(super) fn provisioner_env(_: &mut SchemaGenerator) -> Schema {
+    env(&[
+        rules::PROVISIONER_ENV_URL,
+        rules::PROVISIONER_ENV_KEY,
+        rules::PROVISIONER_ENV_TAGS,
+        rules::PROVISIONER_ENV_ORGANIZATION,
+    ])
+}
+
+/// Environment of workspace proxies.
+pub(super) fn proxy_env(_: &mut SchemaGenerator) -> Schema {
+    env(&[rules::PROXY_ENV_URL, rules::PROXY_ENV_TOKEN])
+}
+
+/// Secrets to fetch an image with.
+pub(super) fn pull_secrets(_: &mut SchemaGenerator) -> Schema {
+    let secret = json_schema!({
+        "description": "A Secret in the same namespace.",
+        "type": "object",
+        "required": ["name"],
+        "properties": { "name": described("Its name.", text(1, 253, &[NAME])) },
+    });
+    by_name(16, &secret, &[])
+}
+
+/// What a container may use.
+pub(super) fn resources(_: &mut SchemaGenerator) -> Schema {
+    let amount = json_schema!({
+        "description": "An amount, like 500m or 2Gi.",
+        "anyOf": [{ "type": "integer" }, { "type": "string" }],
+        "pattern": QUANTITY,
+        "maxLength": 64,
+        "x-kubernetes-int-or-string": true,
+    });
+    let amounts = |description: &str| described(description, map(16, &amount, &[]));
+    json_schema!({
+        "type": "object",
+        "properties": {
+            "limits": amounts("The most it may use."),
+            "requests": amounts("What is kept for it."),
+        },
+    })
+}
+
+fn map(most: u32, value: &Schema, rules: &[Worded]) -> Schema {
+    let map = json_schema!({
+        "type": "object",
+        "maxProperties": most,
+        "additionalProperties": value,
+    });
+    ruled(map, rules)
+}
+
+/// A list of objects, none of the same name twice.
+fn by_name(most: u32, item: &Schema, rules: &[Worded]) -> Schema {
+    let list = json_schema!({
+        "type": "array",
+        "maxItems": most,
+        "items": item,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+    });
+    ruled(list, rules)
+}
+
+fn args(rules: &[Worded]) -> Schema {
+    let list = json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "items": described("An argument.", text(1, 4096, &[])),
+        "x-kubernetes-list-type": "atomic",
+    });
+    ruled(list, rules)
+}
+
+fn env(rules: &[Worded]) -> Schema {
+    let variable = json_schema!({
+        "description": "A variable.",
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": described("Its name.", text(1, 256, &[rules::ENV_NAME])),
+            "value": described("Its value.", text(0, 32_768, &[])),
+            "valueFrom": source(),
+        },
+    });
+    by_name(64, &ruled(variable, &[rules::ENV_EITHER]), rules)
+}
+
+/// Where a variable's value comes from.
+fn source() -> Schema {
+    let source = json_schema!({
+        "description": "Where its value comes from.",
+        "type": "object",
+        "properties": {
+            "configMapKeyRef": key_of("ConfigMap"),
+            "secretKeyRef": key_of("Secret"),
+            "fieldRef": {
+                "description": "A field of the pod.",
+                "type": "object",
+                "required": ["fieldPath"],
+                "properties": {
+                    "apiVersion": described("The version of its path.", text(1, 64, &[])),
+                    "fieldPath": described("Its path, like spec.nodeName.", text(1, 512, &[])),
+                },
+            },
+        },
+    });
+    ruled(source, &[rules::ENV_SOURCE])
+}
+
+fn key_of(what: &str) -> Schema {
+    json_schema!({
+        "description": format!("A key of a {what} in the same namespace."),
+        "type": "object",
+        "required": ["name", "key"],
+        "properties": {
+            "name": described("Its name.", text(1, 253, &[NAME])),
+            "key": described("The key in it.", text(1, 253, &[rules::DATA_KEY])),
+            "optional": { "description": "Whether it may be missing.", "type": "boolean" },
+        },
+    })
+}
