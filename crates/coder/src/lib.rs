@@ -5,7 +5,10 @@
 //! gate of its object and the budget of its identity.
 #![forbid(unsafe_code)]
 
+mod bypass;
 pub mod client;
+mod identity;
 pub mod object;
 pub mod pushback;
+pub mod server;
 pub mod telemetry;

@@ -1,0 +1,161 @@
+//! What is known of one token's right not to be counted. Pure: what was heard is given, and so is the time.
+//!
+//! The header is tried by one call at a time until the server has heeded it, so that a refusal costs one
+//! request and not one for each call that was on its way. A refusal is remembered for an hour, and so is
+//! that the server counts all the same.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::client::Class;
+
+/// For how long a refusal is remembered.
+const REMEMBERED: Duration = Duration::from_secs(3600);
+
+/// How the bypass stands with one token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bypass {
+    /// It was not tried, or too long ago.
+    #[default]
+    Untried,
+    /// The server heeds it.
+    Works,
+    /// The server refuses it: the token is no owner's.
+    Refused,
+    /// The server counts all the same.
+    Ineffective,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    state: Bypass,
+    trying: bool,
+    until: Option<Instant>,
+}
+
+impl Memory {
+    /// How it stands.
+    pub(crate) fn state(&self, now: Instant) -> Bypass {
+        match self.until {
+            Some(until) if now >= until => Bypass::Untried,
+            _ => self.state,
+        }
+    }
+
+    /// Whether a call that wants it sends the header. If so, what comes of it must be told.
+    pub(crate) fn begin(&mut self, now: Instant) -> bool {
+        match self.state(now) {
+            Bypass::Works => true,
+            Bypass::Refused | Bypass::Ineffective => false,
+            Bypass::Untried => !std::mem::replace(&mut self.trying, true),
+        }
+    }
+
+    /// A call with the header has ended: as `Ok`, by a refusal, or in no way at all. Returns what has to be
+    /// said that was not known before.
+    pub(crate) fn ended(&mut self, how: Option<Result<(), Class>>, now: Instant) -> Option<Bypass> {
+        let before = self.state(now);
+        self.trying = false;
+        match how {
+            Some(Err(Class::BypassRefused)) => self.remember(Bypass::Refused, before, now),
+            Some(Err(Class::Limited)) => self.remember(Bypass::Ineffective, before, now),
+            // The handler was reached: the limiter let it through.
+            Some(Ok(()) | Err(Class::Invalid | Class::Missing | Class::Exists)) => {
+                if before == Bypass::Untried {
+                    (self.state, self.until) = (Bypass::Works, None);
+                }
+                None
+            }
+            // Somebody else may have answered, or nobody.
+            Some(Err(_)) | None => None,
+        }
+    }
+
+    /// The server is one that takes no notice of the header.
+    pub(crate) fn unknown_there(&mut self, now: Instant) -> Option<Bypass> {
+        let before = self.state(now);
+        self.remember(Bypass::Ineffective, before, now)
+    }
+
+    fn remember(&mut self, what: Bypass, before: Bypass, now: Instant) -> Option<Bypass> {
+        if before == what {
+            return None;
+        }
+        (self.state, self.until) = (what, Some(now + REMEMBERED));
+        Some(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(seconds: u64) -> Instant {
+        Instant::now() + Duration::from_secs(seconds)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_is_tried_once_and_then_never_counted() {
+        let mut memory = Memory::default();
+        assert!(memory.begin(after(0)));
+        assert!(!memory.begin(after(0)), "one tries, the others are counted");
+        assert_eq!(memory.ended(Some(Ok(())), after(0)), None);
+        assert!(memory.begin(after(1)) && memory.begin(after(1)));
+        assert_eq!(memory.state(after(100_000)), Bypass::Works);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_costs_one_request_an_hour() {
+        let mut memory = Memory::default();
+        let mut tries = 0;
+        for second in 0..7200 {
+            if memory.begin(after(second)) {
+                tries += 1;
+                let said = memory.ended(Some(Err(Class::BypassRefused)), after(second));
+                assert_eq!(said, Some(Bypass::Refused));
+            }
+        }
+        assert_eq!(tries, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_counts_all_the_same_is_said_once() {
+        let mut memory = Memory::default();
+        assert!(memory.begin(after(0)));
+        assert_eq!(memory.ended(Some(Ok(())), after(0)), None);
+        assert!(memory.begin(after(1)) && memory.begin(after(1)));
+        let limited = Some(Err(Class::Limited));
+        assert_eq!(memory.ended(limited, after(2)), Some(Bypass::Ineffective));
+        assert_eq!(memory.ended(limited, after(2)), None);
+        assert!(!memory.begin(after(3)));
+        assert_eq!(memory.unknown_there(after(4)), None);
+        assert!(memory.begin(after(3602)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_says_nothing_about_it_is_tried_again() {
+        let mut memory = Memory::default();
+        for how in [
+            None,
+            Some(Err(Class::Server)),
+            Some(Err(Class::NoAnswer)),
+            Some(Err(Class::Token)),
+        ] {
+            assert!(memory.begin(after(0)));
+            assert_eq!(memory.ended(how, after(0)), None);
+            assert_eq!(memory.state(after(0)), Bypass::Untried);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_success_does_not_undo_a_refusal() {
+        let mut memory = Memory::default();
+        assert!(memory.begin(after(0)));
+        memory.ended(Some(Ok(())), after(0));
+        assert!(memory.begin(after(1)) && memory.begin(after(1)));
+        memory.ended(Some(Err(Class::BypassRefused)), after(1));
+        memory.ended(Some(Ok(())), after(2));
+        assert_eq!(memory.state(after(2)), Bypass::Refused);
+    }
+}

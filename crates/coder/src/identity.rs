@@ -1,0 +1,128 @@
+//! Whose rate limit a token spends from, as the server counts. Pure: what the server says is given, and so
+//! is the time.
+//!
+//! Since 2.32 the server counts by user: two tokens of one user share a limit. Before, it counts by
+//! address, so that all tokens share one.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// For how long it is believed.
+const BELIEVED: Duration = Duration::from_secs(3600);
+/// When it is asked again after it could not be learned.
+const AGAIN: Duration = Duration::from_secs(60);
+/// The first version that counts by user, and that heeds the bypass header.
+const BY_USER: (u32, u32) = (2, 32);
+
+/// Whose rate limit it is, at one server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whose {
+    /// That of everybody who calls from here.
+    Everybody,
+    /// A user's.
+    User(String),
+    /// Not known yet: the token has one of its own, by its fingerprint.
+    Token(String),
+}
+
+impl Whose {
+    /// What people know it by.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Everybody => "all".to_owned(),
+            Self::User(id) => id.clone(),
+            Self::Token(fingerprint) => format!("token-{fingerprint}"),
+        }
+    }
+}
+
+/// Whether a server of this version counts by user. A version that cannot be read, or one of nobody's
+/// release, is taken for a new one.
+pub(crate) fn counts_users(version: &str) -> bool {
+    let mut numbers = version.trim().trim_start_matches('v').split('.');
+    let mut next = || numbers.next()?.parse::<u32>().ok();
+    match (next(), next()) {
+        (Some(major), Some(minor)) if major > 0 => (major, minor) >= BY_USER,
+        _ => true,
+    }
+}
+
+/// What is known of one token.
+#[derive(Debug)]
+pub(crate) struct Known {
+    fingerprint: String,
+    whose: Option<Whose>,
+    ask_at: Option<Instant>,
+}
+
+impl Known {
+    pub(crate) fn new(fingerprint: String) -> Self {
+        Self {
+            fingerprint,
+            whose: None,
+            ask_at: None,
+        }
+    }
+
+    /// Whose it is as far as is known, unless it has to be asked now.
+    pub(crate) fn believed(&self, now: Instant) -> Option<Whose> {
+        self.ask_at.filter(|at| now < *at).map(|_| self.whose())
+    }
+
+    /// The server has told.
+    pub(crate) fn learned(&mut self, whose: Whose, now: Instant) {
+        self.whose = Some(whose);
+        self.ask_at = Some(now + BELIEVED);
+    }
+
+    /// The server could not tell. What it said before is believed for longer.
+    pub(crate) fn failed(&mut self, now: Instant) -> Whose {
+        self.ask_at = Some(now + AGAIN);
+        self.whose()
+    }
+
+    fn whose(&self) -> Whose {
+        let own = || Whose::Token(self.fingerprint.clone());
+        self.whose.clone().unwrap_or_else(own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_counts_by_user_since_2_32() {
+        for (version, by_user) in [
+            ("v2.29.5+abc", false),
+            ("v2.30.0", false),
+            ("2.31.9", false),
+            ("v2.32.0-rc.1+0d2d1c8", true),
+            ("v2.36.1", true),
+            ("v3.0.0", true),
+            ("v1.44.6", false),
+            ("v0.0.0-devel+0d2d1c8", true),
+            ("main", true),
+            ("", true),
+        ] {
+            assert_eq!(counts_users(version), by_user, "{version}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_asked_once_an_hour_and_sooner_after_a_failure() {
+        let start = Instant::now();
+        let mut known = Known::new("abc".to_owned());
+        assert_eq!(known.believed(start), None);
+        let own = Whose::Token("abc".to_owned());
+        assert_eq!(known.failed(start), own);
+        assert_eq!(known.believed(start + AGAIN / 2), Some(own));
+        assert_eq!(known.believed(start + AGAIN), None);
+        let user = Whose::User("u-1".to_owned());
+        known.learned(user.clone(), start);
+        assert_eq!(known.believed(start + BELIEVED / 2), Some(user.clone()));
+        assert_eq!(known.believed(start + BELIEVED), None);
+        assert_eq!(known.failed(start + BELIEVED), user, "still believed");
+    }
+}

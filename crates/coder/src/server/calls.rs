@@ -1,0 +1,270 @@
+//! Everything that can be asked of a server.
+//!
+//! A write that has an answer is put into what is known, so that nobody has to read it; one without makes
+//! what is known doubtful.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use jiff::Timestamp;
+
+use super::shared::Owned;
+use super::{Asker, Fresh, Listed, Server};
+use crate::client::{
+    Ask, Class, Entitlements, Key, KeyDaemons, NewKey, NewProxy, Organization, Proxy, ProxyLooks,
+};
+use crate::pushback::Pushback;
+
+/// An organisation's id does not change; that it is gone is noticed by whoever uses it.
+const ORGANIZATION: Duration = Duration::from_secs(3600);
+
+type Asked<T> = Result<T, Pushback>;
+type Look<T> = Asked<Arc<Listed<T>>>;
+
+impl Server {
+    /// The server's clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    /// What metrics and messages call the server.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.site.base.name()
+    }
+
+    /// The organisation of a name. It is remembered until a call with its id says that there is none.
+    ///
+    /// # Errors
+    /// As all calls: it is not the object's turn, or what the server said.
+    pub async fn organization(&self, asker: &Asker<'_>, name: &str) -> Asked<Organization> {
+        let ask = Ask::organization(name)?;
+        let table = &self.0.looks.organizations;
+        let fresh = Fresh::Within(ORGANIZATION);
+        let read = self.read(table, asker, fresh, ask).await?;
+        Ok(read.value.clone())
+    }
+
+    /// The keys of an organisation. One that was made with [`Self::create_key`] since the list was read has
+    /// no id yet.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn keys(
+        &self,
+        asker: &Asker<'_>,
+        organization: &str,
+        fresh: Fresh,
+    ) -> Look<Vec<Key>> {
+        let ask = Ask::keys(organization)?;
+        let table = &self.0.looks.keys;
+        let read = self.read(table, asker, fresh, ask).await;
+        self.seen(organization, read)
+    }
+
+    /// The keys of an organisation with the daemons that are connected with each.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn daemons(
+        &self,
+        asker: &Asker<'_>,
+        organization: &str,
+        fresh: Fresh,
+    ) -> Look<Vec<KeyDaemons>> {
+        let ask = Ask::daemons(organization)?;
+        let table = &self.0.looks.daemons;
+        let read = self.read(table, asker, fresh, ask).await;
+        self.seen(organization, read)
+    }
+
+    /// What the licence allows. A server without any such thing says [`Class::Missing`].
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn entitlements(&self, asker: &Asker<'_>, fresh: Fresh) -> Look<Entitlements> {
+        let table = &self.0.looks.entitlements;
+        self.read(table, asker, fresh, Ask::entitlements()).await
+    }
+
+    /// Makes a key. Without an answer it may have been made.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn create_key(
+        &self,
+        asker: &Asker<'_>,
+        organization: &str,
+        name: &str,
+        tags: &BTreeMap<String, String>,
+    ) -> Asked<NewKey> {
+        let ask = Ask::new_key(organization, name, tags)?;
+        let made = self.call(asker, &ask).await;
+        let made = self.seen(organization, made);
+        match &made {
+            Ok(made) => {
+                let key = Key {
+                    id: String::new(),
+                    created_at: made.by_server,
+                    name: name.to_lowercase(),
+                    tags: Some(tags.clone()),
+                };
+                self.0.looks.keys.edit(&ask.path, move |keys| {
+                    if keys.iter().all(|known| known.name != key.name) {
+                        keys.push(key.clone());
+                    }
+                });
+            }
+            Err(pushback) => self.doubt_keys(organization, pushback),
+        }
+        Ok(made?.value)
+    }
+
+    /// Deletes a key. [`Class::Missing`] may also mean that this token does not see the organisation.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn delete_key(&self, asker: &Asker<'_>, organization: &str, name: &str) -> Asked<()> {
+        let ask = Ask::delete_key(organization, name)?;
+        let gone = self.call(asker, &ask).await;
+        let gone = self.seen(organization, gone);
+        match &gone {
+            Ok(_) => {
+                let (looks, name) = (&self.0.looks, name.to_lowercase());
+                let other = name.clone();
+                let keys = Ask::keys(organization)?.path;
+                looks
+                    .keys
+                    .edit(&keys, move |keys| keys.retain(|key| key.name != name));
+                let daemons = Ask::daemons(organization)?.path;
+                looks.daemons.edit(&daemons, move |keys| {
+                    keys.retain(|known| known.key.name != other);
+                });
+            }
+            Err(pushback) => self.doubt_keys(organization, pushback),
+        }
+        gone.map(|_| ())
+    }
+
+    /// The workspace proxy of a name or id, or that there is none.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn proxy(&self, asker: &Asker<'_>, name: &str, fresh: Fresh) -> Look<Option<Proxy>> {
+        let ask = Arc::new(Ask::proxy(name)?);
+        let path = ask.path.clone();
+        let begin = |owned: Owned| {
+            let (server, ask) = (self.clone(), ask.clone());
+            async move { server.read_proxy(&owned.asker(), &ask).await }.boxed()
+        };
+        let table = &self.0.looks.proxies;
+        self.look(table, asker, &path, fresh, begin).await
+    }
+
+    async fn read_proxy(
+        &self,
+        asker: &Asker<'_>,
+        ask: &Ask<Proxy>,
+    ) -> Asked<Listed<Option<Proxy>>> {
+        let (at, by_server) = (tokio::time::Instant::now(), self.0.now());
+        match self.fly(asker, ask).await {
+            Ok(read) => Ok(read.map(Some)),
+            Err(pushback) if pushback.class() == Some(Class::Missing) => Ok(Listed {
+                at,
+                by_server,
+                value: None,
+            }),
+            Err(pushback) => Err(pushback),
+        }
+    }
+
+    /// Registers a workspace proxy. Without an answer it may have been registered.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn create_proxy(&self, asker: &Asker<'_>, looks: &ProxyLooks) -> Asked<NewProxy> {
+        let ask = Ask::new_proxy(looks);
+        let made = self.call(asker, &ask).await;
+        self.proxy_written(made)
+    }
+
+    /// Changes a workspace proxy, and its token if it is to be a new one.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn patch_proxy(
+        &self,
+        asker: &Asker<'_>,
+        id: &str,
+        looks: &ProxyLooks,
+        regenerate: bool,
+    ) -> Asked<NewProxy> {
+        let ask = Ask::patch_proxy(id, looks, regenerate)?;
+        let changed = self.call(asker, &ask).await;
+        self.proxy_written(changed)
+    }
+
+    /// Takes a workspace proxy back.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn delete_proxy(&self, asker: &Asker<'_>, id: &str) -> Asked<()> {
+        let ask = Ask::delete_proxy(id)?;
+        let gone = self.call(asker, &ask).await;
+        // It may have been looked for by name.
+        if gone.as_ref().err().is_none_or(leaves_a_doubt) {
+            self.0.looks.proxies.doubt_where(|_, _| true);
+        }
+        gone.map(|_| ())
+    }
+
+    fn proxy_written(&self, written: Asked<Listed<NewProxy>>) -> Asked<NewProxy> {
+        let looks = &self.0.looks.proxies;
+        if written.as_ref().err().is_none_or(leaves_a_doubt) {
+            looks.doubt_where(|_, _| true);
+        }
+        let written = written?;
+        let known = Arc::new(Listed {
+            at: written.at,
+            by_server: written.by_server,
+            value: Some(written.value.proxy.clone()),
+        });
+        for name in [&written.value.proxy.id, &written.value.proxy.name] {
+            if let Ok(ask) = Ask::proxy(name) {
+                looks.put(&ask.path, known.clone());
+            }
+        }
+        Ok(written.value)
+    }
+
+    /// Forgets an organisation that a call with its id did not find.
+    fn seen<T>(&self, organization: &str, answer: Asked<T>) -> Asked<T> {
+        if answer.as_ref().err().and_then(Pushback::class) == Some(Class::Missing) {
+            let looks = &self.0.looks.organizations;
+            looks.doubt_where(|_, known| known.is_some_and(|known| known.id == organization));
+        }
+        answer
+    }
+
+    fn doubt_keys(&self, organization: &str, pushback: &Pushback) {
+        if !leaves_a_doubt(pushback) {
+            return;
+        }
+        let looks = &self.0.looks;
+        if let (Ok(keys), Ok(daemons)) = (Ask::keys(organization), Ask::daemons(organization)) {
+            looks.keys.doubt(&keys.path);
+            looks.daemons.doubt(&daemons.path);
+        }
+    }
+}
+
+/// Whether a write may have happened all the same, or has met something that nobody knew of.
+fn leaves_a_doubt(pushback: &Pushback) -> bool {
+    matches!(
+        pushback.class(),
+        Some(Class::Server | Class::NoAnswer | Class::Exists | Class::Missing)
+    )
+}

@@ -1,0 +1,208 @@
+//! What many want to know is read once: what is known, the read that is under way, and what was written
+//! since. Nothing here calls anybody.
+//!
+//! A read is driven by those who wait for it; when the first of them is gone another goes on with it, and
+//! when all are gone it ends. Failures are told to all who waited and kept for nobody.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, WeakShared};
+use tokio::time::Instant;
+
+use super::{Fresh, Listed};
+use crate::object::Object;
+use crate::pushback::Pushback;
+
+/// What a read brings.
+pub(super) type Outcome<T> = Result<Arc<Listed<T>>, Pushback>;
+type Flight<T> = BoxFuture<'static, Outcome<T>>;
+type Edit<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
+
+/// Reads by path. Clones share them.
+pub(super) struct Look<T>(Arc<Mutex<Table<T>>>);
+
+struct Table<T> {
+    /// Counts reads and writes, to tell which was first.
+    number: u64,
+    entries: BTreeMap<String, Entry<T>>,
+}
+
+struct Entry<T> {
+    known: Option<Arc<Listed<T>>>,
+    flying: Option<Flying<T>>,
+    /// What was written while a read was under way, and may not be in it.
+    edits: Vec<(u64, Edit<T>)>,
+    /// What was read before this is doubtful.
+    doubted: u64,
+}
+
+struct Flying<T> {
+    number: u64,
+    pilot: Object,
+    read: WeakShared<Flight<T>>,
+}
+
+/// A read to wait for.
+pub(super) struct Joined<T> {
+    /// After how many others it was begun.
+    pub(super) number: u64,
+    /// Whose call it is.
+    pub(super) pilot: Object,
+    pub(super) read: Shared<Flight<T>>,
+}
+
+impl<T> Default for Look<T> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Table {
+            number: 0,
+            entries: BTreeMap::new(),
+        })))
+    }
+}
+
+impl<T> Clone for Look<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Default for Entry<T> {
+    fn default() -> Self {
+        Self {
+            known: None,
+            flying: None,
+            edits: Vec::new(),
+            doubted: 0,
+        }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Look<T> {
+    /// What is known, if it is new enough.
+    pub(super) fn known(&self, path: &str, fresh: Fresh, now: Instant) -> Option<Arc<Listed<T>>> {
+        self.table(|table| {
+            let known = table.entries.get(path)?.known.as_ref()?;
+            fresh.holds(known.at, now).then(|| known.clone())
+        })
+    }
+
+    /// How many reads and writes there were.
+    pub(super) fn number(&self) -> u64 {
+        self.table(|table| table.number)
+    }
+
+    /// The read that is under way, or else the one that `begin` makes for `pilot`. It is given its number,
+    /// to [`Self::land`] with.
+    pub(super) fn join(
+        &self,
+        path: &str,
+        pilot: &Object,
+        begin: impl FnOnce(u64) -> Flight<T>,
+    ) -> Joined<T> {
+        self.table(|table| {
+            table.number += 1;
+            let entry = table.entries.entry(path.to_owned()).or_default();
+            if let Some(flying) = &entry.flying
+                && let Some(read) = flying.read.upgrade()
+            {
+                let (number, pilot) = (flying.number, flying.pilot.clone());
+                return Joined {
+                    number,
+                    pilot,
+                    read,
+                };
+            }
+            let (number, pilot) = (table.number, pilot.clone());
+            let read = begin(number).shared();
+            entry.edits.clear();
+            entry.flying = read.downgrade().map(|read| Flying {
+                number,
+                pilot: pilot.clone(),
+                read,
+            });
+            Joined {
+                number,
+                pilot,
+                read,
+            }
+        })
+    }
+
+    /// A read is over. What was written since it began is put into it.
+    pub(super) fn land(
+        &self,
+        path: &str,
+        number: u64,
+        read: Result<Listed<T>, Pushback>,
+    ) -> Outcome<T> {
+        self.table(|table| {
+            let entry = table.entries.entry(path.to_owned()).or_default();
+            let newest = entry
+                .flying
+                .take_if(|flying| flying.number == number)
+                .is_some();
+            let mut listed = read?;
+            let edits = entry.edits.iter();
+            for (_, edit) in edits.filter(|(written, _)| *written > number) {
+                edit(&mut listed.value);
+            }
+            let listed = Arc::new(listed);
+            if newest && entry.doubted < number {
+                entry.known = Some(listed.clone());
+            }
+            Ok(listed)
+        })
+    }
+
+    /// Something was written: what is known is changed, and what is being read will be.
+    pub(super) fn edit(&self, path: &str, edit: impl Fn(&mut T) + Send + Sync + 'static) {
+        self.table(|table| {
+            table.number += 1;
+            let Some(entry) = table.entries.get_mut(path) else {
+                return;
+            };
+            if let Some(known) = &mut entry.known {
+                edit(&mut Arc::make_mut(known).value);
+            }
+            if entry.flying.is_some() {
+                entry.edits.push((table.number, Arc::new(edit)));
+            }
+        });
+    }
+
+    /// Something may have been written: what was read before says nothing.
+    pub(super) fn doubt(&self, path: &str) {
+        self.doubt_where(|asked, _| asked == path);
+    }
+
+    /// The same for all paths of which this holds, given what is known there.
+    pub(super) fn doubt_where(&self, which: impl Fn(&str, Option<&T>) -> bool) {
+        self.table(|table| {
+            table.number += 1;
+            let number = table.number;
+            for (path, entry) in &mut table.entries {
+                let known = entry.known.as_ref().map(|known| &known.value);
+                if which(path, known) {
+                    (entry.known, entry.doubted) = (None, number);
+                }
+            }
+            let idle = |entry: &Entry<T>| entry.known.is_none() && entry.flying.is_none();
+            table.entries.retain(|_, entry| !idle(entry));
+        });
+    }
+
+    /// An answer to a write has told what there is now.
+    pub(super) fn put(&self, path: &str, listed: Arc<Listed<T>>) {
+        self.table(|table| {
+            table.number += 1;
+            let entry = table.entries.entry(path.to_owned()).or_default();
+            (entry.known, entry.doubted) = (Some(listed), table.number);
+        });
+    }
+
+    fn table<R>(&self, act: impl FnOnce(&mut Table<T>) -> R) -> R {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,93 @@
+//! Which account a call spends from: the server is asked for its version and for the token's user, and what
+//! it said is believed for an hour.
+//!
+//! Until that is known these two calls spend from what everybody shares. Where the server cannot tell, the
+//! token has an account of its own for the time being.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::desk::Purse;
+use super::shared::Owned;
+use super::{Asker, Fresh, Listed, Server};
+use crate::client::{Ask, Class};
+use crate::identity::{Whose, counts_users};
+use crate::pushback::Pushback;
+
+/// The read of who we are is no single path.
+const IDENTITY: &str = "identity";
+const HOUR: Duration = Duration::from_secs(3600);
+
+impl Server {
+    /// What a call spends from. A future of its own: looks need a purse, and this is a look.
+    pub(super) fn purse<'a>(
+        &'a self,
+        asker: &'a Asker<'a>,
+    ) -> BoxFuture<'a, Result<Purse, Pushback>> {
+        async move {
+            let whose = self.whose(asker).await?;
+            Ok(self.0.purse(&whose))
+        }
+        .boxed()
+    }
+
+    async fn whose(&self, asker: &Asker<'_>) -> Result<Whose, Pushback> {
+        let now = Instant::now();
+        if let Some(whose) = self.0.known(|known| known.believed(now)) {
+            return Ok(whose);
+        }
+        let begin = |owned: Owned| {
+            let server = self.clone();
+            async move { server.identify(&owned.asker()).await }.boxed()
+        };
+        let table = &self.0.looks.identity;
+        let fresh = Fresh::Since(now);
+        match self.look(table, asker, IDENTITY, fresh, begin).await {
+            Ok(told) => {
+                let whose = told.value.clone();
+                self.0.known(|known| known.learned(whose.clone(), now));
+                Ok(whose)
+            }
+            Err(Pushback::Refused(error)) if is_passing(error.class) => {
+                Ok(self.0.known(|known| known.failed(now)))
+            }
+            Err(pushback) => Err(pushback),
+        }
+    }
+
+    async fn identify(&self, asker: &Asker<'_>) -> Result<Listed<Whose>, Pushback> {
+        let all = self.0.purse(&Whose::Everybody);
+        let now = Instant::now();
+        let by_user = match self.0.site.by_user(now.checked_sub(HOUR)) {
+            Some(by_user) => by_user,
+            None => {
+                let ask = Ask::build_info();
+                let place = self.place(&ask.path);
+                let told = self.spend(&all, asker, &ask, &place).await?;
+                let by_user = counts_users(&told.value.version);
+                self.0.site.learned(by_user, now);
+                by_user
+            }
+        };
+        if !by_user {
+            return Ok(Listed {
+                at: now,
+                by_server: self.0.now(),
+                value: Whose::Everybody,
+            });
+        }
+        let ask = Ask::user();
+        let place = self.place(&ask.path);
+        let told = self.spend(&all, asker, &ask, &place).await?;
+        Ok(told.map(|user| Whose::User(user.id)))
+    }
+}
+
+/// Whether the call that is wanted may fare better than the one that asked who we are. A token that is
+/// refused is refused everywhere, and after a 429 the object makes no call.
+fn is_passing(class: Class) -> bool {
+    !matches!(class, Class::Token | Class::Limited)
+}

@@ -1,0 +1,143 @@
+//! Looks that many share: whoever finds nothing new enough joins the read that is under way, or begins it.
+
+use std::sync::Arc;
+
+use aplomb::fence::Fence;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::time::{Instant, timeout_at};
+
+use super::look::{Joined, Look};
+use super::{Asker, Fresh, Listed, Server, waiters};
+use crate::client::{Ask, CallError, Class};
+use crate::object::Object;
+use crate::pushback::Pushback;
+
+/// Terms that outlive whoever asks: a look goes on for others.
+pub(super) struct Owned {
+    who: Object,
+    bypass: bool,
+    fence: Fence,
+    deadline: Instant,
+}
+
+impl Owned {
+    fn new(asker: &Asker<'_>) -> Self {
+        Self {
+            who: asker.who.clone(),
+            bypass: asker.bypass,
+            fence: asker.fence.clone(),
+            deadline: asker.deadline,
+        }
+    }
+
+    /// What the status says of the gate was heeded before.
+    pub(super) fn asker(&self) -> Asker<'_> {
+        Asker {
+            who: &self.who,
+            bypass: self.bypass,
+            fence: &self.fence,
+            deadline: self.deadline,
+            limited: None,
+        }
+    }
+}
+
+/// A read that is begun.
+pub(super) type Reading<T> = BoxFuture<'static, Result<Listed<T>, Pushback>>;
+
+impl Server {
+    /// What is at `path`: known and new enough, or read for all who want it now.
+    pub(super) async fn look<T: Clone + Send + Sync + 'static>(
+        &self,
+        look: &Look<T>,
+        asker: &Asker<'_>,
+        path: &str,
+        fresh: Fresh,
+        begin: impl Fn(Owned) -> Reading<T>,
+    ) -> Result<Arc<Listed<T>>, Pushback> {
+        let entered = look.number();
+        loop {
+            if let Some(known) = look.known(path, fresh, Instant::now()) {
+                return Ok(known);
+            }
+            self.pass(asker)?;
+            let joined = look.join(path, asker.who, |number| {
+                let reading = begin(Owned::new(asker));
+                let (look, path) = (look.clone(), path.to_owned());
+                async move {
+                    let read = reading.await;
+                    look.land(&path, number, read)
+                }
+                .boxed()
+            });
+            let number = joined.number;
+            let listed = self.landed(asker, path, joined).await?;
+            // One that was begun before may have missed what this one asks about.
+            let new = number > entered || matches!(fresh, Fresh::Within(_));
+            if new || fresh.holds(listed.at, Instant::now()) {
+                return Ok(listed);
+            }
+        }
+    }
+
+    /// Waits for a read, and takes what comes of it as one's own.
+    async fn landed<T: Clone + Send + Sync + 'static>(
+        &self,
+        asker: &Asker<'_>,
+        path: &str,
+        joined: Joined<T>,
+    ) -> Result<Arc<Listed<T>>, Pushback> {
+        let Joined { pilot, read, .. } = joined;
+        let place = self.place(path);
+        let read = timeout_at(asker.deadline, read).await;
+        let read = read.unwrap_or_else(|_| Err(CallError::overdue().into()));
+        let own = pilot == *asker.who;
+        match &read {
+            Err(Pushback::Later { .. }) => self.0.common.waiters.add(&place, asker.who),
+            Err(Pushback::Refused(error)) if !own && error.class == Class::Limited => {
+                self.refused(asker.who);
+            }
+            Err(Pushback::Refused(error)) if error.status.is_none() => {}
+            Ok(_) | Err(Pushback::Refused(_)) if !own => self.answered(asker.who),
+            Ok(_) | Err(Pushback::Refused(_)) => {}
+        }
+        read
+    }
+
+    /// What one call says, for all.
+    pub(super) async fn read<T: Clone + Send + Sync + 'static>(
+        &self,
+        look: &Look<T>,
+        asker: &Asker<'_>,
+        fresh: Fresh,
+        ask: Ask<T>,
+    ) -> Result<Arc<Listed<T>>, Pushback> {
+        let (path, ask) = (ask.path.clone(), Arc::new(ask));
+        let begin = |owned: Owned| {
+            let (server, ask) = (self.clone(), ask.clone());
+            async move { server.fly(&owned.asker(), &ask).await }.boxed()
+        };
+        self.look(look, asker, &path, fresh, begin).await
+    }
+
+    /// Makes the call of a look, in the look's own place in the queue, and tells those who were sent away.
+    pub(super) async fn fly<T>(
+        &self,
+        asker: &Asker<'_>,
+        ask: &Ask<T>,
+    ) -> Result<Listed<T>, Pushback> {
+        let purse = self.purse(asker).await?;
+        let place = self.place(&ask.path);
+        let read = self.spend(&purse, asker, ask, &place).await;
+        if read.is_ok() {
+            self.0.common.waiters.tell(&place);
+        }
+        read
+    }
+
+    /// What stands in a queue for all who look at `path`.
+    pub(super) fn place(&self, path: &str) -> Object {
+        waiters::place(&self.0.fingerprint, path)
+    }
+}
