@@ -47,6 +47,7 @@ pub mod resource;
 pub mod rest;
 pub mod schema;
 pub mod server;
+pub mod stand_in;
 pub mod status;
 pub mod store;
 pub mod subresource;

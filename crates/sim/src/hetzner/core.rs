@@ -5,15 +5,20 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
+use http::Request;
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::bucket::Bucket;
 use super::config::{Config, Scope};
-use super::fault::Faults;
-use super::log::Log;
+use super::fault::ActionFault;
+use super::log::Entry;
 use super::noise::{Clients, Noise};
 use super::state::{BucketState, Change, State};
 use super::store::{Course, Store};
+use crate::stand_in::control::read;
+use crate::stand_in::{self, Faults, Log, Outcome};
 
 /// Who pays for a request.
 #[derive(Clone, Debug)]
@@ -32,11 +37,11 @@ impl Payer {
 
 /// Everything the lock guards.
 #[derive(Debug)]
-pub(super) struct Core {
+pub struct Core {
     pub(super) config: Config,
     pub(super) store: Store,
-    pub(super) faults: Faults,
-    pub(super) log: Log,
+    pub(super) faults: Faults<ActionFault>,
+    pub(super) log: Log<Entry>,
     pub(super) noise: Clients,
     buckets: BTreeMap<String, Bucket>,
     rng: fastrand::Rng,
@@ -46,9 +51,9 @@ impl Core {
     pub(super) fn new(config: Config) -> Self {
         let rng = fastrand::Rng::with_seed(config.seed);
         let mut core = Self {
+            faults: Faults::new(config.seed),
             config,
             store: Store::default(),
-            faults: Faults::default(),
             log: Log::default(),
             noise: Clients::default(),
             buckets: BTreeMap::new(),
@@ -59,24 +64,6 @@ impl Core {
             core.bucket(&name);
         }
         core
-    }
-
-    /// Lets time pass until now.
-    pub(super) fn advance(&mut self, now: Timestamp) {
-        loop {
-            let end = self.store.next_end().filter(|end| *end <= now);
-            let wake = self.noise.next().filter(|wake| *wake <= now);
-            match (end, wake) {
-                (None, None) => break,
-                (Some(end), wake) if wake.is_none_or(|wake| end <= wake) => self.store.settle(end),
-                (_, Some(at)) => {
-                    if let Some(wake) = self.noise.wake(at) {
-                        self.run_errand(at, wake);
-                    }
-                }
-                (Some(_), None) => break,
-            }
-        }
     }
 
     /// Who pays: an unknown token draws from the first bucket, since every request counts.
@@ -179,5 +166,61 @@ impl Core {
         if let Some(remaining) = wanted.remaining {
             bucket.set(now, remaining);
         }
+    }
+}
+
+impl stand_in::Core for Core {
+    type Action = ActionFault;
+
+    fn advance(&mut self, now: Timestamp) {
+        loop {
+            let end = self.store.next_end().filter(|end| *end <= now);
+            let wake = self.noise.next().filter(|wake| *wake <= now);
+            match (end, wake) {
+                (None, None) => break,
+                (Some(end), wake) if wake.is_none_or(|wake| end <= wake) => self.store.settle(end),
+                (_, Some(at)) => {
+                    if let Some(wake) = self.noise.wake(at) {
+                        self.run_errand(at, wake);
+                    }
+                }
+                (Some(_), None) => break,
+            }
+        }
+    }
+
+    fn exchange(&mut self, now: Timestamp, request: &Request<Bytes>) -> Outcome {
+        self.serve(now, request)
+    }
+
+    fn show(&mut self, now: Timestamp) -> Value {
+        json!(self.state(now))
+    }
+
+    fn put(&mut self, now: Timestamp, body: &[u8]) -> Result<(), String> {
+        self.change(now, read(body)?)
+    }
+
+    fn requests(&self, n: u64) -> (Value, u64) {
+        (json!(self.log.since(n)), self.log.next())
+    }
+
+    fn faults(&mut self) -> &mut Faults<ActionFault> {
+        &mut self.faults
+    }
+
+    fn clients(&self) -> Value {
+        json!(self.noise.all())
+    }
+
+    fn add_client(&mut self, now: Timestamp, body: &[u8]) -> Result<(), String> {
+        let noise: Noise = read(body)?;
+        self.check_noise(&noise)?;
+        self.add_noise(now, noise);
+        Ok(())
+    }
+
+    fn remove_clients(&mut self, _: Timestamp, name: Option<&str>) -> usize {
+        self.noise.remove(name)
     }
 }

@@ -5,53 +5,28 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue, USER_AGENT};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::header::{AUTHORIZATION, DATE, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, Response};
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::api::{self, Call};
 use super::bucket::Level;
 use super::config::Token;
 use super::core::{Core, Payer};
 use super::error::{self, ApiError};
-use super::fault::{Asked, Fault};
+use super::fault::{self, Fault};
 use super::log::Entry;
 use super::store::Course;
 use crate::http::query::Query;
+use crate::stand_in::draft::{self, Body, Draft};
+use crate::stand_in::{Asked, Outcome};
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 const CORRELATION: HeaderName = HeaderName::from_static("x-correlation-id");
-const LANE: &str = "x-aplomb-lane";
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const HTML: HeaderValue = HeaderValue::from_static("text/html");
-
-/// What becomes of a request.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// An answer, after a while.
-    Answer(Response<Bytes>, Duration),
-    /// The connection goes, after a while.
-    Reset(Duration),
-    /// Nothing, ever.
-    Silence,
-}
-
-/// Body of an answer: JSON, or as a gateway wrote it.
-enum Body {
-    None,
-    Json(Value),
-    Text(String),
-}
-
-/// An answer before its headers.
-struct Draft {
-    status: StatusCode,
-    code: Option<String>,
-    body: Body,
-}
+/// What every path begins with.
+const ROOT: &str = "/v1";
 
 /// A request that has arrived, and whose it is.
 struct Arrival<'a> {
@@ -63,7 +38,7 @@ struct Arrival<'a> {
 
 impl Core {
     /// Serves one request that arrives now.
-    pub(super) fn exchange(&mut self, now: Timestamp, request: &Request<Bytes>) -> Outcome {
+    pub(super) fn serve(&mut self, now: Timestamp, request: &Request<Bytes>) -> Outcome {
         let payer = self.payer(bearer(request.headers()));
         let arrival = Arrival {
             now,
@@ -71,12 +46,12 @@ impl Core {
             client: client(request.headers(), &payer),
             payer,
         };
-        let fault = self.faults.find(&arrival.asked());
+        let fault = self.faults.find(now, &arrival.asked());
         if let Some(fault) = fault.as_ref().filter(|fault| fault.is_before()) {
             self.faults.spend(fault.id);
             let level = self.bucket(&arrival.payer.bucket).peek(now);
             self.record(&arrival, None, level, Some(fault));
-            return lost(fault);
+            return fault.lost();
         }
         match self.bucket(&arrival.payer.bucket).take(now) {
             Ok(level) => self.admitted(&arrival, level, fault.as_ref()),
@@ -98,7 +73,7 @@ impl Core {
         self.faults.spend(fault.id);
         if fault.reset.or(fault.hang).is_some() {
             self.record(arrival, None, level, Some(fault));
-            return lost(fault);
+            return fault.lost();
         }
         self.record(arrival, Some(&draft), level, Some(fault));
         let answer = self.dress(arrival.now, draft, level, Some(fault));
@@ -112,7 +87,7 @@ impl Core {
         if fault.commit {
             self.carry_out(arrival, Some(fault));
         }
-        Draft::of(fault, level, self.text_of(&arrival.payer))
+        by_order(fault, level, self.text_of(&arrival.payer))
     }
 
     fn carry_out(&mut self, arrival: &Arrival<'_>, fault: Option<&Fault>) -> Draft {
@@ -124,7 +99,7 @@ impl Core {
         if let Err(refusal) = may(token, request.method()) {
             return Draft::from(refusal);
         }
-        let Some(path) = request.uri().path().strip_prefix("/v1") else {
+        let Some(path) = request.uri().path().strip_prefix(ROOT) else {
             return Draft::from(ApiError::new("not_found", "paths begin with /v1"));
         };
         let project = token.project.clone();
@@ -173,9 +148,8 @@ impl Core {
         fault: Option<&Fault>,
     ) {
         let request = arrival.request;
-        let lane = request.headers().get(LANE);
-        self.log.push(Entry {
-            n: 0,
+        self.log.push(|n| Entry {
+            n,
             time: arrival.now,
             client: arrival.client.clone(),
             token: arrival.payer.token.map(Payer::label),
@@ -186,7 +160,7 @@ impl Core {
             status: draft.map(|draft| draft.status.as_u16()),
             code: draft.and_then(|draft| draft.code.clone()),
             remaining: level.remaining,
-            lane: lane.and_then(|lane| lane.to_str().ok()).map(str::to_owned),
+            lane: draft::lane(request.headers()),
             fault: fault.map(|fault| fault.id),
         });
     }
@@ -199,26 +173,12 @@ impl Core {
         level: Level,
         fault: Option<&Fault>,
     ) -> Response<Bytes> {
-        let (body, kind) = match draft.body {
-            Body::None => (Bytes::new(), None),
-            Body::Json(body) => (Bytes::from(body.to_string()), Some(JSON)),
-            Body::Text(text) => (Bytes::from(text), Some(HTML)),
-        };
-        let mut response = Response::new(body);
-        *response.status_mut() = draft.status;
+        let mut response = draft.respond();
         let headers = response.headers_mut();
-        if let Some(kind) = kind {
-            headers.insert(CONTENT_TYPE, kind);
-        }
         if !fault.is_some_and(|fault| fault.bare) {
             self.say_level(headers, now, level);
         }
-        for (name, value) in fault.into_iter().flat_map(|fault| &fault.headers) {
-            let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
-            if let (Ok(name), Ok(value)) = pair {
-                headers.insert(name, value);
-            }
-        }
+        draft::override_headers(headers, fault);
         response
     }
 
@@ -226,9 +186,8 @@ impl Core {
         headers.insert(LIMIT, HeaderValue::from(level.limit));
         headers.insert(REMAINING, HeaderValue::from(level.remaining));
         headers.insert(RESET, HeaderValue::from(level.reset));
-        let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
         let id = format!("{:016x}", self.correlation());
-        for (name, text) in [(DATE, date), (CORRELATION, id)] {
+        for (name, text) in [(DATE, draft::date(now)), (CORRELATION, id)] {
             if let Ok(value) = HeaderValue::try_from(text) {
                 headers.insert(name, value);
             }
@@ -241,6 +200,7 @@ impl Arrival<'_> {
         Asked {
             method: self.request.method().as_str(),
             path: self.request.uri().path(),
+            root: ROOT,
             client: &self.client,
         }
     }
@@ -256,36 +216,22 @@ impl From<ApiError> for Draft {
     }
 }
 
-impl Draft {
-    /// What a fault answers in place of the service.
-    fn of(fault: &Fault, level: Level, token: Option<&str>) -> Self {
-        let status = fault.status();
-        let bare = matches!(status.as_u16(), 502 | 504) && fault.code.is_none();
-        let text = |text: &str| Body::Text(text.to_owned());
-        let (code, body) = match &fault.body {
-            Some(Value::String(given)) => (None, text(given)),
-            Some(given) => (None, Body::Json(given.clone())),
-            None if status.is_success() => (None, Body::None),
-            None if bare => (None, text(status.canonical_reason().unwrap_or_default())),
-            None => {
-                let usual = || error::code_of(status).to_owned();
-                let code = fault.code.clone().unwrap_or_else(usual);
-                let error = if code == "rate_limit_exceeded" {
-                    ApiError::rate_limited(level.limit, token)
-                } else {
-                    ApiError::new(&code, format!("{code} by order"))
-                };
-                (Some(code), Body::Json(error.body()))
-            }
-        };
-        Self { status, code, body }
+/// What a fault answers in place of the service.
+fn by_order(fault: &Fault, level: Level, token: Option<&str>) -> Draft {
+    let status = fault::status(fault);
+    if let Some(draft) = Draft::of(fault, status) {
+        return draft;
     }
-}
-
-fn lost(fault: &Fault) -> Outcome {
-    match fault.hang {
-        Some(_) => Outcome::Silence,
-        None => Outcome::Reset(fault.delay()),
+    let usual = || error::code_of(status).to_owned();
+    let code = fault.code.clone().unwrap_or_else(usual);
+    let error = if code == "rate_limit_exceeded" {
+        ApiError::rate_limited(level.limit, token)
+    } else {
+        ApiError::new(&code, format!("{code} by order"))
+    };
+    Draft {
+        status,
+        ..Draft::from(error)
     }
 }
 
@@ -304,14 +250,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// The product a client names itself after, else its token's label.
 fn client(headers: &HeaderMap, payer: &Payer) -> String {
-    let agent = headers
-        .get(USER_AGENT)
-        .and_then(|agent| agent.to_str().ok());
-    let product = agent.and_then(|agent| agent.split(['/', ' ']).next());
-    match product.filter(|product| !product.is_empty()) {
-        Some(product) => product.to_owned(),
-        None => payer
-            .token
-            .map_or_else(|| "unknown".to_owned(), Payer::label),
-    }
+    let unnamed = || {
+        let label = payer.token.map(Payer::label);
+        label.unwrap_or_else(|| "unknown".to_owned())
+    };
+    draft::product(headers).unwrap_or_else(unnamed)
 }

@@ -1,12 +1,7 @@
-//! Every request that was made, with what it found in the bucket. Tokens never get here.
-
-use std::collections::VecDeque;
+//! What the log says of a request, with what it found in the bucket. Tokens never get here.
 
 use jiff::Timestamp;
 use serde::Serialize;
-
-/// How many are kept; the oldest go first.
-const KEPT: usize = 1_000_000;
 
 /// One request.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
@@ -37,34 +32,4 @@ pub struct Entry {
     pub lane: Option<String>,
     /// The fault that met it.
     pub fault: Option<u64>,
-}
-
-/// The requests of a run, oldest first.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Log {
-    entries: VecDeque<Entry>,
-    last: u64,
-}
-
-impl Log {
-    /// The number the next entry gets.
-    pub(super) fn next(&self) -> u64 {
-        self.last + 1
-    }
-
-    /// Adds a request; its number is given here.
-    pub(super) fn push(&mut self, mut entry: Entry) {
-        self.last += 1;
-        entry.n = self.last;
-        if self.entries.len() == KEPT {
-            self.entries.pop_front();
-        }
-        self.entries.push_back(entry);
-    }
-
-    /// Those after number `n`.
-    pub(super) fn since(&self, n: u64) -> Vec<Entry> {
-        let later = self.entries.partition_point(|entry| entry.n <= n);
-        self.entries.range(later..).cloned().collect()
-    }
 }

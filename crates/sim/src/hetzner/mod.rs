@@ -7,7 +7,6 @@
 mod api;
 pub mod bucket;
 mod config;
-mod control;
 mod core;
 pub mod error;
 mod exchange;
@@ -16,31 +15,27 @@ mod listing;
 mod log;
 pub mod model;
 mod noise;
-mod serve;
-mod service;
-pub mod span;
 mod state;
 pub mod store;
 mod view;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::stand_in::Held;
 
-use jiff::Timestamp;
-
+pub use crate::stand_in::{Running, When, serve, span};
 pub use config::{Config, DEFAULT_PROJECT, SameServer, Scope, Token};
-pub use fault::{ActionFault, Fault, When};
+pub use fault::{ActionFault, Fault};
 pub use log::Entry;
 pub use model::{Action, FloatingIp, Server};
 pub use noise::{Noise, Shape};
-pub use serve::{Running, serve};
-pub use service::Service;
 pub use state::{BucketState, Change, State};
+
+/// A client's end of a simulated Hetzner Cloud.
+pub type Service = crate::stand_in::Service<core::Core>;
 
 /// A simulated Hetzner Cloud. Cheap to clone; clones are the same one.
 #[derive(Clone, Debug)]
 pub struct Hetzner {
-    core: Arc<Mutex<core::Core>>,
-    clock: crate::clock::Clock,
+    held: Held<core::Core>,
 }
 
 impl Hetzner {
@@ -48,21 +43,21 @@ impl Hetzner {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let clock = config.clock.clone();
-        let core = Arc::new(Mutex::new(core::Core::new(config)));
-        Self { core, clock }
+        let held = Held::new(core::Core::new(config), clock);
+        Self { held }
     }
 
     /// A client's end.
     #[must_use]
     pub fn service(&self) -> Service {
-        Service::new(self.clone())
+        Service::new(self.held.clone())
     }
 
     /// Everything there is now.
     #[must_use]
     pub fn state(&self) -> State {
-        let now = self.now();
-        self.at(now).state(now)
+        let now = self.held.now();
+        self.held.at(now).state(now)
     }
 
     /// Replaces what the change names.
@@ -70,14 +65,14 @@ impl Hetzner {
     /// # Errors
     /// What does not fit together; nothing has changed then.
     pub fn change(&self, change: Change) -> Result<(), String> {
-        let now = self.now();
-        self.at(now).change(now, change)
+        let now = self.held.now();
+        self.held.at(now).change(now, change)
     }
 
     /// Who holds a floating IP now.
     #[must_use]
     pub fn holder(&self, floating_ip: u64) -> Option<u64> {
-        let core = self.at(self.now());
+        let core = self.held.at(self.held.now());
         core.store.floating_ip(floating_ip).ok()?.server
     }
 
@@ -90,24 +85,25 @@ impl Hetzner {
     /// The requests after number `n`.
     #[must_use]
     pub fn requests_since(&self, n: u64) -> Vec<Entry> {
-        self.at(self.now()).log.since(n)
+        self.held.at(self.held.now()).log.since(n)
     }
 
     /// What is left in a bucket: of a project, or of a token by its label.
     #[must_use]
     pub fn remaining(&self, bucket: &str) -> u64 {
-        let now = self.now();
-        self.at(now).bucket(bucket).peek(now).remaining
+        let now = self.held.now();
+        self.held.at(now).bucket(bucket).peek(now).remaining
     }
 
     /// Sets a fault and gives its id.
     pub fn fault(&self, fault: Fault) -> u64 {
-        self.at(self.now()).faults.add(fault)
+        let now = self.held.now();
+        self.held.at(now).faults.add(now, fault)
     }
 
     /// Takes a fault back, or all of them.
     pub fn clear_faults(&self, id: Option<u64>) {
-        self.at(self.now()).faults.remove(id);
+        self.held.at(self.held.now()).faults.remove(id);
     }
 
     /// Starts a noise client.
@@ -115,8 +111,8 @@ impl Hetzner {
     /// # Errors
     /// What is wrong with it.
     pub fn noise(&self, noise: Noise) -> Result<(), String> {
-        let now = self.now();
-        let mut core = self.at(now);
+        let now = self.held.now();
+        let mut core = self.held.at(now);
         core.check_noise(&noise)?;
         core.add_noise(now, noise);
         Ok(())
@@ -124,17 +120,6 @@ impl Hetzner {
 
     /// Stops a noise client, or all of them.
     pub fn stop_noise(&self, name: Option<&str>) {
-        self.at(self.now()).noise.remove(name);
-    }
-
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// The state with everything done that was due.
-    fn at(&self, now: Timestamp) -> MutexGuard<'_, core::Core> {
-        let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
-        core.advance(now);
-        core
+        self.held.at(self.held.now()).noise.remove(name);
     }
 }

@@ -282,8 +282,8 @@ impl Core {
             Ok((status, _)) => *status,
             Err(error) => error.status.as_u16(),
         };
-        self.log.push(Entry {
-            n: 0,
+        self.log.push(|n| Entry {
+            n,
             time: at,
             client: noise.name.clone(),
             token: None,

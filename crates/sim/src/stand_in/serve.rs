@@ -1,4 +1,4 @@
-//! The service behind a socket, HTTP/1.1 and HTTP/2 without TLS.
+//! A stand-in behind a socket, HTTP/1.1 and HTTP/2 without TLS.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, Service as _};
 
-use super::service::{Peer, Service};
+use super::{Core, Peer, Service};
 
 /// A whole state may be put at once.
 const MOST_BODY: usize = 64 << 20;
@@ -57,7 +57,7 @@ impl Drop for Running {
 ///
 /// # Errors
 /// The address cannot be bound.
-pub async fn serve(service: Service, address: SocketAddr) -> std::io::Result<Running> {
+pub async fn serve<C: Core>(service: Service<C>, address: SocketAddr) -> std::io::Result<Running> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
@@ -69,7 +69,7 @@ pub async fn serve(service: Service, address: SocketAddr) -> std::io::Result<Run
     })
 }
 
-async fn accept(listener: TcpListener, service: Service, stop: CancellationToken) {
+async fn accept<C: Core>(listener: TcpListener, service: Service<C>, stop: CancellationToken) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -95,7 +95,12 @@ async fn accept(listener: TcpListener, service: Service, stop: CancellationToken
     }
 }
 
-async fn talk(stream: TcpStream, peer: SocketAddr, service: Service, stop: CancellationToken) {
+async fn talk<C: Core>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    service: Service<C>,
+    stop: CancellationToken,
+) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "Socket option was refused");
     }
@@ -119,8 +124,8 @@ async fn talk(stream: TcpStream, peer: SocketAddr, service: Service, stop: Cance
     }
 }
 
-async fn answer(
-    mut service: Service,
+async fn answer<C: Core>(
+    mut service: Service<C>,
     peer: SocketAddr,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, BoxError> {

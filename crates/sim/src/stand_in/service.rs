@@ -1,8 +1,9 @@
-//! The simulator as a `tower::Service`, for clients in the same process and behind hyper.
+//! A stand-in as a `tower::Service`, for clients in the same process and behind hyper.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -10,41 +11,61 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use tower::BoxError;
 
-use super::exchange::Outcome;
-use super::{Hetzner, control};
+use super::{Core, Held, control};
 
 /// Who is at the other end of a connection; requests in the same process have none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) SocketAddr);
+pub struct Peer(pub SocketAddr);
 
-/// A client's end of the simulator. Cheap to clone; clones reach the same one.
-#[derive(Clone, Debug)]
-pub struct Service {
-    hetzner: Hetzner,
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Outcome {
+    /// An answer, after a while.
+    Answer(Response<Bytes>, Duration),
+    /// The connection goes, after a while.
+    Reset(Duration),
+    /// Nothing, ever.
+    Silence,
 }
 
-impl Service {
-    pub(super) fn new(hetzner: Hetzner) -> Self {
-        Self { hetzner }
+/// A client's end of a stand-in. Cheap to clone; clones reach the same one.
+#[derive(Debug)]
+pub struct Service<C> {
+    held: Held<C>,
+}
+
+impl<C> Clone for Service<C> {
+    fn clone(&self) -> Self {
+        Self {
+            held: self.held.clone(),
+        }
+    }
+}
+
+impl<C: Core> Service<C> {
+    /// One more end.
+    #[must_use]
+    pub fn new(held: Held<C>) -> Self {
+        Self { held }
     }
 
     fn outcome(&self, request: &Request<Bytes>) -> Outcome {
-        let now = self.hetzner.now();
-        let mut core = self.hetzner.at(now);
-        if !is_control(request.uri().path()) {
+        let now = self.held.now();
+        let mut core = self.held.at(now);
+        if !control::is_control(request.uri().path()) {
             return core.exchange(now, request);
         }
         let peer = request.extensions().get::<Peer>();
         let answer = if peer.is_none_or(|peer| peer.0.ip().is_loopback()) {
-            control::answer(&mut core, now, request)
+            control::answer(&mut *core, now, request)
         } else {
             control::forbidden()
         };
-        Outcome::Answer(answer, std::time::Duration::ZERO)
+        Outcome::Answer(answer, Duration::ZERO)
     }
 }
 
-impl tower::Service<Request<Bytes>> for Service {
+impl<C: Core> tower::Service<Request<Bytes>> for Service<C> {
     type Response = Response<Bytes>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Response<Bytes>, BoxError>>;
@@ -77,13 +98,8 @@ impl tower::Service<Request<Bytes>> for Service {
     }
 }
 
-async fn wait(delay: std::time::Duration) {
+async fn wait(delay: Duration) {
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
-}
-
-fn is_control(path: &str) -> bool {
-    let rest = path.strip_prefix(control::ROOT);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
