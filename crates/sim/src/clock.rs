@@ -16,6 +16,20 @@ pub(crate) fn aside<T: Send>(make: impl FnOnce() -> T + Send) -> T {
     made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
+/// The random (version 4) UUID made of these bits.
+pub(crate) fn uuid(bits: u128) -> String {
+    let versioned = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{versioned:032x}");
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
+}
+
 /// Time and randomness of one box. Cheap to clone; clones share the generator.
 #[derive(Clone, Debug)]
 pub struct Clock {
@@ -63,17 +77,7 @@ impl Clock {
     /// A random (version 4) UUID.
     #[must_use]
     pub fn uuid(&self) -> String {
-        let raw = self.rng().u128(..);
-        let versioned = (raw & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-        let hex = format!("{versioned:032x}");
-        format!(
-            "{}-{}-{}-{}-{}",
-            &hex[..8],
-            &hex[8..12],
-            &hex[12..16],
-            &hex[16..20],
-            &hex[20..]
-        )
+        uuid(self.rng().u128(..))
     }
 
     /// The five characters `generateName` appends: the server's alphabet has no vowels and no

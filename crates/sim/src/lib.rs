@@ -3,7 +3,8 @@
 //! One process, no disk, no sockets unless asked for: a `tower::Service` that `kube::Client` talks
 //! to directly, and the same service behind hyper for kubectl. Beside it live the faults that can
 //! be put between a client and a server, the virtual-time world that makes a run a function of
-//! its seed, and [`hetzner`], a Hetzner Cloud API with its rate limit.
+//! its seed, and two services with their rate limits: [`hetzner`], a Hetzner Cloud API, and
+//! [`coderd`], a Coder server.
 //!
 //! A Rust test starts a box in three lines:
 //!
@@ -33,6 +34,7 @@ pub mod auth;
 pub mod breakage;
 pub mod call;
 pub mod clock;
+pub mod coderd;
 mod definitions;
 pub mod faults;
 pub mod field;
