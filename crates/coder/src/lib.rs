@@ -5,10 +5,18 @@
 //! gate of its object and the budget of its identity.
 #![forbid(unsafe_code)]
 
+mod access;
 mod bypass;
 pub mod client;
 mod identity;
 pub mod object;
+mod office;
+mod operator;
+mod pods;
+mod provisioner;
 pub mod pushback;
 pub mod server;
 pub mod telemetry;
+mod views;
+
+pub use operator::{Parts, Settings, operator, run};

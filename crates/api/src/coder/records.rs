@@ -15,6 +15,9 @@ pub struct Binding {
     /// The server.
     #[serde(rename = "serverURL")]
     pub server_url: String,
+    /// The authorities that its certificate may be signed by, as PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_bundle: Option<String>,
     /// Where the token was read.
     #[schemars(schema_with = "shapes::known_key")]
     pub token_secret_ref: SecretKeyRef,

@@ -131,6 +131,8 @@ pub mod annotations {
     /// On the Secret: the name of the key whose plaintext it holds, so that a crash can be told from a
     /// Secret of an earlier key. On a proxy's Secret: the id of the proxy.
     pub const KEY_NAME: &str = "coder.aplomb.dev/key-name";
+    /// On the Secret: what tells the plaintext that was put there from another.
+    pub const KEY_DIGEST: &str = "coder.aplomb.dev/key-digest";
     /// On a token Secret: the servers it may be sent to, separated by commas, where an explicit server's
     /// URL changes and the token stays.
     pub const SERVERS: &str = "coder.aplomb.dev/servers";

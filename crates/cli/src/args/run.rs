@@ -40,6 +40,9 @@ pub(crate) struct RunArgs {
     /// Namespace of the pods that prepare nodes [default: all]
     #[arg(long, env = "APLOMB_PODS_NAMESPACE", value_name = "NAMESPACE")]
     pub(crate) pods_namespace: Option<String>,
+    /// The only namespace of Coder's objects that is looked at [default: all]
+    #[arg(long, env = "APLOMB_WATCH_NAMESPACE", value_name = "NAMESPACE")]
+    pub(crate) watch_namespace: Option<String>,
     /// Address of /metrics, /livez, /readyz and /debug
     #[arg(long, env = "APLOMB_ADMIN", value_name = "ADDRESS:PORT")]
     pub(crate) admin: Option<SocketAddr>,
@@ -63,8 +66,10 @@ pub(crate) struct RunArgs {
     pub(crate) log_format: LogFormat,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Operator {
+    /// Coder's provisioners and workspace proxies, on one budget per server
+    Coder,
     /// A floating IP follows a healthy node
     Egress,
     /// HTTP tunnels that are proven to carry traffic
@@ -80,6 +85,7 @@ pub(crate) enum LogFormat {
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Coder => "coder",
             Self::Egress => "egress",
             Self::Tunnel => "tunnel",
         })

@@ -1,0 +1,204 @@
+//! The flags of `aplomb run`, made into the settings of each operator. A value that cannot work is answered
+//! with the name of its flag and what to write instead; nothing is connected to here.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use super::{NAMESPACE, own_identity, own_namespace};
+use crate::args::RunArgs;
+
+/// The settings of each operator.
+#[derive(Debug)]
+pub(super) struct All {
+    pub(super) coder: aplomb_coder::Settings,
+    pub(super) egress: aplomb_egress::Settings,
+    pub(super) tunnel: aplomb_tunnel::Settings,
+}
+
+/// What the flags say, if it can work.
+pub(super) fn settings(args: &RunArgs) -> Result<All> {
+    let mut named = args.operators.clone();
+    named.sort_unstable();
+    named.dedup();
+    ensure!(
+        named.len() == args.operators.len() && named.len() <= 3,
+        "name each operator once: aplomb run coder egress tunnel"
+    );
+    ensure!(
+        named.len() == 1 || args.admin.is_none(),
+        "--admin serves one operator: run each in a process of its own, or leave it out"
+    );
+    hetzner(args)?;
+    let namespace = args.namespace.clone().unwrap_or_else(own_namespace);
+    label("--namespace", &namespace)?;
+    for (flag, namespace) in [
+        ("--pods-namespace", &args.pods_namespace),
+        ("--watch-namespace", &args.watch_namespace),
+    ] {
+        namespace.iter().try_for_each(|it| label(flag, it))?;
+    }
+    let identity = args.identity.clone().unwrap_or_else(own_identity);
+    ensure!(
+        !identity.trim().is_empty(),
+        "--identity is empty: give each replica a name of its own, such as its pod's"
+    );
+    domain(&args.domain)?;
+    let tunnel = aplomb_tunnel::Settings {
+        domain: args.domain.clone(),
+        namespace: namespace.clone(),
+        identity: identity.clone(),
+        leader_elect: args.leader_elect,
+        admin: args.admin,
+    };
+    let coder = aplomb_coder::Settings {
+        namespace: namespace.clone(),
+        watch_namespace: args.watch_namespace.clone(),
+        identity: identity.clone(),
+        leader_elect: args.leader_elect,
+        admin: args.admin,
+        seed: u64::from(std::process::id()),
+    };
+    let egress = aplomb_egress::Settings {
+        endpoint: args.hetzner_endpoint.trim_end_matches('/').to_owned(),
+        token_file: args.hetzner_token_file.clone(),
+        namespace,
+        pods_namespace: args.pods_namespace.clone(),
+        identity,
+        leader_elect: args.leader_elect,
+        admin: args.admin,
+    };
+    Ok(All {
+        coder,
+        egress,
+        tunnel,
+    })
+}
+
+fn hetzner(args: &RunArgs) -> Result<()> {
+    let endpoint = &args.hetzner_endpoint;
+    let uri: http::Uri = endpoint.parse().with_context(|| endpoint_fix(endpoint))?;
+    let schemed = matches!(uri.scheme_str(), Some("http" | "https"));
+    ensure!(
+        schemed && uri.host().is_some() && uri.query().is_none(),
+        endpoint_fix(endpoint)
+    );
+    if let Some(file) = &args.hetzner_token_file {
+        let readable = std::fs::metadata(file).is_ok_and(|meta| meta.is_file());
+        ensure!(
+            readable,
+            "--hetzner-token-file {}: there is no such file; write the API token to it, or leave the \
+             flag out and give every StableEgress a tokenSecretRef",
+            file.display()
+        );
+    }
+    Ok(())
+}
+
+/// Hostnames of up to 18 characters are put before it.
+fn domain(domain: &str) -> Result<()> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let label = |label: &str| {
+        let edges = !label.starts_with('-') && !label.ends_with('-');
+        (1..=63).contains(&label.len()) && label.chars().all(inner) && edges
+    };
+    ensure!(
+        domain.len() <= 235 && domain.split('.').all(label),
+        "--domain {domain:?} is no domain: use lower-case letters, digits, dashes and dots, such as \
+         tunnels.example.com"
+    );
+    Ok(())
+}
+
+fn endpoint_fix(endpoint: &str) -> String {
+    format!(
+        "--hetzner-endpoint {endpoint:?} is no base of an API: write it like https://api.hetzner.cloud/v1"
+    )
+}
+
+/// A namespace's name is a DNS label.
+pub(crate) fn label(flag: &str, name: &str) -> Result<()> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let edges = !name.starts_with('-') && !name.ends_with('-');
+    ensure!(
+        (1..=63).contains(&name.len()) && name.chars().all(inner) && edges,
+        "{flag} {name:?} cannot be a namespace: use lower-case letters, digits and dashes, such as \
+         {NAMESPACE}"
+    );
+    Ok(())
+}
+
+/// The settings in force, under the names of their flags.
+pub(super) fn shown(args: &RunArgs, settings: &All) -> serde_json::Value {
+    let domain = &settings.tunnel.domain;
+    let settings = &settings.egress;
+    json!({
+        "operators": args.operators.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "kubeconfig": args.kubeconfig,
+        "domain": domain,
+        "hetzner-endpoint": settings.endpoint,
+        "hetzner-token-file": settings.token_file,
+        "namespace": settings.namespace,
+        "pods-namespace": settings.pods_namespace,
+        "watch-namespace": args.watch_namespace,
+        "admin": settings.admin,
+        "leader-elect": settings.leader_elect,
+        "identity": settings.identity,
+        "log-format": args.log_format.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn parsed(flags: &[&str]) -> RunArgs {
+        let words = ["aplomb", "run", "egress"].iter().chain(flags);
+        match Cli::try_parse_from(words).expect("flags").command {
+            Command::Run(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn complaint(flags: &[&str]) -> String {
+        let error = settings(&parsed(flags)).expect_err("a bad value");
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn a_bad_value_is_answered_with_its_flag_and_a_good_one() {
+        for (flags, fix) in [
+            (["--hetzner-endpoint", "api.example.com"], "https://"),
+            (["--hetzner-endpoint", "ftp://api.example.com"], "https://"),
+            (["--hetzner-token-file", "/no/such/file"], "tokenSecretRef"),
+            (["--namespace", "Aplomb_System"], "aplomb-system"),
+            (["--pods-namespace", "a-"], "aplomb-system"),
+            (["--watch-namespace", "A"], "aplomb-system"),
+            (["--identity", " "], "pod"),
+            (["--domain", "Tunnels_Example"], "tunnels.example.com"),
+        ] {
+            let said = complaint(&flags);
+            assert!(said.contains(flags[0]) && said.contains(fix), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_is_what_is_in_force() {
+        let args = parsed(&[
+            "--namespace",
+            "net",
+            "--identity",
+            "me",
+            "--leader-elect",
+            "false",
+        ]);
+        let settings = settings(&args).expect("settings");
+        let shown = shown(&args, &settings);
+        assert_eq!(shown["namespace"], "net");
+        assert_eq!(shown["leader-elect"], false);
+        assert_eq!(shown["hetzner-endpoint"], "https://api.hetzner.cloud/v1");
+        assert_eq!(shown["operators"], json!(["egress"]));
+    }
+}

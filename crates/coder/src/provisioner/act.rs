@@ -1,0 +1,354 @@
+//! Takes one step at a time, each of them safe to repeat: a crash may come between any two. What a server
+//! says is noted as seen; nothing here decides what it means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::{Context, Error, Key, Result};
+use aplomb_api::coder::{Binding, CoderProvisioner, FINALIZER, KeyRecord};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::children;
+use super::decide::{SELDOM, secret_ref};
+use super::world::{Children, Hindrance, KeyPlace, Looked, Seen, Step, World};
+use crate::access::bound_token;
+use crate::client::{self, Class, Endpoint, Entitlements, KeyDaemons, Organization};
+use crate::object::Object;
+use crate::office::Office;
+use crate::pushback::Pushback;
+use crate::server::{Asker, Fresh, Listed, Server};
+
+/// How old the daemons may be that are gone by when the server cannot be asked.
+const STALE: Fresh = Fresh::Within(Duration::from_secs(300));
+
+/// Acts for one CoderProvisioner.
+pub(crate) struct Act<'a> {
+    pub(crate) cx: &'a Context<CoderProvisioner>,
+    pub(crate) office: &'a Office,
+    pub(crate) who: &'a Object,
+    pub(crate) world: &'a World,
+}
+
+impl Act<'_> {
+    /// Takes `step` and notes in `seen` what came of it.
+    pub(crate) async fn take(&self, step: &Step, seen: &mut Seen) -> Result<()> {
+        match step {
+            Step::Finalize => {
+                self.cx.finalizer(FINALIZER).await?;
+                seen.finalized = true;
+            }
+            Step::Entitlements => seen.entitlements = Some(self.entitlements().await?),
+            Step::Organization => seen.organization = Some(self.organization().await?),
+            Step::Keys(at, fresh) => {
+                let looked = self.keys(at, *fresh).await?;
+                seen.keys.insert(at.place.clone(), looked);
+            }
+            Step::Daemons(at, fresh) => {
+                let looked = self.daemons(at, *fresh).await?;
+                seen.daemons.insert(at.place.clone(), looked);
+            }
+            Step::Create(key) => self.create(key, seen).await?,
+            Step::Store(key) => self.store(key, seen).await?,
+            Step::Apply(wanted) => {
+                self.apply(wanted).await?;
+                seen.applied = true;
+            }
+            Step::Drain => {
+                self.drain().await?;
+                seen.drained = true;
+            }
+            Step::Delete(key) => self.delete(key, seen).await?,
+            Step::Release => {
+                self.cx.release(FINALIZER).await?;
+                seen.released = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn asker(&self) -> Asker<'_> {
+        Asker {
+            who: self.who,
+            bypass: self.world.object.spec.bypass_rate_limit,
+            fence: self.cx.fence(),
+            deadline: self.cx.deadline(),
+            limited: self.world.status.rate_limited.as_ref(),
+        }
+    }
+
+    /// The server that today's spec names.
+    fn today(&self) -> Result<Server> {
+        let access = self.world.access.as_ref();
+        let access = access.map_err(|denied| Error::fault(denied.message.clone()))?;
+        let server = self
+            .office
+            .servers
+            .at(&access.url, access.ca.as_deref(), &access.token);
+        server.map_err(Error::fault)
+    }
+
+    /// The server of a binding: today's where it is that one, else with the token that was bound to it.
+    fn at(&self, binding: &Binding) -> Result<Server> {
+        if let Ok(access) = &self.world.access
+            && access.url == binding.server_url
+        {
+            return self.today();
+        }
+        let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
+        let token = bound_token(namespace, binding, self.cx.cache::<Secret>()?);
+        let token =
+            token.ok_or_else(|| Error::fault("a binding without its token was decided on"))?;
+        let ca = binding.ca_bundle.as_deref();
+        let server = self.office.servers.at(&binding.server_url, ca, &token);
+        server.map_err(Error::fault)
+    }
+
+    /// Asks, unless the same was refused a while ago and nothing that matters changed since.
+    async fn unless_refused<T>(
+        &self,
+        endpoint: Endpoint,
+        subject: &str,
+        call: impl Future<Output = std::result::Result<T, Pushback>>,
+    ) -> Looked<T> {
+        if let Some(error) = self.office.desk.standing(subject, Instant::now()) {
+            return Err(Hindrance::Refused(error));
+        }
+        call.await.map_err(|pushback| {
+            if let Pushback::Refused(error) = &pushback {
+                self.office.desk.stand(subject, error, Instant::now());
+            }
+            hindrance(endpoint, pushback)
+        })
+    }
+
+    async fn entitlements(&self) -> Result<Looked<Arc<Listed<Entitlements>>>> {
+        let (server, asker) = (self.today()?, self.asker());
+        let subject = self.subject("entitlements", "");
+        let call = server.entitlements(&asker, Fresh::Within(SELDOM));
+        Ok(self
+            .unless_refused(Endpoint::Entitlements, &subject, call)
+            .await)
+    }
+
+    async fn organization(&self) -> Result<Looked<Organization>> {
+        let (server, asker) = (self.today()?, self.asker());
+        let name = &self.world.object.spec.organization_name;
+        let subject = self.subject("organization", name);
+        let call = server.organization(&asker, name);
+        Ok(self
+            .unless_refused(Endpoint::Organization, &subject, call)
+            .await)
+    }
+
+    async fn keys(
+        &self,
+        at: &KeyPlace,
+        fresh: Fresh,
+    ) -> Result<Looked<Arc<Listed<Vec<client::Key>>>>> {
+        let (server, asker) = (self.at(&at.binding)?, self.asker());
+        let subject = self.subject("keys", &at.place.organization);
+        let call = server.keys(&asker, &at.place.organization, fresh);
+        Ok(self
+            .unless_refused(Endpoint::ListKeys, &subject, call)
+            .await)
+    }
+
+    /// The daemons; somewhat older ones where the server cannot be asked now.
+    async fn daemons(
+        &self,
+        at: &KeyPlace,
+        fresh: Fresh,
+    ) -> Result<Looked<Arc<Listed<Vec<KeyDaemons>>>>> {
+        let (server, asker) = (self.at(&at.binding)?, self.asker());
+        let organization = &at.place.organization;
+        let subject = self.subject("daemons", organization);
+        let call = server.daemons(&asker, organization, fresh);
+        match self
+            .unless_refused(Endpoint::ListDaemons, &subject, call)
+            .await
+        {
+            Err(Hindrance::Later {
+                until,
+                limited,
+                endpoint,
+            }) => {
+                let older = server.daemons(&asker, organization, STALE).await;
+                Ok(older.map_err(|_| Hindrance::Later {
+                    until,
+                    limited,
+                    endpoint,
+                }))
+            }
+            looked => Ok(looked),
+        }
+    }
+
+    /// What a standing refusal of a look is about: another token is another subject.
+    fn subject(&self, what: &str, organization: &str) -> String {
+        let binding = self.world.access.as_ref().map(|it| &it.binding);
+        let (url, print) = binding.map_or(("", ""), |it| (&it.server_url, &it.token_fingerprint));
+        format!("{what} {organization} {url} {print}")
+    }
+
+    /// What a standing refusal of an effect is about: an edit of the object makes it another.
+    fn effect(&self, what: &str, key: &KeyRecord) -> String {
+        let generation = self.world.object.metadata.generation.unwrap_or(0);
+        let uid = self
+            .world
+            .object
+            .metadata
+            .uid
+            .as_deref()
+            .unwrap_or_default();
+        let print = self
+            .world
+            .access
+            .as_ref()
+            .map_or("", |it| &it.binding.token_fingerprint);
+        format!("{what} {uid} {generation} {} {print}", key.name)
+    }
+
+    /// Asks for the key, and does not let go of its plaintext before it is in the Secret.
+    async fn create(&self, key: &KeyRecord, seen: &mut Seen) -> Result<()> {
+        let (server, asker) = (self.at(&key.binding)?, self.asker());
+        let tags = &self.world.object.spec.tags;
+        let call = server.create_key(&asker, &key.organization_id, &key.name, tags);
+        let subject = self.effect("create", key);
+        match self
+            .unless_refused(Endpoint::CreateKey, &subject, call)
+            .await
+        {
+            Ok(plaintext) => {
+                self.office.desk.set_unasked(self.who, None);
+                let hand = Some((key.name.clone(), plaintext));
+                self.office.desk.set_in_hand(self.who, hand);
+                self.store(key, seen).await
+            }
+            Err(hindrance) => {
+                if unclear(&hindrance) {
+                    self.office.desk.set_unasked(self.who, None);
+                }
+                seen.hindered = Some(hindrance);
+                Ok(())
+            }
+        }
+    }
+
+    async fn store(&self, key: &KeyRecord, seen: &mut Seen) -> Result<()> {
+        let Some((_, plaintext)) = self.office.desk.in_hand(self.who) else {
+            return Err(Error::fault(
+                "a key in hand was decided on that is not there",
+            ));
+        };
+        let wanted = self.bare(key);
+        let secret = children::secret(&self.world.object, &wanted, plaintext.reveal().as_bytes());
+        self.cx.apply(secret).await?;
+        self.office.desk.set_in_hand(self.who, None);
+        seen.made = Some((key.name.clone(), self.at(&key.binding)?.now()));
+        Ok(())
+    }
+
+    /// What the Secret alone is made from.
+    fn bare(&self, key: &KeyRecord) -> Children {
+        let access = self.world.access.as_ref().ok();
+        Children {
+            url: key.binding.server_url.clone(),
+            image: String::new(),
+            secret: secret_ref(&self.world.object),
+            key_name: key.name.clone(),
+            ca: access.and_then(|it| it.ca.clone()),
+            restarted: None,
+            prune: false,
+        }
+    }
+
+    /// Makes the children as they should be, the Secret first: pods that start must find the key.
+    async fn apply(&self, wanted: &Children) -> Result<()> {
+        let object = &*self.world.object;
+        let key = self.child(&wanted.secret.name);
+        let held = self.cx.cache::<Secret>()?.get(&key);
+        let data = held.as_ref().and_then(|it| it.data.as_ref());
+        let Some(plaintext) = data.and_then(|it| it.get(&wanted.secret.key)) else {
+            return Err(Error::fault("a Secret without a key was decided on"));
+        };
+        let secret = children::secret(object, wanted, &plaintext.0);
+        let checksum = children::checksum(&plaintext.0, wanted.ca.as_deref());
+        self.cx.apply(secret).await?;
+        self.cx.apply(children::account(object)).await?;
+        self.cx.apply(children::role(object)).await?;
+        self.cx.apply(children::role_binding(object)).await?;
+        let deployment = children::deployment(object, wanted, &checksum)?;
+        self.cx.apply(deployment).await?;
+        if wanted.prune {
+            self.cx.prune::<Secret>().await?;
+        }
+        Ok(())
+    }
+
+    fn child(&self, name: &str) -> Key {
+        Key::new(self.who.key.namespace.as_deref(), name)
+    }
+
+    /// Stops the daemons; each may finish its job. Nothing else of the Deployment is touched: what it was
+    /// made from may be gone already.
+    async fn drain(&self) -> Result<()> {
+        let name = children::name(&self.world.object);
+        let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
+        let _guard = self.cx.fence().guard()?;
+        let all = Api::<Deployment>::namespaced(self.cx.client(), namespace);
+        let patch = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
+        match all.patch(&name, &PatchParams::default(), &patch).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            patched => Ok(patched.map(drop)?),
+        }
+    }
+
+    /// Deletes a key. One that the server does not know is gone, if the server shows its organisation.
+    async fn delete(&self, key: &KeyRecord, seen: &mut Seen) -> Result<()> {
+        let (server, asker) = (self.at(&key.binding)?, self.asker());
+        let call = server.delete_key(&asker, &key.organization_id, &key.name);
+        let subject = self.effect("delete", key);
+        let outcome = self
+            .unless_refused(Endpoint::DeleteKey, &subject, call)
+            .await;
+        let outcome = match outcome {
+            Err(Hindrance::Refused(error)) if error.class == Class::Missing => {
+                let shown = server.organization(&asker, &key.organization_id).await;
+                shown
+                    .map(drop)
+                    .map_err(|it| hindrance(Endpoint::Organization, it))
+            }
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(()) => seen.deleted.push(key.clone()),
+            Err(hindrance) => seen.hindered = Some(hindrance),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a call may have happened although nothing says so.
+fn unclear(hindrance: &Hindrance) -> bool {
+    let error = match hindrance {
+        Hindrance::Later { .. } => return false,
+        Hindrance::Refused(error) => error,
+    };
+    matches!(error.class, Class::NoAnswer | Class::Server)
+}
+
+fn hindrance(endpoint: Endpoint, pushback: Pushback) -> Hindrance {
+    match pushback {
+        Pushback::Later { until, limited } => Hindrance::Later {
+            until,
+            limited,
+            endpoint: endpoint.phrase(),
+        },
+        Pushback::Refused(error) => Hindrance::Refused(error),
+    }
+}

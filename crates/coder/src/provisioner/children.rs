@@ -1,0 +1,267 @@
+//! The objects of a CoderProvisioner, complete in every field they set. Pure.
+
+use std::collections::BTreeMap;
+
+use aplomb_api::coder::{CoderProvisioner, annotations, labels, shortened};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::world::Children;
+use crate::access::hex;
+use crate::pods::{CA, Parts, ca_env, security, volumes};
+
+/// The longest label and the longest name of most objects.
+const LONGEST: usize = 63;
+/// Where the daemon shows that it lives.
+const METRICS: i32 = 2112;
+
+/// On every child: which object it belongs to.
+pub(crate) fn owned(app: &str, object: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("app.kubernetes.io/name".to_owned(), app.to_owned()),
+        (
+            "app.kubernetes.io/instance".to_owned(),
+            shortened(object, LONGEST),
+        ),
+        (
+            "app.kubernetes.io/managed-by".to_owned(),
+            labels::MANAGER.to_owned(),
+        ),
+    ])
+}
+
+fn meta(object: &CoderProvisioner, name: String) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: object.namespace(),
+        labels: Some(owned(labels::PROVISIONER, &object.name_any())),
+        ..ObjectMeta::default()
+    }
+}
+
+/// What the Role, its binding and the Deployment are called.
+pub(crate) fn name(object: &CoderProvisioner) -> String {
+    shortened(&format!("provisioner-{}", object.name_any()), LONGEST)
+}
+
+fn account_name(object: &CoderProvisioner) -> String {
+    shortened(&format!("{}-provisioner", object.name_any()), LONGEST)
+}
+
+/// The Secret with the key called `key_name`.
+pub(crate) fn secret(object: &CoderProvisioner, children: &Children, plaintext: &[u8]) -> Secret {
+    let mut data = BTreeMap::from([(children.secret.key.clone(), ByteString(plaintext.to_vec()))]);
+    if let Some(ca) = &children.ca {
+        data.insert(CA.to_owned(), ByteString(ca.clone().into_bytes()));
+    }
+    let mut metadata = meta(object, children.secret.name.clone());
+    metadata.annotations = Some(BTreeMap::from([
+        (annotations::KEY_NAME.to_owned(), children.key_name.clone()),
+        (annotations::KEY_DIGEST.to_owned(), digest(plaintext)),
+    ]));
+    Secret {
+        metadata,
+        type_: Some("Opaque".to_owned()),
+        data: Some(data),
+        ..Secret::default()
+    }
+}
+
+/// What tells a key's plaintext from another without being one.
+pub(crate) fn digest(plaintext: &[u8]) -> String {
+    hex(&Sha256::digest(plaintext), 16)
+}
+
+/// What pods read from the Secret, so that they are replaced when it changes.
+pub(crate) fn checksum(plaintext: &[u8], ca: Option<&str>) -> String {
+    let mut all = Sha256::new();
+    all.update(plaintext);
+    all.update([0]);
+    all.update(ca.unwrap_or_default());
+    hex(&all.finalize(), 16)
+}
+
+/// Who the daemons are in the cluster.
+pub(crate) fn account(object: &CoderProvisioner) -> ServiceAccount {
+    ServiceAccount {
+        metadata: meta(object, account_name(object)),
+        ..ServiceAccount::default()
+    }
+}
+
+/// What templates may make: the operator itself may do no less, or it could not hand it out.
+pub(crate) fn role(object: &CoderProvisioner) -> Role {
+    let words = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    Role {
+        metadata: meta(object, name(object)),
+        rules: Some(vec![PolicyRule {
+            api_groups: Some(words(&[""])),
+            resources: Some(words(&["pods", "persistentvolumeclaims"])),
+            verbs: words(&[
+                "get", "list", "watch", "create", "update", "patch", "delete",
+            ]),
+            ..PolicyRule::default()
+        }]),
+    }
+}
+
+/// Gives the Role to the account.
+pub(crate) fn role_binding(object: &CoderProvisioner) -> RoleBinding {
+    RoleBinding {
+        metadata: meta(object, name(object)),
+        role_ref: RoleRef {
+            api_group: Some("rbac.authorization.k8s.io".to_owned()),
+            kind: "Role".to_owned(),
+            name: name(object),
+        },
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: account_name(object),
+            namespace: object.namespace(),
+            ..Subject::default()
+        }]),
+    }
+}
+
+/// What the daemons are told. What a person sets comes last, and wins.
+fn environment(object: &CoderProvisioner, children: &Children) -> Vec<serde_json::Value> {
+    let mut env = vec![
+        json!({ "name": "CODER_URL", "value": children.url }),
+        json!({ "name": "CODER_PROVISIONER_DAEMON_KEY", "valueFrom": { "secretKeyRef": {
+            "name": children.secret.name, "key": children.secret.key } } }),
+        json!({ "name": "CODER_CACHE_DIRECTORY", "value": "/home/coder/cache" }),
+        json!({ "name": "CODER_PROMETHEUS_ENABLE", "value": "true" }),
+        json!({ "name": "CODER_PROMETHEUS_ADDRESS", "value": format!("0.0.0.0:{METRICS}") }),
+    ];
+    env.extend(ca_env(children.ca.is_some()));
+    env.extend(object.spec.extra_env.iter().map(|it| json!(it)));
+    env
+}
+
+/// The daemons. New ones connect before old ones are stopped, and those may finish their jobs.
+pub(crate) fn deployment(
+    object: &CoderProvisioner,
+    children: &Children,
+    checksum: &str,
+) -> serde_json::Result<Deployment> {
+    let spec = &object.spec;
+    let env = environment(object, children);
+    let args = ["provisioner", "start"].into_iter().map(str::to_owned);
+    let args: Vec<_> = args.chain(spec.extra_args.iter().cloned()).collect();
+    let mut template = BTreeMap::from([(annotations::CHECKSUM, checksum)]);
+    template.extend(
+        children
+            .restarted
+            .as_deref()
+            .map(|at| (annotations::RESTARTED, at)),
+    );
+    let labels = owned(labels::PROVISIONER, &object.name_any());
+    let (mounts, volumes) = volumes(&Parts {
+        secret: &children.secret.name,
+        ca: children.ca.is_some(),
+        writable: &["/home/coder", "/tmp"],
+    });
+    let probe =
+        json!({ "httpGet": { "path": "/metrics", "port": "metrics" }, "periodSeconds": 10 });
+    let (pod, container) = security();
+    serde_json::from_value(json!({
+        "metadata": meta(object, name(object)),
+        "spec": {
+            "replicas": spec.replicas,
+            "selector": { "matchLabels": labels },
+            "strategy": { "type": "RollingUpdate",
+                "rollingUpdate": { "maxUnavailable": 0, "maxSurge": "25%" } },
+            "template": {
+                "metadata": { "labels": labels, "annotations": template },
+                "spec": {
+                    "serviceAccountName": account_name(object),
+                    "terminationGracePeriodSeconds": spec.termination_grace_period_seconds,
+                    "imagePullSecrets": spec.image_pull_secrets,
+                    "securityContext": pod,
+                    "containers": [{
+                        "name": "provisioner",
+                        "image": children.image,
+                        "command": ["coder"],
+                        "args": args,
+                        "env": env,
+                        "ports": [{ "name": "metrics", "containerPort": METRICS }],
+                        "readinessProbe": probe,
+                        "livenessProbe": probe,
+                        "resources": spec.resources.clone().unwrap_or_default(),
+                        "securityContext": container,
+                        "volumeMounts": mounts,
+                    }],
+                    "volumes": volumes,
+                },
+            },
+        },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object() -> CoderProvisioner {
+        serde_json::from_value(json!({
+            "apiVersion": "aplomb.dev/v1alpha1", "kind": "CoderProvisioner",
+            "metadata": { "name": "team", "namespace": "dev" },
+            "spec": { "image": "registry.example.com/coder:1", "extraArgs": ["--verbose"],
+                "extraEnv": [{ "name": "CODER_CACHE_DIRECTORY", "value": "/elsewhere" }] },
+        }))
+        .expect("an object")
+    }
+
+    fn children() -> Children {
+        Children {
+            url: "https://coder.example.com".to_owned(),
+            image: "registry.example.com/coder:1".to_owned(),
+            secret: crate::provisioner::decide::secret_ref(&object()),
+            key_name: "team".to_owned(),
+            ca: None,
+            restarted: None,
+            prune: false,
+        }
+    }
+
+    #[test]
+    fn another_key_makes_another_template_and_nothing_of_it_is_in_it() {
+        let make = |key: &[u8]| {
+            deployment(&object(), &children(), &checksum(key, None)).expect("a Deployment")
+        };
+        let (one, other) = (make(b"first-plaintext"), make(b"other-plaintext"));
+        assert_ne!(one, other);
+        let text = serde_json::to_string(&one).expect("JSON");
+        assert!(!text.contains("plaintext"), "{text}");
+    }
+
+    #[test]
+    fn what_a_person_sets_comes_last_and_wins() {
+        let made = deployment(&object(), &children(), "x").expect("a Deployment");
+        let pod = made.spec.and_then(|it| it.template.spec).expect("a pod");
+        let container = &pod.containers[0];
+        let env = container.env.as_ref().expect("an environment");
+        assert_eq!(
+            env.last().and_then(|it| it.value.as_deref()),
+            Some("/elsewhere")
+        );
+        let args = container.args.as_ref().expect("arguments");
+        assert_eq!(args, &["provisioner", "start", "--verbose"]);
+    }
+
+    #[test]
+    fn a_long_name_gives_names_that_the_server_takes() {
+        let mut object = object();
+        object.metadata.name = Some(format!("{}-{}", "a".repeat(50), "b".repeat(150)));
+        for name in [name(&object), account_name(&object)] {
+            assert!(name.len() <= LONGEST && !name.ends_with('-'), "{name}");
+        }
+        assert!(crate::provisioner::decide::secret_ref(&object).name.len() <= 253);
+    }
+}

@@ -1,0 +1,223 @@
+//! The wiring: which kinds are watched, through which lens, and which objects run when one changes. And
+//! the round of observing, deciding and acting, one step at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::{Class, Context, Controller, Error, Key, Lens, Note, Result, Scope, Verdict, View};
+use aplomb_api::coder::CoderProvisioner;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use tokio::time::Instant;
+
+use super::act::Act;
+use super::decide::{SELDOM, decide};
+use super::observe::Observer;
+use super::report;
+use super::world::{End, Plan, Seen, World};
+use crate::object::Object;
+use crate::office::Office;
+use crate::views::ControlPlaneView;
+
+/// Also the field manager.
+pub(crate) const NAME: &str = "aplomb-coder";
+const KIND: &str = "CoderProvisioner";
+/// How many objects are worked on at once: a pass mostly waits for servers.
+const WORKERS: usize = 32;
+/// How long one pass may take: a few calls and writes, each under its own deadline.
+const PASS: Duration = Duration::from_secs(90);
+/// More steps than any status can need: a pass that takes them is undone by somebody, and starts anew.
+const STEPS: usize = 64;
+/// The index of objects by the names of the Secrets and control planes they name.
+const BY_NAME: &str = "names";
+
+/// Secrets of the type that tokens and keys are in.
+pub(crate) fn opaque(namespace: Option<&str>) -> Scope {
+    Scope {
+        namespace: namespace.map(str::to_owned),
+        fields: Some("type=Opaque".to_owned()),
+        ..Scope::default()
+    }
+}
+
+/// The controller of CoderProvisioner.
+pub(crate) fn controller(office: &Office) -> Controller<CoderProvisioner> {
+    let (run, farewell) = (office.clone(), office.clone());
+    let namespace = office.namespace.as_deref();
+    let scope = Scope {
+        namespace: namespace.map(str::to_owned),
+        ..Scope::default()
+    };
+    Controller::new(NAME, move |object, cx| {
+        let office = run.clone();
+        async move { reconcile(&object, &cx, &office).await }
+    })
+    .within(scope.clone())
+    .index::<CoderProvisioner>(scope.clone(), BY_NAME, named)
+    .owns_some::<Secret>(opaque(None), Lens::comparing(same_data))
+    .owns::<ServiceAccount>(Lens::desired())
+    .owns::<Role>(Lens::everything())
+    .owns::<RoleBinding>(Lens::everything())
+    .owns::<Deployment>(Lens::comparing(same_rollout))
+    .watches::<Secret>(
+        opaque(namespace),
+        Lens::comparing(same_data),
+        |secret, all| naming(all, "secret", &View::meta(secret).key()),
+    )
+    .watches_if_possible::<ControlPlaneView>(
+        scope,
+        Lens::fields(ControlPlaneView::read),
+        |plane, all| naming(all, "plane", &plane.meta().key()),
+    )
+    .poked_by(&office.provisioners, "turn")
+    .forgets(move |key| farewell.forget(&who(key)))
+    .workers(WORKERS)
+    .deadline(PASS)
+    .resync(SELDOM)
+}
+
+pub(crate) fn who(key: &Key) -> Object {
+    Object {
+        kind: KIND,
+        key: key.clone(),
+    }
+}
+
+/// Whether a Secret holds the same, and is said to be for the same.
+fn same_data(old: &Secret, new: &Secret) -> bool {
+    old.data == new.data && old.metadata.annotations == new.metadata.annotations
+}
+
+/// Whether a Deployment asks for the same and has as many ready.
+fn same_rollout(old: &Deployment, new: &Deployment) -> bool {
+    let ready = |it: &Deployment| it.status.as_ref().and_then(|it| it.ready_replicas);
+    old.metadata.generation == new.metadata.generation
+        && old.metadata.labels == new.metadata.labels
+        && ready(old) == ready(new)
+}
+
+/// Every Secret and control plane that an object or its records name.
+fn named(object: &CoderProvisioner) -> Vec<String> {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let spec = &object.spec;
+    let status = object.status.as_ref();
+    let records = status.into_iter().flat_map(|it| {
+        let retiring = it.retiring.iter().map(|it| &it.key);
+        retiring.chain(&it.pending).chain(&it.key)
+    });
+    let bound = records.map(|it| it.binding.token_secret_ref.name.clone());
+    let own = spec
+        .server
+        .iter()
+        .map(|it| it.token_secret_ref.name.clone());
+    let secrets = bound
+        .chain(own)
+        .chain([super::decide::secret_ref(object).name]);
+    let planes = spec
+        .control_plane_ref
+        .iter()
+        .map(|it| format!("plane {namespace}/{}", it.name));
+    secrets
+        .map(|it| format!("secret {namespace}/{it}"))
+        .chain(planes)
+        .collect()
+}
+
+/// Those that name an object. A token's Secret that only a control plane names is found through those
+/// who use one.
+fn naming(all: &aplomb::Cache<CoderProvisioner>, kind: &str, key: &Key) -> Vec<Key> {
+    let found = all.by(BY_NAME, &format!("{kind} {key}"));
+    let mut keys: Vec<_> = found.iter().map(|it| View::meta(&**it).key()).collect();
+    if kind == "secret" {
+        let here = |it: &&Arc<CoderProvisioner>| {
+            it.spec.control_plane_ref.is_some()
+                && it.metadata.namespace.as_deref() == key.namespace.as_deref()
+        };
+        keys.extend(
+            all.list()
+                .iter()
+                .filter(here)
+                .map(|it| View::meta(&**it).key()),
+        );
+    }
+    keys
+}
+
+/// Observes, decides and takes one step, until there is none to take.
+async fn reconcile(
+    object: &Arc<CoderProvisioner>,
+    cx: &Context<CoderProvisioner>,
+    office: &Office,
+) -> Result<Verdict> {
+    let who = who(&View::meta(&**object).key());
+    let observer = Observer {
+        object,
+        cx,
+        office,
+        who: &who,
+        began: Instant::now(),
+    };
+    let (mut seen, mut told) = (Seen::default(), Vec::new());
+    for _ in 0..STEPS {
+        let world = observer.observe(&seen)?;
+        let plan = decide(&world);
+        say(cx, &plan, &mut told);
+        let Some(step) = &plan.step else {
+            let before = world.status.pending.as_ref().map(|it| &it.name);
+            let after = plan.status.pending.as_ref().map(|it| &it.name);
+            if after.is_some() && after != before {
+                office.desk.set_unasked(&who, after.cloned());
+            }
+            report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
+            bypass(&world, &who, office)
+                .into_iter()
+                .for_each(|it| cx.event(it));
+            return ended(plan.end);
+        };
+        let act = Act {
+            cx,
+            office,
+            who: &who,
+            world: &world,
+        };
+        act.take(step, &mut seen).await?;
+        if seen.released {
+            report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
+            return Ok(Verdict::Settled);
+        }
+    }
+    Ok(Verdict::Recheck(Duration::ZERO))
+}
+
+/// Lays down what the plan says. Written when the pass ends, whatever becomes of the step.
+fn say(cx: &Context<CoderProvisioner>, plan: &Plan, told: &mut Vec<Note>) {
+    cx.status(&plan.status);
+    for condition in &plan.conditions {
+        cx.condition(condition.clone());
+    }
+    for note in &plan.notes {
+        if !told.contains(note) {
+            told.push(note.clone());
+            cx.event(note.clone());
+        }
+    }
+}
+
+/// What is to be told of the bypass, where the object asks for it.
+fn bypass(world: &World, who: &Object, office: &Office) -> Option<Note> {
+    let access = world.access.as_ref().ok();
+    let access = access.filter(|_| world.object.spec.bypass_rate_limit)?;
+    let server = office
+        .servers
+        .at(&access.url, access.ca.as_deref(), &access.token);
+    office.bypass(who, &server.ok()?)
+}
+
+fn ended(end: End) -> Result<Verdict> {
+    match end {
+        End::Again(wait) => Ok(Verdict::Recheck(wait)),
+        End::Rejected { reason, message } => Ok(Verdict::rejected(&reason, message)),
+        End::Unavailable(why) => Err(Error::new(Class::Unavailable, why)),
+    }
+}

@@ -1,0 +1,211 @@
+//! From what is known of a CoderProvisioner to its one next step, and to what is said of it. Pure.
+//!
+//! A key is never deleted before the one that replaces it is in use, and never asked for before its name
+//! is written down. What a name was written down for can be found again by anybody who reads it.
+
+mod conditions;
+mod draft;
+mod farewell;
+mod key;
+mod retire;
+mod wanted;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use aplomb_api::coder::{FINALIZER, KeyRecord, reasons};
+
+use super::world::{Children, KeyPlace, Plan, SecretSeen, Step, World};
+use crate::access::Access;
+use crate::client::{Class, Entitlement, Organization};
+use crate::server::Fresh;
+
+pub(crate) use self::draft::elapsed;
+pub(crate) use self::wanted::{secret_ref, tags_hash};
+use draft::{Course, Draft, Next, Stop};
+
+/// How often a licence is asked for, and what a refusal is waited out with.
+pub(crate) const SELDOM: Duration = Duration::from_secs(600);
+/// How old the list may be that shows whether a key is still there.
+const LIVENESS: Fresh = Fresh::Within(Duration::from_secs(300));
+/// How old the list of daemons may be while one is waited for.
+const SOON: Duration = Duration::from_secs(5);
+/// And while all are there.
+const STEADY: Duration = Duration::from_secs(60);
+/// How long pods may run without being connected before they are started again.
+const STUCK: Duration = Duration::from_secs(300);
+/// How long they are left alone after that.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// The next step, and what is to be said meanwhile.
+pub(crate) fn decide(world: &World) -> Plan {
+    let mut draft = Draft::new(world);
+    let ended = match world.object.metadata.deletion_timestamp.is_some() {
+        true => farewell::course(world, &mut draft),
+        false => course(world, &mut draft),
+    };
+    conditions::conclude(world, draft, ended)
+}
+
+fn course(world: &World, draft: &mut Draft) -> Course<()> {
+    if !draft.finalized(world) {
+        return Err(Next::step(Step::Finalize));
+    }
+    let access = world
+        .access
+        .as_ref()
+        .map_err(|_| Next::from(Stop::Denied))?;
+    draft.status.control_plane_url = Some(access.url.clone());
+    draft.status.control_plane_ref_name = access.control_plane.clone();
+    let image = image(world, access)?;
+    if let SecretSeen::Foreign(whose) = &world.secret {
+        return Err(Stop::rejected(reasons::SECRET_NOT_OURS, whose.clone()).into());
+    }
+    entitled(world, draft)?;
+    let organization = organization(world)?;
+    draft.status.organization_id = Some(organization.id.clone());
+    draft.status.organization_name = Some(world.object.spec.organization_name.clone());
+    let key = key::course(world, draft, access, &organization)?;
+    let children = children(world, draft, access, image, &key);
+    if !world.seen.applied {
+        return Err(Next::step(Step::Apply(children)));
+    }
+    daemons(world, draft, &key)?;
+    retire::course(world, draft)?;
+    restart(world, draft)
+}
+
+fn image(world: &World, access: &Access) -> Course<String> {
+    let own = world.object.spec.image.clone();
+    own.or_else(|| access.image.clone()).ok_or_else(|| {
+        let fix = match &access.control_plane {
+            Some(name) => format!("set spec.image here or on the CoderControlPlane {name}"),
+            None => "set spec.image".to_owned(),
+        };
+        Stop::rejected(reasons::IMAGE_MISSING, format!("no image is named: {fix}")).into()
+    })
+}
+
+fn entitled(world: &World, draft: &mut Draft) -> Course<()> {
+    let Some(looked) = &world.seen.entitlements else {
+        return Err(Next::step(Step::Entitlements));
+    };
+    match looked {
+        Ok(listed) if listed.value.provisioners.entitlement == Entitlement::NotEntitled => {
+            Err(Stop::NotEntitled.into())
+        }
+        Ok(_) => {
+            draft.entitled = true;
+            Ok(())
+        }
+        // Keys that are there work on, and a lasting refusal will meet the next call as well.
+        Err(hindrance) if world.status.key.is_some() && hindrance.passes() => {
+            draft.hinder(hindrance);
+            Ok(())
+        }
+        Err(hindrance) if hindrance.class() == Some(Class::Missing) => {
+            Err(Stop::NotSupported.into())
+        }
+        Err(hindrance) => Err(Stop::Hindered(hindrance.clone()).into()),
+    }
+}
+
+fn organization(world: &World) -> Course<Organization> {
+    match &world.seen.organization {
+        None => Err(Next::step(Step::Organization)),
+        Some(Ok(found)) => Ok(found.clone()),
+        Some(Err(hindrance)) if hindrance.class() == Some(Class::Missing) => {
+            Err(Stop::NoOrganization.into())
+        }
+        Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
+    }
+}
+
+fn children(
+    world: &World,
+    draft: &Draft,
+    access: &Access,
+    image: String,
+    key: &KeyRecord,
+) -> Children {
+    let settled = draft.status.retiring.is_empty() && world.status.disconnected_since.is_none();
+    Children {
+        url: access.url.clone(),
+        image,
+        secret: secret_ref(&world.object),
+        key_name: key.name.clone(),
+        ca: access.ca.clone(),
+        restarted: draft.status.restarted.as_ref().map(|it| it.0.to_string()),
+        prune: settled && draft.status.daemons.is_some(),
+    }
+}
+
+/// Counts the daemons that the server sees connected with the key.
+fn daemons(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
+    let wanted = world.object.spec.replicas;
+    if wanted == 0 {
+        draft.connected = Some(0);
+        draft.status.daemons = Some("0/0".to_owned());
+        draft.status.disconnected_since = None;
+        return Ok(());
+    }
+    let place = KeyPlace::new(&key.binding, &key.organization_id);
+    let fresh = match world.status.disconnected_since.is_none() && draft.calm(world) {
+        true => STEADY,
+        false => SOON,
+    };
+    let listed = match world.seen.daemons.get(&place.place) {
+        None => return Err(Next::step(Step::Daemons(place, Fresh::Within(fresh)))),
+        Some(Err(hindrance)) => {
+            draft.hinder(hindrance);
+            return Ok(());
+        }
+        Some(Ok(listed)) => listed,
+    };
+    let connected = retire::online(&listed.value, &key.name);
+    if let Some(found) = listed.value.iter().find(|it| it.key.name == key.name) {
+        draft.identify(&found.key);
+    }
+    draft.status.daemons = Some(format!("{connected}/{wanted}"));
+    draft.connected = Some(connected);
+    if i64::from(connected) >= i64::from(wanted) {
+        draft.status.disconnected_since = None;
+        draft.again(STEADY);
+    } else {
+        let since = &mut draft.status.disconnected_since;
+        since.get_or_insert_with(|| draft::seconds(world.now));
+        draft.again(SOON);
+    }
+    Ok(())
+}
+
+/// Starts pods again that run and are not connected: a daemon whose key was refused once stays so.
+fn restart(world: &World, draft: &mut Draft) -> Course<()> {
+    let Some(since) = &draft.status.disconnected_since else {
+        return Ok(());
+    };
+    let running = world
+        .deployment
+        .as_ref()
+        .is_some_and(|it| it.ready >= world.object.spec.replicas);
+    let over = |since: &Option<_>, span| {
+        since
+            .as_ref()
+            .is_none_or(|it| draft::elapsed(it, world.now) >= span)
+    };
+    let stuck = draft::elapsed(since, world.now) >= STUCK;
+    if running && stuck && over(&draft.status.restarted, PATIENCE) {
+        draft.status.restarted = Some(draft::seconds(world.now));
+        draft.note_restart();
+        return Err(Next::Persist);
+    }
+    Ok(())
+}
+
+/// Whether the object has our finalizer.
+pub(super) fn holds(world: &World) -> bool {
+    let all = world.object.metadata.finalizers.iter().flatten();
+    all.into_iter().any(|it| it == FINALIZER)
+}

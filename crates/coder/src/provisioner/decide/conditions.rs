@@ -1,0 +1,396 @@
+//! What is said of an object, from where its course ended. The same world gives the same words: nothing
+//! here counts attempts or names a time that moves.
+
+use std::time::Duration;
+
+use aplomb::{Condition, Note, conditions::RECONCILING};
+use aplomb_api::coder::{RateLimited, conditions as kinds, reasons};
+
+use super::draft::{Course, Draft, Next, Stop, after, seconds};
+use super::{SELDOM, SOON, key, secret_ref};
+use crate::client::{CallError, Class};
+use crate::provisioner::world::{End, Hindrance, Plan, SecretSeen, World};
+
+/// How soon what was refused for the limit is looked at again; the gate knows how long it really takes.
+const MOMENT: Duration = Duration::from_secs(1);
+/// How soon an organisation that is missing is asked for again.
+const MISSING: Duration = Duration::from_secs(120);
+/// The longest that one step of a backoff takes: what a restarted process waits, at most.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(120);
+
+/// The plan of a course that ended so.
+pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Plan {
+    let mut stop: Option<Box<Stop>> = None;
+    let (step, end) = match ended {
+        Ok(()) => (None, End::Again(draft.wait)),
+        Err(Next::Step(step)) => (Some(*step), End::Again(Duration::ZERO)),
+        Err(Next::Persist) => (None, End::Again(Duration::ZERO)),
+        Err(Next::Stop(why)) => {
+            let end = end(world, &draft, &why);
+            stop = Some(why);
+            (None, end)
+        }
+    };
+    if let Some(Stop::Hindered(hindrance)) = stop.as_deref() {
+        draft.hinder(&hindrance.clone());
+    }
+    limited(world, &mut draft);
+    mirror(&mut draft, world);
+    let conditions = said(world, &draft, stop.as_deref());
+    let ready = conditions
+        .iter()
+        .any(|it| it.kind == kinds::READY && it.status.word() == "True");
+    draft.status.phase = Some(if ready { "Ready" } else { "Pending" }.to_owned());
+    let end = sooner(world, end, &draft);
+    Plan {
+        status: draft.status,
+        conditions,
+        notes: draft.notes,
+        connected: draft.connected,
+        orphans: draft.orphans,
+        step,
+        end,
+    }
+}
+
+/// How long until it is looked at again, from why it stopped.
+fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
+    match stop {
+        Stop::Hindered(hindrance) => held_up(world, hindrance),
+        Stop::Rejected { reason, message } => End::Rejected {
+            reason: (*reason).to_owned(),
+            message: message.clone(),
+        },
+        Stop::NoOrganization => End::Again(MISSING),
+        Stop::Leaving(_) => End::Again(draft.wait),
+        Stop::Denied | Stop::NotEntitled | Stop::NotSupported => End::Again(SELDOM),
+    }
+}
+
+fn held_up(world: &World, hindrance: &Hindrance) -> End {
+    match hindrance {
+        Hindrance::Later { until, .. } => End::Again(
+            until
+                .saturating_duration_since(world.instant)
+                .max(MOMENT / 10),
+        ),
+        Hindrance::Refused(error) => match error.class {
+            Class::Limited => End::Again(MOMENT),
+            Class::Server | Class::NoAnswer => End::Unavailable(error.to_string()),
+            Class::Token => End::Again(SELDOM),
+            _ => End::Rejected {
+                reason: reasons::KEY_FAILED.to_owned(),
+                message: error.to_string(),
+            },
+        },
+    }
+}
+
+/// What hindered a course that went on all the same is tried again in its time.
+fn sooner(world: &World, end: End, draft: &Draft) -> End {
+    let End::Again(wait) = end else {
+        return end;
+    };
+    let turns = draft.hindrances.iter().filter(|it| it.passes());
+    let soonest = turns.map(|it| match it {
+        Hindrance::Later { until, .. } => {
+            until.saturating_duration_since(world.instant).max(MOMENT)
+        }
+        Hindrance::Refused(_) => SOON,
+    });
+    End::Again(soonest.fold(wait, Duration::min))
+}
+
+/// Writes down once that the server refuses for its limit, and takes it back when it does not.
+fn limited(world: &World, draft: &mut Draft) {
+    let told = draft.hindrances.iter().find_map(|it| match it {
+        Hindrance::Later {
+            limited: true,
+            endpoint,
+            until,
+        } => Some((*endpoint, Some(*until))),
+        Hindrance::Refused(error) if error.class == Class::Limited => Some((error.endpoint, None)),
+        _ => None,
+    });
+    match (told, &draft.status.rate_limited) {
+        (Some((endpoint, until)), None) => {
+            let wait = until.map(|until| until.saturating_duration_since(world.instant));
+            let wait = wait.unwrap_or(SOON).min(LONGEST_BACKOFF);
+            draft.notes.push(Note::warning(
+                "RateLimited",
+                "Call",
+                limited_story(endpoint),
+            ));
+            let since = seconds(world.now);
+            draft.status.rate_limited = Some(RateLimited {
+                endpoint: endpoint.to_owned(),
+                not_before: seconds(after(&since, wait)),
+                since,
+            });
+        }
+        (None, Some(_)) => {
+            draft.status.rate_limited = None;
+            let story = "the server answers again within its rate limit";
+            draft
+                .notes
+                .push(Note::normal("RateLimitOver", "Call", story));
+        }
+        _ => {}
+    }
+}
+
+fn limited_story(endpoint: &str) -> String {
+    format!(
+        "the server refused `{endpoint}` for its rate limit: calls go on when it allows, in steps of 2 s to \
+         2 min; what works keeps working"
+    )
+}
+
+/// Repeats at the top of the status what people look for.
+fn mirror(draft: &mut Draft, world: &World) {
+    let status = &mut draft.status;
+    let key = status.key.clone();
+    status.provisioner_key_name = key.as_ref().map(|it| it.name.clone());
+    status.provisioner_key_id = key.as_ref().and_then(|it| it.id.clone());
+    status.tags_hash = key.as_ref().map(|it| it.tags_hash.clone());
+    status.secret_ref = key.map(|_| secret_ref(&world.object));
+}
+
+fn said(world: &World, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {
+    let mut all = Vec::new();
+    all.extend(server(world, draft));
+    all.extend(access(world, draft));
+    all.extend(entitled(draft, stop));
+    all.push(key_ready(world, draft, stop));
+    all.extend(secret(world, draft));
+    all.extend(deployment(world, stop));
+    all.extend(daemons(world, draft));
+    all.extend(ready(world, draft, &all, stop));
+    all.extend(progress(draft, stop));
+    all
+}
+
+fn refusal(draft: &Draft, class: impl Fn(Class) -> bool) -> Option<&CallError> {
+    draft.hindrances.iter().find_map(|it| match it {
+        Hindrance::Refused(error) if class(error.class) => Some(error),
+        _ => None,
+    })
+}
+
+fn server(world: &World, draft: &Draft) -> Option<Condition> {
+    let kind = kinds::CONTROL_PLANE_READY;
+    match &world.access {
+        Err(denied) if denied.no_server => {
+            Some(Condition::no(kind, denied.reason, &*denied.message))
+        }
+        Err(_) => None,
+        Ok(access) => {
+            let silent = refusal(draft, |it| matches!(it, Class::Server | Class::NoAnswer));
+            Some(match silent {
+                Some(error) => Condition::no(
+                    kind,
+                    reasons::SERVER_UNREACHABLE,
+                    format!(
+                        "{} does not answer `{}` as it should",
+                        access.url, error.endpoint
+                    ),
+                ),
+                None => Condition::yes(
+                    kind,
+                    reasons::CONTROL_PLANE_AVAILABLE,
+                    format!("the server is {}", access.url),
+                ),
+            })
+        }
+    }
+}
+
+fn access(world: &World, draft: &Draft) -> Option<Condition> {
+    let kind = kinds::OPERATOR_ACCESS_READY;
+    match &world.access {
+        Err(denied) if denied.no_server => None,
+        Err(denied) => Some(Condition::no(kind, denied.reason, &*denied.message)),
+        Ok(access) => Some(match refusal(draft, |it| it == Class::Token) {
+            Some(_) => Condition::no(
+                kind,
+                reasons::TOKEN_REJECTED,
+                format!(
+                    "{} does not take the token in the Secret {}: put a valid one there",
+                    access.url, access.binding.token_secret_ref.name
+                ),
+            ),
+            None => Condition::yes(
+                kind,
+                reasons::ACCESS_READY,
+                "there is a token for the server",
+            ),
+        }),
+    }
+}
+
+fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
+    let kind = kinds::ENTITLED;
+    match stop {
+        Some(Stop::NotEntitled) => Some(Condition::no(
+            kind,
+            reasons::NOT_ENTITLED,
+            "the server's licence has no external provisioners; asked again every 10 minutes",
+        )),
+        Some(Stop::NotSupported) => Some(Condition::no(
+            kind,
+            reasons::NOT_SUPPORTED,
+            "the server knows no licences: external provisioners need one that does",
+        )),
+        _ if draft.entitled => Some(Condition::yes(
+            kind,
+            reasons::ENTITLED,
+            "the server's licence has external provisioners",
+        )),
+        _ => None,
+    }
+}
+
+/// Whether there is a key that works. It stays so whatever becomes of a call.
+fn key_ready(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
+    let kind = kinds::KEY_READY;
+    let working = draft.status.key.as_ref();
+    if let Some(key) = working.filter(|key| key::holds(world, &key.name)) {
+        let story = format!("the key {} is in use", key.name);
+        return Condition::yes(kind, reasons::KEY_READY, story);
+    }
+    if let Some(limited) = &draft.status.rate_limited {
+        return Condition::no(
+            kind,
+            reasons::RATE_LIMITED,
+            limited_story(&limited.endpoint),
+        );
+    }
+    let no = |reason: &str, story: &str| Condition::no(kind, reason, story);
+    match stop {
+        Some(Stop::Rejected { reason, message }) => no(reason, message),
+        Some(Stop::NoOrganization) => no(
+            reasons::ORGANIZATION_NOT_FOUND,
+            &format!(
+                "the server shows this token no organisation called {}: correct spec.organizationName, or \
+                 give the token's user a role in it",
+                world.object.spec.organization_name
+            ),
+        ),
+        Some(Stop::Hindered(Hindrance::Later { .. })) => no(
+            reasons::WAITING_FOR_BUDGET,
+            "its calls wait for their turn within the server's rate limit",
+        ),
+        Some(Stop::Hindered(Hindrance::Refused(error))) => match error.class {
+            Class::Server | Class::NoAnswer => no(
+                reasons::KEY_PENDING,
+                "the server does not answer as it should; it is asked again",
+            ),
+            _ => no(reasons::KEY_FAILED, &error.to_string()),
+        },
+        Some(Stop::Denied) => no(reasons::KEY_PENDING, "there is no access to the server"),
+        Some(Stop::NotEntitled | Stop::NotSupported) => {
+            no(reasons::KEY_PENDING, "the server's licence allows none")
+        }
+        Some(Stop::Leaving(story)) => no(reasons::DELETING, story),
+        None => no(reasons::KEY_PENDING, "a key is about to be made"),
+    }
+}
+
+fn secret(world: &World, draft: &Draft) -> Option<Condition> {
+    let kind = kinds::KEY_SECRET_READY;
+    let name = secret_ref(&world.object).name;
+    if let SecretSeen::Foreign(whose) = &world.secret {
+        return Some(Condition::no(kind, reasons::SECRET_NOT_OURS, &**whose));
+    }
+    let key = draft.status.key.as_ref()?;
+    Some(match key::holds(world, &key.name) {
+        true => Condition::yes(
+            kind,
+            reasons::SECRET_READY,
+            format!("the key is in the Secret {name}"),
+        ),
+        false => Condition::no(
+            kind,
+            reasons::SECRET_PENDING,
+            format!("the Secret {name} does not hold the key in use: a new one is made"),
+        ),
+    })
+}
+
+fn deployment(world: &World, stop: Option<&Stop>) -> Option<Condition> {
+    let kind = kinds::DEPLOYMENT_READY;
+    if let Some(Stop::Rejected { reason, message }) = stop
+        && *reason == reasons::IMAGE_MISSING
+    {
+        return Some(Condition::no(kind, reason, &**message));
+    }
+    let seen = world.deployment.as_ref()?;
+    Some(match (seen.ready, world.object.spec.replicas) {
+        (_, 0) => Condition::yes(kind, reasons::SCALED_TO_ZERO, "no pods are asked for"),
+        (1.., _) => Condition::yes(kind, reasons::REPLICAS_READY, "at least one pod is ready"),
+        _ => Condition::no(kind, reasons::NO_REPLICAS_READY, "no pod is ready"),
+    })
+}
+
+fn daemons(world: &World, draft: &Draft) -> Option<Condition> {
+    let kind = kinds::DAEMONS_CONNECTED;
+    let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
+    let connected = draft.connected?;
+    let story = format!("the server sees {connected} of {wanted} connected with the key in use");
+    Some(match connected {
+        _ if connected >= wanted => Condition::yes(
+            kind,
+            reasons::ALL_CONNECTED,
+            "the server sees all connected with the key in use",
+        ),
+        0 => Condition::no(kind, reasons::NONE_CONNECTED, story),
+        _ => Condition::no(kind, reasons::SOME_CONNECTED, story),
+    })
+}
+
+/// Ready is what the server itself says of the daemons; it is lowered by what is known, and left as it is
+/// by what could not be asked.
+fn ready(
+    world: &World,
+    draft: &Draft,
+    said: &[Condition],
+    stop: Option<&Stop>,
+) -> Option<Condition> {
+    let kind = kinds::READY;
+    if let Some(Stop::Leaving(story)) = stop {
+        return Some(Condition::no(kind, reasons::DELETING, &**story));
+    }
+    let worst = said.iter().find(|it| {
+        it.kind != kinds::DEPLOYMENT_READY
+            && it.kind != kinds::CONTROL_PLANE_READY
+            && it.status.word() == "False"
+    });
+    if let Some(worst) = worst {
+        return Some(Condition::no(kind, &worst.reason, &*worst.message));
+    }
+    if let Err(denied) = &world.access {
+        return Some(Condition::no(kind, denied.reason, &*denied.message));
+    }
+    match (draft.connected, stop) {
+        (Some(_), None) => Some(Condition::yes(
+            kind,
+            reasons::PROVEN,
+            "the server sees every daemon connected with the key in use",
+        )),
+        _ if draft.hindrances.is_empty() => None,
+        _ => Some(Condition::unknown(
+            kind,
+            reasons::STALE,
+            "the server could not be asked for its daemons",
+        )),
+    }
+}
+
+fn progress(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
+    let under_way = draft.status.pending.is_some() || !draft.status.retiring.is_empty();
+    let waiting = matches!(stop, Some(Stop::Hindered(it)) if it.passes());
+    (under_way || waiting).then(|| {
+        let story = "a key is being made or replaced, or the server is waited for";
+        Condition::yes(RECONCILING, "Progressing", story)
+    })
+}

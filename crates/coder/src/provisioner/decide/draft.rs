@@ -1,0 +1,219 @@
+//! A decision while it is being made: the status so far, and where its course ends.
+
+use std::time::Duration;
+
+use aplomb::Note;
+use aplomb_api::coder::{CoderProvisionerStatus, KeyRecord, RetiringKey};
+use jiff::{Timestamp, ToSpan};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::client::{Class, Key};
+use crate::provisioner::world::{Hindrance, Step, World};
+
+/// Goes on, or ends here.
+pub(super) type Course<T> = Result<T, Next>;
+
+/// Where a course ends.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// This comes first.
+    Step(Box<Step>),
+    /// The status must be written before anything else is done.
+    Persist,
+    /// No further for now.
+    Stop(Box<Stop>),
+}
+
+impl Next {
+    pub(super) fn step(step: Step) -> Self {
+        Self::Step(Box::new(step))
+    }
+}
+
+/// Why it does not go on.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// There is no way to the server; the world says why.
+    Denied,
+    NotEntitled,
+    NotSupported,
+    NoOrganization,
+    Hindered(Hindrance),
+    Rejected {
+        reason: &'static str,
+        message: String,
+    },
+    /// It is being deleted, and something is waited for.
+    Leaving(String),
+}
+
+impl Stop {
+    pub(super) fn rejected(reason: &'static str, message: String) -> Self {
+        Self::Rejected { reason, message }
+    }
+}
+
+impl From<Stop> for Next {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(Box::new(stop))
+    }
+}
+
+/// A decision while it is being made.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) status: CoderProvisionerStatus,
+    pub(super) notes: Vec<Note>,
+    pub(super) entitled: bool,
+    /// How many daemons are connected with the key in use, if that could be seen.
+    pub(super) connected: Option<u32>,
+    /// Keys that are left behind.
+    pub(super) orphans: Vec<KeyRecord>,
+    /// What could not be done although the course went on.
+    pub(super) hindrances: Vec<Hindrance>,
+    pub(super) wait: Duration,
+}
+
+impl Draft {
+    /// What status said, with what this pass has done since.
+    pub(super) fn new(world: &World) -> Self {
+        let mut status = world.status.clone();
+        status.conditions.clear();
+        status.ready_replicas = world.deployment.as_ref().map_or(0, |it| it.ready);
+        let gone = |it: &KeyRecord| world.seen.deleted.iter().any(|gone| same(gone, it));
+        status.retiring.retain(|it| !gone(&it.key));
+        status.key = status.key.filter(|it| !gone(it));
+        status.pending = status.pending.filter(|it| !gone(it));
+        let mut draft = Self {
+            status,
+            notes: Vec::new(),
+            entitled: false,
+            connected: None,
+            orphans: Vec::new(),
+            hindrances: Vec::new(),
+            wait: super::SELDOM,
+        };
+        if let Some((name, at)) = &world.seen.made {
+            draft.promote(name, *at, world);
+        }
+        draft
+    }
+
+    /// The key called `name` is in the Secret: it is the one in use, and the one before it retires.
+    pub(super) fn promote(&mut self, name: &str, at: Timestamp, world: &World) {
+        let Some(pending) = self.status.pending.take_if(|it| it.name == name) else {
+            return;
+        };
+        let new = KeyRecord {
+            since: seconds(at),
+            ..pending
+        };
+        if let Some(old) = self.status.key.take() {
+            self.notes.push(Note::normal(
+                "KeyRotated",
+                "Rotate",
+                format!(
+                    "the key {} is in the Secret and replaces {}, which is deleted once no daemon uses it",
+                    new.name, old.name
+                ),
+            ));
+            self.retire(old, true, world);
+        }
+        self.status.rotation.last = Some(seconds(world.now));
+        self.status.key = Some(new);
+        // Others are to connect now.
+        self.status.disconnected_since = None;
+    }
+
+    pub(super) fn retire(&mut self, key: KeyRecord, used: bool, world: &World) {
+        self.status.retiring.push(RetiringKey {
+            key,
+            retired: seconds(world.now),
+            used,
+        });
+    }
+
+    /// Notes what the server calls the key in use.
+    pub(super) fn identify(&mut self, found: &Key) {
+        let key = self.status.key.as_mut();
+        if let Some(key) = key.filter(|it| it.name == found.name) {
+            key.id = Some(found.id.clone());
+        }
+    }
+
+    pub(super) fn finalized(&self, world: &World) -> bool {
+        world.seen.finalized || super::holds(world)
+    }
+
+    /// Whether nothing is under way that daemons have a part in.
+    pub(super) fn calm(&self, world: &World) -> bool {
+        let connected = world.status.daemons.is_some();
+        connected && self.status.retiring.is_empty() && self.status.key == world.status.key
+    }
+
+    pub(super) fn hinder(&mut self, hindrance: &Hindrance) {
+        self.hindrances.push(hindrance.clone());
+    }
+
+    /// Leaves a key behind, and says so.
+    pub(super) fn orphan(&mut self, key: KeyRecord) {
+        let KeyRecord { name, binding, .. } = &key;
+        let server = &binding.server_url;
+        self.notes.push(Note::warning(
+            "KeyOrphaned",
+            "Abandon",
+            format!("the key {name} is left behind at {server}: delete it there by hand"),
+        ));
+        self.orphans.push(key);
+    }
+
+    /// Look again after `span` at the latest.
+    pub(super) fn again(&mut self, span: Duration) {
+        self.wait = self.wait.min(span);
+    }
+
+    pub(super) fn note_restart(&mut self) {
+        let story = "pods run without being connected for minutes: they are started again";
+        self.notes
+            .push(Note::warning("DaemonsRestarted", "Restart", story));
+    }
+}
+
+impl Hindrance {
+    pub(super) fn class(&self) -> Option<Class> {
+        match self {
+            Self::Later { .. } => None,
+            Self::Refused(error) => Some(error.class),
+        }
+    }
+
+    /// Whether it passes without anybody's doing.
+    pub(super) fn passes(&self) -> bool {
+        let class = self.class();
+        class.is_none_or(|it| matches!(it, Class::Limited | Class::Server | Class::NoAnswer))
+    }
+}
+
+/// Whether two records are of one key: names are never used twice.
+fn same(one: &KeyRecord, other: &KeyRecord) -> bool {
+    one.name == other.name
+        && one.organization_id == other.organization_id
+        && one.binding.server_url == other.binding.server_url
+}
+
+/// Kubernetes keeps times of whole seconds; a fraction would differ from what is read back.
+pub(super) fn seconds(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
+}
+
+/// The time since `then`; none if it is still to come.
+pub(crate) fn elapsed(then: &Time, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then.0)).unwrap_or_default()
+}
+
+/// `at` and so much more.
+pub(super) fn after(at: &Time, span: Duration) -> Timestamp {
+    let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX / 2);
+    at.0.checked_add(seconds.seconds())
+        .unwrap_or(Timestamp::MAX)
+}

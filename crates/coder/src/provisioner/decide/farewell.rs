@@ -1,0 +1,109 @@
+//! The way out: daemons finish, keys go, and only then the object. What cannot be deleted is reported.
+
+use aplomb_api::coder::{KeyRecord, RetiringKey, annotations};
+use kube::ResourceExt;
+
+use super::draft::{Course, Draft, Next, Stop, elapsed};
+use super::retire::{grace, online, unverified};
+use super::{SOON, holds, key};
+use crate::provisioner::world::{KeyPlace, Place, Step, World};
+use crate::server::Fresh;
+
+pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
+    if !holds(world) || world.seen.released {
+        return Ok(());
+    }
+    unintend(world, draft);
+    if let Ok(access) = &world.access {
+        key::rebind(draft, access);
+    }
+    if let Some(key) = draft.status.key.take() {
+        draft.retire(key, true, world);
+    }
+    if !draft.status.retiring.is_empty() && let_go(world) {
+        for old in std::mem::take(&mut draft.status.retiring) {
+            draft.orphan(old.key);
+        }
+    }
+    if draft.status.retiring.is_empty() {
+        return Err(Next::step(Step::Release));
+    }
+    if world.deployment.as_ref().is_some_and(|it| it.replicas != 0) && !world.seen.drained {
+        return Err(Next::step(Step::Drain));
+    }
+    for old in draft.status.retiring.clone() {
+        one(world, draft, &old)?;
+    }
+    // What was not there needed no deletion.
+    match draft.status.retiring.is_empty() {
+        true => Err(Next::step(Step::Release)),
+        false => Ok(()),
+    }
+}
+
+/// A name that was written down and certainly not asked for needs nothing.
+fn unintend(world: &World, draft: &mut Draft) {
+    let Some(pending) = draft.status.pending.take() else {
+        return;
+    };
+    let stored = key::holds(world, &pending.name);
+    if stored || world.memory.unasked.as_ref() != Some(&pending.name) {
+        draft.retire(pending, stored, world);
+    }
+}
+
+/// Whether the object goes without the server.
+fn let_go(world: &World) -> bool {
+    let told = world.object.annotations().get(annotations::ABANDON);
+    let since = world.object.metadata.deletion_timestamp.as_ref();
+    let deadline = world.object.spec.deletion_deadline.0;
+    let over = since.is_some_and(|since| elapsed(since, world.now) >= deadline);
+    over || told.is_some_and(|it| it == "true")
+}
+
+fn one(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<()> {
+    if !world.bound.contains(&Place::of(&old.key)) {
+        return Err(Stop::Leaving(unreachable(&old.key)).into());
+    }
+    let idle = match old.used {
+        true => finished(world, draft, &old.key)?,
+        false => unverified(world, draft, old)?,
+    };
+    if !idle {
+        return Ok(());
+    }
+    match &world.seen.hindered {
+        None => Err(Next::step(Step::Delete(old.key.clone()))),
+        Some(hindrance) => Err(Stop::Hindered(hindrance.clone()).into()),
+    }
+}
+
+fn unreachable(key: &KeyRecord) -> String {
+    format!(
+        "the token of {} is gone, so that the key {} cannot be deleted there: put it back into the Secret \
+         {}, or set the annotation {} to \"true\"",
+        key.binding.server_url,
+        key.name,
+        key.binding.token_secret_ref.name,
+        annotations::ABANDON
+    )
+}
+
+/// Whether no daemon is connected with a key any more, or has had the time that it may take.
+fn finished(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<bool> {
+    let since = world.object.metadata.deletion_timestamp.as_ref();
+    if since.is_some_and(|since| elapsed(since, world.now) >= grace(world)) {
+        return Ok(true);
+    }
+    let place = KeyPlace::new(&key.binding, &key.organization_id);
+    match world.seen.daemons.get(&place.place) {
+        None => Err(Next::step(Step::Daemons(place, Fresh::Within(SOON)))),
+        Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
+        Some(Ok(listed)) if online(&listed.value, &key.name) > 0 => {
+            draft.again(SOON);
+            let story = format!("daemons finish their jobs before the key {} goes", key.name);
+            Err(Stop::Leaving(story).into())
+        }
+        Some(Ok(_)) => Ok(true),
+    }
+}

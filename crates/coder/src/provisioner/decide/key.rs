@@ -1,0 +1,315 @@
+//! The key in use: which one it is, whether it is still there, and the way to a new one.
+
+use std::time::Duration;
+
+use aplomb::Note;
+use aplomb_api::coder::{KeyRecord, key_name, reasons};
+
+use super::draft::{Course, Draft, Next, Stop, after, seconds};
+use super::wanted::{Wanted, Why, asked};
+use super::{LIVENESS, tags_hash};
+use crate::access::Access;
+use crate::client::{Class, Key, Organization};
+use crate::provisioner::world::{KeyPlace, SecretSeen, Step, World};
+use crate::server::{Fresh, Listed};
+
+/// How far the server's clock, which tells whole seconds, may be off from what it wrote.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// The key in use, once there is one that fits.
+pub(super) fn course(
+    world: &World,
+    draft: &mut Draft,
+    access: &Access,
+    organization: &Organization,
+) -> Course<KeyRecord> {
+    let wanted = Wanted::new(world, access, organization);
+    if let Some(pending) = draft.status.pending.clone() {
+        settle(world, draft, &wanted, &pending)?;
+    }
+    rebind(draft, access);
+    let list = list(world, draft, &wanted)?;
+    let why = match &draft.status.key {
+        None => adopt(world, draft, &wanted, list),
+        Some(key) => reason(world, key, &wanted, list),
+    };
+    match (why, draft.status.key.clone()) {
+        (None, Some(key)) => Ok(renamed(draft, &wanted, key)),
+        (Some(Why::ServerChanged), Some(key)) if same_server(&key, list) => {
+            Ok(renamed(draft, &wanted, key))
+        }
+        (why, _) => Err(intend(
+            world,
+            draft,
+            &wanted,
+            why.unwrap_or(Why::First),
+            list,
+        )),
+    }
+}
+
+/// A name is written down. Either its key is in the Secret, or it is to be asked for, or it was asked for
+/// by somebody who did not live to see the answer.
+fn settle(
+    world: &World,
+    draft: &mut Draft,
+    wanted: &Wanted<'_>,
+    pending: &KeyRecord,
+) -> Course<()> {
+    if holds(world, &pending.name) {
+        draft.promote(&pending.name, world.now, world);
+        return Ok(());
+    }
+    if world.memory.in_hand.as_ref() == Some(&pending.name) {
+        return Err(Next::step(Step::Store(pending.clone())));
+    }
+    let fits = wanted.fits(pending, &draft.status);
+    if world.memory.unasked.as_ref() == Some(&pending.name) {
+        return match fits {
+            true => Err(ask(world, draft, pending)),
+            false => {
+                draft.status.pending = None;
+                Ok(())
+            }
+        };
+    }
+    let Some(found) = find(world, draft, pending)? else {
+        return match fits {
+            true => Err(ask(world, draft, pending)),
+            false => {
+                draft.status.pending = None;
+                Ok(())
+            }
+        };
+    };
+    draft.status.pending = None;
+    if ours(pending, &found) {
+        // Nobody has its plaintext, nor ever will.
+        let key = KeyRecord {
+            id: Some(found.id),
+            ..pending.clone()
+        };
+        draft.retire(key, false, world);
+    }
+    Err(Next::Persist)
+}
+
+/// The key that a record names, as the server has it now. A server that cannot be asked any more keeps
+/// its record until it can, or until the deadline.
+fn find(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Course<Option<Key>> {
+    let place = KeyPlace::new(&pending.binding, &pending.organization_id);
+    if !world.bound.contains(&place.place) {
+        draft.status.pending = None;
+        draft.retire(pending.clone(), false, world);
+        return Err(Next::Persist);
+    }
+    match world.seen.keys.get(&place.place) {
+        None => Err(Next::step(Step::Keys(place, Fresh::Since(world.began)))),
+        Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
+        Some(Ok(listed)) => Ok(named(listed, &pending.name).cloned()),
+    }
+}
+
+/// Whether a key of the pending name is the one that was asked for: made after the name was written down,
+/// with the same tags.
+pub(super) fn ours(pending: &KeyRecord, found: &Key) -> bool {
+    let tags = found.tags.clone().unwrap_or_default();
+    let made = seconds(found.created_at);
+    after(&made, SLACK) >= pending.since.0 && tags_hash(&tags) == pending.tags_hash
+}
+
+fn ask(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Next {
+    match &world.seen.hindered {
+        None => Next::step(Step::Create(pending.clone())),
+        Some(hindrance) if hindrance.class() == Some(Class::Exists) => {
+            draft.status.pending = None;
+            match draft.status.key {
+                // Another number will do.
+                Some(_) => Next::Persist,
+                None => foreign(&pending.name),
+            }
+        }
+        Some(hindrance) => Stop::Hindered(hindrance.clone()).into(),
+    }
+}
+
+fn foreign(name: &str) -> Next {
+    let story = format!(
+        "the server has a key called {name} that is not this object's: choose another spec.key.name, or \
+         delete that key"
+    );
+    Stop::rejected(reasons::KEY_FOREIGN, story).into()
+}
+
+/// A token that was replaced speaks for the same server: what is bound to it is reached with the new one.
+pub(super) fn rebind(draft: &mut Draft, access: &Access) {
+    let retiring = draft.status.retiring.iter_mut().map(|it| &mut it.key);
+    let all = retiring.chain(&mut draft.status.key);
+    for key in all.filter(|it| it.binding.server_url == access.url) {
+        key.binding = access.binding.clone();
+    }
+}
+
+/// The keys of the organisation. Without a list a key in use stays in use.
+fn list<'a>(
+    world: &'a World,
+    draft: &mut Draft,
+    wanted: &Wanted<'_>,
+) -> Course<Option<&'a Listed<Vec<Key>>>> {
+    let place = KeyPlace::new(&wanted.access.binding, &wanted.organization.id);
+    match world.seen.keys.get(&place.place) {
+        None => Err(Next::step(Step::Keys(place, LIVENESS))),
+        Some(Ok(listed)) => Ok(Some(listed)),
+        Some(Err(hindrance)) if draft.status.key.is_some() => {
+            draft.hinder(hindrance);
+            Ok(None)
+        }
+        Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
+    }
+}
+
+/// Why the key in use will not do.
+fn reason(
+    world: &World,
+    key: &KeyRecord,
+    wanted: &Wanted<'_>,
+    list: Option<&Listed<Vec<Key>>>,
+) -> Option<Why> {
+    if let Some(drift) = wanted.drift(key, world) {
+        return Some(drift);
+    }
+    let told = list.filter(|it| it.by_server > after(&key.since, SLACK));
+    if told.is_some_and(|list| named(list, &key.name).is_none()) {
+        return Some(Why::KeyVanished);
+    }
+    (!holds(world, &key.name)).then_some(Why::SecretLost)
+}
+
+/// Takes over a key whose plaintext a Secret of the right name already holds.
+fn adopt(
+    world: &World,
+    draft: &mut Draft,
+    wanted: &Wanted<'_>,
+    list: Option<&Listed<Vec<Key>>>,
+) -> Option<Why> {
+    let SecretSeen::Ours {
+        key_name: Some(name),
+        whole: true,
+        ..
+    } = &world.secret
+    else {
+        return Some(Why::First);
+    };
+    let Some(found) = list.and_then(|list| named(list, name)) else {
+        return Some(Why::First);
+    };
+    let mut key = record(world, wanted, name);
+    key.id = Some(found.id.clone());
+    key.since = seconds(found.created_at);
+    key.tags_hash = tags_hash(&found.tags.clone().unwrap_or_default());
+    draft.status.rotation.honoured = asked(world);
+    let drift = wanted.drift(&key, world).filter(|it| *it != Why::Asked);
+    draft.status.key = Some(key);
+    drift
+}
+
+/// The server has the key under another URL too: it is the same server.
+fn same_server(key: &KeyRecord, list: Option<&Listed<Vec<Key>>>) -> bool {
+    let known = |it: &Key| Some(&it.id) == key.id.as_ref();
+    list.is_some_and(|list| list.value.iter().any(known))
+}
+
+/// Keeps what the server and the organisation are called now.
+fn renamed(draft: &mut Draft, wanted: &Wanted<'_>, mut key: KeyRecord) -> KeyRecord {
+    key.binding = wanted.access.binding.clone();
+    key.organization_name = draft.status.organization_name.clone().unwrap_or_default();
+    draft.status.key = Some(key.clone());
+    key
+}
+
+/// Writes down the name of the key that comes next.
+fn intend(
+    world: &World,
+    draft: &mut Draft,
+    wanted: &Wanted<'_>,
+    why: Why,
+    list: Option<&Listed<Vec<Key>>>,
+) -> Next {
+    let Some(list) = list else {
+        // Which names are taken is not known, and the key in use still works.
+        let unknown = draft.hindrances.last().cloned();
+        return unknown.map_or(Next::Persist, |it| Stop::Hindered(it).into());
+    };
+    let first = draft.status.key.is_none() && draft.status.rotation.last.is_none();
+    let first = first && draft.status.retiring.is_empty();
+    let taken = |name: &String| {
+        named(list, name).is_some() || draft.status.retiring.iter().any(|it| it.key.name == *name)
+    };
+    let from = match draft
+        .status
+        .key
+        .as_ref()
+        .or(draft.status.retiring.first().map(|it| &it.key))
+    {
+        Some(key) if wanted.named(&key.name, draft.status.rotation.sequence) => {
+            draft.status.rotation.sequence + 1
+        }
+        _ => 0,
+    };
+    let mut names = (from..).map(|number| (number, key_name(&wanted.base, number)));
+    let Some((number, name)) = names.find(|(_, name)| first || !taken(name)) else {
+        return Next::Persist;
+    };
+    if first && taken(&name) {
+        return foreign(&name);
+    }
+    let vanished = why == Why::KeyVanished;
+    if let Some(old) = draft.status.key.take_if(|_| vanished) {
+        draft.notes.push(Note::warning(
+            "KeyVanished",
+            "Heal",
+            format!(
+                "the key {} was deleted at the server by somebody else: it is replaced",
+                old.name
+            ),
+        ));
+    }
+    draft.notes.push(Note::normal(
+        "KeyPending",
+        "Create",
+        format!("a key {name} is asked for: {}", why.story()),
+    ));
+    draft.status.pending = Some(record(world, wanted, &name));
+    let rotation = &mut draft.status.rotation;
+    rotation.sequence = number;
+    rotation.honoured = asked(world);
+    rotation.reason = Some(why.word().to_owned());
+    Next::Persist
+}
+
+fn record(world: &World, wanted: &Wanted<'_>, name: &str) -> KeyRecord {
+    KeyRecord {
+        name: name.to_owned(),
+        id: None,
+        organization_id: wanted.organization.id.clone(),
+        organization_name: world.object.spec.organization_name.clone(),
+        tags_hash: wanted.tags_hash.clone(),
+        since: seconds(world.now),
+        binding: wanted.access.binding.clone(),
+    }
+}
+
+/// Whether the Secret holds the key of this name.
+pub(super) fn holds(world: &World, name: &str) -> bool {
+    let made = world
+        .seen
+        .made
+        .as_ref()
+        .is_some_and(|(made, _)| made == name);
+    let stored = matches!(&world.secret, SecretSeen::Ours { key_name: Some(held), whole: true, .. } if held == name);
+    made || stored
+}
+
+pub(super) fn named<'a>(list: &'a Listed<Vec<Key>>, name: &str) -> Option<&'a Key> {
+    list.value.iter().find(|it| it.name == name)
+}

@@ -1,0 +1,105 @@
+//! Keys that were replaced: each goes once no daemon uses it, and not before its successor is in use.
+
+use std::time::Duration;
+
+use aplomb_api::coder::RetiringKey;
+
+use super::SOON;
+use super::draft::{Course, Draft, Next, elapsed};
+use super::key::{named, ours};
+use crate::client::KeyDaemons;
+use crate::provisioner::world::{KeyPlace, Place, Step, World};
+use crate::server::Fresh;
+
+/// What a pod may take to stop besides its grace.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// How many daemons are connected with the key called `name`.
+pub(super) fn online(all: &[KeyDaemons], name: &str) -> u32 {
+    let key = all.iter().find(|it| it.key.name == name);
+    let daemons = key.and_then(|it| it.daemons.as_ref()).into_iter().flatten();
+    let there = daemons.filter(|it| it.status.as_deref() != Some("offline"));
+    u32::try_from(there.count()).unwrap_or(u32::MAX)
+}
+
+/// How long daemons of an old key may take to finish.
+pub(super) fn grace(world: &World) -> Duration {
+    let grace = world.object.spec.termination_grace_period_seconds;
+    Duration::from_secs(u64::try_from(grace).unwrap_or(0)) + MARGIN
+}
+
+pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
+    for old in draft.status.retiring.clone() {
+        if overdue(world, &old) {
+            draft.status.retiring.retain(|it| it != &old);
+            draft.orphan(old.key);
+            continue;
+        }
+        if !world.bound.contains(&Place::of(&old.key)) {
+            continue;
+        }
+        if idle(world, draft, &old)? {
+            match &world.seen.hindered {
+                None => return Err(Next::step(Step::Delete(old.key))),
+                Some(hindrance) => {
+                    draft.hinder(hindrance);
+                    return Ok(());
+                }
+            }
+        }
+        draft.again(SOON);
+    }
+    Ok(())
+}
+
+/// Whether a key is there that may or may not have been made: one of its name may be another's.
+pub(super) fn unverified(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
+    if old.key.id.is_some() {
+        return Ok(true);
+    }
+    let place = KeyPlace::new(&old.key.binding, &old.key.organization_id);
+    match world.seen.keys.get(&place.place) {
+        None => Err(Next::step(Step::Keys(place, Fresh::Since(world.began)))),
+        Some(Err(hindrance)) => {
+            draft.hinder(hindrance);
+            Ok(false)
+        }
+        Some(Ok(listed)) => {
+            let found = named(listed, &old.key.name);
+            let made = found.is_some_and(|found| ours(&old.key, found));
+            if !made {
+                draft.status.retiring.retain(|it| it != old);
+            }
+            Ok(made)
+        }
+    }
+}
+
+/// A server that could not be reached for as long as a deletion may take is not waited for.
+fn overdue(world: &World, old: &RetiringKey) -> bool {
+    elapsed(&old.retired, world.now) >= world.object.spec.deletion_deadline.0
+}
+
+/// Whether an old key may go.
+fn idle(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
+    if !old.used {
+        return unverified(world, draft, old);
+    }
+    let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
+    let succeeded = draft.connected.is_some_and(|connected| connected >= wanted);
+    if !succeeded {
+        return Ok(false);
+    }
+    if elapsed(&old.retired, world.now) >= grace(world) {
+        return Ok(true);
+    }
+    let place = KeyPlace::new(&old.key.binding, &old.key.organization_id);
+    match world.seen.daemons.get(&place.place) {
+        None => Err(Next::step(Step::Daemons(place, Fresh::Within(SOON)))),
+        Some(Ok(listed)) => Ok(online(&listed.value, &old.key.name) == 0),
+        Some(Err(hindrance)) => {
+            draft.hinder(hindrance);
+            Ok(false)
+        }
+    }
+}

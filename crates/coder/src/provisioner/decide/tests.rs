@@ -1,0 +1,7 @@
+//! The decision, one world at a time.
+
+mod creation;
+mod departure;
+mod hindrances;
+mod rotation;
+mod scene;

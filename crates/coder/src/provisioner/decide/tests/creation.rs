@@ -1,0 +1,160 @@
+//! The way to the first key.
+
+use serde_json::json;
+
+use super::scene::*;
+use crate::client::Class;
+use crate::provisioner::world::{End, SecretSeen, Seen, Step};
+
+#[test]
+fn the_finalizer_comes_before_anything_else() {
+    let mut world = world(object(json!({ "metadata": { "finalizers": null } })), &[]);
+    assert!(matches!(plan(&world).step, Some(Step::Finalize)));
+    world.seen.finalized = true;
+    assert!(plan(&world).step.is_none());
+}
+
+#[test]
+fn a_licence_is_asked_for_before_an_organisation_and_that_before_keys() {
+    let mut world = world(object(json!({})), &[]);
+    let seen = std::mem::take(&mut world.seen);
+    assert!(matches!(plan(&world).step, Some(Step::Entitlements)));
+    world.seen = Seen {
+        entitlements: seen.entitlements,
+        ..Seen::default()
+    };
+    assert!(matches!(plan(&world).step, Some(Step::Organization)));
+    world.seen.organization = seen.organization;
+    assert!(matches!(plan(&world).step, Some(Step::Keys(..))));
+}
+
+#[test]
+fn a_name_is_written_down_before_it_is_asked_for() {
+    let mut world = world(object(json!({})), &[]);
+    let intended = plan(&world);
+    assert!(intended.step.is_none(), "{:?}", intended.step);
+    assert_eq!(intended.end, End::Again(std::time::Duration::ZERO));
+    let pending = intended.status.pending.clone().expect("a name");
+    assert_eq!(pending.name, "team");
+    world.status = intended.status;
+    world.memory.unasked = Some("team".to_owned());
+    assert!(matches!(plan(&world).step, Some(Step::Create(key)) if key.name == "team"));
+}
+
+#[test]
+fn after_a_crash_the_server_is_asked_what_became_of_the_name() {
+    let mut world = world(object(json!({})), &[]);
+    world.status = plan(&world).status;
+    world.seen.keys.clear();
+    assert!(matches!(plan(&world).step, Some(Step::Keys(..))));
+}
+
+#[test]
+fn a_key_whose_plaintext_was_lost_retires_and_the_next_name_is_taken() {
+    let mut world = world(object(json!({})), &[]);
+    world.status = plan(&world).status;
+    let mut made = listed_key("team");
+    made.created_at = now();
+    world.seen.keys = [(place(), Ok(listed(vec![made.clone()])))].into();
+    let lost = plan(&world);
+    assert_eq!(lost.status.retiring.len(), 1);
+    assert!(!lost.status.retiring[0].used);
+    assert!(lost.status.pending.is_none());
+    world.status = lost.status;
+    let next = plan(&world);
+    assert_eq!(
+        next.status.pending.map(|it| it.name).as_deref(),
+        Some("team-1")
+    );
+}
+
+#[test]
+fn a_key_that_was_there_before_the_name_was_written_down_is_not_ours() {
+    let mut world = world(object(json!({})), &[]);
+    world.status = plan(&world).status;
+    world.seen.keys = [(place(), Ok(listed(vec![listed_key("team")])))].into();
+    let found = plan(&world);
+    assert!(found.status.retiring.is_empty());
+    world.status = found.status;
+    let told = plan(&world);
+    assert!(matches!(told.end, End::Rejected { .. }), "{:?}", told.end);
+    assert_eq!(
+        says(&told, "ProvisionerKeyReady"),
+        Some(("False", "ProvisionerKeyNotOurs"))
+    );
+}
+
+#[test]
+fn a_taken_name_is_told_and_not_asked_for() {
+    let world = world(object(json!({})), &["team"]);
+    let told = plan(&world);
+    assert!(told.status.pending.is_none());
+    assert_eq!(
+        says(&told, "Ready"),
+        Some(("False", "ProvisionerKeyNotOurs"))
+    );
+}
+
+#[test]
+fn a_name_that_was_taken_in_between_is_told_too() {
+    let mut world = world(object(json!({})), &[]);
+    world.status = plan(&world).status;
+    world.memory.unasked = Some("team".to_owned());
+    world.seen.hindered = Some(refused(Class::Exists));
+    let told = plan(&world);
+    assert!(told.status.pending.is_none());
+    assert!(matches!(told.end, End::Rejected { .. }), "{:?}", told.end);
+}
+
+#[test]
+fn a_secret_that_holds_the_pending_key_completes_it() {
+    let mut world = world(object(json!({})), &["team"]);
+    world.status.pending = Some(key("team"));
+    world.secret = holding("team");
+    let done = plan(&world);
+    assert_eq!(done.status.key.map(|it| it.name).as_deref(), Some("team"));
+    assert!(done.status.pending.is_none());
+    assert!(matches!(done.step, Some(Step::Apply(_))));
+}
+
+#[test]
+fn a_plaintext_in_hand_goes_into_the_secret_first() {
+    let mut world = world(object(json!({})), &[]);
+    world.status.pending = Some(key("team"));
+    world.memory.in_hand = Some("team".to_owned());
+    assert!(matches!(plan(&world).step, Some(Step::Store(_))));
+}
+
+#[test]
+fn a_key_that_was_brought_along_is_taken_over_and_not_replaced() {
+    let mut world = world(object(json!({})), &["team"]);
+    world.secret = holding("team");
+    let taken = plan(&world);
+    assert_eq!(
+        taken.status.provisioner_key_id.as_deref(),
+        Some("id-of-team")
+    );
+    assert!(taken.status.pending.is_none());
+    assert!(matches!(taken.step, Some(Step::Apply(_))));
+}
+
+#[test]
+fn a_secret_of_others_is_left_alone() {
+    let mut world = world(object(json!({})), &[]);
+    world.secret = SecretSeen::Foreign("it belongs to somebody".to_owned());
+    let told = plan(&world);
+    assert!(told.step.is_none());
+    assert_eq!(says(&told, "Ready"), Some(("False", "SecretNotOurs")));
+}
+
+#[test]
+fn without_an_image_nothing_is_made() {
+    let world = world(object(json!({ "spec": { "image": null } })), &[]);
+    let told = plan(&world);
+    assert!(told.status.pending.is_none());
+    assert_eq!(
+        says(&told, "DeploymentReady"),
+        Some(("False", "ImageMissing"))
+    );
+    assert_eq!(says(&told, "Ready").map(|it| it.0), Some("False"));
+}

@@ -1,0 +1,134 @@
+//! Deletion: drain, delete, let go.
+
+use aplomb_api::coder::RetiringKey;
+use serde_json::{Value, json};
+
+use super::scene::*;
+use crate::client::Class;
+use crate::provisioner::world::{End, Step, World};
+
+/// An object that is being deleted for so many seconds, with `connected` daemons.
+fn leaving(seconds: i64, change: Value, connected: usize) -> World {
+    let mut world = running(change, "team", connected);
+    let mut object = (*world.object).clone();
+    object.metadata.deletion_timestamp = Some(ago(seconds));
+    world.object = std::sync::Arc::new(object);
+    world
+}
+
+#[test]
+fn daemons_are_stopped_before_the_key_goes() {
+    let mut world = leaving(1, json!({}), 1);
+    assert!(matches!(plan(&world).step, Some(Step::Drain)));
+    world.deployment.as_mut().expect("a deployment").replicas = 0;
+    let waits = plan(&world);
+    assert!(waits.step.is_none(), "{:?}", waits.step);
+    assert_eq!(says(&waits, "Ready"), Some(("False", "Deleting")));
+    world.seen.daemons = [(place(), Ok(listed(vec![daemons("team", 0)])))].into();
+    assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
+    world.seen.deleted = vec![key("team")];
+    assert!(matches!(plan(&world).step, Some(Step::Release)));
+}
+
+#[test]
+fn a_daemon_that_does_not_end_has_its_grace() {
+    let mut world = leaving(661, json!({}), 1);
+    world.seen.drained = true;
+    assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
+}
+
+#[test]
+fn a_refusal_for_the_limit_keeps_the_object() {
+    let mut world = leaving(3000, json!({}), 0);
+    world.seen.drained = true;
+    world.seen.hindered = Some(refused(Class::Limited));
+    let told = plan(&world);
+    assert!(told.step.is_none());
+    assert!(told.status.rate_limited.is_some());
+    assert_eq!(told.status.retiring.len(), 1);
+}
+
+#[test]
+fn an_abandoned_object_goes_at_once_and_its_key_is_reported() {
+    let abandon = json!({ "metadata": { "annotations": { "coder.aplomb.dev/abandon": "true" } } });
+    let told = plan(&leaving(1, abandon, 2));
+    assert!(matches!(told.step, Some(Step::Release)));
+    assert!(
+        told.notes.iter().any(|it| it.reason == "KeyOrphaned"),
+        "{:?}",
+        told.notes
+    );
+}
+
+#[test]
+fn the_deadline_lets_it_go_too() {
+    let told = plan(&leaving(86_400, json!({}), 2));
+    assert!(matches!(told.step, Some(Step::Release)));
+    assert!(told.notes.iter().any(|it| it.reason == "KeyOrphaned"));
+}
+
+#[test]
+fn an_object_that_never_had_a_key_goes_without_the_server() {
+    let mut world = leaving(1, json!({}), 0);
+    world.status.key = None;
+    assert!(matches!(plan(&world).step, Some(Step::Release)));
+}
+
+#[test]
+fn a_name_that_was_never_asked_for_needs_nothing() {
+    let mut world = leaving(1, json!({}), 0);
+    world.status.key = None;
+    world.status.pending = Some(key("team"));
+    world.secret = crate::provisioner::world::SecretSeen::Absent;
+    world.memory.unasked = Some("team".to_owned());
+    assert!(matches!(plan(&world).step, Some(Step::Release)));
+}
+
+#[test]
+fn a_key_of_a_pending_name_goes_only_if_it_is_ours() {
+    let mut world = leaving(1, json!({}), 0);
+    world.status.key = None;
+    world.seen.drained = true;
+    world.secret = crate::provisioner::world::SecretSeen::Absent;
+    let mut pending = key("team");
+    pending.since = ago(3600);
+    world.status.pending = Some(pending.clone());
+    assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
+    pending.since = ago(10);
+    world.status.pending = Some(pending);
+    assert!(matches!(plan(&world).step, Some(Step::Release)));
+}
+
+#[test]
+fn without_its_token_a_key_is_waited_for_and_the_way_out_is_told() {
+    let mut world = leaving(1, json!({}), 0);
+    world.seen.drained = true;
+    world.bound.clear();
+    let told = plan(&world);
+    assert!(told.step.is_none());
+    assert_eq!(told.end, End::Again(super::super::SELDOM));
+    let ready = told
+        .conditions
+        .iter()
+        .find(|it| it.kind == "Ready")
+        .expect("Ready");
+    assert!(
+        ready.message.contains("coder.aplomb.dev/abandon"),
+        "{}",
+        ready.message
+    );
+}
+
+#[test]
+fn old_keys_go_with_the_object() {
+    let mut world = leaving(1, json!({}), 0);
+    world.seen.drained = true;
+    world.status.retiring = vec![RetiringKey {
+        key: key("team-old"),
+        retired: ago(10),
+        used: false,
+    }];
+    world.seen.deleted = vec![key("team")];
+    world.seen.keys = [(place(), Ok(listed(vec![listed_key("team-old")])))].into();
+    assert!(matches!(plan(&world).step, Some(Step::Delete(key)) if key.name == "team-old"));
+}

@@ -1,0 +1,186 @@
+//! What a server's refusals make of an object: each its own words, and none of them moves without cause.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::scene::*;
+use crate::access::Denied;
+use crate::client::{Class, Entitlement};
+use crate::provisioner::world::{End, World};
+
+/// An object whose first key is asked for and hindered so.
+fn hindered(hindrance: crate::provisioner::world::Hindrance) -> World {
+    let mut world = world(object(json!({})), &[]);
+    world.status = plan(&world).status;
+    world.memory.unasked = Some("team".to_owned());
+    world.seen.hindered = Some(hindrance);
+    world
+}
+
+#[test]
+fn the_limit_is_told_once_and_in_the_same_words() {
+    let mut world = hindered(refused(Class::Limited));
+    let first = plan(&world);
+    assert_eq!(
+        says(&first, "ProvisionerKeyReady"),
+        Some(("False", "RateLimited"))
+    );
+    assert_eq!(
+        first
+            .notes
+            .iter()
+            .filter(|it| it.reason == "RateLimited")
+            .count(),
+        1
+    );
+    world.status = first.status.clone();
+    world.now = ago(-20).0;
+    world.seen.hindered = Some(later(true));
+    let second = plan(&world);
+    assert_eq!(second.status, first.status);
+    assert_eq!(second.conditions, first.conditions);
+    assert!(second.notes.is_empty(), "{:?}", second.notes);
+}
+
+#[test]
+fn the_limit_is_taken_back_when_the_server_answers() {
+    let mut world = running(json!({}), "team", 2);
+    world.status.rate_limited = plan(&hindered(later(true))).status.rate_limited;
+    assert!(world.status.rate_limited.is_some());
+    let told = plan(&world);
+    assert!(told.status.rate_limited.is_none());
+    assert!(told.notes.iter().any(|it| it.reason == "RateLimitOver"));
+}
+
+#[test]
+fn a_working_key_stays_ready_whatever_is_refused() {
+    for hindrance in [refused(Class::Limited), refused(Class::Server), later(true)] {
+        let mut world = running(json!({ "spec": { "tags": { "a": "b" } } }), "team", 2);
+        world.status.pending = Some(key("team-1"));
+        world.status.rotation.sequence = 1;
+        world.status.pending.as_mut().expect("pending").tags_hash =
+            crate::provisioner::decide::tags_hash(&world.object.spec.tags);
+        world.memory.unasked = Some("team-1".to_owned());
+        world.seen.hindered = Some(hindrance);
+        let told = plan(&world);
+        assert_eq!(
+            says(&told, "ProvisionerKeyReady"),
+            Some(("True", "ProvisionerKeyReady"))
+        );
+    }
+}
+
+#[test]
+fn a_turn_that_has_not_come_is_waited_for_without_a_word_of_limits() {
+    let told = plan(&hindered(later(false)));
+    assert_eq!(
+        says(&told, "ProvisionerKeyReady"),
+        Some(("False", "WaitingForBudget"))
+    );
+    assert!(told.status.rate_limited.is_none());
+    assert!(matches!(told.end, End::Again(wait) if wait > Duration::from_secs(20)));
+}
+
+#[test]
+fn what_only_a_person_can_mend_is_told_and_not_tried_again() {
+    for class in [Class::Invalid, Class::Forbidden] {
+        let told = plan(&hindered(refused(class)));
+        assert!(
+            matches!(told.end, End::Rejected { .. }),
+            "{class:?} {:?}",
+            told.end
+        );
+        assert_eq!(
+            says(&told, "ProvisionerKeyReady"),
+            Some(("False", "ProvisionerKeyFailed"))
+        );
+        assert!(told.status.pending.is_some());
+    }
+}
+
+#[test]
+fn a_token_that_is_not_taken_is_told_where_it_is_looked_for() {
+    let told = plan(&hindered(refused(Class::Token)));
+    assert_eq!(
+        says(&told, "OperatorAccessReady"),
+        Some(("False", "TokenRejected"))
+    );
+    assert_eq!(says(&told, "Ready"), Some(("False", "TokenRejected")));
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_tried_again() {
+    let told = plan(&hindered(refused(Class::NoAnswer)));
+    assert!(matches!(told.end, End::Unavailable(_)), "{:?}", told.end);
+    assert_eq!(
+        says(&told, "ControlPlaneReady"),
+        Some(("False", "ServerUnreachable"))
+    );
+}
+
+#[test]
+fn without_a_licence_nothing_is_asked_for_but_the_licence() {
+    let mut world = world(object(json!({})), &[]);
+    let unlicensed = world
+        .seen
+        .entitlements
+        .take()
+        .and_then(Result::ok)
+        .map(|it| {
+            let mut value = it.value.clone();
+            value.provisioners.entitlement = Entitlement::NotEntitled;
+            listed(value)
+        });
+    world.seen.entitlements = unlicensed.map(Ok);
+    let told = plan(&world);
+    assert!(told.step.is_none());
+    assert_eq!(told.end, End::Again(super::super::SELDOM));
+    assert_eq!(
+        says(&told, "ExternalProvisionersEntitled"),
+        Some(("False", "NotEntitled"))
+    );
+    assert_eq!(says(&told, "Ready"), Some(("False", "NotEntitled")));
+}
+
+#[test]
+fn a_server_that_knows_no_licences_is_told_apart() {
+    let mut world = world(object(json!({})), &[]);
+    world.seen.entitlements = Some(Err(refused(Class::Missing)));
+    let told = plan(&world);
+    assert_eq!(says(&told, "Ready"), Some(("False", "NotSupported")));
+}
+
+#[test]
+fn without_access_the_reason_is_readys_too() {
+    let mut world = world(object(json!({})), &[]);
+    world.access = Err(Denied {
+        no_server: false,
+        reason: "OperatorTokenSecretUnavailable",
+        message: "there is no Secret".to_owned(),
+    });
+    let told = plan(&world);
+    assert_eq!(
+        says(&told, "Ready"),
+        Some(("False", "OperatorTokenSecretUnavailable"))
+    );
+    assert!(told.step.is_none());
+}
+
+#[test]
+fn daemons_that_could_not_be_seen_for_long_leave_readiness_unknown() {
+    let mut world = running(json!({}), "team", 2);
+    world.seen.daemons = [(place(), Err(later(true)))].into();
+    assert_eq!(says(&plan(&world), "Ready"), Some(("Unknown", "Stale")));
+}
+
+#[test]
+fn some_daemons_are_not_all() {
+    let told = plan(&running(json!({}), "team", 1));
+    assert_eq!(
+        says(&told, "DaemonsConnected"),
+        Some(("False", "SomeConnected"))
+    );
+    assert_eq!(says(&told, "Ready"), Some(("False", "SomeConnected")));
+    assert_eq!(told.end, End::Again(super::super::SOON));
+}

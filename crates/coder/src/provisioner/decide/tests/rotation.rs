@@ -1,0 +1,176 @@
+//! A new key before the old one goes.
+
+use serde_json::json;
+
+use super::scene::*;
+use crate::provisioner::world::{Plan, SecretSeen, Step, World};
+
+/// Why a rotation begins, and the name it takes.
+fn begins(plan: &Plan) -> (Option<&str>, Option<&str>) {
+    let name = plan.status.pending.as_ref().map(|it| it.name.as_str());
+    (plan.status.rotation.reason.as_deref(), name)
+}
+
+#[test]
+fn what_is_as_it_should_be_stays() {
+    let told = plan(&running(json!({}), "team", 2));
+    assert!(told.step.is_none());
+    assert_eq!(begins(&told), (None, None));
+    assert_eq!(says(&told, "Ready"), Some(("True", "Proven")));
+    assert_eq!(told.status.daemons.as_deref(), Some("2/2"));
+}
+
+#[test]
+fn every_drift_asks_for_a_new_key_and_keeps_the_old_one() {
+    let rotate = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "now" } } });
+    let cases = [
+        (
+            json!({ "spec": { "tags": { "size": "big" } } }),
+            "TagsChanged",
+            "team-1",
+        ),
+        (
+            json!({ "spec": { "key": { "name": "other" } } }),
+            "NameChanged",
+            "other",
+        ),
+        (
+            json!({ "spec": { "key": { "rotateAfter": "1h" } } }),
+            "Aged",
+            "team-1",
+        ),
+        (rotate, "Asked", "team-1"),
+    ];
+    for (change, reason, name) in cases {
+        let told = plan(&running(change, "team", 2));
+        assert_eq!(begins(&told), (Some(reason), Some(name)));
+        assert_eq!(
+            told.status.key.as_ref().map(|it| it.name.as_str()),
+            Some("team")
+        );
+        assert_eq!(
+            says(&told, "ProvisionerKeyReady"),
+            Some(("True", "ProvisionerKeyReady"))
+        );
+    }
+}
+
+#[test]
+fn an_annotation_is_honoured_once() {
+    let change = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "now" } } });
+    let mut world = running(change, "team", 2);
+    world.status.rotation.honoured = Some("now".to_owned());
+    assert_eq!(begins(&plan(&world)), (None, None));
+}
+
+#[test]
+fn a_key_that_somebody_deleted_is_replaced_and_not_deleted_again() {
+    let mut world = running(json!({}), "team", 2);
+    world.seen.keys = [(place(), Ok(listed(Vec::new())))].into();
+    let told = plan(&world);
+    assert_eq!(begins(&told), (Some("KeyVanished"), Some("team-1")));
+    assert!(told.status.key.is_none() && told.status.retiring.is_empty());
+}
+
+#[test]
+fn a_list_from_before_the_key_was_made_says_nothing_about_it() {
+    let mut world = running(json!({}), "team", 2);
+    world.seen.keys = [(place(), Ok(listed(Vec::new())))].into();
+    world.status.key.as_mut().expect("a key").since = ago(0);
+    assert_eq!(begins(&plan(&world)), (None, None));
+}
+
+#[test]
+fn a_lost_secret_is_replaced_and_the_old_key_stays_for_those_who_have_it() {
+    let mut world = running(json!({}), "team", 2);
+    world.secret = SecretSeen::Absent;
+    let told = plan(&world);
+    assert_eq!(begins(&told), (Some("SecretLost"), Some("team-1")));
+    assert!(told.status.key.is_some());
+}
+
+#[test]
+fn another_url_of_the_same_server_is_no_reason() {
+    let mut world = running(json!({}), "team", 2);
+    let key = world.status.key.as_mut().expect("a key");
+    key.binding.server_url = "http://192.0.2.1:3000".to_owned();
+    key.id = Some("id-of-team".to_owned());
+    let told = plan(&world);
+    assert_eq!(begins(&told), (None, None));
+    assert_eq!(told.status.key.expect("a key").binding.server_url, URL);
+}
+
+#[test]
+fn another_server_is_a_reason() {
+    let mut world = running(json!({}), "team", 2);
+    let key = world.status.key.as_mut().expect("a key");
+    key.binding.server_url = "https://old.example.com".to_owned();
+    key.id = Some("another-id".to_owned());
+    assert_eq!(begins(&plan(&world)).0, Some("ServerChanged"));
+}
+
+/// A rotation whose new key is in use, while `old` and `new` daemons are connected.
+fn rotated(old: usize, new: usize) -> World {
+    let mut world = running(json!({}), "team-1", new);
+    world.status.rotation.sequence = 1;
+    world.status.retiring = vec![aplomb_api::coder::RetiringKey {
+        key: key("team"),
+        retired: ago(30),
+        used: true,
+    }];
+    let both = vec![daemons("team", old), daemons("team-1", new)];
+    world.seen.daemons = [(place(), Ok(listed(both)))].into();
+    world
+}
+
+#[test]
+fn an_old_key_goes_when_the_new_one_has_all_daemons_and_it_has_none() {
+    assert!(matches!(plan(&rotated(0, 2)).step, Some(Step::Delete(key)) if key.name == "team"));
+    for (old, new) in [(2, 0), (1, 1), (1, 2), (0, 1)] {
+        let told = plan(&rotated(old, new));
+        assert!(told.step.is_none(), "{old} {new} {:?}", told.step);
+        assert_eq!(told.status.retiring.len(), 1);
+    }
+}
+
+#[test]
+fn a_daemon_that_does_not_end_keeps_an_old_key_only_for_its_grace() {
+    let mut world = rotated(1, 2);
+    world.status.retiring[0].retired = ago(661);
+    assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
+}
+
+#[test]
+fn an_old_key_stays_for_ever_while_the_new_one_has_nobody() {
+    let mut world = rotated(2, 0);
+    world.status.retiring[0].retired = ago(80_000);
+    assert!(plan(&world).step.is_none());
+}
+
+#[test]
+fn a_deleted_key_is_no_longer_claimed() {
+    let mut world = rotated(0, 2);
+    world.seen.deleted = vec![key("team")];
+    let told = plan(&world);
+    assert!(told.status.retiring.is_empty());
+    assert_eq!(says(&told, "Ready"), Some(("True", "Proven")));
+}
+
+#[test]
+fn a_second_rotation_takes_the_next_number() {
+    let mut world = rotated(2, 2);
+    world.status.rotation.honoured = Some("once".to_owned());
+    let change = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "twice" } } });
+    world.object = std::sync::Arc::new(object(change));
+    assert_eq!(begins(&plan(&world)).1, Some("team-2"));
+}
+
+#[test]
+fn pods_that_run_without_being_connected_are_started_again_once() {
+    let mut world = running(json!({}), "team", 0);
+    world.status.disconnected_since = Some(ago(301));
+    let told = plan(&world);
+    assert_eq!(told.status.restarted, Some(ago(0)));
+    world.status.restarted = Some(ago(0));
+    assert!(plan(&world).notes.is_empty());
+}

@@ -1,0 +1,156 @@
+//! Which key an object wants, and whether the one it has is that one.
+
+use std::collections::BTreeMap;
+
+use aplomb_api::coder::{
+    CoderProvisioner, CoderProvisionerStatus, KeyRecord, SecretKeyRef, annotations, key_name,
+    shortened,
+};
+use kube::ResourceExt;
+use sha2::{Digest, Sha256};
+
+use super::draft;
+use crate::access::{Access, hex};
+use crate::client::Organization;
+use crate::provisioner::world::World;
+
+/// The longest name of a Secret.
+const LONGEST: usize = 253;
+
+/// The key that the spec asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) base: String,
+    pub(super) tags_hash: String,
+    pub(super) organization: &'a Organization,
+    pub(super) access: &'a Access,
+}
+
+/// Why a new key is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    First,
+    SecretLost,
+    KeyVanished,
+    TagsChanged,
+    NameChanged,
+    OrganizationChanged,
+    ServerChanged,
+    Asked,
+    Aged,
+}
+
+impl Why {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::First => "First",
+            Self::SecretLost => "SecretLost",
+            Self::KeyVanished => "KeyVanished",
+            Self::TagsChanged => "TagsChanged",
+            Self::NameChanged => "NameChanged",
+            Self::OrganizationChanged => "OrganizationChanged",
+            Self::ServerChanged => "ServerChanged",
+            Self::Asked => "Asked",
+            Self::Aged => "Aged",
+        }
+    }
+
+    /// For people.
+    pub(super) const fn story(self) -> &'static str {
+        match self {
+            Self::First => "there is none yet",
+            Self::SecretLost => "the Secret no longer holds the one in use",
+            Self::KeyVanished => "the one in use was deleted at the server by somebody else",
+            Self::TagsChanged => "spec.tags changed, and a key's tags cannot be",
+            Self::NameChanged => "spec.key.name changed",
+            Self::OrganizationChanged => "spec.organizationName changed",
+            Self::ServerChanged => "the server changed",
+            Self::Asked => "the annotation coder.aplomb.dev/rotate asks for it",
+            Self::Aged => "the one in use is as old as spec.key.rotateAfter allows",
+        }
+    }
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(world: &World, access: &'a Access, organization: &'a Organization) -> Self {
+        Self {
+            base: base(&world.object),
+            tags_hash: tags_hash(&world.object.spec.tags),
+            organization,
+            access,
+        }
+    }
+
+    /// Whether `key` is on the server and in the organisation that are wanted.
+    pub(super) fn place_of(&self, key: &KeyRecord) -> bool {
+        key.binding.server_url == self.access.url && key.organization_id == self.organization.id
+    }
+
+    /// Whether `name` is one of this base's, up to the `last`.
+    pub(super) fn named(&self, name: &str, last: u32) -> bool {
+        (0..=last).any(|number| key_name(&self.base, number) == name)
+    }
+
+    /// Whether a key that is about to be made is still the one that is wanted.
+    pub(super) fn fits(&self, key: &KeyRecord, status: &CoderProvisionerStatus) -> bool {
+        self.place_of(key)
+            && key.tags_hash == self.tags_hash
+            && self.named(&key.name, status.rotation.sequence)
+    }
+
+    /// What the spec wants otherwise than `key` is.
+    pub(super) fn drift(&self, key: &KeyRecord, world: &World) -> Option<Why> {
+        let rotation = &world.status.rotation;
+        if key.binding.server_url != self.access.url {
+            return Some(Why::ServerChanged);
+        }
+        if key.organization_id != self.organization.id {
+            return Some(Why::OrganizationChanged);
+        }
+        if !self.named(&key.name, rotation.sequence) {
+            return Some(Why::NameChanged);
+        }
+        if key.tags_hash != self.tags_hash {
+            return Some(Why::TagsChanged);
+        }
+        if asked(world).is_some() && asked(world) != rotation.honoured {
+            return Some(Why::Asked);
+        }
+        let oldest = world.object.spec.key.rotate_after;
+        let aged = oldest.is_some_and(|span| draft::elapsed(&key.since, world.now) >= span.0);
+        aged.then_some(Why::Aged)
+    }
+}
+
+/// The value of the annotation that asks for a rotation.
+pub(super) fn asked(world: &World) -> Option<String> {
+    world.object.annotations().get(annotations::ROTATE).cloned()
+}
+
+/// The name of the first key.
+fn base(object: &CoderProvisioner) -> String {
+    let own = object.spec.key.name.clone();
+    own.unwrap_or_else(|| object.name_any())
+}
+
+/// What tells sets of tags apart.
+pub(crate) fn tags_hash(tags: &BTreeMap<String, String>) -> String {
+    let mut digest = Sha256::new();
+    for (key, value) in tags {
+        digest.update(key.as_bytes());
+        digest.update([0]);
+        digest.update(value.as_bytes());
+        digest.update([0]);
+    }
+    hex(&digest.finalize(), 12)
+}
+
+/// Where the key is put.
+pub(crate) fn secret_ref(object: &CoderProvisioner) -> SecretKeyRef {
+    let key = &object.spec.key;
+    let usual = || shortened(&format!("{}-provisioner-key", object.name_any()), LONGEST);
+    SecretKeyRef {
+        name: key.secret_name.clone().unwrap_or_else(usual),
+        key: key.secret_key.clone().unwrap_or_else(|| "key".to_owned()),
+    }
+}

@@ -1,0 +1,136 @@
+//! Gathers all that a decision about one CoderProvisioner needs. Reads caches and memory; writes nothing
+//! and asks nobody.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use aplomb::{Context, Key, Result, View};
+use aplomb_api::coder::{CoderProvisioner, CoderProvisionerStatus, KeyRecord, annotations};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use tokio::time::Instant;
+
+use super::children::{digest, name};
+use super::decide::secret_ref;
+use super::world::{DeploymentSeen, Memory, Place, SecretSeen, Seen, World};
+use crate::access::{Access, Claim, Denied, bound_token, resolve};
+use crate::object::Object;
+use crate::office::Office;
+use crate::views::ControlPlaneView;
+
+/// Looks at one CoderProvisioner.
+pub(crate) struct Observer<'a> {
+    pub(crate) object: &'a Arc<CoderProvisioner>,
+    pub(crate) cx: &'a Context<CoderProvisioner>,
+    pub(crate) office: &'a Office,
+    pub(crate) who: &'a Object,
+    pub(crate) began: Instant,
+}
+
+impl Observer<'_> {
+    /// The world as it is now, for a pass that has seen so much of servers.
+    pub(crate) fn observe(&self, seen: &Seen) -> Result<World> {
+        let status = self.object.status.clone().unwrap_or_default();
+        let access = self.access(&status)?;
+        Ok(World {
+            now: self.office.clock.now(),
+            instant: Instant::now(),
+            began: self.began,
+            bound: self.bound(&status, access.as_ref().ok())?,
+            secret: self.secret()?,
+            deployment: self.deployment()?,
+            memory: self.memory(),
+            seen: seen.clone(),
+            object: self.object.clone(),
+            access,
+            status,
+        })
+    }
+
+    fn namespace(&self) -> &str {
+        self.who.key.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn access(
+        &self,
+        status: &CoderProvisionerStatus,
+    ) -> Result<std::result::Result<Access, Denied>> {
+        let claim = Claim {
+            namespace: self.namespace(),
+            control_plane: self.object.spec.control_plane_ref.as_ref(),
+            server: self.object.spec.server.as_ref(),
+            bound: status.key.as_ref().map(|key| &key.binding),
+        };
+        let planes = self.cx.cache::<ControlPlaneView>()?;
+        let found = resolve(claim, planes, self.cx.cache::<Secret>()?);
+        Ok(found.and_then(|access| self.office.reachable(access)))
+    }
+
+    /// Where records can be reached: with the token they were bound to, or with today's of that server.
+    fn bound(
+        &self,
+        status: &CoderProvisionerStatus,
+        access: Option<&Access>,
+    ) -> Result<BTreeSet<Place>> {
+        let secrets = self.cx.cache::<Secret>()?;
+        let mut bound = BTreeSet::new();
+        let retiring = status.retiring.iter().map(|it| &it.key);
+        for key in retiring.chain(&status.pending).chain(&status.key) {
+            let KeyRecord { binding, .. } = key;
+            if bound_token(self.namespace(), binding, secrets).is_some() {
+                bound.insert(Place::of(key));
+            }
+            let today = access.filter(|it| it.url == binding.server_url);
+            bound.extend(today.map(|it| Place::new(&it.binding, &key.organization_id)));
+        }
+        Ok(bound)
+    }
+
+    fn secret(&self) -> Result<SecretSeen> {
+        let reference = secret_ref(self.object);
+        let key = Key::new(Some(self.namespace()), &reference.name);
+        let Some(found) = self.cx.cache::<Secret>()?.get(&key) else {
+            return Ok(SecretSeen::Absent);
+        };
+        let controller = View::meta(&*found).controller().cloned();
+        if let Some(owner) =
+            controller.filter(|it| Some(&it.uid) != self.object.metadata.uid.as_ref())
+        {
+            return Ok(SecretSeen::Foreign(format!(
+                "the Secret {} belongs to {} {}: choose another spec.key.secretName",
+                reference.name, owner.kind, owner.name
+            )));
+        }
+        let data = found.data.as_ref();
+        let plaintext = data.and_then(|data| data.get(&reference.key));
+        let plaintext = plaintext.filter(|it| !it.0.is_empty());
+        let noted = found.annotations().get(annotations::KEY_DIGEST);
+        let same = |it: &Vec<u8>| noted.is_none_or(|noted| *noted == digest(it));
+        Ok(SecretSeen::Ours {
+            key_name: found.annotations().get(annotations::KEY_NAME).cloned(),
+            whole: plaintext.is_some_and(|it| same(&it.0)),
+        })
+    }
+
+    fn deployment(&self) -> Result<Option<DeploymentSeen>> {
+        let key = Key::new(Some(self.namespace()), &name(self.object));
+        let found = self.cx.cache::<Deployment>()?.get(&key);
+        Ok(found.map(|found| DeploymentSeen {
+            replicas: found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1),
+            ready: found
+                .status
+                .as_ref()
+                .and_then(|it| it.ready_replicas)
+                .unwrap_or(0),
+        }))
+    }
+
+    fn memory(&self) -> Memory {
+        let desk = &self.office.desk;
+        Memory {
+            unasked: desk.unasked(self.who),
+            in_hand: desk.in_hand(self.who).map(|(name, _)| name),
+        }
+    }
+}

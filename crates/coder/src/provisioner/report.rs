@@ -1,0 +1,73 @@
+//! What a pass tells those who count: the object as it is now, and what has become of its keys. Nothing
+//! here decides or is read by a decision.
+
+use aplomb::conditions::Status;
+use aplomb::fence::Fence;
+use aplomb_api::coder::conditions::READY;
+
+use super::decide::elapsed;
+use super::world::{Plan, World};
+use crate::object::Object;
+use crate::telemetry::{Coder, Orphaned, Rotated, Seen, Stage, StageEnded};
+
+/// Tells of a pass that is over.
+pub(crate) fn tell(coder: &Coder, who: &Object, world: &World, plan: &Plan, fence: &Fence) {
+    coder.lead(fence);
+    let ready = plan.conditions.iter().find(|it| it.kind == READY);
+    let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
+    let deleting = world.object.metadata.deletion_timestamp.as_ref();
+    coder.emit(Seen {
+        object: who,
+        ready: ready.is_some_and(|it| it.status == Status::True),
+        reason: ready.map_or("Progressing", |it| &it.reason),
+        throttled: plan.status.rate_limited.is_some(),
+        daemons: plan.connected.map(|connected| (connected, wanted)),
+        deleting: deleting.map(|it| it.0),
+    });
+    for key in &plan.orphans {
+        coder.emit(Orphaned {
+            object: who,
+            server: &key.binding.server_url,
+            name: &key.name,
+        });
+    }
+    stages(coder, who, world, plan);
+}
+
+/// How far a rotation came in this pass.
+fn stages(coder: &Coder, who: &Object, world: &World, plan: &Plan) {
+    let (was, is) = (&world.status, &plan.status);
+    let name = |key: &Option<aplomb_api::coder::KeyRecord>| key.as_ref().map(|it| it.name.clone());
+    if let Some(pending) = &was.pending
+        && name(&is.key).as_ref() == Some(&pending.name)
+    {
+        let took = elapsed(&pending.since, world.now);
+        coder.emit(StageEnded {
+            object: who,
+            stage: Stage::Create,
+            took,
+        });
+        if was.key.is_some() {
+            let reason = is.rotation.reason.as_deref().unwrap_or("First");
+            coder.emit(Rotated {
+                object: who,
+                reason,
+            });
+        }
+    }
+    let used = |it: &&aplomb_api::coder::RetiringKey| it.used;
+    let oldest = was
+        .retiring
+        .iter()
+        .filter(used)
+        .map(|it| &it.retired)
+        .min_by_key(|it| it.0);
+    if let Some(oldest) = oldest.filter(|_| is.retiring.is_empty()) {
+        let took = elapsed(oldest, world.now);
+        coder.emit(StageEnded {
+            object: who,
+            stage: Stage::Rollout,
+            took,
+        });
+    }
+}

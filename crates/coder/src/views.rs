@@ -1,0 +1,105 @@
+//! What is read of the kinds of others: a few fields each, so that nothing can come to depend on the rest.
+
+use std::borrow::Cow;
+
+use aplomb::{Meta, MetaRef, View};
+use aplomb_api::coder::SecretKeyRef;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::Deserialize;
+
+/// The kind `CoderControlPlane` of `coder.com/v1alpha1`, which is read and never written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CoderControlPlane(ObjectMeta);
+
+impl Resource for CoderControlPlane {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind(_: &()) -> Cow<'_, str> {
+        "CoderControlPlane".into()
+    }
+
+    fn group(_: &()) -> Cow<'_, str> {
+        "coder.com".into()
+    }
+
+    fn version(_: &()) -> Cow<'_, str> {
+        "v1alpha1".into()
+    }
+
+    fn plural(_: &()) -> Cow<'_, str> {
+        "codercontrolplanes".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.0
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.0
+    }
+}
+
+/// Where a control plane is, and which token and image go with it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct ControlPlaneView {
+    pub(crate) metadata: Meta,
+    #[serde(default)]
+    pub(crate) spec: ControlPlaneSpec,
+    #[serde(default)]
+    pub(crate) status: ControlPlaneStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ControlPlaneSpec {
+    pub(crate) image: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ControlPlaneStatus {
+    pub(crate) url: Option<String>,
+    pub(crate) operator_access_ready: bool,
+    pub(crate) operator_token_secret_ref: Option<TokenRef>,
+}
+
+/// As [`SecretKeyRef`], where a blank key means the usual one.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct TokenRef {
+    name: String,
+    key: String,
+}
+
+impl TokenRef {
+    /// The reference, unless it names nothing.
+    pub(crate) fn secret(&self) -> Option<SecretKeyRef> {
+        let filled = |text: &str, default: &str| match text.trim() {
+            "" => default.to_owned(),
+            text => text.to_owned(),
+        };
+        (!self.name.trim().is_empty()).then(|| SecretKeyRef {
+            name: filled(&self.name, ""),
+            key: filled(&self.key, "token"),
+        })
+    }
+}
+
+impl View for ControlPlaneView {
+    type Kind = CoderControlPlane;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+impl ControlPlaneView {
+    /// What a decision reads of it: its own clockwork, such as the time of its last look at the licence,
+    /// is left out.
+    pub(crate) fn read(&self) -> impl PartialEq + use<> {
+        (self.spec.clone(), self.status.clone())
+    }
+}
