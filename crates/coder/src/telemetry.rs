@@ -23,6 +23,7 @@
 //! | `aplomb_coder_throttled` | | 1 while the server refuses for its rate limit |
 //! | `aplomb_coder_daemons_connected` | | daemons that the server sees with the current key |
 //! | `aplomb_coder_daemons_wanted` | | daemons that there should be |
+//! | `aplomb_coder_rotating_since_timestamp_seconds` | | since when what was replaced waits to be deleted |
 //! | `aplomb_coder_deleting_since_timestamp_seconds` | | since when a deletion waits |
 //! | `aplomb_coder_rotations_total` | `reason` | keys or tokens that were replaced |
 //!

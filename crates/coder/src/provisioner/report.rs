@@ -16,12 +16,14 @@ pub(crate) fn tell(coder: &Coder, who: &Object, world: &World, plan: &Plan, fenc
     let ready = plan.conditions.iter().find(|it| it.kind == READY);
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
     let deleting = world.object.metadata.deletion_timestamp.as_ref();
+    let retiring = plan.status.retiring.iter();
     coder.emit(Seen {
         object: who,
         ready: ready.is_some_and(|it| it.status == Status::True),
         reason: ready.map_or("Progressing", |it| &it.reason),
         throttled: plan.status.rate_limited.is_some(),
         daemons: plan.connected.map(|connected| (connected, wanted)),
+        rotating: retiring.map(|it| it.retired.0).min(),
         deleting: deleting.map(|it| it.0),
     });
     for key in &plan.orphans {

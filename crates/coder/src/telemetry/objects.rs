@@ -26,6 +26,7 @@ pub(super) struct Picture {
     reason: String,
     throttled: bool,
     daemons: Option<(u32, u32)>,
+    rotating: Option<Timestamp>,
     deleting: Option<Timestamp>,
 }
 
@@ -61,10 +62,14 @@ const GAUGES: &[Metric<Picture, f64>] = &[
         read: |seen| maybe(seen.daemons.map(|(_, wanted)| wanted.into())),
     },
     Metric {
+        name: "aplomb_coder_rotating_since_timestamp_seconds",
+        help: "Since when the oldest key or proxy that was replaced waits to be deleted",
+        read: |seen| maybe(seen.rotating.map(seconds)),
+    },
+    Metric {
         name: "aplomb_coder_deleting_since_timestamp_seconds",
         help: "Since when a deletion waits for the server",
-        #[allow(clippy::cast_precision_loss, reason = "seconds are exact up to 2^53")]
-        read: |seen| maybe(seen.deleting.map(|since| since.as_second() as f64)),
+        read: |seen| maybe(seen.deleting.map(seconds)),
     },
 ];
 
@@ -87,6 +92,11 @@ const ORPHANS: &[Metric<u64, u64>] = &[Metric {
 
 fn number(yes: bool) -> f64 {
     if yes { 1.0 } else { 0.0 }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "seconds are exact up to 2^53")]
+fn seconds(since: Timestamp) -> f64 {
+    since.as_second() as f64
 }
 
 fn one<'a>(value: f64) -> Vec<Sample<'a, f64>> {
@@ -130,6 +140,8 @@ pub struct Seen<'a> {
     pub throttled: bool,
     /// Daemons that are connected, and how many there should be, where that is known.
     pub daemons: Option<(u32, u32)>,
+    /// Since when the oldest of what was replaced waits to be deleted.
+    pub rotating: Option<Timestamp>,
     /// Since when it is being deleted.
     pub deleting: Option<Timestamp>,
 }
@@ -141,6 +153,7 @@ impl Occurrence for Seen<'_> {
             reason: self.reason.to_owned(),
             throttled: self.throttled,
             daemons: self.daemons,
+            rotating: self.rotating,
             deleting: self.deleting,
         };
         let old = ledger.objects.insert(self.object.clone(), picture);

@@ -33,6 +33,7 @@ fn seen(coder: &Coder, object: &Object, ready: bool) {
         reason: "AllConnected",
         throttled: false,
         daemons: Some((1, 2)),
+        rotating: None,
         deleting: None,
     });
 }
