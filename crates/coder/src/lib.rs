@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod budget;
 mod bypass;
 pub mod client;
+pub mod gate;
 mod identity;
 pub mod object;
 mod office;

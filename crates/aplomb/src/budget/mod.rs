@@ -71,7 +71,7 @@ pub use dialect::{
     CODER, Dialect, GITHUB, HETZNER, IETF, KUBERNETES, Names, Precedence, Quota, Unit,
 };
 pub use permit::Permit;
-pub use shelf::Shelf;
+pub use shelf::{Shelf, Shown};
 pub use shell::Budget;
 pub use snapshot::{LaneSnapshot, Snapshot};
 

@@ -3,23 +3,42 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Budget;
+use super::{Budget, Snapshot};
+
+/// A budget that people can look at, whoever keeps it.
+pub trait Shown: Send + Sync {
+    /// The target's name.
+    fn name(&self) -> &str;
+
+    /// What is there to spend.
+    fn snapshot(&self) -> Snapshot;
+}
+
+impl Shown for Budget {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Self::snapshot(self)
+    }
+}
 
 /// A list of budgets that can grow while it is shown. Clones share it.
 #[derive(Clone, Default)]
-pub struct Shelf(Arc<Mutex<Vec<Budget>>>);
+pub struct Shelf(Arc<Mutex<Vec<Arc<dyn Shown>>>>);
 
 impl Shelf {
     /// Shows one more, in the place of one of the same name: a credential was replaced.
-    pub fn add(&self, budget: Budget) {
+    pub fn add(&self, budget: impl Shown + 'static) {
         let mut budgets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         budgets.retain(|shown| shown.name() != budget.name());
-        budgets.push(budget);
+        budgets.push(Arc::new(budget));
     }
 
     /// Those that are there.
     #[must_use]
-    pub fn all(&self) -> Vec<Budget> {
+    pub fn all(&self) -> Vec<Arc<dyn Shown>> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -29,6 +48,8 @@ impl Shelf {
 
 impl fmt::Debug for Shelf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.all()).finish()
+        let all = self.all();
+        let names = all.iter().map(|shown| shown.name());
+        f.debug_list().entries(names).finish()
     }
 }

@@ -43,7 +43,8 @@ impl Introspect for Process {
     fn state(&self) -> State {
         let open = *self.leading.borrow();
         let dead = self.tasks.dead().into_iter();
-        let budgets = std::iter::once(self.own.clone()).chain(self.others.all());
+        let others = self.others.all();
+        let others = others.iter().map(|budget| budget.snapshot());
         State {
             uptime: self.started.elapsed().as_secs_f64(),
             controllers: self
@@ -57,7 +58,7 @@ impl Introspect for Process {
                 .iter()
                 .map(|one| Watch::of(one, one.required))
                 .collect(),
-            budgets: budgets.map(|budget| budget.snapshot()).collect(),
+            budgets: std::iter::once(self.own.snapshot()).chain(others).collect(),
             leases: self.lease.iter().map(Lease::status).collect(),
             tasks: dead
                 .map(|line| Task {

@@ -1,0 +1,105 @@
+use std::time::Duration;
+
+use aplomb::Key;
+use http::HeaderValue;
+
+use super::*;
+
+const KEYS: &str = "/api/v2/organizations/3c9e/provisionerkeys";
+
+fn object(name: &str) -> Object {
+    Object {
+        kind: "CoderProvisioner",
+        key: Key::new(Some("default"), name),
+    }
+}
+
+/// An account, and those it has told.
+fn account() -> (Account, Arc<Mutex<Vec<Object>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let tell = move |who: &Object| heard.lock().expect("told").push(who.clone());
+    (Account::new("coder.example.com", Arc::new(tell)), told)
+}
+
+fn answer(remaining: &'static str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("date", "Thu, 08 Jul 2021 18:27:20 GMT"),
+        ("x-ratelimit-limit", "3"),
+        ("x-ratelimit-remaining", remaining),
+        ("x-ratelimit-reset", "1625768849"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers
+}
+
+fn granted(account: &Account, name: &str, now: Instant) -> Option<Permit> {
+    match account.turn(&object(name), Lane::Write, KEYS, now) {
+        Turn::Now(permit) => Some(permit),
+        Turn::Later { .. } => None,
+    }
+}
+
+#[test]
+fn those_who_wait_for_the_first_answer_are_told_when_it_comes() {
+    let (account, told) = account();
+    let now = Instant::now();
+    let first = granted(&account, "a", now).expect("the first call");
+    for name in ["b", "c", "d"] {
+        assert!(granted(&account, name, now).is_none(), "{name}");
+    }
+    let later = now + Duration::from_millis(50);
+    first.answered(200, &answer("2"), now, later, Timestamp::UNIX_EPOCH);
+    assert_eq!(*told.lock().expect("told"), [object("b"), object("c")]);
+    assert!(granted(&account, "d", later).is_none());
+    assert!(granted(&account, "c", later).is_some());
+}
+
+#[test]
+fn a_permit_that_is_dropped_is_given_back_and_one_without_an_answer_is_not() {
+    let (account, _) = account();
+    let now = Instant::now();
+    let first = granted(&account, "a", now).expect("the first call");
+    first.answered(200, &answer("2"), now, now, Timestamp::UNIX_EPOCH);
+    drop(granted(&account, "b", now).expect("a second"));
+    granted(&account, "b", now)
+        .expect("a second again")
+        .unanswered();
+    let third = granted(&account, "c", now);
+    assert!(third.is_some());
+    assert!(granted(&account, "d", now).is_none());
+}
+
+#[test]
+fn people_see_endpoints_and_no_names() {
+    let (account, _) = account();
+    let now = Instant::now();
+    let one = account.turn(&object("a"), Lane::Delete, &format!("{KEYS}/team-red"), now);
+    let two = account.turn(
+        &object("b"),
+        Lane::Delete,
+        &format!("{KEYS}/team-blue"),
+        now,
+    );
+    assert!(matches!((&one, &two), (Turn::Now(_), Turn::Now(_))));
+    let shown = account.snapshot(now);
+    assert_eq!(shown.target, "coder.example.com");
+    assert_eq!(shown.lanes.len(), 1);
+    let lane = &shown.lanes[0];
+    assert_eq!(lane.name, "/api/v2/organizations/*/provisionerkeys/*");
+    assert_eq!((lane.in_flight, lane.waiting), (2, 0));
+}
+
+#[test]
+fn an_object_that_is_gone_leaves_its_place() {
+    let (account, told) = account();
+    let now = Instant::now();
+    let first = granted(&account, "a", now);
+    assert!(granted(&account, "b", now).is_none());
+    account.forget(&object("b"));
+    drop(first);
+    assert!(told.lock().expect("told").is_empty());
+    assert_eq!(account.snapshot(now).lanes[0].waiting, 0);
+}

@@ -1,0 +1,148 @@
+//! The gate in front of every call of an object: closed for a while after each 429, whatever event arrives.
+//!
+//! The wait doubles from two seconds to two minutes, give or take a fifth; once it is two minutes it is
+//! drawn from the whole upper half, so that objects which were refused together come back one by one. Any
+//! other answer opens the gate for good. The gate knows nothing of budgets: it holds back the object, and
+//! a budget the path.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aplomb_api::coder::RateLimited;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::object::Object;
+
+const BASE: Duration = Duration::from_secs(2);
+const CAP: Duration = Duration::from_secs(120);
+const FLOOR: Duration = Duration::from_secs(1);
+const JITTER: f64 = 0.2;
+/// The first refusal in a row whose wait is at the cap.
+const CAPPED: u32 = 7;
+
+/// The gates of all objects. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Gates(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    /// Those that were refused, or whose status was read. An open one stays, so that the status of an
+    /// episode that is over does not close it again.
+    gates: BTreeMap<Object, Gate>,
+    dice: fastrand::Rng,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Gate {
+    /// Refusals in a row.
+    refusals: u32,
+    not_before: Option<Instant>,
+}
+
+impl Gates {
+    /// No object was refused yet.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            gates: BTreeMap::new(),
+            dice: fastrand::Rng::with_seed(seed),
+        })))
+    }
+
+    /// When `who` may call, if not now. `resume` is what its status says, which counts until this process
+    /// has seen an answer of its own.
+    #[must_use]
+    pub fn not_before(
+        &self,
+        who: &Object,
+        resume: Option<&RateLimited>,
+        now: (Instant, Timestamp),
+    ) -> Option<Instant> {
+        let mut state = self.lock();
+        let known = state.gates.get(who).copied();
+        let gate = match (known, resume) {
+            (Some(gate), _) => gate,
+            (None, None) => return None,
+            (None, Some(episode)) => {
+                let gate = Gate::resumed(episode, now);
+                state.gates.insert(who.clone(), gate);
+                gate
+            }
+        };
+        gate.not_before.filter(|until| now.0 < *until)
+    }
+
+    /// A call of `who` was answered by a 429. Says how long it makes no other. One that was on its way
+    /// together with another that was refused counts as that one.
+    #[must_use]
+    pub fn refused(&self, who: &Object, now: Instant) -> Duration {
+        let mut state = self.lock();
+        let State { gates, dice } = &mut *state;
+        let gate = gates.entry(who.clone()).or_default();
+        if let Some(until) = gate.not_before.filter(|until| now < *until) {
+            return until - now;
+        }
+        gate.refusals = gate.refusals.saturating_add(1);
+        let wait = wait(gate.refusals, dice);
+        gate.not_before = Some(now + wait);
+        wait
+    }
+
+    /// A call of `who` was answered by anything else.
+    pub fn answered(&self, who: &Object) {
+        self.lock().gates.insert(who.clone(), Gate::default());
+    }
+
+    /// The object is gone.
+    pub fn forget(&self, who: &Object) {
+        self.lock().gates.remove(who);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gate {
+    /// As an earlier process has left it: as many refusals as fill the episode that it wrote down. A time
+    /// that is further away than any wait was written by another clock.
+    fn resumed(episode: &RateLimited, (now, wall): (Instant, Timestamp)) -> Self {
+        let length = between(episode.since.0, episode.not_before.0);
+        let longest = |refusals| {
+            let waits: Duration = (1..=refusals).map(nominal).sum();
+            waits.mul_f64(1.0 + JITTER)
+        };
+        let refusals = (1..CAPPED).find(|refusals| length <= longest(*refusals));
+        Self {
+            refusals: refusals.unwrap_or(CAPPED),
+            not_before: Some(now + between(wall, episode.not_before.0).min(CAP)),
+        }
+    }
+}
+
+fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
+}
+
+/// How long the wait after a number of refusals is, without its jitter.
+fn nominal(refusals: u32) -> Duration {
+    match refusals {
+        CAPPED.. => CAP,
+        _ => BASE * 2u32.pow(refusals.saturating_sub(1)),
+    }
+}
+
+fn wait(refusals: u32, dice: &mut fastrand::Rng) -> Duration {
+    let nominal = nominal(refusals);
+    let factor = match refusals {
+        CAPPED.. => 0.5 + dice.f64() / 2.0,
+        _ => 1.0 - JITTER + dice.f64() * 2.0 * JITTER,
+    };
+    nominal.mul_f64(factor).clamp(FLOOR, CAP)
+}
+
+#[cfg(test)]
+#[path = "gate_tests.rs"]
+mod tests;
