@@ -9,11 +9,11 @@ mod calls;
 mod desk;
 mod exchange;
 mod look;
+mod proxies;
 mod purse;
 mod shared;
 mod skew;
 mod uncounted;
-mod unlimited;
 mod waiters;
 
 use std::collections::BTreeMap;
@@ -31,11 +31,10 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use crate::client::{Base, Client};
-
+use crate::gate::Gates;
 use crate::object::Object;
 use crate::telemetry::Coder;
 use desk::{Desk, Site};
-use unlimited::Gates;
 use waiters::Waiters;
 
 pub use crate::bypass::Bypass;
@@ -245,3 +244,6 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

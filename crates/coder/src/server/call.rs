@@ -4,8 +4,8 @@ use tokio::time::Instant;
 
 use super::desk::Purse;
 use super::exchange::Paid;
-use super::unlimited::{Lane, Turn};
 use super::{Asker, Listed, Server};
+use crate::budget::{Lane, Turn};
 use crate::client::{Ask, Class, Endpoint};
 use crate::object::Object;
 use crate::pushback::Pushback;

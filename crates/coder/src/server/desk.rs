@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Common;
 use super::look::Look;
 use super::skew::Skew;
-use super::unlimited::Account;
+use crate::budget::Account;
 use crate::bypass::Memory;
 use crate::client::{Base, Client, Entitlements, Key, KeyDaemons, Organization, Proxy};
 use crate::identity::{Known, Whose};
@@ -105,6 +105,7 @@ impl Desk {
             let waiters = self.common.waiters.clone();
             let tell = move |who: &Object| waiters.tell(who);
             let account = Account::new(&name, Arc::new(tell));
+            self.common.settings.shelf.add(account.clone());
             let purse = Purse {
                 account,
                 uncounted: Arc::new(Semaphore::new(UNCOUNTED)),

@@ -7,8 +7,8 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 
-use super::unlimited::Permit;
 use super::{Asker, Listed, Server};
+use crate::budget::Permit;
 use crate::client::{Answer, Ask, CallError, Endpoint};
 use crate::object::Object;
 use crate::pushback::Pushback;

@@ -166,7 +166,8 @@ impl<T: Clone + Send + Sync + 'static> Look<T> {
             if let Some(known) = &mut entry.known {
                 edit(&mut Arc::make_mut(known).value);
             }
-            if entry.flying.is_some() {
+            let flying = entry.flying.as_ref();
+            if flying.is_some_and(|flying| flying.read.upgrade().is_some()) {
                 entry.edits.push((table.number, Arc::new(edit)));
             }
         });

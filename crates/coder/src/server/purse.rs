@@ -20,6 +20,8 @@ use crate::pushback::Pushback;
 /// The read of who we are is no single path.
 const IDENTITY: &str = "identity";
 const HOUR: Duration = Duration::from_secs(3600);
+/// It is asked again after an hour; what was heard before that is for those who ask meanwhile.
+const LATELY: Duration = Duration::from_secs(1800);
 
 impl Server {
     /// What a call spends from. A future of its own: looks need a purse, and this is a look.
@@ -44,7 +46,7 @@ impl Server {
             async move { server.identify(&owned.asker()).await }.boxed()
         };
         let table = &self.0.looks.identity;
-        let fresh = Fresh::Since(now);
+        let fresh = Fresh::Within(LATELY);
         match self.look(table, asker, IDENTITY, fresh, begin).await {
             Ok(told) => {
                 let whose = told.value.clone();
@@ -59,13 +61,12 @@ impl Server {
     }
 
     async fn identify(&self, asker: &Asker<'_>) -> Result<Listed<Whose>, Pushback> {
-        let all = self.0.purse(&Whose::Everybody);
+        let (all, place) = (self.0.purse(&Whose::Everybody), self.place(IDENTITY));
         let now = Instant::now();
         let by_user = match self.0.site.by_user(now.checked_sub(HOUR)) {
             Some(by_user) => by_user,
             None => {
                 let ask = Ask::build_info();
-                let place = self.place(&ask.path);
                 let told = self.spend(&all, asker, &ask, &place).await?;
                 let by_user = counts_users(&told.value.version);
                 self.0.site.learned(by_user, now);
@@ -80,7 +81,6 @@ impl Server {
             });
         }
         let ask = Ask::user();
-        let place = self.place(&ask.path);
         let told = self.spend(&all, asker, &ask, &place).await?;
         Ok(told.map(|user| Whose::User(user.id)))
     }

@@ -62,6 +62,7 @@ impl Server {
                 return Ok(known);
             }
             self.pass(asker)?;
+            self.0.common.waiters.remove(&self.place(path), asker.who);
             let joined = look.join(path, asker.who, |number| {
                 let reading = begin(Owned::new(asker));
                 let (look, path) = (look.clone(), path.to_owned());
@@ -130,7 +131,8 @@ impl Server {
         let purse = self.purse(asker).await?;
         let place = self.place(&ask.path);
         let read = self.spend(&purse, asker, ask, &place).await;
-        if read.is_ok() {
+        let failure = read.as_ref().err().map(Pushback::class);
+        if failure.is_none_or(|class| class == Some(Class::Missing)) {
             self.0.common.waiters.tell(&place);
         }
         read

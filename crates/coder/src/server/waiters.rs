@@ -38,6 +38,15 @@ impl Waiters {
         self.looks(|looks| looks.entry(look.clone()).or_default().insert(who.clone()));
     }
 
+    /// `who` is there, and need not be told.
+    pub(super) fn remove(&self, look: &Object, who: &Object) {
+        self.looks(|looks| {
+            if let Some(waiting) = looks.get_mut(look) {
+                waiting.remove(who);
+            }
+        });
+    }
+
     /// The turn of somebody has come, or of a look, or a look is over.
     pub(super) fn tell(&self, who: &Object) {
         if who.kind != LOOK {

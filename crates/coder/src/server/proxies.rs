@@ -1,0 +1,114 @@
+//! What can be asked of a server about workspace proxies.
+//!
+//! A write that has an answer tells what there is now; one without makes what is known doubtful.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use tokio::time::Instant;
+
+use super::calls::leaves_a_doubt;
+use super::shared::Owned;
+use super::{Asker, Fresh, Listed, Server};
+use crate::client::{Ask, Class, NewProxy, Proxy, ProxyLooks};
+use crate::pushback::Pushback;
+
+type Asked<T> = Result<T, Pushback>;
+
+impl Server {
+    /// The workspace proxy of a name or id, or that there is none.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn proxy(
+        &self,
+        asker: &Asker<'_>,
+        name: &str,
+        fresh: Fresh,
+    ) -> Asked<Arc<Listed<Option<Proxy>>>> {
+        let ask = Arc::new(Ask::proxy(name)?);
+        let path = ask.path.clone();
+        let begin = |owned: Owned| {
+            let (server, ask) = (self.clone(), ask.clone());
+            async move { server.read_proxy(&owned.asker(), &ask).await }.boxed()
+        };
+        let table = &self.0.looks.proxies;
+        self.look(table, asker, &path, fresh, begin).await
+    }
+
+    async fn read_proxy(
+        &self,
+        asker: &Asker<'_>,
+        ask: &Ask<Proxy>,
+    ) -> Asked<Listed<Option<Proxy>>> {
+        let (at, by_server) = (Instant::now(), self.0.now());
+        match self.fly(asker, ask).await {
+            Ok(read) => Ok(read.map(Some)),
+            Err(pushback) if pushback.class() == Some(Class::Missing) => Ok(Listed {
+                at,
+                by_server,
+                value: None,
+            }),
+            Err(pushback) => Err(pushback),
+        }
+    }
+
+    /// Registers a workspace proxy. Without an answer it may have been registered.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn create_proxy(&self, asker: &Asker<'_>, looks: &ProxyLooks) -> Asked<NewProxy> {
+        let ask = Ask::new_proxy(looks);
+        let made = self.call(asker, &ask).await;
+        self.proxy_written(made)
+    }
+
+    /// Changes a workspace proxy, and its token if it is to be a new one.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn patch_proxy(
+        &self,
+        asker: &Asker<'_>,
+        id: &str,
+        looks: &ProxyLooks,
+        regenerate: bool,
+    ) -> Asked<NewProxy> {
+        let ask = Ask::patch_proxy(id, looks, regenerate)?;
+        let changed = self.call(asker, &ask).await;
+        self.proxy_written(changed)
+    }
+
+    /// Takes a workspace proxy back.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn delete_proxy(&self, asker: &Asker<'_>, id: &str) -> Asked<()> {
+        let ask = Ask::delete_proxy(id)?;
+        let gone = self.call(asker, &ask).await;
+        // It may have been looked for by name.
+        if gone.as_ref().err().is_none_or(leaves_a_doubt) {
+            self.0.looks.proxies.doubt_where(|_, _| true);
+        }
+        gone.map(|_| ())
+    }
+
+    fn proxy_written(&self, written: Asked<Listed<NewProxy>>) -> Asked<NewProxy> {
+        let looks = &self.0.looks.proxies;
+        if written.as_ref().err().is_none_or(leaves_a_doubt) {
+            looks.doubt_where(|_, _| true);
+        }
+        let written = written?;
+        let known = Arc::new(Listed {
+            at: written.at,
+            by_server: written.by_server,
+            value: Some(written.value.proxy.clone()),
+        });
+        for name in [&written.value.proxy.id, &written.value.proxy.name] {
+            if let Ok(ask) = Ask::proxy(name) {
+                looks.put(&ask.path, known.clone());
+            }
+        }
+        Ok(written.value)
+    }
+}
