@@ -41,6 +41,8 @@ pub use crate::bypass::Bypass;
 
 /// How long what is known of a server is kept that nobody asks for.
 const UNUSED: Duration = Duration::from_secs(2 * 3600);
+/// How long before the deadline of whoever asks a call has to be over.
+const TO_TAKE_IN: Duration = Duration::from_millis(500);
 
 /// Opens a way to servers; the authorities in a bundle, as PEM, are trusted besides those of the machine.
 pub type Connect = Arc<dyn Fn(Option<&str>) -> Result<Transport, BoxError> + Send + Sync>;
@@ -109,6 +111,15 @@ pub struct Asker<'a> {
     pub deadline: Instant,
     /// What the object's status says of the rate limit, so that a new process goes on where one ended.
     pub limited: Option<&'a RateLimited>,
+}
+
+impl Asker<'_> {
+    /// When a call has to be over: what came of it must be taken in before whoever asked is stopped.
+    fn last(&self) -> Instant {
+        self.deadline
+            .checked_sub(TO_TAKE_IN)
+            .unwrap_or(self.deadline)
+    }
 }
 
 /// What was read, and when.

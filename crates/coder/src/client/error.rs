@@ -78,17 +78,6 @@ impl CallError {
         Self::unanswered(endpoint, "the server did not answer in time".to_owned())
     }
 
-    /// Somebody else's call, which this one waited for, took longer than there was time.
-    pub(crate) fn overdue() -> Self {
-        Self {
-            class: Class::NoAnswer,
-            status: None,
-            endpoint: "look",
-            message: "the server did not answer in time".to_owned(),
-            headers: HeaderMap::new(),
-        }
-    }
-
     /// It was not sent: another replica may be acting.
     pub(crate) fn without_lease(endpoint: Endpoint) -> Self {
         Self::unanswered(endpoint, "this replica does not hold the lease".to_owned())

@@ -23,6 +23,23 @@ impl Server {
         self.spend(&purse, asker, ask, asker.who).await
     }
 
+    /// One call that changes something. `doubt` makes what is known doubtful, where the call may have
+    /// happened without an answer, or has met what nobody knew of; also when nobody waits for it any more.
+    pub(super) async fn write<T>(
+        &self,
+        asker: &Asker<'_>,
+        ask: &Ask<T>,
+        doubt: impl Fn(),
+    ) -> Result<Listed<T>, Pushback> {
+        let mut unheard = Unheard {
+            doubt,
+            leaves_one: true,
+        };
+        let heard = self.call(asker, ask).await;
+        unheard.leaves_one = heard.as_ref().err().is_some_and(leaves_a_doubt);
+        heard
+    }
+
     /// The gate: no call of an object that was refused, whatever wakes it.
     pub(super) fn pass(&self, asker: &Asker<'_>) -> Result<(), Pushback> {
         let common = &self.0.common;
@@ -63,6 +80,27 @@ impl Server {
             .emit(PutOff { server, reason });
         Pushback::Later { until, limited }
     }
+}
+
+/// A write of which nobody has heard yet.
+struct Unheard<F: Fn()> {
+    doubt: F,
+    leaves_one: bool,
+}
+
+impl<F: Fn()> Drop for Unheard<F> {
+    fn drop(&mut self) {
+        if self.leaves_one {
+            (self.doubt)();
+        }
+    }
+}
+
+fn leaves_a_doubt(pushback: &Pushback) -> bool {
+    matches!(
+        pushback.class(),
+        Some(Class::Server | Class::NoAnswer | Class::Exists | Class::Missing)
+    )
 }
 
 fn lane(endpoint: Endpoint) -> Lane {

@@ -98,25 +98,21 @@ impl Server {
         tags: &BTreeMap<String, String>,
     ) -> Asked<NewKey> {
         let ask = Ask::new_key(organization, name, tags)?;
-        let made = self.call(asker, &ask).await;
-        let made = self.seen(organization, made);
-        match &made {
-            Ok(made) => {
-                let key = Key {
-                    id: String::new(),
-                    created_at: made.by_server,
-                    name: name.to_lowercase(),
-                    tags: Some(tags.clone()),
-                };
-                self.0.looks.keys.edit(&ask.path, move |keys| {
-                    if keys.iter().all(|known| known.name != key.name) {
-                        keys.push(key.clone());
-                    }
-                });
+        let doubt = || self.doubt_keys(organization);
+        let made = self.write(asker, &ask, doubt).await;
+        let made = self.seen(organization, made)?;
+        let key = Key {
+            id: String::new(),
+            created_at: made.by_server,
+            name: name.to_lowercase(),
+            tags: Some(tags.clone()),
+        };
+        self.0.looks.keys.edit(&ask.path, move |keys| {
+            if keys.iter().all(|known| known.name != key.name) {
+                keys.push(key.clone());
             }
-            Err(pushback) => self.doubt_keys(organization, pushback),
-        }
-        Ok(made?.value)
+        });
+        Ok(made.value)
     }
 
     /// Deletes a key. [`Class::Missing`] may also mean that this token does not see the organisation.
@@ -125,24 +121,20 @@ impl Server {
     /// See [`Self::organization`].
     pub async fn delete_key(&self, asker: &Asker<'_>, organization: &str, name: &str) -> Asked<()> {
         let ask = Ask::delete_key(organization, name)?;
-        let gone = self.call(asker, &ask).await;
-        let gone = self.seen(organization, gone);
-        match &gone {
-            Ok(_) => {
-                let (looks, name) = (&self.0.looks, name.to_lowercase());
-                let other = name.clone();
-                let keys = Ask::keys(organization)?.path;
-                looks
-                    .keys
-                    .edit(&keys, move |keys| keys.retain(|key| key.name != name));
-                let daemons = Ask::daemons(organization)?.path;
-                looks.daemons.edit(&daemons, move |keys| {
-                    keys.retain(|known| known.key.name != other);
-                });
-            }
-            Err(pushback) => self.doubt_keys(organization, pushback),
-        }
-        gone.map(|_| ())
+        let doubt = || self.doubt_keys(organization);
+        let gone = self.write(asker, &ask, doubt).await;
+        self.seen(organization, gone)?;
+        let (looks, name) = (&self.0.looks, name.to_lowercase());
+        let other = name.clone();
+        let keys = Ask::keys(organization)?.path;
+        looks
+            .keys
+            .edit(&keys, move |keys| keys.retain(|key| key.name != name));
+        let daemons = Ask::daemons(organization)?.path;
+        looks.daemons.edit(&daemons, move |keys| {
+            keys.retain(|known| known.key.name != other);
+        });
+        Ok(())
     }
 
     /// Forgets an organisation that a call with its id did not find.
@@ -154,22 +146,11 @@ impl Server {
         answer
     }
 
-    fn doubt_keys(&self, organization: &str, pushback: &Pushback) {
-        if !leaves_a_doubt(pushback) {
-            return;
-        }
+    fn doubt_keys(&self, organization: &str) {
         let looks = &self.0.looks;
         if let (Ok(keys), Ok(daemons)) = (Ask::keys(organization), Ask::daemons(organization)) {
             looks.keys.doubt(&keys.path);
             looks.daemons.doubt(&daemons.path);
         }
     }
-}
-
-/// Whether a write may have happened all the same, or has met something that nobody knew of.
-pub(super) fn leaves_a_doubt(pushback: &Pushback) -> bool {
-    matches!(
-        pushback.class(),
-        Some(Class::Server | Class::NoAnswer | Class::Exists | Class::Missing)
-    )
 }

@@ -55,7 +55,7 @@ impl Server {
             wall: self.0.common.settings.clock.now(),
             by_server: self.0.now(),
         };
-        if sent.at >= asker.deadline {
+        if sent.at >= asker.last() {
             return Err(Pushback::Later {
                 until: sent.at,
                 limited: false,
@@ -67,7 +67,7 @@ impl Server {
             Paid::With(permit) => (Sending(Some(permit)), false),
             Paid::Uncounted => (Sending(None), true),
         };
-        let deadline = asker.deadline.min(sent.at + CALL);
+        let deadline = asker.last().min(sent.at + CALL);
         let answer = timeout_at(deadline, self.0.client.send(ask, bypass)).await;
         let answer = answer.unwrap_or_else(|_| Err(CallError::late(ask.endpoint)));
         self.learn(asker.who, ask.endpoint, &sent, sending, told(&answer));

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::time::Instant;
 
-use super::calls::leaves_a_doubt;
 use super::shared::Owned;
 use super::{Asker, Fresh, Listed, Server};
 use crate::client::{Ask, Class, NewProxy, Proxy, ProxyLooks};
@@ -27,13 +26,13 @@ impl Server {
         fresh: Fresh,
     ) -> Asked<Arc<Listed<Option<Proxy>>>> {
         let ask = Arc::new(Ask::proxy(name)?);
-        let path = ask.path.clone();
+        let at = (ask.endpoint, ask.path.as_str());
         let begin = |owned: Owned| {
             let (server, ask) = (self.clone(), ask.clone());
             async move { server.read_proxy(&owned.asker(), &ask).await }.boxed()
         };
         let table = &self.0.looks.proxies;
-        self.look(table, asker, &path, fresh, begin).await
+        self.look(table, asker, at, fresh, begin).await
     }
 
     async fn read_proxy(
@@ -59,7 +58,7 @@ impl Server {
     /// See [`Self::organization`].
     pub async fn create_proxy(&self, asker: &Asker<'_>, looks: &ProxyLooks) -> Asked<NewProxy> {
         let ask = Ask::new_proxy(looks);
-        let made = self.call(asker, &ask).await;
+        let made = self.write(asker, &ask, || self.doubt_proxies()).await;
         self.proxy_written(made)
     }
 
@@ -75,7 +74,7 @@ impl Server {
         regenerate: bool,
     ) -> Asked<NewProxy> {
         let ask = Ask::patch_proxy(id, looks, regenerate)?;
-        let changed = self.call(asker, &ask).await;
+        let changed = self.write(asker, &ask, || self.doubt_proxies()).await;
         self.proxy_written(changed)
     }
 
@@ -85,20 +84,17 @@ impl Server {
     /// See [`Self::organization`].
     pub async fn delete_proxy(&self, asker: &Asker<'_>, id: &str) -> Asked<()> {
         let ask = Ask::delete_proxy(id)?;
-        let gone = self.call(asker, &ask).await;
-        // It may have been looked for by name.
-        if gone.as_ref().err().is_none_or(leaves_a_doubt) {
-            self.0.looks.proxies.doubt_where(|_, _| true);
+        let gone = self.write(asker, &ask, || self.doubt_proxies()).await;
+        if gone.is_ok() {
+            self.doubt_proxies();
         }
         gone.map(|_| ())
     }
 
     fn proxy_written(&self, written: Asked<Listed<NewProxy>>) -> Asked<NewProxy> {
-        let looks = &self.0.looks.proxies;
-        if written.as_ref().err().is_none_or(leaves_a_doubt) {
-            looks.doubt_where(|_, _| true);
-        }
         let written = written?;
+        self.doubt_proxies();
+        let looks = &self.0.looks.proxies;
         let known = Arc::new(Listed {
             at: written.at,
             by_server: written.by_server,
@@ -110,5 +106,9 @@ impl Server {
             }
         }
         Ok(written.value)
+    }
+    /// All of them: the one that was written may have been looked for by another name.
+    fn doubt_proxies(&self) {
+        self.0.looks.proxies.doubt_where(|_, _| true);
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::desk::Purse;
 use super::shared::Owned;
 use super::{Asker, Fresh, Listed, Server};
-use crate::client::{Ask, Class};
+use crate::client::{Ask, Class, Endpoint};
 use crate::identity::{Whose, counts_users};
 use crate::pushback::Pushback;
 
@@ -47,7 +47,8 @@ impl Server {
         };
         let table = &self.0.looks.identity;
         let fresh = Fresh::Within(LATELY);
-        match self.look(table, asker, IDENTITY, fresh, begin).await {
+        let at = (Endpoint::User, IDENTITY);
+        match self.look(table, asker, at, fresh, begin).await {
             Ok(told) => {
                 let whose = told.value.clone();
                 self.0.known(|known| known.learned(whose.clone(), now));

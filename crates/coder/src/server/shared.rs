@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::look::{Joined, Look};
 use super::{Asker, Fresh, Listed, Server, waiters};
-use crate::client::{Ask, CallError, Class};
+use crate::client::{Ask, CallError, Class, Endpoint};
 use crate::object::Object;
 use crate::pushback::Pushback;
 
@@ -52,7 +52,7 @@ impl Server {
         &self,
         look: &Look<T>,
         asker: &Asker<'_>,
-        path: &str,
+        (endpoint, path): (Endpoint, &str),
         fresh: Fresh,
         begin: impl Fn(Owned) -> Reading<T>,
     ) -> Result<Arc<Listed<T>>, Pushback> {
@@ -73,7 +73,7 @@ impl Server {
                 .boxed()
             });
             let number = joined.number;
-            let listed = self.landed(asker, path, joined).await?;
+            let listed = self.landed(asker, (endpoint, path), joined).await?;
             // One that was begun before may have missed what this one asks about.
             let new = number > entered || matches!(fresh, Fresh::Within(_));
             if new || fresh.holds(listed.at, Instant::now()) {
@@ -86,13 +86,13 @@ impl Server {
     async fn landed<T: Clone + Send + Sync + 'static>(
         &self,
         asker: &Asker<'_>,
-        path: &str,
+        (endpoint, path): (Endpoint, &str),
         joined: Joined<T>,
     ) -> Result<Arc<Listed<T>>, Pushback> {
         let Joined { pilot, read, .. } = joined;
         let place = self.place(path);
-        let read = timeout_at(asker.deadline, read).await;
-        let read = read.unwrap_or_else(|_| Err(CallError::overdue().into()));
+        let read = timeout_at(asker.last(), read).await;
+        let read = read.unwrap_or_else(|_| Err(CallError::late(endpoint).into()));
         let own = pilot == *asker.who;
         match &read {
             Err(Pushback::Later { .. }) => self.0.common.waiters.add(&place, asker.who),
@@ -115,11 +115,12 @@ impl Server {
         ask: Ask<T>,
     ) -> Result<Arc<Listed<T>>, Pushback> {
         let (path, ask) = (ask.path.clone(), Arc::new(ask));
+        let at = (ask.endpoint, path.as_str());
         let begin = |owned: Owned| {
             let (server, ask) = (self.clone(), ask.clone());
             async move { server.fly(&owned.asker(), &ask).await }.boxed()
         };
-        self.look(look, asker, &path, fresh, begin).await
+        self.look(look, asker, at, fresh, begin).await
     }
 
     /// Makes the call of a look, in the look's own place in the queue, and tells those who were sent away.

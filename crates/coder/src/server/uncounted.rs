@@ -60,7 +60,7 @@ impl Server {
             server: self,
             how: None,
         };
-        let slot = timeout_at(asker.deadline, purse.uncounted.acquire()).await;
+        let slot = timeout_at(asker.last(), purse.uncounted.acquire()).await;
         let Ok(Ok(_slot)) = slot else {
             let until = Instant::now() + SOON;
             return Err(self.put_off(Reason::Bypass, until, false));

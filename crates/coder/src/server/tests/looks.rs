@@ -173,6 +173,21 @@ async fn a_write_without_an_answer_makes_the_list_doubtful() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_that_nobody_waits_for_makes_the_list_doubtful_too() {
+    let stage = Stage::new();
+    let (server, red) = (stage.server(), object("red"));
+    let asker = stage.asker(&red);
+    server.keys(&asker, "o-1", MINUTE).await.expect("a list");
+    stage.latency(Duration::from_secs(1));
+    let tags = BTreeMap::new();
+    let made = server.create_key(&asker, "o-1", "new", &tags);
+    let made = tokio::time::timeout(Duration::from_millis(500), made).await;
+    assert!(made.is_err());
+    server.keys(&asker, "o-1", MINUTE).await.expect("a list");
+    assert_eq!(stage.count(&Method::GET, KEYS), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_organisation_that_is_not_found_by_its_id_is_looked_for_again() {
     let stage = Stage::new();
     let (server, red) = (stage.server(), object("red"));
