@@ -153,9 +153,9 @@ impl Desk {
     /// a doing changes.
     pub(crate) fn stand(&self, what: &str, error: &CallError, now: Instant) {
         let span = match error.class {
-            Class::Invalid | Class::Token | Class::Forbidden | Class::Exists => STANDING,
+            Class::Invalid | Class::Token | Class::Forbidden => STANDING,
             Class::Missing => MISSING,
-            Class::BypassRefused | Class::Limited | Class::Server | Class::NoAnswer => return,
+            _ => return,
         };
         let standing = Standing {
             error: error.clone(),

@@ -57,6 +57,9 @@ pub struct RetiringKey {
     pub key: KeyRecord,
     /// Since when it is being replaced.
     pub retired: Time,
+    /// Since when its successor has every daemon that is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Time>,
     /// Whether a daemon may hold it. One whose plaintext nobody ever had goes at once.
     #[serde(default)]
     pub used: bool,

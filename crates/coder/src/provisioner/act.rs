@@ -17,7 +17,7 @@ use super::children;
 use super::decide::{SELDOM, secret_ref};
 use super::world::{Children, Hindrance, KeyPlace, Looked, Seen, Step, World};
 use crate::access::bound_token;
-use crate::client::{self, Class, Endpoint, Entitlements, KeyDaemons, Organization};
+use crate::client::{self, CallError, Class, Endpoint, Entitlements, KeyDaemons, Organization};
 use crate::object::Object;
 use crate::office::Office;
 use crate::pushback::Pushback;
@@ -233,9 +233,26 @@ impl Act<'_> {
                 if unclear(&hindrance) {
                     self.office.desk.set_unasked(self.who, None);
                 }
-                seen.hindered = Some(hindrance);
+                seen.hindered = Some(self.doubted(&server, key, hindrance).await);
                 Ok(())
             }
+        }
+    }
+
+    /// A name that is said to be taken is, if a list says so too. Else the server is not to be believed now.
+    async fn doubted(&self, server: &Server, key: &KeyRecord, said: Hindrance) -> Hindrance {
+        match said {
+            Hindrance::Refused(error) if error.class == Class::Exists => {
+                match self.listed(server, key).await {
+                    Ok(true) => Hindrance::Refused(error),
+                    Ok(false) => Hindrance::Refused(CallError {
+                        class: Class::Server,
+                        ..error
+                    }),
+                    Err(hindrance) => hindrance,
+                }
+            }
+            said => said,
         }
     }
 
@@ -308,7 +325,7 @@ impl Act<'_> {
         }
     }
 
-    /// Deletes a key. One that the server does not know is gone, if the server shows its organisation.
+    /// Deletes a key. One that the server says it does not know is gone if a list says so too.
     async fn delete(&self, key: &KeyRecord, seen: &mut Seen) -> Result<()> {
         let (server, asker) = (self.at(&key.binding)?, self.asker());
         let call = server.delete_key(&asker, &key.organization_id, &key.name);
@@ -318,10 +335,11 @@ impl Act<'_> {
             .await;
         let outcome = match outcome {
             Err(Hindrance::Refused(error)) if error.class == Class::Missing => {
-                let shown = server.organization(&asker, &key.organization_id).await;
-                shown
-                    .map(drop)
-                    .map_err(|it| hindrance(Endpoint::Organization, it))
+                match self.listed(&server, key).await {
+                    Ok(false) => Ok(()),
+                    Ok(true) => Err(Hindrance::Refused(error)),
+                    Err(hindrance) => Err(hindrance),
+                }
             }
             outcome => outcome,
         };
@@ -330,6 +348,16 @@ impl Act<'_> {
             Err(hindrance) => seen.hindered = Some(hindrance),
         }
         Ok(())
+    }
+
+    /// Whether the server has a key of this name now.
+    async fn listed(&self, server: &Server, key: &KeyRecord) -> Looked<bool> {
+        let since = Fresh::Since(Instant::now());
+        let keys = server
+            .keys(&self.asker(), &key.organization_id, since)
+            .await;
+        let keys = keys.map_err(|it| hindrance(Endpoint::ListKeys, it))?;
+        Ok(keys.value.iter().any(|it| it.name == key.name))
     }
 }
 

@@ -116,14 +116,7 @@ impl Observer<'_> {
     fn deployment(&self) -> Result<Option<DeploymentSeen>> {
         let key = Key::new(Some(self.namespace()), &name(self.object));
         let found = self.cx.cache::<Deployment>()?.get(&key);
-        Ok(found.map(|found| DeploymentSeen {
-            replicas: found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1),
-            ready: found
-                .status
-                .as_ref()
-                .and_then(|it| it.ready_replicas)
-                .unwrap_or(0),
-        }))
+        Ok(found.map(|found| deployment(&found)))
     }
 
     fn memory(&self) -> Memory {
@@ -132,5 +125,20 @@ impl Observer<'_> {
             unasked: desk.unasked(self.who),
             in_hand: desk.in_hand(self.who).map(|(name, _)| name),
         }
+    }
+}
+
+fn deployment(found: &Deployment) -> DeploymentSeen {
+    let replicas = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);
+    let status = found.status.clone().unwrap_or_default();
+    let current = status.observed_generation >= found.metadata.generation;
+    let (all, new) = (
+        status.replicas.unwrap_or(0),
+        status.updated_replicas.unwrap_or(0),
+    );
+    DeploymentSeen {
+        replicas,
+        ready: status.ready_replicas.unwrap_or(0),
+        rolled: current && all == replicas && new == replicas,
     }
 }

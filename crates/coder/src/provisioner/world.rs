@@ -54,6 +54,8 @@ pub(crate) enum SecretSeen {
 pub(crate) struct DeploymentSeen {
     pub(crate) replicas: i32,
     pub(crate) ready: i32,
+    /// Whether no pod of an earlier template is left but those that end.
+    pub(crate) rolled: bool,
 }
 
 /// Where keys are: an organisation of a server, as a token sees it.

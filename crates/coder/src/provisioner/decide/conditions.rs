@@ -131,9 +131,7 @@ fn limited(world: &World, draft: &mut Draft) {
         (None, Some(_)) => {
             draft.status.rate_limited = None;
             let story = "the server answers again within its rate limit";
-            draft
-                .notes
-                .push(Note::normal("RateLimitOver", "Call", story));
+            draft.notes.push(Note::normal("Recovered", "Call", story));
         }
         _ => {}
     }

@@ -129,6 +129,7 @@ impl Draft {
         self.status.retiring.push(RetiringKey {
             key,
             retired: seconds(world.now),
+            replaced: None,
             used,
         });
     }

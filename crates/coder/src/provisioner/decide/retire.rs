@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use aplomb_api::coder::RetiringKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::SOON;
-use super::draft::{Course, Draft, Next, elapsed};
+use super::draft::{Course, Draft, Next, elapsed, seconds};
 use super::key::{named, ours};
 use crate::client::KeyDaemons;
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
@@ -31,7 +32,7 @@ pub(super) fn grace(world: &World) -> Duration {
 pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
     for old in draft.status.retiring.clone() {
         if overdue(world, &old) {
-            draft.status.retiring.retain(|it| it != &old);
+            draft.status.retiring.retain(|it| it.key != old.key);
             draft.orphan(old.key);
             continue;
         }
@@ -68,7 +69,7 @@ pub(super) fn unverified(world: &World, draft: &mut Draft, old: &RetiringKey) ->
             let found = named(listed, &old.key.name);
             let made = found.is_some_and(|found| ours(&old.key, found));
             if !made {
-                draft.status.retiring.retain(|it| it != old);
+                draft.status.retiring.retain(|it| it.key != old.key);
             }
             Ok(made)
         }
@@ -85,12 +86,11 @@ fn idle(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
     if !old.used {
         return unverified(world, draft, old);
     }
-    let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
-    let succeeded = draft.connected.is_some_and(|connected| connected >= wanted);
-    if !succeeded {
+    if !succeeded(world, draft) {
         return Ok(false);
     }
-    if elapsed(&old.retired, world.now) >= grace(world) {
+    let replaced = replaced(world, draft, old);
+    if replaced.is_some_and(|since| elapsed(&since, world.now) >= grace(world)) {
         return Ok(true);
     }
     let place = KeyPlace::new(&old.key.binding, &old.key.organization_id);
@@ -102,4 +102,25 @@ fn idle(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
             Ok(false)
         }
     }
+}
+
+/// Whether the key in use has every daemon that is wanted.
+fn succeeded(world: &World, draft: &Draft) -> bool {
+    let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
+    draft.connected.is_some_and(|connected| connected >= wanted)
+}
+
+/// Since when pods of an old key are on their way out: their grace runs from there, and not from when the
+/// new key was made, since new pods may take any time to come.
+fn replaced(world: &World, draft: &mut Draft, old: &RetiringKey) -> Option<Time> {
+    let over = world.deployment.as_ref().is_none_or(|it| it.rolled);
+    let entry = draft
+        .status
+        .retiring
+        .iter_mut()
+        .find(|it| it.key == old.key)?;
+    if over {
+        entry.replaced.get_or_insert_with(|| seconds(world.now));
+    }
+    entry.replaced.clone()
 }

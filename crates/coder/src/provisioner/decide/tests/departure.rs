@@ -126,6 +126,7 @@ fn old_keys_go_with_the_object() {
     world.status.retiring = vec![RetiringKey {
         key: key("team-old"),
         retired: ago(10),
+        replaced: None,
         used: false,
     }];
     world.seen.deleted = vec![key("team")];

@@ -50,7 +50,7 @@ fn the_limit_is_taken_back_when_the_server_answers() {
     assert!(world.status.rate_limited.is_some());
     let told = plan(&world);
     assert!(told.status.rate_limited.is_none());
-    assert!(told.notes.iter().any(|it| it.reason == "RateLimitOver"));
+    assert!(told.notes.iter().any(|it| it.reason == "Recovered"));
 }
 
 #[test]

@@ -116,6 +116,7 @@ fn rotated(old: usize, new: usize) -> World {
     world.status.retiring = vec![aplomb_api::coder::RetiringKey {
         key: key("team"),
         retired: ago(30),
+        replaced: None,
         used: true,
     }];
     let both = vec![daemons("team", old), daemons("team-1", new)];
@@ -136,8 +137,19 @@ fn an_old_key_goes_when_the_new_one_has_all_daemons_and_it_has_none() {
 #[test]
 fn a_daemon_that_does_not_end_keeps_an_old_key_only_for_its_grace() {
     let mut world = rotated(1, 2);
-    world.status.retiring[0].retired = ago(661);
+    world.status.retiring[0].retired = ago(80_000);
+    let begun = plan(&world);
+    assert!(begun.step.is_none(), "{:?}", begun.step);
+    assert_eq!(begun.status.retiring[0].replaced, Some(ago(0)));
+    world.status.retiring[0].replaced = Some(ago(660));
     assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
+}
+
+#[test]
+fn while_pods_are_being_replaced_no_grace_runs() {
+    let mut world = rotated(1, 2);
+    world.deployment.as_mut().expect("a deployment").rolled = false;
+    assert_eq!(plan(&world).status.retiring[0].replaced, None);
 }
 
 #[test]

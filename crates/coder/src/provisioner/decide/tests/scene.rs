@@ -156,6 +156,7 @@ pub(super) fn running(change: Value, name: &str, connected: usize) -> World {
     world.deployment = Some(DeploymentSeen {
         replicas: 2,
         ready: 2,
+        rolled: true,
     });
     world.seen.applied = true;
     world.seen.daemons = [(place(), Ok(listed(vec![daemons(name, connected)])))].into();
