@@ -1,3 +1,5 @@
+//! The backoff of one object, step by step.
+
 use aplomb::Key;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;

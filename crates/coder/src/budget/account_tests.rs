@@ -1,3 +1,5 @@
+//! The account with its lock, and permits that are dropped.
+
 use std::time::Duration;
 
 use aplomb::Key;

@@ -1,3 +1,5 @@
+//! The ledger: turns, closings and who is told.
+
 use super::*;
 use crate::budget::hint::Reading;
 

@@ -1,3 +1,5 @@
+//! The mirror against what the server says.
+
 use super::*;
 
 /// A window that ends thirty seconds after the answer to its first call, which took no time.
