@@ -33,6 +33,7 @@ use tokio::time::Instant;
 use crate::client::{Base, Client};
 use crate::gate::Gates;
 use crate::object::Object;
+use crate::pushback::Pushback;
 use crate::telemetry::Coder;
 use desk::{Desk, Site};
 use waiters::Waiters;
@@ -116,9 +117,17 @@ pub struct Asker<'a> {
 impl Asker<'_> {
     /// When a call has to be over: what came of it must be taken in before whoever asked is stopped.
     fn last(&self) -> Instant {
-        self.deadline
-            .checked_sub(TO_TAKE_IN)
-            .unwrap_or(self.deadline)
+        let last = self.deadline.checked_sub(TO_TAKE_IN);
+        last.unwrap_or(self.deadline)
+    }
+
+    /// Says so if it is too late to begin anything.
+    fn in_time(&self) -> Result<(), Pushback> {
+        let (until, limited) = (Instant::now(), false);
+        match until < self.last() {
+            true => Ok(()),
+            false => Err(Pushback::Later { until, limited }),
+        }
     }
 }
 

@@ -55,12 +55,7 @@ impl Server {
             wall: self.0.common.settings.clock.now(),
             by_server: self.0.now(),
         };
-        if sent.at >= asker.last() {
-            return Err(Pushback::Later {
-                until: sent.at,
-                limited: false,
-            });
-        }
+        asker.in_time()?;
         let guard = asker.fence.guard();
         let guard = guard.map_err(|_| CallError::without_lease(ask.endpoint))?;
         let (sending, bypass) = match paid {

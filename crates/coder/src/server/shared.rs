@@ -1,6 +1,7 @@
 //! Looks that many share: whoever finds nothing new enough joins the read that is under way, or begins it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aplomb::fence::Fence;
 use futures::FutureExt;
@@ -12,6 +13,9 @@ use super::{Asker, Fresh, Listed, Server, waiters};
 use crate::client::{Ask, CallError, Class, Endpoint};
 use crate::object::Object;
 use crate::pushback::Pushback;
+
+/// How long a read may take at least, whoever began it: it is for others too.
+const LOOK: Duration = Duration::from_secs(15);
 
 /// Terms that outlive whoever asks: a look goes on for others.
 pub(super) struct Owned {
@@ -27,7 +31,7 @@ impl Owned {
             who: asker.who.clone(),
             bypass: asker.bypass,
             fence: asker.fence.clone(),
-            deadline: asker.deadline,
+            deadline: asker.deadline.max(Instant::now() + LOOK),
         }
     }
 
@@ -62,6 +66,7 @@ impl Server {
                 return Ok(known);
             }
             self.pass(asker)?;
+            asker.in_time()?;
             self.0.common.waiters.remove(&self.place(path), asker.who);
             let joined = look.join(path, asker.who, |number| {
                 let reading = begin(Owned::new(asker));

@@ -4,6 +4,7 @@ mod bypass;
 mod coderd;
 mod identity;
 mod looks;
+mod model;
 mod secrets;
 mod terms;
 
@@ -17,7 +18,6 @@ use tower::service_fn;
 use tower::util::BoxCloneSyncService;
 
 use super::*;
-use crate::pushback::Pushback;
 
 const URL: &str = "https://coder.example.com";
 const SECRET: &str = "wDv6wBqFxA-ZbQ2hOXASztX0123456789abcdefg";

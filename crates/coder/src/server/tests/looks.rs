@@ -56,6 +56,24 @@ async fn a_read_goes_on_when_the_first_who_asked_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_time_of_the_first_who_asks_is_not_that_of_the_others() {
+    let stage = Stage::new();
+    stage.latency(Duration::from_secs(1));
+    let (server, red, blue) = (stage.server(), object("red"), object("blue"));
+    let (mut asker, other) = (stage.asker(&red), stage.asker(&blue));
+    asker.deadline = Instant::now() + Duration::from_secs(2);
+    let both = tokio::join!(
+        server.entitlements(&asker, MINUTE),
+        server.entitlements(&other, MINUTE)
+    );
+    assert_eq!(class(both.0), Some(Class::NoAnswer));
+    both.1.expect("read all the same");
+    let late = server.keys(&asker, "o-1", MINUTE).await;
+    assert!(is_later(&late), "its time is over");
+    assert_eq!(stage.calls(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_read_that_nobody_waits_for_is_over_and_can_be_made_again() {
     let stage = Stage::new();
     let (server, red) = (stage.server(), object("red"));
