@@ -30,10 +30,12 @@ use draft::{Course, Draft, Next, Stop};
 pub(crate) const SELDOM: Duration = Duration::from_secs(600);
 /// How old the list may be that shows whether a key is still there.
 const LIVENESS: Fresh = Fresh::Within(Duration::from_secs(300));
-/// How old the list of daemons may be while one is waited for.
+/// How often daemons are looked for while one is waited for.
 const SOON: Duration = Duration::from_secs(5);
 /// And while all are there.
 const STEADY: Duration = Duration::from_secs(60);
+/// A list that is this much younger is not worth another look.
+const NEARLY: Duration = Duration::from_secs(1);
 /// How long pods may run without being connected before they are started again.
 const STUCK: Duration = Duration::from_secs(300);
 /// How long they are left alone after that.
@@ -157,7 +159,12 @@ fn daemons(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
         false => SOON,
     };
     let listed = match world.seen.daemons.get(&place.place) {
-        None => return Err(Next::step(Step::Daemons(place, Fresh::Within(fresh)))),
+        None => {
+            return Err(Next::step(Step::Daemons(
+                place,
+                Fresh::Within(fresh - NEARLY),
+            )));
+        }
         Some(Err(hindrance)) => {
             draft.hinder(hindrance);
             return Ok(());

@@ -5,7 +5,7 @@ use kube::ResourceExt;
 
 use super::draft::{Course, Draft, Next, Stop, elapsed};
 use super::retire::{grace, online, unverified};
-use super::{SOON, holds, key};
+use super::{NEARLY, SOON, holds, key};
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
 use crate::server::Fresh;
 
@@ -97,7 +97,10 @@ fn finished(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<bool> {
     }
     let place = KeyPlace::new(&key.binding, &key.organization_id);
     match world.seen.daemons.get(&place.place) {
-        None => Err(Next::step(Step::Daemons(place, Fresh::Within(SOON)))),
+        None => Err(Next::step(Step::Daemons(
+            place,
+            Fresh::Within(SOON - NEARLY),
+        ))),
         Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
         Some(Ok(listed)) if online(&listed.value, &key.name) > 0 => {
             draft.again(SOON);

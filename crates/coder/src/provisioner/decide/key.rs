@@ -119,8 +119,11 @@ pub(super) fn ours(pending: &KeyRecord, found: &Key) -> bool {
 }
 
 fn ask(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Next {
+    let first_time = world.memory.unasked.as_ref() == Some(&pending.name);
     match &world.seen.hindered {
         None => Next::step(Step::Create(pending.clone())),
+        // Somebody who wrote the name down before may have been answered only now: a list will tell.
+        Some(hindrance) if hindrance.class() == Some(Class::Exists) && !first_time => Next::Persist,
         Some(hindrance) if hindrance.class() == Some(Class::Exists) => {
             draft.status.pending = None;
             match draft.status.key {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use aplomb_api::coder::RetiringKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::SOON;
 use super::draft::{Course, Draft, Next, elapsed, seconds};
 use super::key::{named, ours};
+use super::{NEARLY, SOON};
 use crate::client::KeyDaemons;
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
 use crate::server::Fresh;
@@ -95,7 +95,10 @@ fn idle(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
     }
     let place = KeyPlace::new(&old.key.binding, &old.key.organization_id);
     match world.seen.daemons.get(&place.place) {
-        None => Err(Next::step(Step::Daemons(place, Fresh::Within(SOON)))),
+        None => Err(Next::step(Step::Daemons(
+            place,
+            Fresh::Within(SOON - NEARLY),
+        ))),
         Some(Ok(listed)) => Ok(online(&listed.value, &old.key.name) == 0),
         Some(Err(hindrance)) => {
             draft.hinder(hindrance);

@@ -107,6 +107,19 @@ fn a_name_that_was_taken_in_between_is_told_too() {
 }
 
 #[test]
+fn a_name_that_may_have_been_asked_for_before_is_looked_for_again() {
+    let mut world = world(object(json!({})), &[]);
+    world.status = plan(&world).status;
+    world.seen.hindered = Some(refused(Class::Exists));
+    let told = plan(&world);
+    assert_eq!(
+        told.status.pending.map(|it| it.name).as_deref(),
+        Some("team")
+    );
+    assert_eq!(told.end, End::Again(std::time::Duration::ZERO));
+}
+
+#[test]
 fn a_secret_that_holds_the_pending_key_completes_it() {
     let mut world = world(object(json!({})), &["team"]);
     world.status.pending = Some(key("team"));
