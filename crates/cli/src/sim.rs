@@ -1,24 +1,48 @@
 //! `aplomb sim`: local stand-ins for services that controllers call. Serves until a signal.
 
+mod coderd;
+mod hetzner;
+
+use std::net::SocketAddr;
+
 use anyhow::Context;
-use aplomb_sim::clock::Clock;
-use aplomb_sim::hetzner::{self, Config, Hetzner, SameServer, Scope, Token};
+use aplomb_sim::coderd::Coderd;
+use aplomb_sim::hetzner::Hetzner;
+use aplomb_sim::stand_in::{self, Core, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{HetznerArgs, SameServerAssign, Share, SimArgs, Simulated};
+use crate::args::{CoderdArgs, SimArgs, Simulated};
 
 pub(crate) async fn run(args: SimArgs) -> anyhow::Result<()> {
     match args.what {
-        Simulated::Hetzner(args) => hetzner(args).await,
+        Simulated::Coderd(args) => serve_coderd(args).await,
+        Simulated::Hetzner(args) => {
+            let listen = args.listen;
+            let hetzner = Hetzner::new(hetzner::config(args)?);
+            serve(hetzner.service(), listen, std::future::pending()).await
+        }
     }
 }
 
-async fn hetzner(args: HetznerArgs) -> anyhow::Result<()> {
+async fn serve_coderd(args: CoderdArgs) -> anyhow::Result<()> {
+    let coderd = Coderd::new(coderd::config(&args)?);
+    let listen = args.listen;
+    let service = coderd.service();
+    match coderd::player(coderd, args).await? {
+        Some(player) => serve(service, listen, player).await,
+        None => serve(service, listen, std::future::pending()).await,
+    }
+}
+
+/// Serves until a signal, or until what runs beside it ends.
+async fn serve<C: Core>(
+    service: Service<C>,
+    listen: SocketAddr,
+    beside: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let listen = args.listen;
-    let service = Hetzner::new(config(args)?).service();
-    let running = hetzner::serve(service, listen)
+    let running = stand_in::serve(service, listen)
         .await
         .with_context(|| format!("listen on {listen}"))?;
     println!("ready {}", running.url());
@@ -26,33 +50,8 @@ async fn hetzner(args: HetznerArgs) -> anyhow::Result<()> {
         biased;
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+        () = beside => {}
     }
     running.stop().await;
     Ok(())
-}
-
-fn config(args: HetznerArgs) -> anyhow::Result<Config> {
-    let path = args.token_file.display();
-    let text = std::fs::read_to_string(&args.token_file);
-    let text = text.with_context(|| format!("read the token file {path}"))?;
-    let tokens = Token::file(&text).map_err(|why| anyhow::anyhow!("token file {path}: {why}"))?;
-    let clock = Clock::system();
-    let seed = args.seed.unwrap_or_else(|| clock.below(u64::MAX));
-    Ok(Config {
-        clock,
-        seed,
-        tokens,
-        limit: args.limit,
-        refill_per_second: args.refill_per_second,
-        per: match args.per {
-            Share::Project => Scope::Project,
-            Share::Token => Scope::Token,
-        },
-        action_time: args.action_time.0,
-        drain_on_refusal: args.drain_on_refusal,
-        same_server_assign: match args.same_server_assign {
-            SameServerAssign::Accepted => SameServer::Accepted,
-            SameServerAssign::Refused => SameServer::Refused,
-        },
-    })
 }

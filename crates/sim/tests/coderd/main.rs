@@ -5,6 +5,7 @@ mod calls;
 mod daemons;
 mod limiter;
 mod limits;
+mod pods;
 
 use aplomb_sim::clock::Clock;
 use aplomb_sim::coderd::{Change, Coderd, Config, Fault, Role, User};

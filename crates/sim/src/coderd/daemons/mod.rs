@@ -3,18 +3,17 @@
 //! Driven by the clock and not by tasks: what was due since the last look is done, in order, before
 //! anybody looks. A daemon that is refused dials again for ever, as the real one does.
 
+mod process;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::model::Key;
 use super::store::Store;
-
-/// First and longest wait between two attempts to connect.
-const FIRST_DIAL: Duration = Duration::from_millis(50);
-const LONGEST_DIAL: Duration = Duration::from_secs(10);
+use process::{FIRST_DIAL, Next, Process, Session, later};
 
 /// A daemon, as the state shows it.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
@@ -38,7 +37,9 @@ pub struct Daemon {
 /// A time in which a daemon that was connected had no working key.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Outage {
-    /// The daemon.
+    /// Id of the daemon.
+    pub id: u64,
+    /// Its name.
     pub daemon: String,
     /// The name of the key it had.
     pub key: String,
@@ -55,43 +56,6 @@ pub struct Work {
     pub job: Duration,
     /// How long it waits for the next one.
     pub pause: Duration,
-}
-
-/// What is next for a daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Next {
-    JobEnds,
-    GraceEnds,
-    JobBegins,
-    Dials,
-    Beats,
-}
-
-/// A process.
-#[derive(Clone, Debug)]
-struct Process {
-    name: String,
-    secret_sha256: String,
-    session: Session,
-    job: Option<Timestamp>,
-    next_job: Option<Timestamp>,
-    work: Option<Work>,
-    /// Until when it may finish what it does.
-    stopping: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug)]
-enum Session {
-    /// Connected with the key of this id and name.
-    Open {
-        key: String,
-        key_name: String,
-        beat: Timestamp,
-    },
-    Dialling {
-        at: Timestamp,
-        refused: u64,
-    },
 }
 
 /// What the database knows of a daemon. Goes with its key.
@@ -312,9 +276,8 @@ impl Daemons {
             seen: at,
             busy: false,
         };
-        let name = process.name.clone();
         self.rows.insert(id, row);
-        self.outage_over(at, &name);
+        self.outage_over(at, id);
     }
 
     fn end_session(&mut self, at: Timestamp, id: u64) {
@@ -323,6 +286,7 @@ impl Daemons {
         };
         if let Session::Open { key_name, .. } = &process.session {
             self.outages.push(Outage {
+                id,
                 daemon: process.name.clone(),
                 key: key_name.clone(),
                 since: at,
@@ -337,73 +301,17 @@ impl Daemons {
 
     /// A process ends; what the database knows of it stays until it is stale.
     fn leave(&mut self, at: Timestamp, id: u64) {
-        if let Some(process) = self.processes.remove(&id) {
-            self.outage_over(at, &process.name);
-        }
+        self.processes.remove(&id);
+        self.outage_over(at, id);
         if let Some(row) = self.rows.get_mut(&id) {
             row.busy = false;
         }
     }
 
-    fn outage_over(&mut self, at: Timestamp, name: &str) {
+    fn outage_over(&mut self, at: Timestamp, id: u64) {
         let mut open = self.outages.iter_mut().filter(|it| it.until.is_none());
-        if let Some(outage) = open.find(|it| it.daemon == name) {
+        if let Some(outage) = open.find(|it| it.id == id) {
             outage.until = Some(at);
         }
     }
-}
-
-impl Process {
-    /// When something is due, and what. A job comes before a heartbeat of the same moment.
-    fn next(&self) -> (Timestamp, Next) {
-        let session = match self.session {
-            Session::Open { beat, .. } => (beat, Next::Beats),
-            Session::Dialling { at, .. } => (at, Next::Dials),
-        };
-        let begins = self.next_job.filter(|_| self.job.is_none());
-        let others = [
-            self.job.map(|at| (at, Next::JobEnds)),
-            self.stopping.map(|at| (at, Next::GraceEnds)),
-            begins.map(|at| (at, Next::JobBegins)),
-        ];
-        others.into_iter().flatten().fold(session, Ord::min)
-    }
-
-    fn has(&self, id: &str) -> bool {
-        matches!(&self.session, Session::Open { key, .. } if key == id)
-    }
-
-    fn has_key_in(&self, store: &Store) -> bool {
-        store.keys.iter().any(|key| self.has(&key.id))
-    }
-
-    fn refuse(&mut self, now: Timestamp) {
-        if let Session::Dialling { at, refused } = &mut self.session {
-            *refused += 1;
-            let doublings = u32::try_from(*refused).unwrap_or(u32::MAX).min(16);
-            let wait = FIRST_DIAL.saturating_mul(1 << doublings);
-            *at = later(now, wait.min(LONGEST_DIAL));
-        }
-    }
-
-    fn shown(&self, id: u64, row: Option<&Row>) -> Daemon {
-        let (key, refused) = match &self.session {
-            Session::Open { key_name, .. } => (Some(key_name.clone()), 0),
-            Session::Dialling { refused, .. } => (None, *refused),
-        };
-        Daemon {
-            id,
-            name: self.name.clone(),
-            connected: key.is_some(),
-            key,
-            busy: self.job.is_some(),
-            last_seen: row.map(|row| row.seen),
-            refused,
-        }
-    }
-}
-
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-    now.checked_add(by).unwrap_or(Timestamp::MAX)
 }

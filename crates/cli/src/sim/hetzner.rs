@@ -1,0 +1,33 @@
+//! What `aplomb sim hetzner` serves.
+
+use anyhow::Context;
+use aplomb_sim::clock::Clock;
+use aplomb_sim::hetzner::{Config, SameServer, Scope, Token};
+
+use crate::args::{HetznerArgs, SameServerAssign, Share};
+
+pub(super) fn config(args: HetznerArgs) -> anyhow::Result<Config> {
+    let path = args.token_file.display();
+    let text = std::fs::read_to_string(&args.token_file);
+    let text = text.with_context(|| format!("read the token file {path}"))?;
+    let tokens = Token::file(&text).map_err(|why| anyhow::anyhow!("token file {path}: {why}"))?;
+    let clock = Clock::system();
+    let seed = args.seed.unwrap_or_else(|| clock.below(u64::MAX));
+    Ok(Config {
+        clock,
+        seed,
+        tokens,
+        limit: args.limit,
+        refill_per_second: args.refill_per_second,
+        per: match args.per {
+            Share::Project => Scope::Project,
+            Share::Token => Scope::Token,
+        },
+        action_time: args.action_time.0,
+        drain_on_refusal: args.drain_on_refusal,
+        same_server_assign: match args.same_server_assign {
+            SameServerAssign::Accepted => SameServer::Accepted,
+            SameServerAssign::Refused => SameServer::Refused,
+        },
+    })
+}
