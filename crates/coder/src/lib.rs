@@ -16,6 +16,7 @@ mod office;
 mod operator;
 mod pods;
 mod provisioner;
+mod proxy;
 pub mod pushback;
 pub mod server;
 pub mod telemetry;

@@ -10,9 +10,9 @@ use aplomb::{Clock, Engine, LeaseConfig, Poke, Result, Tasks, Telemetry};
 use aplomb_remote::transport;
 
 use crate::office::{Desk, Office};
-use crate::provisioner;
 use crate::server::{self, Connect, Servers, Tell};
 use crate::telemetry::Coder;
+use crate::{provisioner, proxy};
 
 /// What Events and the lease call the operator.
 const NAME: &str = "aplomb-coder";
@@ -115,7 +115,9 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
         set.clock = parts.clock;
         set.tasks = parts.tasks;
     });
-    engine.controller(provisioner::controller::controller(&office))
+    engine
+        .controller(provisioner::controller::controller(&office))
+        .controller(proxy::controller::controller(&office))
 }
 
 /// Runs an object whose turn has come.

@@ -362,7 +362,7 @@ impl Act<'_> {
 }
 
 /// Whether a call may have happened although nothing says so.
-fn unclear(hindrance: &Hindrance) -> bool {
+pub(crate) fn unclear(hindrance: &Hindrance) -> bool {
     let error = match hindrance {
         Hindrance::Later { .. } => return false,
         Hindrance::Refused(error) => error,
@@ -370,7 +370,7 @@ fn unclear(hindrance: &Hindrance) -> bool {
     matches!(error.class, Class::NoAnswer | Class::Server)
 }
 
-fn hindrance(endpoint: Endpoint, pushback: Pushback) -> Hindrance {
+pub(crate) fn hindrance(endpoint: Endpoint, pushback: Pushback) -> Hindrance {
     match pushback {
         Pushback::Later { until, limited } => Hindrance::Later {
             until,

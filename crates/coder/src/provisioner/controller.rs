@@ -85,7 +85,7 @@ pub(crate) fn who(key: &Key) -> Object {
 }
 
 /// Whether a Secret holds the same, and is said to be for the same.
-fn same_data(old: &Secret, new: &Secret) -> bool {
+pub(crate) fn same_data(old: &Secret, new: &Secret) -> bool {
     old.data == new.data && old.metadata.annotations == new.metadata.annotations
 }
 

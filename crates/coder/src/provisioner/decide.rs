@@ -22,7 +22,7 @@ use crate::access::Access;
 use crate::client::{Class, Entitlement, Organization};
 use crate::server::Fresh;
 
-pub(crate) use self::draft::elapsed;
+pub(crate) use self::draft::{after, elapsed, seconds};
 pub(crate) use self::wanted::{secret_ref, tags_hash};
 use draft::{Course, Draft, Next, Stop};
 

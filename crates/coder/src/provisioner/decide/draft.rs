@@ -181,7 +181,7 @@ impl Draft {
 }
 
 impl Hindrance {
-    pub(super) fn class(&self) -> Option<Class> {
+    pub(crate) fn class(&self) -> Option<Class> {
         match self {
             Self::Later { .. } => None,
             Self::Refused(error) => Some(error.class),
@@ -189,7 +189,7 @@ impl Hindrance {
     }
 
     /// Whether it passes without anybody's doing.
-    pub(super) fn passes(&self) -> bool {
+    pub(crate) fn passes(&self) -> bool {
         let class = self.class();
         class.is_none_or(|it| matches!(it, Class::Limited | Class::Server | Class::NoAnswer))
     }
@@ -203,7 +203,7 @@ fn same(one: &KeyRecord, other: &KeyRecord) -> bool {
 }
 
 /// Kubernetes keeps times of whole seconds; a fraction would differ from what is read back.
-pub(super) fn seconds(at: Timestamp) -> Time {
+pub(crate) fn seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn elapsed(then: &Time, now: Timestamp) -> Duration {
 }
 
 /// `at` and so much more.
-pub(super) fn after(at: &Time, span: Duration) -> Timestamp {
+pub(crate) fn after(at: &Time, span: Duration) -> Timestamp {
     let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX / 2);
     at.0.checked_add(seconds.seconds())
         .unwrap_or(Timestamp::MAX)

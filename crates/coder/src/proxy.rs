@@ -1,0 +1,9 @@
+//! The operator of CoderWorkspaceProxy: registrations, the Secret with a proxy's token, and its pods.
+
+mod act;
+mod children;
+pub(crate) mod controller;
+mod decide;
+mod observe;
+mod report;
+mod world;

@@ -1,0 +1,340 @@
+//! Takes one step at a time, each of them safe to repeat: a crash may come between any two. What a server
+//! says is noted as seen; nothing here decides what it means.
+
+use std::time::Duration;
+
+use aplomb::{Context, Error, Key, Result};
+use aplomb_api::coder::{Binding, CoderWorkspaceProxy, FINALIZER, PendingProxy, RetiringProxy};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::children;
+use super::decide::{SELDOM, looks, secret_ref};
+use super::world::{Children, Place, Registration, Seen, Step, World};
+use crate::access::bound_token;
+use crate::client::{CallError, Class, Endpoint, NewProxy};
+use crate::object::Object;
+use crate::office::Office;
+use crate::provisioner::act::{hindrance, unclear};
+use crate::provisioner::children::checksum;
+use crate::provisioner::world::{Hindrance, Looked};
+use crate::pushback::Pushback;
+use crate::server::{Asker, Fresh, Server};
+
+/// How old what is known of a proxy may be that it is gone by when the server cannot be asked.
+const STALE: Fresh = Fresh::Within(Duration::from_secs(300));
+
+/// Acts for one CoderWorkspaceProxy.
+pub(crate) struct Act<'a> {
+    pub(crate) cx: &'a Context<CoderWorkspaceProxy>,
+    pub(crate) office: &'a Office,
+    pub(crate) who: &'a Object,
+    pub(crate) world: &'a World,
+}
+
+impl Act<'_> {
+    /// Takes `step` and notes in `seen` what came of it.
+    pub(crate) async fn take(&self, step: &Step, seen: &mut Seen) -> Result<()> {
+        match step {
+            Step::Finalize => {
+                self.cx.finalizer(FINALIZER).await?;
+                seen.finalized = true;
+            }
+            Step::Entitlements => self.entitlements(seen).await?,
+            Step::Look(binding, name, fresh) => self.look(binding, name, *fresh, seen).await?,
+            Step::Register(pending) => self.register(pending, seen).await?,
+            Step::Retoken(current) => self.change(current, true, seen).await?,
+            Step::Describe(current) => self.change(current, false, seen).await?,
+            Step::Store(id) => self.store(id, seen).await?,
+            Step::Apply(wanted) => {
+                self.apply(wanted).await?;
+                seen.applied = true;
+            }
+            Step::Drain => {
+                self.drain().await?;
+                seen.drained = true;
+            }
+            Step::Deregister(old) => self.deregister(old, seen).await?,
+            Step::Release => {
+                self.cx.release(FINALIZER).await?;
+                seen.released = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn asker(&self) -> Asker<'_> {
+        let bootstrap = self.world.object.spec.bootstrap.as_ref();
+        Asker {
+            who: self.who,
+            bypass: bootstrap.is_some_and(|it| it.bypass_rate_limit),
+            fence: self.cx.fence(),
+            deadline: self.cx.deadline(),
+            limited: self.world.status.rate_limited.as_ref(),
+        }
+    }
+
+    /// The server of a binding: today's where it is that one, else with the token that was bound to it.
+    fn at(&self, binding: &Binding) -> Result<Server> {
+        let servers = &self.office.servers;
+        if let Some(Ok(access)) = &self.world.access
+            && access.url == binding.server_url
+        {
+            let server = servers.at(&access.url, access.ca.as_deref(), &access.token);
+            return server.map_err(Error::fault);
+        }
+        let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
+        let token = bound_token(namespace, binding, self.cx.cache::<Secret>()?);
+        let token =
+            token.ok_or_else(|| Error::fault("a binding without its token was decided on"))?;
+        let ca = binding.ca_bundle.as_deref();
+        let server = servers.at(&binding.server_url, ca, &token);
+        server.map_err(Error::fault)
+    }
+
+    /// Asks, unless the same was refused a while ago and nothing that matters changed since.
+    async fn unless_refused<T>(
+        &self,
+        endpoint: Endpoint,
+        subject: &str,
+        call: impl Future<Output = std::result::Result<T, Pushback>>,
+    ) -> Looked<T> {
+        if let Some(error) = self.office.desk.standing(subject, Instant::now()) {
+            return Err(Hindrance::Refused(error));
+        }
+        call.await.map_err(|pushback| {
+            if let Pushback::Refused(error) = &pushback {
+                self.office.desk.stand(subject, error, Instant::now());
+            }
+            hindrance(endpoint, pushback)
+        })
+    }
+
+    async fn entitlements(&self, seen: &mut Seen) -> Result<()> {
+        let Some(Ok(access)) = &self.world.access else {
+            return Err(Error::fault("a licence without a server was decided on"));
+        };
+        let (server, asker) = (self.at(&access.binding)?, self.asker());
+        let subject = subject("entitlements", &access.binding);
+        let call = server.entitlements(&asker, Fresh::Within(SELDOM));
+        let endpoint = Endpoint::Entitlements;
+        seen.entitlements = Some(self.unless_refused(endpoint, &subject, call).await);
+        Ok(())
+    }
+
+    async fn look(
+        &self,
+        binding: &Binding,
+        name: &str,
+        fresh: Fresh,
+        seen: &mut Seen,
+    ) -> Result<()> {
+        let (server, asker) = (self.at(binding)?, self.asker());
+        let subject = format!("{} {name}", subject("proxy", binding));
+        let call = server.proxy(&asker, name, fresh);
+        let endpoint = Endpoint::GetProxy;
+        let mut looked = self.unless_refused(endpoint, &subject, call).await;
+        if let (Err(Hindrance::Later { .. }), Fresh::Within(_)) = (&looked, fresh)
+            && let Ok(older) = server.proxy(&asker, name, STALE).await
+        {
+            looked = Ok(older);
+        }
+        let place = (Place::of(binding), name.to_owned());
+        seen.proxies.insert(place, looked);
+        Ok(())
+    }
+
+    /// What a standing refusal of an effect is about: an edit of the object or its annotations makes it
+    /// another.
+    fn effect(&self, what: &str, binding: &Binding, name: &str) -> String {
+        let meta = &self.world.object.metadata;
+        let generation = meta.generation.unwrap_or(0);
+        let uid = meta.uid.as_deref().unwrap_or_default();
+        format!("{} {uid} {generation} {name}", subject(what, binding))
+    }
+
+    /// Registers the name, and does not let go of the token before it is in the Secret.
+    async fn register(&self, pending: &PendingProxy, seen: &mut Seen) -> Result<()> {
+        let (server, asker) = (self.at(&pending.binding)?, self.asker());
+        let looks = looks(&self.world.object);
+        let call = server.create_proxy(&asker, &looks);
+        let subject = self.effect("register", &pending.binding, &pending.name);
+        let endpoint = Endpoint::CreateProxy;
+        match self.unless_refused(endpoint, &subject, call).await {
+            Ok(made) => {
+                self.office.desk.set_unasked(self.who, None);
+                self.keep(made, seen).await
+            }
+            Err(hindrance) => {
+                if unclear(&hindrance) {
+                    self.office.desk.set_unasked(self.who, None);
+                }
+                seen.hindered = Some(self.doubted(&server, pending, hindrance).await);
+                Ok(())
+            }
+        }
+    }
+
+    /// A name that is said to be taken is, if a look says so too. Else the server is not to be believed
+    /// now.
+    async fn doubted(&self, server: &Server, pending: &PendingProxy, said: Hindrance) -> Hindrance {
+        match said {
+            Hindrance::Refused(error) if error.class == Class::Exists => {
+                match self.there(server, &pending.name).await {
+                    Ok(true) => Hindrance::Refused(error),
+                    Ok(false) => Hindrance::Refused(CallError {
+                        class: Class::Server,
+                        ..error
+                    }),
+                    Err(hindrance) => hindrance,
+                }
+            }
+            said => said,
+        }
+    }
+
+    /// Whether the server has a proxy of this name or id now.
+    async fn there(&self, server: &Server, name: &str) -> Looked<bool> {
+        let since = Fresh::Since(Instant::now());
+        let found = server.proxy(&self.asker(), name, since).await;
+        let found = found.map_err(|it| hindrance(Endpoint::GetProxy, it))?;
+        Ok(found.value.is_some())
+    }
+
+    /// Tells the server the looks, and has it make a new token if it is to be one.
+    async fn change(
+        &self,
+        current: &Registration,
+        regenerate: bool,
+        seen: &mut Seen,
+    ) -> Result<()> {
+        let (server, asker) = (self.at(&current.binding)?, self.asker());
+        let looks = looks(&self.world.object);
+        let call = server.patch_proxy(&asker, &current.id, &looks, regenerate);
+        let what = if regenerate { "retoken" } else { "describe" };
+        let subject = self.effect(what, &current.binding, &current.name);
+        let endpoint = Endpoint::PatchProxy;
+        match self.unless_refused(endpoint, &subject, call).await {
+            Ok(changed) if regenerate => self.keep(changed, seen).await,
+            Ok(_) => {
+                seen.described = true;
+                Ok(())
+            }
+            Err(hindrance) => {
+                seen.hindered = Some(hindrance);
+                Ok(())
+            }
+        }
+    }
+
+    async fn keep(&self, made: NewProxy, seen: &mut Seen) -> Result<()> {
+        // What was looked at is no longer so.
+        seen.proxies.clear();
+        let Some(token) = made.token else {
+            return Err(Error::fault("the server made a token and did not tell it"));
+        };
+        let id = made.proxy.id;
+        let hand = Some((id.clone(), token));
+        self.office.desk.set_in_hand(self.who, hand);
+        self.store(&id, seen).await
+    }
+
+    async fn store(&self, id: &str, seen: &mut Seen) -> Result<()> {
+        let held = self.office.desk.in_hand(self.who);
+        let Some((_, token)) = held.filter(|(held, _)| held == id) else {
+            return Err(Error::fault(
+                "a token in hand was decided on that is not there",
+            ));
+        };
+        let access = self.world.access.as_ref().and_then(|it| it.as_ref().ok());
+        let wanted = Children {
+            url: String::new(),
+            image: String::new(),
+            secret: secret_ref(&self.world.object),
+            id: None,
+            ca: access.and_then(|it| it.ca.clone()),
+            prune: false,
+        };
+        let token = token.reveal().as_bytes();
+        let secret = children::secret(&self.world.object, &wanted, id, token);
+        self.cx.apply(secret).await?;
+        self.office.desk.set_in_hand(self.who, None);
+        seen.made = Some(id.to_owned());
+        Ok(())
+    }
+
+    /// Makes the children as they should be, the Secret first: pods that start must find the token.
+    async fn apply(&self, wanted: &Children) -> Result<()> {
+        let object = &*self.world.object;
+        let key = Key::new(self.who.key.namespace.as_deref(), &wanted.secret.name);
+        let held = self.cx.cache::<Secret>()?.get(&key);
+        let data = held.as_ref().and_then(|it| it.data.as_ref());
+        let Some(token) = data.and_then(|it| it.get(&wanted.secret.key)) else {
+            return Err(Error::fault("a Secret without a token was decided on"));
+        };
+        if let Some(id) = &wanted.id {
+            let secret = children::secret(object, wanted, id, &token.0);
+            self.cx.apply(secret).await?;
+        }
+        let checksum = checksum(&token.0, wanted.ca.as_deref());
+        let deployment = children::deployment(object, wanted, &checksum)?;
+        self.cx.apply(deployment).await?;
+        self.cx.apply(children::service(object)?).await?;
+        if wanted.prune {
+            self.cx.prune::<Secret>().await?;
+        }
+        Ok(())
+    }
+
+    /// Stops the pods. Nothing else of the Deployment is touched: what it was made from may be gone
+    /// already.
+    async fn drain(&self) -> Result<()> {
+        let name = children::name(&self.world.object);
+        let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
+        let _guard = self.cx.fence().guard()?;
+        let all = Api::<Deployment>::namespaced(self.cx.client(), namespace);
+        let patch = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
+        match all.patch(&name, &PatchParams::default(), &patch).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            patched => Ok(patched.map(drop)?),
+        }
+    }
+
+    /// Takes a registration back. One that the server says it does not know is gone if a look says so too.
+    async fn deregister(&self, old: &RetiringProxy, seen: &mut Seen) -> Result<()> {
+        let (server, asker) = (self.at(&old.binding)?, self.asker());
+        let call = server.delete_proxy(&asker, &old.id);
+        let subject = self.effect("deregister", &old.binding, &old.id);
+        let endpoint = Endpoint::DeleteProxy;
+        seen.proxies.clear();
+        let outcome = match self.unless_refused(endpoint, &subject, call).await {
+            Err(Hindrance::Refused(error)) if error.class == Class::Missing => {
+                match self.there(&server, &old.id).await {
+                    Ok(false) => Ok(()),
+                    Ok(true) => Err(Hindrance::Refused(error)),
+                    Err(hindrance) => Err(hindrance),
+                }
+            }
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(()) => seen.deleted.push(old.id.clone()),
+            Err(hindrance) => seen.hindered = Some(hindrance),
+        }
+        Ok(())
+    }
+}
+
+/// What a standing refusal is about: another token is another subject.
+fn subject(what: &str, binding: &Binding) -> String {
+    let Binding {
+        server_url,
+        token_fingerprint,
+        ..
+    } = binding;
+    format!("{what} {server_url} {token_fingerprint}")
+}

@@ -1,0 +1,200 @@
+//! The wiring: which kinds are watched, through which lens, and which objects run when one changes. And
+//! the round of observing, deciding and acting, one step at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::{Class, Context, Controller, Error, Key, Lens, Note, Result, Scope, Verdict, View};
+use aplomb_api::coder::CoderWorkspaceProxy;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use tokio::time::Instant;
+
+use super::act::Act;
+use super::decide::{SELDOM, decide, secret_ref};
+use super::observe::{Observer, bindings};
+use super::report;
+use super::world::{Plan, Seen, World};
+use crate::object::Object;
+use crate::office::Office;
+use crate::provisioner::controller::{opaque, same_data};
+use crate::provisioner::world::End;
+use crate::views::ControlPlaneView;
+
+/// Also the field manager.
+const NAME: &str = "aplomb-coder-proxy";
+const KIND: &str = "CoderWorkspaceProxy";
+/// How many objects are worked on at once: a pass mostly waits for servers.
+const WORKERS: usize = 16;
+/// How long one pass may take: a few calls and writes, each under its own deadline.
+const PASS: Duration = Duration::from_secs(90);
+/// More steps than any status can need: a pass that takes them is undone by somebody, and starts anew.
+const STEPS: usize = 64;
+/// The index of objects by the names of the Secrets and control planes they name.
+const BY_NAME: &str = "names";
+
+/// The controller of CoderWorkspaceProxy.
+pub(crate) fn controller(office: &Office) -> Controller<CoderWorkspaceProxy> {
+    let (run, farewell) = (office.clone(), office.clone());
+    let namespace = office.namespace.as_deref();
+    let scope = Scope {
+        namespace: namespace.map(str::to_owned),
+        ..Scope::default()
+    };
+    Controller::new(NAME, move |object, cx| {
+        let office = run.clone();
+        async move { reconcile(&object, &cx, &office).await }
+    })
+    .within(scope.clone())
+    .index::<CoderWorkspaceProxy>(scope.clone(), BY_NAME, named)
+    .owns_some::<Secret>(opaque(None), Lens::comparing(same_data))
+    .owns::<Service>(Lens::desired())
+    .owns::<Deployment>(Lens::comparing(same_rollout))
+    .watches::<Secret>(
+        opaque(namespace),
+        Lens::comparing(same_data),
+        |secret, all| naming(all, "secret", &View::meta(secret).key()),
+    )
+    .watches_if_possible::<ControlPlaneView>(
+        scope,
+        Lens::fields(ControlPlaneView::read),
+        |plane, all| naming(all, "plane", &plane.meta().key()),
+    )
+    .poked_by(&office.proxies, "turn")
+    .forgets(move |key| farewell.forget(&who(key)))
+    .workers(WORKERS)
+    .deadline(PASS)
+    .resync(SELDOM)
+}
+
+fn who(key: &Key) -> Object {
+    Object {
+        kind: KIND,
+        key: key.clone(),
+    }
+}
+
+/// Whether a Deployment asks for the same and has come as far.
+fn same_rollout(old: &Deployment, new: &Deployment) -> bool {
+    let far = |it: &Deployment| {
+        let status = it.status.clone().unwrap_or_default();
+        let counts = (status.replicas, status.ready_replicas);
+        (counts, status.updated_replicas, status.observed_generation)
+    };
+    old.metadata.generation == new.metadata.generation
+        && old.metadata.labels == new.metadata.labels
+        && far(old) == far(new)
+}
+
+/// Every Secret and control plane that an object or its records name.
+fn named(object: &CoderWorkspaceProxy) -> Vec<String> {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let bootstrap = object.spec.bootstrap.as_ref();
+    let records = object.status.iter().flat_map(bindings);
+    let bound = records.map(|it| it.token_secret_ref.name.clone());
+    let server = bootstrap.and_then(|it| it.server.as_ref());
+    let own = server.map(|it| it.token_secret_ref.name.clone());
+    let secrets = bound.chain(own).chain([secret_ref(object).name]);
+    let plane = bootstrap.and_then(|it| it.control_plane_ref.as_ref());
+    let plane = plane.map(|it| format!("plane {namespace}/{}", it.name));
+    secrets
+        .map(|it| format!("secret {namespace}/{it}"))
+        .chain(plane)
+        .collect()
+}
+
+/// Those that name an object. A token's Secret that only a control plane names is found through those
+/// who use one.
+fn naming(all: &aplomb::Cache<CoderWorkspaceProxy>, kind: &str, key: &Key) -> Vec<Key> {
+    let found = all.by(BY_NAME, &format!("{kind} {key}"));
+    let mut keys: Vec<_> = found.iter().map(|it| View::meta(&**it).key()).collect();
+    if kind == "secret" {
+        let here = |it: &&Arc<CoderWorkspaceProxy>| {
+            let bootstrap = it.spec.bootstrap.as_ref();
+            bootstrap.is_some_and(|it| it.control_plane_ref.is_some())
+                && it.metadata.namespace.as_deref() == key.namespace.as_deref()
+        };
+        let all = all.list();
+        keys.extend(all.iter().filter(here).map(|it| View::meta(&**it).key()));
+    }
+    keys
+}
+
+/// Observes, decides and takes one step, until there is none to take.
+async fn reconcile(
+    object: &Arc<CoderWorkspaceProxy>,
+    cx: &Context<CoderWorkspaceProxy>,
+    office: &Office,
+) -> Result<Verdict> {
+    let who = who(&View::meta(&**object).key());
+    let observer = Observer {
+        object,
+        cx,
+        office,
+        who: &who,
+        began: Instant::now(),
+    };
+    let (mut seen, mut told) = (Seen::default(), Vec::new());
+    for _ in 0..STEPS {
+        let world = observer.observe(&seen)?;
+        let plan = decide(&world);
+        say(cx, &plan, &mut told);
+        let Some(step) = &plan.step else {
+            let before = world.status.pending.as_ref().map(|it| &it.name);
+            let after = plan.status.pending.as_ref().map(|it| &it.name);
+            if after.is_some() && after != before {
+                office.desk.set_unasked(&who, after.cloned());
+            }
+            report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
+            bypass(&world, &who, office)
+                .into_iter()
+                .for_each(|it| cx.event(it));
+            return ended(plan.end);
+        };
+        let act = Act {
+            cx,
+            office,
+            who: &who,
+            world: &world,
+        };
+        act.take(step, &mut seen).await?;
+        if seen.released {
+            report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
+            return Ok(Verdict::Settled);
+        }
+    }
+    Ok(Verdict::Recheck(Duration::ZERO))
+}
+
+/// Lays down what the plan says. Written when the pass ends, whatever becomes of the step.
+fn say(cx: &Context<CoderWorkspaceProxy>, plan: &Plan, told: &mut Vec<Note>) {
+    cx.status(&plan.status);
+    for condition in &plan.conditions {
+        cx.condition(condition.clone());
+    }
+    for note in &plan.notes {
+        if !told.contains(note) {
+            told.push(note.clone());
+            cx.event(note.clone());
+        }
+    }
+}
+
+/// What is to be told of the bypass, where the object asks for it.
+fn bypass(world: &World, who: &Object, office: &Office) -> Option<Note> {
+    let bootstrap = world.object.spec.bootstrap.as_ref();
+    bootstrap.filter(|it| it.bypass_rate_limit)?;
+    let access = world.access.as_ref()?.as_ref().ok()?;
+    let server = office
+        .servers
+        .at(&access.url, access.ca.as_deref(), &access.token);
+    office.bypass(who, &server.ok()?)
+}
+
+fn ended(end: End) -> Result<Verdict> {
+    match end {
+        End::Again(wait) => Ok(Verdict::Recheck(wait)),
+        End::Rejected { reason, message } => Ok(Verdict::rejected(&reason, message)),
+        End::Unavailable(why) => Err(Error::new(Class::Unavailable, why)),
+    }
+}

@@ -1,0 +1,138 @@
+//! The plan that a course comes to: when it is looked at again, and what is written down of a rate limit.
+
+use std::time::Duration;
+
+use aplomb::Note;
+use aplomb_api::coder::{RateLimited, conditions as kinds, reasons};
+
+use super::draft::{Course, Draft, Next, Stop};
+use super::{SELDOM, SOON, said, secret_ref, stored};
+use crate::client::Class;
+use crate::provisioner::decide::{after, seconds};
+use crate::provisioner::world::{End, Hindrance};
+use crate::proxy::world::{Plan, World};
+
+/// How soon what was refused for the limit is looked at again; the gate knows how long it really takes.
+const MOMENT: Duration = Duration::from_secs(1);
+/// The longest that one step of a backoff takes: what a restarted process waits, at most.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(120);
+
+/// The plan of a course that ended so.
+pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Plan {
+    let mut stop: Option<Box<Stop>> = None;
+    let (step, end) = match ended {
+        Ok(()) => (None, End::Again(draft.wait)),
+        Err(Next::Step(step)) => (Some(*step), End::Again(Duration::ZERO)),
+        Err(Next::Persist) => (None, End::Again(Duration::ZERO)),
+        Err(Next::Stop(why)) => {
+            let end = end(world, &draft, &why);
+            stop = Some(why);
+            (None, end)
+        }
+    };
+    if let Some(Stop::Hindered(hindrance)) = stop.as_deref() {
+        draft.hindrances.push(hindrance.clone());
+    }
+    limited(world, &mut draft);
+    let held = draft.current().is_some_and(|it| stored(world, &it));
+    let given = world.object.spec.bootstrap.is_none();
+    draft.status.proxy_token_secret_ref = (held || given).then(|| secret_ref(&world.object));
+    let conditions = said::all(world, &draft, stop.as_deref());
+    let ready = conditions
+        .iter()
+        .any(|it| it.kind == kinds::READY && it.status.word() == "True");
+    draft.status.phase = Some(if ready { "Ready" } else { "Pending" }.to_owned());
+    let end = sooner(world, end, &draft);
+    Plan {
+        status: draft.status,
+        conditions,
+        notes: draft.notes,
+        orphans: draft.orphans,
+        step,
+        end,
+    }
+}
+
+/// How long until it is looked at again, from why it stopped.
+fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
+    match stop {
+        Stop::Hindered(hindrance) => held_up(world, hindrance),
+        Stop::Rejected { reason, message } => End::Rejected {
+            reason: (*reason).to_owned(),
+            message: message.clone(),
+        },
+        Stop::Leaving(_) => End::Again(draft.wait),
+        Stop::Denied | Stop::NoToken | Stop::NotEntitled | Stop::NotSupported => End::Again(SELDOM),
+    }
+}
+
+fn held_up(world: &World, hindrance: &Hindrance) -> End {
+    match hindrance {
+        Hindrance::Later { until, .. } => End::Again(
+            until
+                .saturating_duration_since(world.instant)
+                .max(MOMENT / 10),
+        ),
+        Hindrance::Refused(error) => match error.class {
+            Class::Limited => End::Again(MOMENT),
+            Class::Server | Class::NoAnswer => End::Unavailable(error.to_string()),
+            Class::Token => End::Again(SELDOM),
+            // It was changed or taken back by somebody else: the next look tells.
+            Class::Missing => End::Again(SOON),
+            _ => End::Rejected {
+                reason: reasons::REGISTRATION_FAILED.to_owned(),
+                message: error.to_string(),
+            },
+        },
+    }
+}
+
+/// What hindered a course that went on all the same is tried again in its time.
+fn sooner(world: &World, end: End, draft: &Draft) -> End {
+    let End::Again(wait) = end else {
+        return end;
+    };
+    let turns = draft.hindrances.iter().filter(|it| it.passes());
+    let soonest = turns.map(|it| match it {
+        Hindrance::Later { until, .. } => {
+            until.saturating_duration_since(world.instant).max(MOMENT)
+        }
+        Hindrance::Refused(_) => SOON,
+    });
+    End::Again(soonest.fold(wait, Duration::min))
+}
+
+/// Writes down once that the server refuses for its limit, and takes it back when it does not.
+fn limited(world: &World, draft: &mut Draft) {
+    let told = draft.hindrances.iter().find_map(|it| match it {
+        Hindrance::Later {
+            limited: true,
+            endpoint,
+            until,
+        } => Some((*endpoint, Some(*until))),
+        Hindrance::Refused(error) if error.class == Class::Limited => Some((error.endpoint, None)),
+        _ => None,
+    });
+    match (told, &draft.status.rate_limited) {
+        (Some((endpoint, until)), None) => {
+            let wait = until.map(|until| until.saturating_duration_since(world.instant));
+            let wait = wait.unwrap_or(SOON).min(LONGEST_BACKOFF);
+            let story = said::limited_story(endpoint);
+            draft
+                .notes
+                .push(Note::warning("RateLimited", "Call", story));
+            let since = seconds(world.now);
+            draft.status.rate_limited = Some(RateLimited {
+                endpoint: endpoint.to_owned(),
+                not_before: seconds(after(&since, wait)),
+                since,
+            });
+        }
+        (None, Some(_)) => {
+            draft.status.rate_limited = None;
+            let story = "the server answers again within its rate limit";
+            draft.notes.push(Note::normal("Recovered", "Call", story));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,234 @@
+//! A decision while it is being made: the status so far, and where its course ends.
+
+use std::time::Duration;
+
+use aplomb::Note;
+use aplomb_api::coder::{CoderWorkspaceProxyStatus, RetiringProxy};
+
+use super::wanted::{asked, described, looks};
+use crate::client::Proxy;
+use crate::provisioner::decide::seconds;
+use crate::provisioner::world::Hindrance;
+use crate::proxy::world::{Registration, Step, World};
+
+/// Goes on, or ends here.
+pub(super) type Course<T> = Result<T, Next>;
+
+/// Where a course ends.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// This comes first.
+    Step(Box<Step>),
+    /// The status must be written before anything else is done.
+    Persist,
+    /// No further for now.
+    Stop(Box<Stop>),
+}
+
+impl Next {
+    pub(super) fn step(step: Step) -> Self {
+        Self::Step(Box::new(step))
+    }
+}
+
+/// Why it does not go on.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// There is no way to the server; the world says why.
+    Denied,
+    /// The Secret that a person is to make is not there.
+    NoToken,
+    NotEntitled,
+    NotSupported,
+    Hindered(Hindrance),
+    Rejected {
+        reason: &'static str,
+        message: String,
+    },
+    /// It is being deleted, and something is waited for.
+    Leaving(String),
+}
+
+impl Stop {
+    pub(super) fn rejected(reason: &'static str, message: String) -> Self {
+        Self::Rejected { reason, message }
+    }
+}
+
+impl From<Stop> for Next {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(Box::new(stop))
+    }
+}
+
+/// A decision while it is being made.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) status: CoderWorkspaceProxyStatus,
+    pub(super) notes: Vec<Note>,
+    pub(super) entitled: bool,
+    /// Whether the server finds the proxy well, if that could be seen.
+    pub(super) healthy: Option<bool>,
+    /// Registrations that are left behind: their server and name.
+    pub(super) orphans: Vec<(String, String)>,
+    /// What could not be done although the course went on.
+    pub(super) hindrances: Vec<Hindrance>,
+    pub(super) wait: Duration,
+}
+
+impl Draft {
+    /// What status said, with what this pass has done since.
+    pub(super) fn new(world: &World) -> Self {
+        let mut status = world.status.clone();
+        status.conditions.clear();
+        status.ready_replicas = world.deployment.as_ref().map_or(0, |it| it.ready);
+        let gone = |id: &String| world.seen.deleted.contains(id);
+        status.retiring.retain(|it| !gone(&it.id));
+        let mut draft = Self {
+            status,
+            notes: Vec::new(),
+            entitled: false,
+            healthy: None,
+            orphans: Vec::new(),
+            hindrances: Vec::new(),
+            wait: super::SELDOM,
+        };
+        if world.status.proxy_id.as_ref().is_some_and(gone) {
+            draft.clear();
+        }
+        if let Some(id) = &world.seen.made {
+            draft.stored(id, world);
+        }
+        if world.seen.described {
+            draft.told(world);
+        }
+        draft
+    }
+
+    /// The registration in use.
+    pub(super) fn current(&self) -> Option<Registration> {
+        let status = &self.status;
+        Some(Registration {
+            id: status.proxy_id.clone()?,
+            name: status.proxy_name.clone()?,
+            binding: status.binding.clone()?,
+        })
+    }
+
+    pub(super) fn clear(&mut self) {
+        let status = &mut self.status;
+        (status.proxy_id, status.proxy_name, status.binding) = (None, None, None);
+        (status.described, status.registered) = (None, false);
+    }
+
+    /// Makes a registration the one in use; the one before it retires.
+    pub(super) fn take(&mut self, new: Registration, world: &World) {
+        if self.current().is_some_and(|old| old.id != new.id) {
+            self.retire_current(world);
+        }
+        let status = &mut self.status;
+        status.retiring.retain(|it| it.id != new.id);
+        status.registered = true;
+        status.proxy_id = Some(new.id);
+        status.proxy_name = Some(new.name);
+        status.binding = Some(new.binding);
+    }
+
+    /// The pending name is registered as `found`, and its token is in the Secret.
+    pub(super) fn promote(&mut self, found: &Proxy, world: &World) {
+        if let Some(pending) = self.status.pending.take() {
+            self.take(
+                Registration {
+                    id: found.id.clone(),
+                    name: pending.name,
+                    binding: pending.binding,
+                },
+                world,
+            );
+            self.saw(found);
+            self.honour(world);
+        }
+    }
+
+    /// A new token of the proxy `id` is in the Secret.
+    fn stored(&mut self, id: &String, world: &World) {
+        if self.status.proxy_id.as_ref() != Some(id)
+            && let Some(pending) = self.status.pending.take()
+        {
+            let story = format!("the proxy {} is registered", pending.name);
+            self.notes
+                .push(Note::normal("ProxyRegistered", "Register", story));
+            self.take(
+                Registration {
+                    id: id.clone(),
+                    name: pending.name,
+                    binding: pending.binding,
+                },
+                world,
+            );
+        } else {
+            let story = "the proxy has a new token: its pods are replaced";
+            self.notes
+                .push(Note::normal("TokenRotated", "Rotate", story));
+        }
+        self.told(world);
+        self.honour(world);
+    }
+
+    pub(super) fn honour(&mut self, world: &World) {
+        self.status.rotation.honoured = asked(&world.object);
+        self.status.rotation.last = Some(seconds(world.now));
+    }
+
+    /// The server was told the looks that the spec asks for.
+    fn told(&mut self, world: &World) {
+        let looks = looks(&world.object);
+        self.status.described = Some(described(&looks.name, &looks.display_name, &looks.icon));
+    }
+
+    /// The server has these looks.
+    pub(super) fn saw(&mut self, found: &Proxy) {
+        let Proxy {
+            name,
+            display_name,
+            icon,
+            ..
+        } = found;
+        self.status.described = Some(described(name, display_name, icon));
+    }
+
+    pub(super) fn retire_current(&mut self, world: &World) {
+        if let Some(old) = self.current() {
+            self.retire(old, world);
+        }
+        self.clear();
+    }
+
+    pub(super) fn retire(&mut self, old: Registration, world: &World) {
+        self.status.retiring.push(RetiringProxy {
+            id: old.id,
+            name: old.name,
+            retired: seconds(world.now),
+            binding: old.binding,
+        });
+    }
+
+    pub(super) fn hinder(&mut self, hindrance: &Hindrance) {
+        self.hindrances.push(hindrance.clone());
+    }
+
+    /// Leaves a registration behind, and says so.
+    pub(super) fn orphan(&mut self, server: &str, name: &str) {
+        self.notes.push(Note::warning(
+            "ProxyOrphaned",
+            "Abandon",
+            format!("the proxy {name} is left behind at {server}: delete it there by hand"),
+        ));
+        self.orphans.push((server.to_owned(), name.to_owned()));
+    }
+
+    /// Look again after `span` at the latest.
+    pub(super) fn again(&mut self, span: Duration) {
+        self.wait = self.wait.min(span);
+    }
+}

@@ -1,0 +1,315 @@
+//! The registration in use: which one it is, whether it is still there, and the way to a new one.
+
+use std::time::Duration;
+
+use aplomb::Note;
+use aplomb_api::coder::{Binding, PendingProxy, reasons};
+
+use super::draft::{Course, Draft, Next, Stop};
+use super::wanted::{asked, described, looks};
+use super::{NEARLY, SOON, STEADY, stored};
+use crate::access::Access;
+use crate::client::{Class, Proxy, ProxyLooks};
+use crate::provisioner::decide::{after, seconds};
+use crate::provisioner::world::SecretSeen;
+use crate::proxy::world::{Place, Registration, Step, World};
+use crate::server::{Fresh, Listed};
+
+/// How far the server's clock, which tells whole seconds, may be off from what it wrote.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// The registration in use, once there is one that fits and whose token is in the Secret.
+pub(super) fn course(world: &World, draft: &mut Draft, access: &Access) -> Course<Registration> {
+    let wanted = looks(&world.object);
+    if let Some(pending) = draft.status.pending.clone() {
+        settle(world, draft, &wanted, access, &pending)?;
+    }
+    rebind(draft, access);
+    let Some(current) = draft.current() else {
+        return match adopt(world, draft, &wanted, access)? {
+            Some(adopted) => Ok(adopted),
+            None => Err(intend(world, draft, &wanted, access, "First")),
+        };
+    };
+    if current.binding.server_url != access.url && !same_server(world, draft, access, &current)? {
+        return Err(intend(world, draft, &wanted, access, "ServerChanged"));
+    }
+    if current.name != wanted.name {
+        return Err(intend(world, draft, &wanted, access, "NameChanged"));
+    }
+    alive(world, draft, &current)?;
+    token(world, draft, &current)?;
+    let told = described(&wanted.name, &wanted.display_name, &wanted.icon);
+    if draft.status.described.as_ref() != Some(&told) {
+        return Err(effect(world, Step::Describe(current)));
+    }
+    Ok(current)
+}
+
+/// What the server says of a proxy, by name or id.
+pub(super) fn look<'a>(
+    world: &'a World,
+    binding: &Binding,
+    name: &str,
+    fresh: Fresh,
+) -> Course<&'a Listed<Option<Proxy>>> {
+    let place = (Place::of(binding), name.to_owned());
+    match world.seen.proxies.get(&place) {
+        None => Err(Next::step(Step::Look(binding.clone(), place.1, fresh))),
+        Some(Ok(listed)) => Ok(listed),
+        Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
+    }
+}
+
+/// Has an effect, unless this pass has met a hindrance. A proxy that is gone is found to be so next time.
+fn effect(world: &World, step: Step) -> Next {
+    match &world.seen.hindered {
+        None => Next::step(step),
+        Some(hindrance) => Stop::Hindered(hindrance.clone()).into(),
+    }
+}
+
+/// A name is written down. Either its token is in the Secret, or it is to be registered, or it was
+/// registered by somebody who did not live to see the answer.
+fn settle(
+    world: &World,
+    draft: &mut Draft,
+    wanted: &ProxyLooks,
+    access: &Access,
+    pending: &PendingProxy,
+) -> Course<()> {
+    let in_hand = world.memory.in_hand.as_ref();
+    if let Some(id) = in_hand.filter(|it| draft.status.proxy_id.as_ref() != Some(*it)) {
+        return Err(Next::step(Step::Store(id.clone())));
+    }
+    let fits = pending.name == wanted.name && pending.binding.server_url == access.url;
+    let found = match world.memory.unasked.as_ref() == Some(&pending.name) {
+        true => None,
+        false => find(world, draft, pending)?,
+    };
+    match found {
+        None if fits => Err(ask(world, draft, pending)),
+        None => {
+            draft.status.pending = None;
+            Ok(())
+        }
+        Some(found) if !ours(pending, &found) => {
+            draft.status.pending = None;
+            Err(foreign(&pending.name))
+        }
+        Some(found) => {
+            let made = Registration {
+                id: found.id.clone(),
+                name: pending.name.clone(),
+                binding: pending.binding.clone(),
+            };
+            if !fits {
+                draft.status.pending = None;
+                draft.retire(made, world);
+                return Err(Next::Persist);
+            }
+            if !stored(world, &made) {
+                // Nobody has its token, nor ever will.
+                return Err(effect(world, Step::Retoken(made)));
+            }
+            draft.promote(&found, world);
+            Ok(())
+        }
+    }
+}
+
+/// The proxy that a record names, as the server has it now. One whose server cannot be asked any more is
+/// left behind.
+fn find(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Course<Option<Proxy>> {
+    if !world.bound.contains(&Place::of(&pending.binding)) {
+        draft.status.pending = None;
+        draft.orphan(&pending.binding.server_url, &pending.name);
+        return Err(Next::Persist);
+    }
+    let fresh = Fresh::Since(world.began);
+    let listed = look(world, &pending.binding, &pending.name, fresh)?;
+    Ok(listed.value.clone())
+}
+
+/// Whether a proxy of the pending name is the one that was asked for: made after the name was written
+/// down.
+pub(super) fn ours(pending: &PendingProxy, found: &Proxy) -> bool {
+    let made = found.created_at.map(seconds);
+    made.is_some_and(|made| after(&made, SLACK) >= pending.since.0)
+}
+
+fn ask(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Next {
+    let first_time = world.memory.unasked.as_ref() == Some(&pending.name);
+    match &world.seen.hindered {
+        // Somebody who wrote the name down before may have been answered only now: a look will tell.
+        Some(hindrance) if hindrance.class() == Some(Class::Exists) && !first_time => Next::Persist,
+        Some(hindrance) if hindrance.class() == Some(Class::Exists) => {
+            draft.status.pending = None;
+            foreign(&pending.name)
+        }
+        _ => effect(world, Step::Register(pending.clone())),
+    }
+}
+
+fn foreign(name: &str) -> Next {
+    let story = format!(
+        "the server has a proxy called {name} that is not this object's: choose another \
+         spec.bootstrap.proxyName, or delete that proxy"
+    );
+    Stop::rejected(reasons::PROXY_FOREIGN, story).into()
+}
+
+/// A token that was replaced speaks for the same server: what is bound to it is reached with the new one.
+pub(super) fn rebind(draft: &mut Draft, access: &Access) {
+    let status = &mut draft.status;
+    let retiring = status.retiring.iter_mut().map(|it| &mut it.binding);
+    let all = retiring.chain(&mut status.binding);
+    for binding in all.filter(|it| it.server_url == access.url) {
+        *binding = access.binding.clone();
+    }
+}
+
+/// Takes over a proxy whose token a Secret of the right name already holds.
+fn adopt(
+    world: &World,
+    draft: &mut Draft,
+    wanted: &ProxyLooks,
+    access: &Access,
+) -> Course<Option<Registration>> {
+    let SecretSeen::Ours {
+        key_name: Some(id),
+        whole: true,
+    } = &world.secret
+    else {
+        return Ok(None);
+    };
+    let listed = look(world, &access.binding, id, Fresh::Since(world.began))?;
+    let known = listed.value.as_ref();
+    let Some(found) = known.filter(|it| it.id == *id && it.name == wanted.name) else {
+        return Ok(None);
+    };
+    draft.take(
+        Registration {
+            id: id.clone(),
+            name: found.name.clone(),
+            binding: access.binding.clone(),
+        },
+        world,
+    );
+    draft.saw(found);
+    draft.honour(world);
+    Err(Next::Persist)
+}
+
+/// The server knows the proxy under another URL too: it is the same server.
+fn same_server(
+    world: &World,
+    draft: &mut Draft,
+    access: &Access,
+    current: &Registration,
+) -> Course<bool> {
+    let listed = look(
+        world,
+        &access.binding,
+        &current.id,
+        Fresh::Since(world.began),
+    )?;
+    let same = listed.value.as_ref().is_some_and(|it| it.id == current.id);
+    if same {
+        draft.status.binding = Some(access.binding.clone());
+    }
+    match same {
+        true => Err(Next::Persist),
+        false => Ok(false),
+    }
+}
+
+/// Whether the server still knows the proxy, and how it finds it. What cannot be asked stays in use.
+fn alive(world: &World, draft: &mut Draft, current: &Registration) -> Course<()> {
+    let well = world.status.phase.as_deref() == Some("Ready");
+    let fresh = Fresh::Within(if well { STEADY } else { SOON } - NEARLY);
+    match look(world, &current.binding, &current.id, fresh) {
+        Err(Next::Stop(stop)) => match *stop {
+            Stop::Hindered(hindrance) => {
+                draft.hinder(&hindrance);
+                Ok(())
+            }
+            other => Err(other.into()),
+        },
+        Err(next) => Err(next),
+        Ok(listed) => match &listed.value {
+            Some(found) => {
+                let health = found.status.as_ref().map(|it| it.status.as_str());
+                draft.healthy = Some(health == Some("ok"));
+                Ok(())
+            }
+            None => {
+                draft.notes.push(Note::warning(
+                    "ProxyVanished",
+                    "Heal",
+                    format!(
+                        "the proxy {} was deleted at the server by somebody else: it is registered again",
+                        current.name
+                    ),
+                ));
+                // If it is there all the same, it is found by its name and taken over again.
+                draft.retire_current(world);
+                Err(Next::Persist)
+            }
+        },
+    }
+}
+
+/// The token is in the Secret, and nobody asks for another.
+fn token(world: &World, draft: &mut Draft, current: &Registration) -> Course<()> {
+    if world.memory.in_hand.as_ref() == Some(&current.id) && !stored(world, current) {
+        return Err(Next::step(Step::Store(current.id.clone())));
+    }
+    let wish = asked(&world.object);
+    let wished = wish.is_some() && wish != draft.status.rotation.honoured;
+    if stored(world, current) && !wished {
+        return Ok(());
+    }
+    let why = if wished { "Asked" } else { "SecretLost" };
+    draft.status.rotation.reason = Some(why.to_owned());
+    Err(effect(world, Step::Retoken(current.clone())))
+}
+
+/// Writes down the name that comes next, once the server has shown that nobody has it. One that is being
+/// taken back there is taken over again.
+fn intend(
+    world: &World,
+    draft: &mut Draft,
+    wanted: &ProxyLooks,
+    access: &Access,
+    why: &str,
+) -> Next {
+    let fresh = Fresh::Since(world.began);
+    let listed = match look(world, &access.binding, &wanted.name, fresh) {
+        Ok(listed) => listed,
+        Err(next) => return next,
+    };
+    if let Some(found) = &listed.value {
+        let retiring = draft.status.retiring.iter().any(|it| it.id == found.id);
+        if !retiring {
+            return foreign(&wanted.name);
+        }
+        draft.take(
+            Registration {
+                id: found.id.clone(),
+                name: wanted.name.clone(),
+                binding: access.binding.clone(),
+            },
+            world,
+        );
+        draft.saw(found);
+        return Next::Persist;
+    }
+    draft.status.rotation.reason = Some(why.to_owned());
+    draft.status.pending = Some(PendingProxy {
+        name: wanted.name.clone(),
+        since: seconds(listed.by_server),
+        binding: access.binding.clone(),
+    });
+    Next::Persist
+}

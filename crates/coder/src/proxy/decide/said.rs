@@ -1,0 +1,284 @@
+//! What is said of an object, from where its course ended. The same world gives the same words: nothing
+//! here counts attempts or names a time that moves.
+
+use aplomb::Condition;
+use aplomb::conditions::RECONCILING;
+use aplomb_api::coder::{conditions as kinds, reasons};
+
+use super::draft::{Draft, Stop};
+use super::{secret_ref, stored};
+use crate::client::{CallError, Class};
+use crate::provisioner::world::{Hindrance, SecretSeen};
+use crate::proxy::world::World;
+
+pub(super) fn all(world: &World, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {
+    let mut all = Vec::new();
+    if world.access.is_some() {
+        all.extend(server(world, draft));
+        all.extend(access(world, draft));
+        all.extend(entitled(draft, stop));
+        all.push(registered(world, draft, stop));
+    }
+    all.extend(secret(world, draft));
+    all.extend(deployment(world, stop));
+    all.extend(health(world, draft));
+    all.extend(ready(world, draft, &all, stop));
+    all.extend(progress(draft, stop));
+    all
+}
+
+pub(super) fn limited_story(endpoint: &str) -> String {
+    format!(
+        "the server refused `{endpoint}` for its rate limit: calls go on when it allows, in steps of 2 s to \
+         2 min; what works keeps working"
+    )
+}
+
+fn refusal(draft: &Draft, class: impl Fn(Class) -> bool) -> Option<&CallError> {
+    draft.hindrances.iter().find_map(|it| match it {
+        Hindrance::Refused(error) if class(error.class) => Some(error),
+        _ => None,
+    })
+}
+
+fn server(world: &World, draft: &Draft) -> Option<Condition> {
+    let kind = kinds::CONTROL_PLANE_READY;
+    match world.access.as_ref()? {
+        Err(denied) if denied.no_server => {
+            Some(Condition::no(kind, denied.reason, &*denied.message))
+        }
+        Err(_) => None,
+        Ok(access) => {
+            let silent = refusal(draft, |it| matches!(it, Class::Server | Class::NoAnswer));
+            Some(match silent {
+                Some(error) => Condition::no(
+                    kind,
+                    reasons::SERVER_UNREACHABLE,
+                    format!(
+                        "{} does not answer `{}` as it should",
+                        access.url, error.endpoint
+                    ),
+                ),
+                None => Condition::yes(
+                    kind,
+                    reasons::CONTROL_PLANE_AVAILABLE,
+                    format!("the server is {}", access.url),
+                ),
+            })
+        }
+    }
+}
+
+fn access(world: &World, draft: &Draft) -> Option<Condition> {
+    let kind = kinds::OPERATOR_ACCESS_READY;
+    match world.access.as_ref()? {
+        Err(denied) if denied.no_server => None,
+        Err(denied) => Some(Condition::no(kind, denied.reason, &*denied.message)),
+        Ok(access) => Some(match refusal(draft, |it| it == Class::Token) {
+            Some(_) => Condition::no(
+                kind,
+                reasons::TOKEN_REJECTED,
+                format!(
+                    "{} does not take the token in the Secret {}: put a valid one there",
+                    access.url, access.binding.token_secret_ref.name
+                ),
+            ),
+            None => Condition::yes(
+                kind,
+                reasons::ACCESS_READY,
+                "there is a token for the server",
+            ),
+        }),
+    }
+}
+
+fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
+    let kind = kinds::PROXY_ENTITLED;
+    match stop {
+        Some(Stop::NotEntitled) => Some(Condition::no(
+            kind,
+            reasons::NOT_ENTITLED,
+            "the server's licence has no workspace proxies; asked again every 10 minutes",
+        )),
+        Some(Stop::NotSupported) => Some(Condition::no(
+            kind,
+            reasons::NOT_SUPPORTED,
+            "the server knows no licences: workspace proxies need one that does",
+        )),
+        _ if draft.entitled => Some(Condition::yes(
+            kind,
+            reasons::ENTITLED,
+            "the server's licence has workspace proxies",
+        )),
+        _ => None,
+    }
+}
+
+/// Whether the server knows the proxy. It stays so whatever becomes of a call.
+fn registered(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
+    let kind = kinds::REGISTERED;
+    let no = |reason: &str, story: &str| Condition::no(kind, reason, story);
+    if let Some(Stop::Leaving(story)) = stop {
+        return no(reasons::DELETING, story);
+    }
+    if let Some(current) = draft.current() {
+        let story = format!("the server knows the proxy {}", current.name);
+        return Condition::yes(kind, reasons::REGISTERED, story);
+    }
+    if let Some(limited) = &draft.status.rate_limited {
+        return no(reasons::RATE_LIMITED, &limited_story(&limited.endpoint));
+    }
+    match stop {
+        Some(Stop::Rejected { reason, message }) => no(reason, message),
+        Some(Stop::Hindered(Hindrance::Later { .. })) => no(
+            reasons::WAITING_FOR_BUDGET,
+            "its calls wait for their turn within the server's rate limit",
+        ),
+        Some(Stop::Hindered(Hindrance::Refused(error))) => match error.class {
+            Class::Server | Class::NoAnswer => no(
+                reasons::NOT_REGISTERED,
+                "the server does not answer as it should; it is asked again",
+            ),
+            _ => no(reasons::REGISTRATION_FAILED, &error.to_string()),
+        },
+        Some(Stop::NotEntitled | Stop::NotSupported) => {
+            no(reasons::NOT_REGISTERED, "the server's licence allows none")
+        }
+        _ if !matches!(world.access, Some(Ok(_))) => {
+            no(reasons::NOT_REGISTERED, "there is no access to the server")
+        }
+        _ => no(reasons::NOT_REGISTERED, "it is about to be registered"),
+    }
+}
+
+fn secret(world: &World, draft: &Draft) -> Option<Condition> {
+    let kind = kinds::TOKEN_SECRET_READY;
+    let name = secret_ref(&world.object).name;
+    let yes = || {
+        let story = format!("the token is in the Secret {name}");
+        Condition::yes(kind, reasons::SECRET_READY, story)
+    };
+    if let SecretSeen::Foreign(whose) = &world.secret {
+        return Some(Condition::no(kind, reasons::SECRET_NOT_OURS, &**whose));
+    }
+    if world.access.is_none() {
+        return Some(match &world.secret {
+            SecretSeen::Ours { whole: true, .. } => yes(),
+            _ => Condition::no(
+                kind,
+                reasons::SECRET_PENDING,
+                format!(
+                    "there is no Secret {name} of type Opaque with the proxy's token under the key {}: \
+                     create it",
+                    secret_ref(&world.object).key
+                ),
+            ),
+        });
+    }
+    let current = draft.current()?;
+    Some(match stored(world, &current) {
+        true => yes(),
+        false => Condition::no(
+            kind,
+            reasons::SECRET_PENDING,
+            format!("the Secret {name} does not hold the proxy's token: a new one is made"),
+        ),
+    })
+}
+
+fn deployment(world: &World, stop: Option<&Stop>) -> Option<Condition> {
+    let kind = kinds::DEPLOYMENT_READY;
+    if let Some(Stop::Rejected { reason, message }) = stop
+        && *reason == reasons::IMAGE_MISSING
+    {
+        return Some(Condition::no(kind, reason, &**message));
+    }
+    let seen = world.deployment.as_ref()?;
+    Some(match (seen.ready, world.object.spec.replicas) {
+        (_, 0) => Condition::yes(kind, reasons::SCALED_TO_ZERO, "no pods are asked for"),
+        (1.., _) => Condition::yes(kind, reasons::REPLICAS_READY, "at least one pod is ready"),
+        _ => Condition::no(kind, reasons::NO_REPLICAS_READY, "no pod is ready"),
+    })
+}
+
+fn health(world: &World, draft: &Draft) -> Option<Condition> {
+    let kind = kinds::PROXY_HEALTHY;
+    let healthy = draft.healthy?;
+    Some(match healthy {
+        true => Condition::yes(kind, reasons::HEALTHY, "the server finds the proxy well"),
+        false if world.object.spec.replicas == 0 => {
+            Condition::no(kind, reasons::SCALED_TO_ZERO, "no pods are asked for")
+        }
+        false => Condition::no(
+            kind,
+            reasons::UNHEALTHY,
+            "the server does not reach the proxy, or has not heard of it yet",
+        ),
+    })
+}
+
+/// Ready is what the server itself says of the proxy; it is lowered by what is known, and left as it is by
+/// what could not be asked.
+fn ready(
+    world: &World,
+    draft: &Draft,
+    said: &[Condition],
+    stop: Option<&Stop>,
+) -> Option<Condition> {
+    let kind = kinds::READY;
+    match stop {
+        Some(Stop::Leaving(story)) => {
+            return Some(Condition::no(kind, reasons::DELETING, &**story));
+        }
+        Some(Stop::Rejected { reason, message }) => {
+            return Some(Condition::no(kind, reason, &**message));
+        }
+        _ => {}
+    }
+    let none_wanted = world.object.spec.replicas == 0;
+    let counts = |it: &&Condition| match &*it.kind {
+        kinds::CONTROL_PLANE_READY => false,
+        kinds::DEPLOYMENT_READY => world.access.is_none(),
+        kinds::PROXY_HEALTHY => !none_wanted,
+        _ => true,
+    };
+    let counted = said.iter().filter(counts);
+    if let Some(worst) = counted.into_iter().find(|it| it.status.word() == "False") {
+        return Some(Condition::no(kind, &worst.reason, &*worst.message));
+    }
+    if let Some(Err(denied)) = &world.access {
+        return Some(Condition::no(kind, denied.reason, &*denied.message));
+    }
+    let deployment = world.deployment.as_ref();
+    let proven = match &world.access {
+        Some(_) => draft.healthy == Some(true) || (none_wanted && draft.current().is_some()),
+        None => deployment.is_some_and(|it| it.ready >= world.object.spec.replicas),
+    };
+    match stop {
+        None if proven => Some(Condition::yes(
+            kind,
+            reasons::PROVEN,
+            "the proxy has its token and serves",
+        )),
+        None if world.access.is_none() => Some(Condition::no(
+            kind,
+            reasons::NO_REPLICAS_READY,
+            "not all pods are ready",
+        )),
+        _ if draft.hindrances.is_empty() => None,
+        _ => Some(Condition::unknown(
+            kind,
+            reasons::STALE,
+            "the server could not be asked for the proxy",
+        )),
+    }
+}
+
+fn progress(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
+    let under_way = draft.status.pending.is_some() || !draft.status.retiring.is_empty();
+    let waiting = matches!(stop, Some(Stop::Hindered(it)) if it.passes());
+    (under_way || waiting).then(|| {
+        let story = "the proxy is being registered or replaced, or the server is waited for";
+        Condition::yes(RECONCILING, "Progressing", story)
+    })
+}

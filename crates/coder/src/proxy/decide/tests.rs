@@ -1,0 +1,1 @@
+//! The decision, one world at a time.

@@ -1,0 +1,57 @@
+//! How the proxy of an object is to be known: its name, what people see, and where its token is kept.
+
+use aplomb_api::coder::{CoderWorkspaceProxy, SecretKeyRef, annotations, proxy_name, shortened};
+use kube::ResourceExt;
+use sha2::{Digest, Sha256};
+
+use crate::access::hex;
+use crate::client::ProxyLooks;
+
+/// The longest name of a Secret.
+const LONGEST: usize = 253;
+/// The server takes no change of a proxy that has none.
+const ICON: &str = "/emojis/1f310.png";
+
+/// What people see of the proxy.
+pub(crate) fn looks(object: &CoderWorkspaceProxy) -> ProxyLooks {
+    let bootstrap = object.spec.bootstrap.clone().unwrap_or_default();
+    let own = || proxy_name(&object.name_any());
+    let name = bootstrap.proxy_name.unwrap_or_else(own);
+    ProxyLooks {
+        display_name: bootstrap.display_name.unwrap_or_else(|| name.clone()),
+        icon: bootstrap.icon.unwrap_or_else(|| ICON.to_owned()),
+        name,
+    }
+}
+
+/// What tells looks apart.
+pub(super) fn described(name: &str, display_name: &str, icon: &str) -> String {
+    let mut digest = Sha256::new();
+    for part in [name, display_name, icon] {
+        digest.update(part.as_bytes());
+        digest.update([0]);
+    }
+    hex(&digest.finalize(), 12)
+}
+
+/// Where the token is: as the spec says, or where the operator puts it.
+pub(crate) fn secret_ref(object: &CoderWorkspaceProxy) -> SecretKeyRef {
+    let spec = &object.spec;
+    let usual = || shortened(&format!("{}-proxy-token", object.name_any()), LONGEST);
+    match (&spec.bootstrap, &spec.proxy_session_token_secret_ref) {
+        (None, Some(given)) => given.clone(),
+        (bootstrap, _) => {
+            let named = bootstrap.as_ref();
+            let named = named.and_then(|it| it.generated_token_secret_name.clone());
+            SecretKeyRef {
+                name: named.unwrap_or_else(usual),
+                key: "token".to_owned(),
+            }
+        }
+    }
+}
+
+/// The value of the annotation that asks for a new token.
+pub(super) fn asked(object: &CoderWorkspaceProxy) -> Option<String> {
+    object.annotations().get(annotations::ROTATE).cloned()
+}

@@ -1,0 +1,42 @@
+//! What a pass tells those who count: the object as it is now, and what has become of its registrations.
+//! Nothing here decides or is read by a decision.
+
+use aplomb::conditions::Status;
+use aplomb::fence::Fence;
+use aplomb_api::coder::conditions::READY;
+
+use super::world::{Plan, World};
+use crate::object::Object;
+use crate::telemetry::{Coder, Orphaned, Rotated, Seen};
+
+/// Tells of a pass that is over.
+pub(crate) fn tell(coder: &Coder, who: &Object, world: &World, plan: &Plan, fence: &Fence) {
+    coder.lead(fence);
+    let ready = plan.conditions.iter().find(|it| it.kind == READY);
+    let deleting = world.object.metadata.deletion_timestamp.as_ref();
+    let retiring = plan.status.retiring.iter();
+    coder.emit(Seen {
+        object: who,
+        ready: ready.is_some_and(|it| it.status == Status::True),
+        reason: ready.map_or("Progressing", |it| &it.reason),
+        throttled: plan.status.rate_limited.is_some(),
+        daemons: None,
+        rotating: retiring.map(|it| it.retired.0).min(),
+        deleting: deleting.map(|it| it.0),
+    });
+    for (server, name) in &plan.orphans {
+        coder.emit(Orphaned {
+            object: who,
+            server,
+            name,
+        });
+    }
+    let (was, is) = (&world.status, &plan.status);
+    if was.proxy_id.is_some() && world.seen.made.is_some() {
+        let reason = is.rotation.reason.as_deref().unwrap_or("First");
+        coder.emit(Rotated {
+            object: who,
+            reason,
+        });
+    }
+}

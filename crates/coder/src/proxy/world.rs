@@ -1,0 +1,142 @@
+//! What a decision about one CoderWorkspaceProxy is made from, and what it comes to. Data only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use aplomb::{Condition, Note};
+use aplomb_api::coder::{
+    Binding, CoderWorkspaceProxy, CoderWorkspaceProxyStatus, PendingProxy, RetiringProxy,
+    SecretKeyRef,
+};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::access::{Access, Denied};
+use crate::client::{Entitlements, Proxy};
+use crate::provisioner::world::{End, Hindrance, Looked, Memory, SecretSeen};
+use crate::server::{Fresh, Listed};
+
+/// Everything that is known when a step is decided.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) object: Arc<CoderWorkspaceProxy>,
+    pub(crate) status: CoderWorkspaceProxyStatus,
+    pub(crate) now: Timestamp,
+    pub(crate) instant: Instant,
+    /// When this pass began.
+    pub(crate) began: Instant,
+    /// The server that the proxy is registered at, if the operator is to do that.
+    pub(crate) access: Option<Result<Access, Denied>>,
+    /// The servers of records whose token is still where it was.
+    pub(crate) bound: BTreeSet<Place>,
+    pub(crate) secret: SecretSeen,
+    pub(crate) deployment: Option<DeploymentSeen>,
+    pub(crate) seen: Seen,
+    /// The name that was certainly not asked for yet, and the id of the proxy whose token is in memory.
+    pub(crate) memory: Memory,
+}
+
+/// The Deployment of the proxy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeploymentSeen {
+    pub(crate) replicas: i32,
+    pub(crate) ready: i32,
+    /// Whether no pod of an earlier template is left.
+    pub(crate) rolled: bool,
+}
+
+/// A server as a token sees it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    url: String,
+    fingerprint: String,
+}
+
+impl Place {
+    pub(crate) fn of(binding: &Binding) -> Self {
+        Self {
+            url: binding.server_url.clone(),
+            fingerprint: binding.token_fingerprint.clone(),
+        }
+    }
+}
+
+/// The registration in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Registration {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) binding: Binding,
+}
+
+/// What this pass has seen of servers so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) entitlements: Option<Looked<Arc<Listed<Entitlements>>>>,
+    /// Proxies by name or id.
+    pub(crate) proxies: BTreeMap<(Place, String), Looked<Arc<Listed<Option<Proxy>>>>>,
+    /// Why the last effect on a server did not happen.
+    pub(crate) hindered: Option<Hindrance>,
+    /// The proxy whose new token was put into the Secret in this pass: its id.
+    pub(crate) made: Option<String>,
+    /// Whether the server was told the looks.
+    pub(crate) described: bool,
+    /// Registrations that were taken back in this pass, by id.
+    pub(crate) deleted: Vec<String>,
+    /// Whether the children are as they should be.
+    pub(crate) applied: bool,
+    pub(crate) drained: bool,
+    pub(crate) finalized: bool,
+    pub(crate) released: bool,
+}
+
+/// One effect.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Finalize,
+    Entitlements,
+    /// Looks for a proxy by name or id.
+    Look(Binding, String, Fresh),
+    /// Registers the pending name, and puts the token into the Secret.
+    Register(PendingProxy),
+    /// Has the server make a new token, and puts it into the Secret.
+    Retoken(Registration),
+    /// Puts a token into the Secret that could not be put there before.
+    Store(String),
+    /// Tells the server the looks.
+    Describe(Registration),
+    /// Writes the children.
+    Apply(Children),
+    /// Stops the pods.
+    Drain,
+    /// Takes a registration back.
+    Deregister(RetiringProxy),
+    /// Lets the object go.
+    Release,
+}
+
+/// What the children are made from besides the spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Children {
+    pub(crate) url: String,
+    pub(crate) image: String,
+    pub(crate) secret: SecretKeyRef,
+    /// The id of the proxy whose token the Secret holds. Without one the Secret is a person's.
+    pub(crate) id: Option<String>,
+    pub(crate) ca: Option<String>,
+    /// Whether Secrets of other names may go.
+    pub(crate) prune: bool,
+}
+
+/// What is to be said and done.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) status: CoderWorkspaceProxyStatus,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) notes: Vec<Note>,
+    /// Registrations that are left behind: their server and name.
+    pub(crate) orphans: Vec<(String, String)>,
+    /// The next effect. Without one the pass is over.
+    pub(crate) step: Option<Step>,
+    pub(crate) end: End,
+}
