@@ -44,6 +44,14 @@ pub struct Key {
     pub tags: Option<BTreeMap<String, String>>,
 }
 
+impl Key {
+    /// Its id, if the server has told it: the answer to its making does not.
+    #[must_use]
+    pub fn told_id(&self) -> Option<String> {
+        Some(self.id.clone()).filter(|id| !id.is_empty())
+    }
+}
+
 /// A key and the daemons that are connected with it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct KeyDaemons {

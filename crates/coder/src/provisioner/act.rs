@@ -219,19 +219,21 @@ impl Act<'_> {
         let tags = &self.world.object.spec.tags;
         let call = server.create_key(&asker, &key.organization_id, &key.name, tags);
         let subject = self.effect("create", key);
+        // A pass that is dropped on the way must not believe later that nothing was asked.
+        let desk = &self.office.desk;
+        let unasked = desk.unasked(self.who);
+        desk.set_unasked(self.who, None);
         match self
             .unless_refused(Endpoint::CreateKey, &subject, call)
             .await
         {
             Ok(plaintext) => {
-                self.office.desk.set_unasked(self.who, None);
-                let hand = Some((key.name.clone(), plaintext));
-                self.office.desk.set_in_hand(self.who, hand);
+                desk.set_in_hand(self.who, Some((key.name.clone(), plaintext)));
                 self.store(key, seen).await
             }
             Err(hindrance) => {
-                if unclear(&hindrance) {
-                    self.office.desk.set_unasked(self.who, None);
+                if !unclear(&hindrance) {
+                    desk.set_unasked(self.who, unasked);
                 }
                 seen.hindered = Some(self.doubted(&server, key, hindrance).await);
                 Ok(())

@@ -138,7 +138,7 @@ impl Draft {
     pub(super) fn identify(&mut self, found: &Key) {
         let key = self.status.key.as_mut();
         if let Some(key) = key.filter(|it| it.name == found.name) {
-            key.id = Some(found.id.clone());
+            key.id = found.told_id().or(key.id.take());
         }
     }
 

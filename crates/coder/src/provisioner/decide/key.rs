@@ -86,7 +86,7 @@ fn settle(
     if ours(pending, &found) {
         // Nobody has its plaintext, nor ever will.
         let key = KeyRecord {
-            id: Some(found.id),
+            id: found.told_id(),
             ..pending.clone()
         };
         draft.retire(key, false, world);
@@ -207,7 +207,7 @@ fn adopt(
         return Some(Why::First);
     };
     let mut key = record(world, wanted, name);
-    key.id = Some(found.id.clone());
+    key.id = found.told_id();
     key.since = seconds(found.created_at);
     key.tags_hash = tags_hash(&found.tags.clone().unwrap_or_default());
     draft.status.rotation.honoured = asked(world);
