@@ -1,4 +1,4 @@
-//! `deploy/tunnel` with kubectl, on the box and on a real kube-apiserver: it is accepted whole, a second
+//! What is in `deploy/` with kubectl, on the box and on a real kube-apiserver: it is accepted whole, a second
 //! time changes nothing, and the samples are valid. Needs kubectl, so it runs only when asked for.
 
 use std::path::{Path, PathBuf};
@@ -7,54 +7,119 @@ use std::process::Command;
 use aplomb_controlplane::{Binaries, ControlPlane, Options, Program};
 use aplomb_sim::ApiServer;
 use aplomb_sim::http::{BoxConfig, start_with};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-const SAMPLES: [&str; 5] = [
-    "agent-rbac.yaml",
-    "class.yaml",
-    "hostname.yaml",
-    "minimal.yaml",
-    "tls.yaml",
-];
+/// What one operator installs.
+struct Part {
+    folder: &'static str,
+    /// What somebody else installs before, or makes for the samples.
+    before: &'static [&'static [&'static str]],
+    definitions: fn() -> Vec<CustomResourceDefinition>,
+    /// What is said to be there.
+    made: &'static [&'static str],
+    samples: &'static [&'static str],
+    /// A definition and its columns.
+    columns: &'static [(&'static str, &'static str)],
+}
+
+const CODER: Part = Part {
+    folder: "coder",
+    before: &[&["create", "namespace", "coder"]],
+    definitions: aplomb_api::coder_definitions,
+    made: &["deployment.apps/aplomb-coder"],
+    samples: &[
+        "control-plane.yaml",
+        "namespaced.yaml",
+        "provisioner.yaml",
+        "token.yaml",
+        "workspace-proxy.yaml",
+    ],
+    columns: &[
+        (
+            "coderprovisioners.aplomb.dev",
+            "Daemons Key Ready Reason Age Organization URL Phase",
+        ),
+        (
+            "coderworkspaceproxies.aplomb.dev",
+            "Registered Proxy Ready Reason Age URL",
+        ),
+    ],
+};
+
+const TUNNEL: Part = Part {
+    folder: "tunnel",
+    before: &[&["create", "-f", "deploy/tunnel/gateway-api/crds.yaml"]],
+    definitions: aplomb_api::tunnel_definitions,
+    made: &[
+        "deployment.apps/aplomb-tunnel",
+        "deployment.apps/aplomb-gateway",
+    ],
+    samples: &[
+        "agent-rbac.yaml",
+        "class.yaml",
+        "hostname.yaml",
+        "minimal.yaml",
+        "tls.yaml",
+    ],
+    columns: &[(
+        "httpproxies.aplomb.dev",
+        "Hostname Connector Programmed Ready Reason Age",
+    )],
+};
+
+const PARTS: [Part; 2] = [CODER, TUNNEL];
+/// Who the Coder operator is.
+const ACCOUNT: &str = "--as=system:serviceaccount:aplomb-system:aplomb-coder";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What kubectl prints; panics with its complaint if it fails.
-async fn kubectl(program: &Path, kubeconfig: &Path, args: &[&str]) -> String {
-    let mut command = Command::new(program);
-    command.arg("--kubeconfig").arg(kubeconfig).args(args);
-    command.current_dir(root());
-    let output = tokio::task::spawn_blocking(move || command.output());
-    let output = output.await.expect("a thread").expect("kubectl runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "kubectl {args:?}: {said}");
-    String::from_utf8(output.stdout).expect("text")
+/// kubectl for one server.
+struct Kubectl<'a> {
+    program: &'a Path,
+    kubeconfig: &'a Path,
 }
 
-async fn install(program: &Path, kubeconfig: &Path) {
-    let run = async |args: &[&str]| kubectl(program, kubeconfig, args).await;
-    run(&["create", "-f", "deploy/tunnel/gateway-api/crds.yaml"]).await;
-    let said = run(&["apply", "-f", "deploy/tunnel/"]).await;
-    for name in [
-        "deployment.apps/aplomb-tunnel",
-        "deployment.apps/aplomb-gateway",
-    ] {
-        assert!(said.contains(name), "{said}");
+impl Kubectl<'_> {
+    /// Whether it went well, what it printed and what it complained of.
+    async fn tried(&self, args: &[&str]) -> (bool, String, String) {
+        let mut command = Command::new(self.program);
+        command.arg("--kubeconfig").arg(self.kubeconfig).args(args);
+        command.current_dir(root());
+        let output = tokio::task::spawn_blocking(move || command.output());
+        let output = output.await.expect("a thread").expect("kubectl runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (said, complained) = (text(&output.stdout), text(&output.stderr));
+        (output.status.success(), said, complained)
     }
-    let established = [
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        "crd",
-    ];
-    for definition in aplomb_api::tunnel_definitions() {
-        let name = definition.metadata.name.expect("a name");
-        run(&[&established[..], &[&name]].concat()).await;
+
+    /// What it prints; panics with its complaint if it fails.
+    async fn run(&self, args: &[&str]) -> String {
+        let (well, said, complained) = self.tried(args).await;
+        assert!(well, "kubectl {args:?}: {complained}");
+        said
     }
-    for sample in SAMPLES {
-        let file = format!("deploy/tunnel/samples/{sample}");
-        run(&["apply", "--server-side", "--dry-run=server", "-f", &file]).await;
+
+    async fn install(&self, part: &Part) {
+        let folder = format!("deploy/{}/", part.folder);
+        for args in part.before {
+            self.run(args).await;
+        }
+        let said = self.run(&["apply", "-f", &folder]).await;
+        for name in part.made {
+            assert!(said.contains(name), "{said}");
+        }
+        for definition in (part.definitions)() {
+            let name = definition.metadata.name.expect("a name");
+            let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
+            self.run(&[&wait[..], &["crd", &name]].concat()).await;
+        }
+        for sample in part.samples {
+            let file = format!("{folder}samples/{sample}");
+            let dry = ["apply", "--server-side", "--dry-run=server"];
+            self.run(&[&dry[..], &["-f", &file]].concat()).await;
+        }
     }
 }
 
@@ -63,26 +128,54 @@ async fn install(program: &Path, kubeconfig: &Path) {
 async fn it_is_accepted_by_a_real_server() {
     let plane = ControlPlane::start(Options::default()).await;
     let plane = plane.expect("the control plane starts");
-    let (program, kubeconfig) = (
-        plane.binaries().path(Program::Kubectl),
-        plane.kubeconfig_path(),
+    let kubectl = Kubectl {
+        program: plane.binaries().path(Program::Kubectl),
+        kubeconfig: &plane.kubeconfig_path(),
+    };
+    for part in &PARTS {
+        kubectl.install(part).await;
+    }
+    for part in &PARTS {
+        // It ends with 1 for a difference, which one operator would make if it fought with another.
+        let folder = format!("deploy/{}/", part.folder);
+        kubectl.run(&["diff", "-f", &folder]).await;
+        for (name, columns) in part.columns {
+            let path = "jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}";
+            let found = kubectl.run(&["get", "crd", name, "-o", path]).await;
+            assert_eq!(found, *columns);
+        }
+    }
+    rights(&kubectl).await;
+}
+
+/// The account hands out what it holds and nothing more.
+async fn rights(kubectl: &Kubectl<'_>) {
+    let role = |verbs: &'static str| {
+        let resources = "--resource=pods,persistentvolumeclaims";
+        let head = [ACCOUNT, "create", "role", "daemons", "--dry-run=server"];
+        [&head[..], &[verbs, resources]].concat()
+    };
+    let held = "--verb=get,list,watch,create,update,patch,delete";
+    kubectl.run(&role(held)).await;
+    let more = role("--verb=get,deletecollection");
+    let (well, _, complained) = kubectl.tried(&more).await;
+    assert!(
+        !well && complained.contains("not currently held"),
+        "{complained}"
     );
-    install(program, &kubeconfig).await;
-    // It ends with 1 for a difference.
-    kubectl(program, &kubeconfig, &["diff", "-f", "deploy/tunnel/"]).await;
-    let columns = kubectl(
-        program,
-        &kubeconfig,
-        &[
-            "get",
-            "crd",
-            "httpproxies.aplomb.dev",
-            "-o",
-            "jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}",
-        ],
-    )
-    .await;
-    assert_eq!(columns, "Hostname Connector Programmed Ready Reason Age");
+    for (verb, resource) in [
+        ("escalate", "roles"),
+        ("bind", "roles"),
+        ("impersonate", "serviceaccounts"),
+        ("update", "codercontrolplanes.coder.com"),
+        ("delete", "coderprovisioners.aplomb.dev"),
+        ("create", "leases.coordination.k8s.io"),
+        ("get", "nodes"),
+    ] {
+        let args = [ACCOUNT, "auth", "can-i", verb, resource, "-n", "default"];
+        let (may, said, _) = kubectl.tried(&args).await;
+        assert!(!may && said.starts_with("no"), "{verb} {resource}: {said}");
+    }
 }
 
 #[tokio::test]
@@ -99,22 +192,44 @@ async fn it_is_accepted_by_the_box() {
     };
     let server = ApiServer::builder().build();
     let running = start_with(server, config).await.expect("the box starts");
-    install(binaries.path(Program::Kubectl), &kubeconfig).await;
+    let kubectl = Kubectl {
+        program: binaries.path(Program::Kubectl),
+        kubeconfig: &kubeconfig,
+    };
+    for part in &PARTS {
+        kubectl.install(part).await;
+    }
     running.stop().await;
     std::fs::remove_dir_all(dir).expect("the directory goes");
 }
 
+fn files(folder: &str, ending: &str) -> Vec<String> {
+    let folder = std::fs::read_dir(root().join(folder)).expect("a folder");
+    let names = folder.map(|file| file.expect("an entry").file_name());
+    let names = names.map(|name| name.into_string().expect("UTF-8"));
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(ending)).collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn every_sample_is_tried() {
-    let folder = std::fs::read_dir(root().join("deploy/tunnel/samples")).expect("a folder");
-    let mut names: Vec<String> = folder
-        .map(|file| {
-            file.expect("an entry")
-                .file_name()
-                .into_string()
-                .expect("UTF-8")
-        })
-        .collect();
-    names.sort();
-    assert_eq!(names, SAMPLES);
+    for part in &PARTS {
+        let folder = format!("deploy/{}/samples", part.folder);
+        assert_eq!(files(&folder, ""), part.samples);
+    }
+}
+
+#[test]
+fn the_coder_operator_asks_for_no_wildcard_and_for_no_way_around_rbac() {
+    for folder in ["deploy/coder", "deploy/coder/samples"] {
+        for name in files(folder, ".yaml") {
+            let text = std::fs::read_to_string(root().join(folder).join(&name)).expect("a file");
+            for list in text.lines().filter(|line| line.contains("s: [")) {
+                for word in ["*", "escalate", "bind,", "bind]", "impersonate"] {
+                    assert!(!list.contains(word), "{name}: {list}");
+                }
+            }
+        }
+    }
 }

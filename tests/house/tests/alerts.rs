@@ -5,8 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The operators that have alerts.
-const OPERATORS: [&str; 2] = ["egress", "tunnel"];
+const OPERATORS: [&str; 3] = ["coder", "egress", "tunnel"];
 const TELEMETRY: &str = "crates/egress/src/telemetry";
+/// Where the metrics of the Coder operator are named.
+const CODER: [&str; 2] = [
+    "crates/coder/src/telemetry/calls.rs",
+    "crates/coder/src/telemetry/objects.rs",
+];
 /// Where the metrics of tunnels are named.
 const TUNNELS: [&str; 2] = [
     "crates/tunnel/src/telemetry.rs",
@@ -128,29 +133,28 @@ fn every_metric_is_in_the_documentation() {
 }
 
 /// The names that are registered: whatever stands in quotes and begins as ours do.
-fn metrics_of_tunnels() -> BTreeSet<String> {
-    let sources = TUNNELS.map(read).concat();
+fn registered(sources: &[&str], prefixes: &[&str]) -> BTreeSet<String> {
+    let sources: String = sources.iter().map(read).collect();
     let quoted = sources.split('"').skip(1).step_by(2);
     let ours = |name: &&str| {
         let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-        plain && (name.starts_with("aplomb_tunnel_") || name.starts_with("aplomb_gateway_"))
+        plain && prefixes.iter().any(|prefix| name.starts_with(prefix))
     };
     quoted.filter(ours).map(str::to_owned).collect()
 }
 
-#[test]
-fn every_metric_of_tunnels_is_told_of_and_every_one_told_of_is_there() {
-    let pages = alerts_of("tunnel").into_iter();
+/// Holds the rules, the runbooks and the page of an operator to the metrics that it registers.
+fn told_of(operator: &str, known: &BTreeSet<String>, prefixes: &[&str]) {
+    let pages = alerts_of(operator).into_iter();
     let mut text: String = pages
         .map(|alert| read(format!("docs/runbooks/{alert}.md")))
         .collect();
-    text.push_str(&rules("tunnel"));
-    let documented = read("docs/tunnel.md");
+    text.push_str(&rules(operator));
+    let documented = read(format!("docs/{operator}.md"));
     text.push_str(&documented);
-    let known = metrics_of_tunnels();
     assert!(known.len() > 8, "{known:?}");
-    let told = ["aplomb_tunnel_", "aplomb_gateway_"].map(|prefix| words(&text, prefix));
-    for name in told.into_iter().flatten() {
+    let told = prefixes.iter().flat_map(|prefix| words(&text, prefix));
+    for name in told {
         let bare = ["_total", "_bucket"]
             .iter()
             .fold(&*name, |name, end| name.strip_suffix(end).unwrap_or(name));
@@ -159,7 +163,19 @@ fn every_metric_of_tunnels_is_told_of_and_every_one_told_of_is_there() {
     }
     let documented = words(&documented, "aplomb_");
     for name in known {
-        let found = documented.contains(&name) || documented.contains(&format!("{name}_total"));
-        assert!(found, "docs/tunnel.md does not tell of {name}");
+        let found = documented.contains(name) || documented.contains(&format!("{name}_total"));
+        assert!(found, "docs/{operator}.md does not tell of {name}");
     }
+}
+
+#[test]
+fn every_metric_of_tunnels_is_told_of_and_every_one_told_of_is_there() {
+    let prefixes = ["aplomb_tunnel_", "aplomb_gateway_"];
+    told_of("tunnel", &registered(&TUNNELS, &prefixes), &prefixes);
+}
+
+#[test]
+fn every_metric_of_coder_is_told_of_and_every_one_told_of_is_there() {
+    let prefixes = ["aplomb_coder_"];
+    told_of("coder", &registered(&CODER, &prefixes), &prefixes);
 }

@@ -1,8 +1,13 @@
-//! The words that people see in conditions and responses are explained, each of them.
+//! The words that people see in conditions and responses are explained, each of them, and so is every field
+//! of Coder's kinds.
 
 use std::fs;
 use std::path::Path;
 
+/// Where words of Coder's kinds are declared.
+const CODER: &str = "crates/api/src/coder/words.rs";
+/// The definitions of Coder's kinds, as they are installed.
+const DEFINITIONS: &str = "deploy/coder/00-crds.yaml";
 /// Where words of tunnels are declared.
 const SOURCES: [&str; 2] = [
     "crates/api/src/tunnel/words.rs",
@@ -24,16 +29,72 @@ fn declared(source: &str) -> Vec<String> {
     values.filter(word).map(str::to_owned).collect()
 }
 
+/// Every one of `words` stands in backticks on the page.
+fn explained(page: &str, words: &[String]) {
+    let text = read(page);
+    for word in words {
+        let told = text.contains(&format!("`{word}`"));
+        assert!(told, "{page} does not tell of {word}");
+    }
+}
+
 #[test]
 fn every_condition_and_reason_of_tunnels_is_explained() {
-    let page = read("docs/tunnel.md");
     let words: Vec<String> = SOURCES
         .into_iter()
         .flat_map(|it| declared(&read(it)))
         .collect();
     assert!(words.len() > 40, "{words:?}");
-    for word in words {
-        let told = page.contains(&format!("`{word}`"));
-        assert!(told, "docs/tunnel.md does not tell of {word}");
+    explained("docs/tunnel.md", &words);
+}
+
+#[test]
+fn every_condition_and_reason_of_coder_is_explained() {
+    let words = declared(&read(CODER));
+    assert!(words.len() > 40, "{words:?}");
+    explained("docs/coder.md", &words);
+}
+
+/// The paths of the fields of a spec, in the order of their definitions: what a person may write. Of what
+/// Kubernetes has for containers only the first member is named.
+fn fields(text: &str) -> Vec<String> {
+    let mut open: Vec<(usize, &str)> = Vec::new();
+    let mut found = Vec::new();
+    for line in text.lines().filter(|line| line.ends_with(':')) {
+        let depth = line.len() - line.trim_start().len();
+        let name = line.trim().trim_end_matches(':');
+        open.retain(|(outer, _)| *outer < depth);
+        let parent = open.last().map(|(_, name)| *name);
+        open.push((depth, name));
+        let path: Vec<&str> = open.iter().map(|(_, name)| *name).collect();
+        let begin = path.iter().position(|name| *name == "openAPIV3Schema");
+        let Some(begin) = begin.filter(|_| parent == Some("properties")) else {
+            continue;
+        };
+        let members = path[begin..].iter().filter(|name| **name != "properties");
+        let members: Vec<&str> = members.copied().skip(1).collect();
+        let plain = !members.iter().any(|it| ["items", "resources"].contains(it));
+        if let ["spec", field @ ..] = &members[..]
+            && (plain || field == ["resources"])
+            && !field.is_empty()
+        {
+            found.push(field.join("."));
+        }
     }
+    found
+}
+
+#[test]
+fn every_field_of_coder_is_in_the_tables() {
+    let fields = fields(&read(DEFINITIONS));
+    assert!(fields.len() > 40, "{fields:?}");
+    for field in [
+        "server.tokenSecretRef.key",
+        "key.rotateAfter",
+        "tags",
+        "resources",
+    ] {
+        assert!(fields.iter().any(|it| it == field), "{fields:?}");
+    }
+    explained("docs/coder.md", &fields);
 }

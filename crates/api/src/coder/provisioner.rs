@@ -144,7 +144,7 @@ pub struct KeySpec {
     pub secret_name: Option<String>,
     /// The key in the Secret. Default: `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::data_key")]
+    #[schemars(schema_with = "shapes::key_data")]
     pub secret_key: Option<String>,
     /// How old a key may become before it is replaced. Never, if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]

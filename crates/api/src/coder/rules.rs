@@ -72,6 +72,10 @@ pub(super) const KEY_SECRET: Worded = (
     "key.secretName is written by the operator and would take the place of the token in \
      server.tokenSecretRef: choose another name",
 );
+pub(super) const KEY_DATA: Worded = (
+    "self != 'ca.crt'",
+    "ca.crt is where the authorities of the server are put: choose another, like key",
+);
 pub(super) const ROTATE_AFTER: Worded = (
     "duration(self) >= duration('1h')",
     "each key costs the server calls and the daemons a rollout: write 1h or more, like 720h",

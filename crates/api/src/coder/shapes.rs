@@ -48,6 +48,11 @@ pub(super) fn data_key(_: &mut SchemaGenerator) -> Schema {
     text(1, 253, &[rules::DATA_KEY])
 }
 
+/// Where a key is put in its Secret.
+pub(super) fn key_data(_: &mut SchemaGenerator) -> Schema {
+    text(1, 253, &[rules::DATA_KEY, rules::KEY_DATA])
+}
+
 /// The name of a key at the server.
 pub(super) fn key_name(_: &mut SchemaGenerator) -> Schema {
     let rules = [

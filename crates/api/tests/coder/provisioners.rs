@@ -32,6 +32,11 @@ fn secrets() -> Vec<Refusal> {
         ),
         (key("secretKey", ""), "spec.key.secretKey", "at least 1"),
         (key("secretKey", "a b"), "spec.key.secretKey", "like token"),
+        (
+            key("secretKey", "ca.crt"),
+            "spec.key.secretKey",
+            "choose another, like key",
+        ),
     ]
 }
 
