@@ -2,7 +2,9 @@
 
 mod bypass;
 mod calls;
+mod control;
 mod daemons;
+mod docs;
 mod limiter;
 mod limits;
 mod pods;
