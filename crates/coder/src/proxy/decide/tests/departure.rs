@@ -1,0 +1,92 @@
+//! The way out.
+
+use serde_json::{Value, json};
+
+use super::scene::*;
+use crate::client::Class;
+use crate::provisioner::world::End;
+use crate::proxy::world::{DeploymentSeen, World};
+
+fn leaving(change: Value) -> World {
+    let mut world = settled(change);
+    let object = std::sync::Arc::make_mut(&mut world.object);
+    object.metadata.deletion_timestamp = Some(ago(10));
+    world
+}
+
+fn drained(mut world: World) -> World {
+    world.deployment = Some(DeploymentSeen::default());
+    world
+}
+
+#[test]
+fn pods_stop_first_then_the_registration_goes_then_the_object() {
+    let world = leaving(json!({}));
+    assert_eq!(step(&world), "drain");
+    let mut world = drained(world);
+    assert_eq!(step(&world), "deregister");
+    world.seen.deleted = vec![ID.to_owned()];
+    assert_eq!(step(&world), "release");
+}
+
+#[test]
+fn the_server_is_waited_for() {
+    for class in [Class::Limited, Class::Server, Class::NoAnswer] {
+        let mut world = drained(leaving(json!({})));
+        world.seen.hindered = Some(refused(class));
+        let told = plan(&world);
+        assert!(told.step.is_none(), "{class:?}");
+        assert_eq!(told.status.retiring.len(), 1, "{class:?}");
+    }
+}
+
+#[test]
+fn old_registrations_go_too() {
+    let mut world = drained(leaving(json!({})));
+    world.status.retiring = vec![retiring("id-0", 10)];
+    world.seen.deleted = vec![ID.to_owned()];
+    assert_eq!(step(&world), "deregister");
+    world.seen.deleted.push("id-0".to_owned());
+    assert_eq!(step(&world), "release");
+}
+
+#[test]
+fn a_name_that_may_have_been_registered_is_looked_for() {
+    let mut world = drained(leaving(json!({})));
+    world.seen.deleted = vec![ID.to_owned()];
+    world.status.pending = Some(pending("asia", 60));
+    assert_eq!(step(&world), "look");
+    shows(&mut world, URL, "asia", None);
+    assert_eq!(step(&world), "release");
+    shows(&mut world, URL, "asia", Some(proxy("x", "asia", 600)));
+    assert_eq!(step(&world), "release");
+    shows(&mut world, URL, "asia", Some(proxy("id-2", "asia", 58)));
+    assert_eq!(step(&world), "deregister");
+    world.memory.unasked = Some("asia".to_owned());
+    assert_eq!(step(&world), "release");
+}
+
+#[test]
+fn without_the_token_it_waits_for_the_deadline_or_for_a_word() {
+    let mut world = drained(leaving(json!({})));
+    world.bound.clear();
+    let told = plan(&world);
+    assert_eq!(ready(&told), pair("False", "Deleting"));
+    assert!(matches!(told.end, End::Again(_)), "{:?}", told.end);
+    let object = std::sync::Arc::make_mut(&mut world.object);
+    object.metadata.deletion_timestamp = Some(ago(86_400));
+    let told = plan(&world);
+    assert_eq!((step(&world), told.orphans.len()), ("release", 1));
+    let abandon = json!({ "metadata": { "annotations": { "coder.aplomb.dev/abandon": "true" } } });
+    let told = plan(&leaving(abandon));
+    assert_eq!(told.orphans, [(URL.to_owned(), "europe".to_owned())]);
+    assert_eq!(notes(&told), ["ProxyOrphaned"]);
+}
+
+#[test]
+fn an_object_that_was_never_registered_goes_at_once() {
+    let mut world = world(object(json!({})));
+    let object = std::sync::Arc::make_mut(&mut world.object);
+    object.metadata.deletion_timestamp = Some(ago(1));
+    assert_eq!(step(&world), "release");
+}

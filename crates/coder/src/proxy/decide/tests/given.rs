@@ -1,0 +1,75 @@
+//! A proxy that somebody else has registered.
+
+use aplomb_api::coder::conditions as kinds;
+use serde_json::{Value, json};
+
+use super::scene::*;
+use crate::provisioner::world::SecretSeen;
+use crate::proxy::world::{DeploymentSeen, Step, World};
+
+fn given(change: Value) -> World {
+    let mut object = object(json!({}));
+    object.metadata.finalizers = None;
+    object.spec.bootstrap = None;
+    object.spec.primary_access_url = Some(URL.to_owned());
+    object.spec.proxy_session_token_secret_ref =
+        serde_json::from_value(json!({ "name": "mine", "key": "token" })).expect("a reference");
+    object.spec.image = change.get("image").map_or(object.spec.image, |_| None);
+    let mut world = world(object);
+    world.seen.entitlements = None;
+    world.secret = SecretSeen::Ours {
+        key_name: None,
+        whole: true,
+    };
+    world
+}
+
+#[test]
+fn pods_are_made_from_what_is_given_and_no_server_is_asked() {
+    let mut world = given(json!({}));
+    let Some(Step::Apply(children)) = plan(&world).step else {
+        panic!("{:?}", plan(&world).step);
+    };
+    assert_eq!((children.url.as_str(), children.id), (URL, None));
+    assert_eq!(children.secret.name, "mine");
+    world.seen.applied = true;
+    let told = plan(&world);
+    assert_eq!(ready(&told), pair("False", "NoReplicasReady"));
+    world.deployment = Some(DeploymentSeen {
+        replicas: 2,
+        ready: 2,
+        rolled: true,
+    });
+    let told = plan(&world);
+    assert_eq!(ready(&told), pair("True", "Proven"));
+    assert_eq!(says(&told, kinds::REGISTERED), pair("", ""));
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let mut world = given(json!({}));
+    world.secret = SecretSeen::Absent;
+    assert_eq!(ready(&plan(&world)), pair("False", "SecretPending"));
+    let told = plan(&given(json!({ "image": null })));
+    assert_eq!(ready(&told), pair("False", "ImageMissing"));
+}
+
+#[test]
+fn what_the_operator_had_registered_is_taken_back_when_the_pods_serve() {
+    let mut world = given(json!({}));
+    world.status.proxy_id = Some(ID.to_owned());
+    world.status.proxy_name = Some("europe".to_owned());
+    world.status.binding = Some(binding(URL));
+    let told = plan(&world);
+    assert!(told.step.is_none());
+    assert_eq!(told.status.retiring[0].id, ID);
+    world.status = told.status;
+    world.seen.applied = true;
+    assert_eq!(step(&world), "none");
+    world.deployment = Some(DeploymentSeen {
+        replicas: 2,
+        ready: 2,
+        rolled: true,
+    });
+    assert_eq!(step(&world), "deregister");
+}

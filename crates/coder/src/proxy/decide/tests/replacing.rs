@@ -1,0 +1,183 @@
+//! What is in use stays so, or is replaced: by another token, name, look or server.
+
+use aplomb_api::coder::conditions as kinds;
+use serde_json::json;
+
+use super::scene::*;
+use crate::provisioner::world::{End, SecretSeen};
+use crate::proxy::world::DeploymentSeen;
+
+const ROTATE: &str = "coder.aplomb.dev/rotate";
+
+#[test]
+fn a_proxy_that_serves_is_ready_and_nothing_is_done() {
+    let told = plan(&settled(json!({})));
+    assert!(told.step.is_none(), "{:?}", told.step);
+    assert_eq!(ready(&told), pair("True", "Proven"));
+    assert_eq!(told.status.phase.as_deref(), Some("Ready"));
+    let secret = told.status.proxy_token_secret_ref.expect("a Secret");
+    assert_eq!(secret.name, "europe-proxy-token");
+    assert_eq!(told.end, End::Again(super::super::STEADY));
+}
+
+#[test]
+fn the_server_says_whether_it_is_well_unless_no_pods_are_wanted() {
+    let mut world = settled(json!({}));
+    let mut sick = proxy(ID, "europe", 3600);
+    sick.status = None;
+    shows(&mut world, URL, ID, Some(sick.clone()));
+    let told = plan(&world);
+    assert_eq!(ready(&told), pair("False", "Unhealthy"));
+    assert_eq!(told.end, End::Again(super::super::SOON));
+    let mut none = settled(json!({ "spec": { "replicas": 0 } }));
+    shows(&mut none, URL, ID, Some(sick));
+    assert_eq!(ready(&plan(&none)), pair("True", "Proven"));
+}
+
+#[test]
+fn a_lost_secret_brings_a_new_token() {
+    let mut world = settled(json!({}));
+    world.secret = SecretSeen::Absent;
+    assert_eq!(step(&world), "retoken");
+    world.secret = SecretSeen::Ours {
+        key_name: Some(ID.to_owned()),
+        whole: false,
+    };
+    assert_eq!(step(&world), "retoken");
+    world.memory.in_hand = Some(ID.to_owned());
+    assert_eq!(step(&world), "store");
+    let told = plan(&world);
+    let secret = says(&told, kinds::TOKEN_SECRET_READY);
+    assert_eq!(secret, pair("False", "SecretPending"));
+    assert_eq!(says(&told, kinds::REGISTERED), pair("True", "Registered"));
+}
+
+#[test]
+fn a_new_value_of_the_annotation_brings_one_new_token() {
+    let mut world = settled(json!({ "metadata": { "annotations": { ROTATE: "2" } } }));
+    world.status.rotation.honoured = Some("1".to_owned());
+    assert_eq!(step(&world), "retoken");
+    world.seen.made = Some(ID.to_owned());
+    let told = plan(&world);
+    assert!(told.step.is_none());
+    assert_eq!(told.status.rotation.honoured.as_deref(), Some("2"));
+    assert_eq!(notes(&told), ["TokenRotated"]);
+}
+
+#[test]
+fn another_look_is_told_without_another_token() {
+    let mut world = settled(json!({ "spec": { "bootstrap": { "icon": "/emojis/1f30d.png" } } }));
+    assert_eq!(step(&world), "describe");
+    world.seen.described = true;
+    assert_eq!(step(&world), "none");
+}
+
+#[test]
+fn another_name_is_registered_before_the_old_one_goes() {
+    let mut world = settled(json!({ "spec": { "bootstrap": { "proxyName": "asia" } } }));
+    assert_eq!(step(&world), "look");
+    shows(&mut world, URL, "asia", None);
+    let told = plan(&world).status;
+    assert_eq!(told.pending.map(|it| it.name).as_deref(), Some("asia"));
+    assert_eq!(told.proxy_id.as_deref(), Some(ID));
+    world.status.pending = Some(pending("asia", 0));
+    world.seen.made = Some("id-2".to_owned());
+    world.seen.applied = false;
+    shows(&mut world, URL, "id-2", Some(proxy("id-2", "asia", 0)));
+    assert_eq!(step(&world), "apply");
+    let told = plan(&world).status;
+    assert_eq!(told.proxy_id.as_deref(), Some("id-2"));
+    assert_eq!(told.retiring[0].id, ID);
+}
+
+#[test]
+fn a_name_of_somebody_else_leaves_the_old_one_in_use() {
+    let mut world = settled(json!({ "spec": { "bootstrap": { "proxyName": "asia" } } }));
+    shows(&mut world, URL, "asia", Some(proxy("x", "asia", 60)));
+    let told = plan(&world);
+    assert_eq!(told.status.proxy_id.as_deref(), Some(ID));
+    assert_eq!(ready(&told), pair("False", "ProxyNotOurs"));
+    assert_eq!(says(&told, kinds::REGISTERED), pair("True", "Registered"));
+}
+
+#[test]
+fn going_back_takes_over_what_is_not_gone_yet() {
+    let mut world = settled(json!({ "spec": { "bootstrap": { "proxyName": "asia" } } }));
+    world.status.retiring = vec![retiring("id-0", 10)];
+    shows(&mut world, URL, "asia", Some(proxy("id-0", "asia", 60)));
+    let told = plan(&world).status;
+    assert_eq!(told.proxy_id.as_deref(), Some("id-0"));
+    assert_eq!(told.retiring.len(), 1);
+    assert_eq!(told.retiring[0].id, ID);
+}
+
+#[test]
+fn another_server_is_registered_at_unless_it_is_the_same_one() {
+    let mut world = settled(json!({}));
+    world.access = Some(Ok(access(OTHER)));
+    assert_eq!(step(&world), "look");
+    shows(&mut world, OTHER, ID, Some(proxy(ID, "europe", 3600)));
+    let same = plan(&world).status;
+    assert_eq!(same.binding, Some(binding(OTHER)));
+    assert!(same.pending.is_none());
+    shows(&mut world, OTHER, ID, None);
+    shows(&mut world, OTHER, "europe", None);
+    let pending = plan(&world).status.pending.expect("a name");
+    assert_eq!(pending.binding, binding(OTHER));
+}
+
+#[test]
+fn a_new_token_of_the_operator_speaks_for_what_is_registered() {
+    let mut world = settled(json!({}));
+    let mut fresh = access(URL);
+    fresh.binding.token_fingerprint = "other".to_owned();
+    world.access = Some(Ok(fresh.clone()));
+    let told = plan(&world);
+    assert_eq!(told.status.binding, Some(fresh.binding));
+}
+
+#[test]
+fn one_that_vanished_is_registered_again_and_kept_in_mind() {
+    let mut world = settled(json!({}));
+    shows(&mut world, URL, ID, None);
+    let told = plan(&world);
+    assert_eq!(notes(&told), ["ProxyVanished"]);
+    assert!(told.status.proxy_id.is_none());
+    assert_eq!(told.status.retiring[0].id, ID);
+    // The answer was odd: by its name it is there.
+    world.status = told.status;
+    shows(&mut world, URL, "europe", Some(proxy(ID, "europe", 3600)));
+    assert_eq!(plan(&world).status.proxy_id.as_deref(), Some(ID));
+}
+
+#[test]
+fn an_old_registration_goes_when_the_new_one_serves() {
+    let mut world = settled(json!({}));
+    world.status.retiring = vec![retiring("id-0", 10)];
+    assert_eq!(step(&world), "deregister");
+    world.deployment = Some(DeploymentSeen {
+        replicas: 2,
+        ready: 2,
+        rolled: false,
+    });
+    assert_eq!(step(&world), "none");
+    world.status.retiring = vec![retiring("id-0", 400)];
+    assert_eq!(step(&world), "deregister");
+    let mut sick = proxy(ID, "europe", 60);
+    sick.status = None;
+    shows(&mut world, URL, ID, Some(sick));
+    assert_eq!(step(&world), "none");
+}
+
+#[test]
+fn an_old_registration_that_cannot_be_reached_is_waited_for_and_then_reported() {
+    let mut world = settled(json!({}));
+    world.status.retiring = vec![retiring("id-0", 10)];
+    world.status.retiring[0].binding = binding("https://gone.example.com");
+    let told = plan(&world);
+    assert_eq!((told.status.retiring.len(), told.orphans.len()), (1, 0));
+    world.status.retiring[0].retired = ago(86_400);
+    let told = plan(&world);
+    assert_eq!((told.status.retiring.len(), told.orphans.len()), (0, 1));
+    assert_eq!(notes(&told), ["ProxyOrphaned"]);
+}
