@@ -55,6 +55,36 @@ fn every_condition_and_reason_of_coder_is_explained() {
     explained("docs/coder.md", &words);
 }
 
+/// The reasons of the Events that a file tells.
+fn events(source: &str) -> Vec<String> {
+    let after = |call: &'static str| source.split(call).skip(1);
+    let notes = after("Note::normal(").chain(after("Note::warning("));
+    let reasons = notes.filter_map(|rest| rest.trim_start().strip_prefix('"'));
+    let reasons = reasons.filter_map(|rest| rest.split('"').next());
+    reasons.map(str::to_owned).collect()
+}
+
+fn sources(folder: &Path, all: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, all);
+        } else {
+            all.push(fs::read_to_string(&path).expect("readable"));
+        }
+    }
+}
+
+#[test]
+fn every_event_of_coder_is_explained() {
+    let mut all = Vec::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    sources(&root.join("crates/coder/src"), &mut all);
+    let found: Vec<String> = all.iter().flat_map(|text| events(text)).collect();
+    assert!(found.iter().any(|it| it == "KeyOrphaned"), "{found:?}");
+    explained("docs/coder.md", &found);
+}
+
 /// The paths of the fields of a spec, in the order of their definitions: what a person may write. Of what
 /// Kubernetes has for containers only the first member is named.
 fn fields(text: &str) -> Vec<String> {
