@@ -43,7 +43,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
             _ = terminate.recv() => {}
         }
     };
-    if args.operators.contains(&Operator::Tunnel) {
+    let at_home = [Operator::Coder, Operator::Tunnel];
+    if at_home.iter().any(|it| args.operators.contains(it)) {
         namespace::ensure(&client, &settings.tunnel.namespace).await?;
     }
     operate(&args.operators, client, &settings, shutdown).await

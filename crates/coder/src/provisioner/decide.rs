@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use aplomb_api::coder::{FINALIZER, KeyRecord, reasons};
 
-use super::world::{Children, KeyPlace, Plan, SecretSeen, Step, World};
+use super::world::{Children, KeyPlace, Place, Plan, SecretSeen, Step, World};
 use crate::access::Access;
 use crate::client::{Class, Entitlement, Organization};
 use crate::server::Fresh;
@@ -30,7 +30,9 @@ use draft::{Course, Draft, Next, Stop};
 pub(crate) const SELDOM: Duration = Duration::from_secs(600);
 /// How old the list may be that shows whether a key is still there.
 const LIVENESS: Fresh = Fresh::Within(Duration::from_secs(300));
-/// How often daemons are looked for while one is waited for.
+/// How soon daemons are looked for when one begins to be waited for.
+const FIRST: Duration = Duration::from_secs(2);
+/// How often while one is waited for.
 const SOON: Duration = Duration::from_secs(5);
 /// And while all are there.
 const STEADY: Duration = Duration::from_secs(60);
@@ -144,25 +146,20 @@ fn children(
     }
 }
 
-/// Counts the daemons that the server sees connected with the key.
+/// Counts the daemons that the server sees connected, with the key in use and with those it replaces.
 fn daemons(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
-    let wanted = world.object.spec.replicas;
+    let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
     if wanted == 0 {
-        draft.connected = Some(0);
-        draft.status.daemons = Some("0/0".to_owned());
-        draft.status.disconnected_since = None;
+        draft.count(world, 0, 0);
         return Ok(());
     }
     let place = KeyPlace::new(&key.binding, &key.organization_id);
-    let fresh = match world.status.disconnected_since.is_none() && draft.calm(world) {
-        true => STEADY,
-        false => SOON,
-    };
+    let pace = pace(world, draft);
     let listed = match world.seen.daemons.get(&place.place) {
         None => {
             return Err(Next::step(Step::Daemons(
                 place,
-                Fresh::Within(fresh - NEARLY),
+                Fresh::Within(pace - NEARLY),
             )));
         }
         Some(Err(hindrance)) => {
@@ -171,21 +168,30 @@ fn daemons(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
         }
         Some(Ok(listed)) => listed,
     };
-    let connected = retire::online(&listed.value, &key.name);
     if let Some(found) = listed.value.iter().find(|it| it.key.name == key.name) {
         draft.identify(&found.key);
     }
-    draft.status.daemons = Some(format!("{connected}/{wanted}"));
-    draft.connected = Some(connected);
-    if i64::from(connected) >= i64::from(wanted) {
-        draft.status.disconnected_since = None;
-        draft.again(STEADY);
-    } else {
-        let since = &mut draft.status.disconnected_since;
-        since.get_or_insert_with(|| draft::seconds(world.now));
-        draft.again(SOON);
-    }
+    let connected = retire::online(&listed.value, &key.name);
+    let old = draft.status.retiring.iter().filter(|it| it.used);
+    let here = old.filter(|it| Place::of(&it.key) == place.place);
+    let serving = here.map(|it| retire::online(&listed.value, &it.key.name));
+    let serving = connected + serving.sum::<u32>();
+    draft.count(world, connected, serving);
+    draft.again(if connected >= wanted { STEADY } else { pace });
     Ok(())
+}
+
+/// How often daemons are looked for: soon after one is missed, more rarely the longer it takes.
+fn pace(world: &World, draft: &Draft) -> Duration {
+    let changed = draft.status.key.as_ref().map(|it| &it.since);
+    let since = world.status.disconnected_since.as_ref().or(changed);
+    match world.status.disconnected_since.is_none() && draft.calm(world) {
+        true => STEADY,
+        false => {
+            let waited = since.map_or(SOON, |it| draft::elapsed(it, world.now) / 2);
+            waited.clamp(FIRST, SOON)
+        }
+    }
 }
 
 /// Starts pods again that run and are not connected: a daemon whose key was refused once stays so.

@@ -183,7 +183,7 @@ pub(crate) struct Plan {
     pub(crate) status: CoderProvisionerStatus,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) notes: Vec<Note>,
-    /// How many daemons are connected with the key in use, if that could be seen.
+    /// How many daemons are connected with a key that works, if that could be seen.
     pub(crate) connected: Option<u32>,
     /// Keys that are left behind.
     pub(crate) orphans: Vec<KeyRecord>,

@@ -46,7 +46,7 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
         status: draft.status,
         conditions,
         notes: draft.notes,
-        connected: draft.connected,
+        connected: draft.serving,
         orphans: draft.orphans,
         step,
         end,
@@ -333,13 +333,13 @@ fn deployment(world: &World, stop: Option<&Stop>) -> Option<Condition> {
 fn daemons(world: &World, draft: &Draft) -> Option<Condition> {
     let kind = kinds::DAEMONS_CONNECTED;
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
-    let connected = draft.connected?;
-    let story = format!("the server sees {connected} of {wanted} connected with the key in use");
-    Some(match connected {
-        _ if connected >= wanted => Condition::yes(
+    let serving = draft.serving?;
+    let story = format!("the server sees {serving} of {wanted} connected");
+    Some(match serving {
+        _ if serving >= wanted => Condition::yes(
             kind,
             reasons::ALL_CONNECTED,
-            "the server sees all connected with the key in use",
+            "the server sees all connected with a key that works",
         ),
         0 => Condition::no(kind, reasons::NONE_CONNECTED, story),
         _ => Condition::no(kind, reasons::SOME_CONNECTED, story),
@@ -373,7 +373,7 @@ fn ready(
         (Some(_), None) => Some(Condition::yes(
             kind,
             reasons::PROVEN,
-            "the server sees every daemon connected with the key in use",
+            "the server sees every daemon connected with a key that works",
         )),
         _ if draft.hindrances.is_empty() => None,
         _ => Some(Condition::unknown(

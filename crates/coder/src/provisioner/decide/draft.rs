@@ -67,6 +67,8 @@ pub(super) struct Draft {
     pub(super) entitled: bool,
     /// How many daemons are connected with the key in use, if that could be seen.
     pub(super) connected: Option<u32>,
+    /// The same with those of keys that are being replaced: they work as well.
+    pub(super) serving: Option<u32>,
     /// Keys that are left behind.
     pub(super) orphans: Vec<KeyRecord>,
     /// What could not be done although the course went on.
@@ -89,6 +91,7 @@ impl Draft {
             notes: Vec::new(),
             entitled: false,
             connected: None,
+            serving: None,
             orphans: Vec::new(),
             hindrances: Vec::new(),
             wait: super::SELDOM,
@@ -132,6 +135,20 @@ impl Draft {
             replaced: None,
             used,
         });
+    }
+
+    /// Notes how many daemons are connected.
+    pub(super) fn count(&mut self, world: &World, connected: u32, serving: u32) {
+        let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
+        (self.connected, self.serving) = (Some(connected), Some(serving));
+        self.status.daemons = Some(format!("{serving}/{wanted}"));
+        match connected >= wanted {
+            true => self.status.disconnected_since = None,
+            false => {
+                let since = &mut self.status.disconnected_since;
+                since.get_or_insert_with(|| seconds(world.now));
+            }
+        }
     }
 
     /// Notes what the server calls the key in use.

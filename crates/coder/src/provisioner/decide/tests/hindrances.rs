@@ -128,7 +128,7 @@ fn without_a_licence_nothing_is_asked_for_but_the_licence() {
         .take()
         .and_then(Result::ok)
         .map(|it| {
-            let mut value = it.value.clone();
+            let mut value = it.value;
             value.provisioners.entitlement = Entitlement::NotEntitled;
             listed(value)
         });

@@ -135,6 +135,15 @@ fn an_old_key_goes_when_the_new_one_has_all_daemons_and_it_has_none() {
 }
 
 #[test]
+fn a_rotation_takes_nothing_back_while_daemons_of_the_old_key_serve() {
+    let told = plan(&rotated(2, 0));
+    assert_eq!(says(&told, "Ready"), Some(("True", "Proven")));
+    assert_eq!(told.status.daemons.as_deref(), Some("2/2"));
+    let told = plan(&rotated(0, 1));
+    assert_eq!(says(&told, "Ready"), Some(("False", "SomeConnected")));
+}
+
+#[test]
 fn a_daemon_that_does_not_end_keeps_an_old_key_only_for_its_grace() {
     let mut world = rotated(1, 2);
     world.status.retiring[0].retired = ago(80_000);
