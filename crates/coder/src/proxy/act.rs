@@ -164,14 +164,15 @@ impl Act<'_> {
         let call = server.create_proxy(&asker, &looks);
         let subject = self.effect("register", &pending.binding, &pending.name);
         let endpoint = Endpoint::CreateProxy;
+        // A pass that is dropped on the way must not believe later that nothing was asked.
+        let desk = &self.office.desk;
+        let unasked = desk.unasked(self.who);
+        desk.set_unasked(self.who, None);
         match self.unless_refused(endpoint, &subject, call).await {
-            Ok(made) => {
-                self.office.desk.set_unasked(self.who, None);
-                self.keep(made, seen).await
-            }
+            Ok(made) => self.keep(made, seen).await,
             Err(hindrance) => {
-                if unclear(&hindrance) {
-                    self.office.desk.set_unasked(self.who, None);
+                if !unclear(&hindrance) {
+                    desk.set_unasked(self.who, unasked);
                 }
                 seen.hindered = Some(self.doubted(&server, pending, hindrance).await);
                 Ok(())
