@@ -17,7 +17,7 @@ pub(crate) async fn run(args: SimArgs) -> anyhow::Result<()> {
     match args.what {
         Simulated::Coderd(args) => serve_coderd(args).await,
         Simulated::Hetzner(args) => {
-            let listen = args.listen;
+            let listen = args.listen.address;
             let hetzner = Hetzner::new(hetzner::config(args)?);
             serve(hetzner.service(), listen, std::future::pending()).await
         }
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: SimArgs) -> anyhow::Result<()> {
 
 async fn serve_coderd(args: CoderdArgs) -> anyhow::Result<()> {
     let coderd = Coderd::new(coderd::config(&args)?);
-    let listen = args.listen;
+    let listen = args.listen.address;
     let service = coderd.service();
     match coderd::player(coderd, args).await? {
         Some(player) => serve(service, listen, player).await,

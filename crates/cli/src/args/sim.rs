@@ -23,21 +23,28 @@ pub(crate) enum Simulated {
     Hetzner(HetznerArgs),
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct CoderdArgs {
+// Where a stand-in serves. No doc comment: clap would take it for what the command does.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Listen {
     /// Address to serve on; port 0 picks a free one
     #[arg(
-        long,
+        long = "listen",
         env = "APLOMB_SIM_LISTEN",
         default_value = "127.0.0.1:0",
         value_name = "ADDRESS:PORT"
     )]
-    pub(crate) listen: SocketAddr,
+    pub(crate) address: SocketAddr,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CoderdArgs {
+    #[command(flatten)]
+    pub(crate) listen: Listen,
     /// File with one token per line: the token, its user, and the user's role (owner,
     /// organization-admin, template-admin, member) [default: sim-owner-token of admin, an owner]
     #[arg(long, env = "APLOMB_SIM_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Requests a minute, for each user and path; nothing above 0 is no limit
+    /// Requests a minute, for each user and path; 0 and below is no limit
     #[arg(
         long,
         default_value_t = 512,
@@ -85,14 +92,8 @@ pub(crate) struct CoderdArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct HetznerArgs {
-    /// Address to serve on; port 0 picks a free one
-    #[arg(
-        long,
-        env = "APLOMB_SIM_LISTEN",
-        default_value = "127.0.0.1:0",
-        value_name = "ADDRESS:PORT"
-    )]
-    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) listen: Listen,
     /// File with one accepted token per line: the token, and after it a project and the word readonly if wanted
     #[arg(long, env = "APLOMB_SIM_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: PathBuf,

@@ -25,7 +25,7 @@ pub struct Config {
     pub users: Vec<User>,
     /// Names of the organisations; the first is the default one.
     pub organizations: Vec<String>,
-    /// Requests a minute and path; nothing above zero is no limit.
+    /// Requests a minute, for each identity and path; zero and below is no limit.
     pub limit: i64,
     /// How long after the UTC minute its windows begin.
     pub offset: Duration,
