@@ -95,6 +95,13 @@ impl Gates {
         self.lock().gates.insert(who.clone(), Gate::default());
     }
 
+    /// Whether the last answer that `who` got was a 429.
+    #[must_use]
+    pub fn is_refused(&self, who: &Object) -> bool {
+        let state = self.lock();
+        state.gates.get(who).is_some_and(|gate| gate.refusals > 0)
+    }
+
     /// The object is gone.
     pub fn forget(&self, who: &Object) {
         self.lock().gates.remove(who);

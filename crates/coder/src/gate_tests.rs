@@ -79,7 +79,9 @@ fn any_other_answer_begins_anew() {
     for _ in 0..5 {
         at += gates.refused(&who, at);
     }
+    assert!(gates.is_refused(&who));
     gates.answered(&who);
+    assert!(!gates.is_refused(&who));
     assert_eq!(gates.not_before(&who, None, (now, wall(0))), None);
     assert!(gates.refused(&who, at) <= seconds(2.4));
 }

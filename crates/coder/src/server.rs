@@ -197,6 +197,13 @@ impl Servers {
         })
     }
 
+    /// Whether the last answer that an object got was a 429. What it knows from others says nothing of
+    /// that.
+    #[must_use]
+    pub fn throttles(&self, who: &Object) -> bool {
+        self.0.common.gates.is_refused(who)
+    }
+
     /// An object is no more: its place in queues and what is remembered of it go.
     pub fn forget(&self, who: &Object) {
         self.0.common.gates.forget(who);
