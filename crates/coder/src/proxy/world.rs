@@ -69,12 +69,15 @@ pub(crate) struct Registration {
     pub(crate) binding: Binding,
 }
 
+/// What came of a look for a proxy.
+pub(crate) type Found = Looked<Arc<Listed<Option<Proxy>>>>;
+
 /// What this pass has seen of servers so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) entitlements: Option<Looked<Arc<Listed<Entitlements>>>>,
     /// Proxies by name or id.
-    pub(crate) proxies: BTreeMap<(Place, String), Looked<Arc<Listed<Option<Proxy>>>>>,
+    pub(crate) proxies: BTreeMap<(Place, String), Found>,
     /// Why the last effect on a server did not happen.
     pub(crate) hindered: Option<Hindrance>,
     /// The proxy whose new token was put into the Secret in this pass: its id.

@@ -1,20 +1,22 @@
 //! A proxy that somebody else has registered.
 
 use aplomb_api::coder::conditions as kinds;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::scene::*;
 use crate::provisioner::world::SecretSeen;
 use crate::proxy::world::{DeploymentSeen, Step, World};
 
-fn given(change: Value) -> World {
+const IMAGE: Option<&str> = Some("registry.example.com/coder:1");
+
+fn given(image: Option<&str>) -> World {
     let mut object = object(json!({}));
     object.metadata.finalizers = None;
     object.spec.bootstrap = None;
     object.spec.primary_access_url = Some(URL.to_owned());
     object.spec.proxy_session_token_secret_ref =
         serde_json::from_value(json!({ "name": "mine", "key": "token" })).expect("a reference");
-    object.spec.image = change.get("image").map_or(object.spec.image, |_| None);
+    object.spec.image = image.map(str::to_owned);
     let mut world = world(object);
     world.seen.entitlements = None;
     world.secret = SecretSeen::Ours {
@@ -26,7 +28,7 @@ fn given(change: Value) -> World {
 
 #[test]
 fn pods_are_made_from_what_is_given_and_no_server_is_asked() {
-    let mut world = given(json!({}));
+    let mut world = given(IMAGE);
     let Some(Step::Apply(children)) = plan(&world).step else {
         panic!("{:?}", plan(&world).step);
     };
@@ -47,16 +49,16 @@ fn pods_are_made_from_what_is_given_and_no_server_is_asked() {
 
 #[test]
 fn what_is_missing_is_said() {
-    let mut world = given(json!({}));
+    let mut world = given(IMAGE);
     world.secret = SecretSeen::Absent;
     assert_eq!(ready(&plan(&world)), pair("False", "SecretPending"));
-    let told = plan(&given(json!({ "image": null })));
+    let told = plan(&given(None));
     assert_eq!(ready(&told), pair("False", "ImageMissing"));
 }
 
 #[test]
 fn what_the_operator_had_registered_is_taken_back_when_the_pods_serve() {
-    let mut world = given(json!({}));
+    let mut world = given(IMAGE);
     world.status.proxy_id = Some(ID.to_owned());
     world.status.proxy_name = Some("europe".to_owned());
     world.status.binding = Some(binding(URL));
