@@ -3,11 +3,12 @@
 //! A key is never deleted before the one that replaces it is in use, and never asked for before its name
 //! is written down. What a name was written down for can be found again by anybody who reads it.
 
-mod conditions;
 mod draft;
 mod farewell;
 mod key;
+mod outcome;
 mod retire;
+mod said;
 mod wanted;
 
 #[cfg(test)]
@@ -50,7 +51,7 @@ pub(crate) fn decide(world: &World) -> Plan {
         true => farewell::course(world, &mut draft),
         false => course(world, &mut draft),
     };
-    conditions::conclude(world, draft, ended)
+    outcome::conclude(world, draft, ended)
 }
 
 fn course(world: &World, draft: &mut Draft) -> Course<()> {
@@ -104,15 +105,18 @@ fn entitled(world: &World, draft: &mut Draft) -> Course<()> {
             draft.entitled = true;
             Ok(())
         }
-        // Keys that are there work on, and a lasting refusal will meet the next call as well.
-        Err(hindrance) if world.status.key.is_some() && hindrance.passes() => {
-            draft.hinder(hindrance);
-            Ok(())
-        }
         Err(hindrance) if hindrance.class() == Some(Class::Missing) => {
             Err(Stop::NotSupported.into())
         }
-        Err(hindrance) => Err(Stop::Hindered(hindrance.clone()).into()),
+        Err(hindrance) => {
+            draft.unentitled = hindrance.class();
+            // Keys that are there work on, and a lasting refusal will meet the next call as well.
+            if world.status.key.is_some() && hindrance.passes() {
+                draft.hinder(hindrance);
+                return Ok(());
+            }
+            Err(Stop::Hindered(hindrance.clone()).into())
+        }
     }
 }
 

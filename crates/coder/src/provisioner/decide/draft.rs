@@ -65,6 +65,8 @@ pub(super) struct Draft {
     pub(super) status: CoderProvisionerStatus,
     pub(super) notes: Vec<Note>,
     pub(super) entitled: bool,
+    /// How the question of the licence was refused.
+    pub(super) unentitled: Option<Class>,
     /// How many daemons are connected with the key in use, if that could be seen.
     pub(super) connected: Option<u32>,
     /// The same with those of keys that are being replaced: they work as well.
@@ -90,6 +92,7 @@ impl Draft {
             status,
             notes: Vec::new(),
             entitled: false,
+            unentitled: None,
             connected: None,
             serving: None,
             orphans: Vec::new(),

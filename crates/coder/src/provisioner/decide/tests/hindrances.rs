@@ -144,6 +144,24 @@ fn without_a_licence_nothing_is_asked_for_but_the_licence() {
 }
 
 #[test]
+fn a_licence_that_could_not_be_asked_for_is_told_apart() {
+    for (class, said) in [
+        (Class::Forbidden, Some(("False", "Forbidden"))),
+        (Class::Server, Some(("Unknown", "EntitlementsQueryFailed"))),
+        (Class::Limited, None),
+    ] {
+        let mut world = world(object(json!({})), &[]);
+        world.seen.entitlements = Some(Err(refused(class)));
+        let told = plan(&world);
+        assert_eq!(
+            says(&told, "ExternalProvisionersEntitled"),
+            said,
+            "{class:?}"
+        );
+    }
+}
+
+#[test]
 fn a_server_that_knows_no_licences_is_told_apart() {
     let mut world = world(object(json!({})), &[]);
     world.seen.entitlements = Some(Err(refused(Class::Missing)));
