@@ -5,13 +5,16 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::{Clock, Note, Poke};
-use aplomb_api::coder::reasons;
+use aplomb::{Clock, Error, Note, Poke};
+use aplomb_api::coder::{Binding, reasons};
+use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
-use crate::access::{Access, Denied};
-use crate::client::{CallError, Class, NewKey};
+use crate::access::{Access, Denied, bound_token};
+use crate::client::{CallError, Class, Endpoint, NewKey};
+use crate::hindrance::{Hindrance, Looked, hindrance};
 use crate::object::Object;
+use crate::pushback::Pushback;
 use crate::server::{Bypass, Server, Servers};
 use crate::telemetry::{Coder, Gone};
 
@@ -36,12 +39,52 @@ pub(crate) struct Office {
 }
 
 impl Office {
+    /// The server that an access leads to.
+    fn server(&self, access: &Access) -> Result<Server, String> {
+        let ca = access.ca.as_deref();
+        self.servers.at(&access.url, ca, &access.token)
+    }
+
+    /// The server of a binding: today's where it is that one, else with the token that was bound to it.
+    pub(crate) fn bound_server(
+        &self,
+        access: Option<&Access>,
+        binding: &Binding,
+        namespace: &str,
+        secrets: &aplomb::Cache<Secret>,
+    ) -> aplomb::Result<Server> {
+        if let Some(today) = access.filter(|it| it.url == binding.server_url) {
+            return self.server(today).map_err(Error::fault);
+        }
+        let token = bound_token(namespace, binding, secrets);
+        let token =
+            token.ok_or_else(|| Error::fault("a binding without its token was decided on"))?;
+        let ca = binding.ca_bundle.as_deref();
+        let server = self.servers.at(&binding.server_url, ca, &token);
+        server.map_err(Error::fault)
+    }
+
+    /// Asks, unless the same was refused a while ago and nothing that matters changed since.
+    pub(crate) async fn unless_refused<T>(
+        &self,
+        endpoint: Endpoint,
+        subject: &str,
+        call: impl Future<Output = Result<T, Pushback>>,
+    ) -> Looked<T> {
+        if let Some(error) = self.desk.standing(subject, Instant::now()) {
+            return Err(Hindrance::Refused(error));
+        }
+        call.await.map_err(|pushback| {
+            if let Pushback::Refused(error) = &pushback {
+                self.desk.stand(subject, error, Instant::now());
+            }
+            hindrance(endpoint, pushback)
+        })
+    }
+
     /// The same access, if a connection can be made as it says.
     pub(crate) fn reachable(&self, access: Access) -> Result<Access, Denied> {
-        match self
-            .servers
-            .at(&access.url, access.ca.as_deref(), &access.token)
-        {
+        match self.server(&access) {
             Ok(_) => Ok(access),
             Err(why) => Err(Denied {
                 no_server: true,
@@ -52,7 +95,8 @@ impl Office {
     }
 
     /// What a person who asked for the bypass should know of it, once.
-    pub(crate) fn bypass(&self, who: &Object, server: &Server) -> Option<Note> {
+    pub(crate) fn bypass(&self, who: &Object, access: &Access) -> Option<Note> {
+        let server = self.server(access).ok()?;
         let stands = server.bypass();
         let story = match stands {
             Bypass::Untried | Bypass::Works => None,

@@ -1,7 +1,21 @@
 //! What the pods of both kinds have in common: they run as nobody, write nowhere but where they must, and
 //! trust the server's own authorities where it has any.
 
+use std::collections::BTreeMap;
+
+use aplomb::{Context, Kind, Result};
+use aplomb_api::coder::{labels, shortened};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::access::hex;
+use crate::object::Object;
+
+/// The longest label.
+const LONGEST: usize = 63;
 
 /// The key in the Secret that holds the server's authorities.
 pub(crate) const CA: &str = "ca.crt";
@@ -56,4 +70,46 @@ pub(crate) fn security() -> (Value, Value) {
         "capabilities": { "drop": ["ALL"] },
     });
     (pod, container)
+}
+
+/// On every child: which object it belongs to.
+pub(crate) fn owned(app: &str, object: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("app.kubernetes.io/name".to_owned(), app.to_owned()),
+        (
+            "app.kubernetes.io/instance".to_owned(),
+            shortened(object, LONGEST),
+        ),
+        (
+            "app.kubernetes.io/managed-by".to_owned(),
+            labels::MANAGER.to_owned(),
+        ),
+    ])
+}
+
+/// What tells a key's plaintext from another without being one.
+pub(crate) fn digest(plaintext: &[u8]) -> String {
+    hex(&Sha256::digest(plaintext), 16)
+}
+
+/// What pods read from the Secret, so that they are replaced when it changes.
+pub(crate) fn checksum(plaintext: &[u8], ca: Option<&str>) -> String {
+    let mut all = Sha256::new();
+    all.update(plaintext);
+    all.update([0]);
+    all.update(ca.unwrap_or_default());
+    hex(&all.finalize(), 16)
+}
+
+/// Stops the pods of a Deployment; each may finish. Nothing else of it is touched: what it was made from
+/// may be gone already.
+pub(crate) async fn drain<K: Kind>(cx: &Context<K>, who: &Object, name: &str) -> Result<()> {
+    let namespace = who.key.namespace.as_deref().unwrap_or_default();
+    let _guard = cx.fence().guard()?;
+    let all = Api::<Deployment>::namespaced(cx.client(), namespace);
+    let patch = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
+    match all.patch(name, &PatchParams::default(), &patch).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        patched => Ok(patched.map(drop)?),
+    }
 }

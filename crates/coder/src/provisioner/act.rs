@@ -6,21 +6,18 @@ use std::time::Duration;
 
 use aplomb::{Context, Error, Key, Result};
 use aplomb_api::coder::{Binding, CoderProvisioner, FINALIZER, KeyRecord};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::children;
-use super::decide::{SELDOM, secret_ref};
-use super::world::{Children, Hindrance, KeyPlace, Looked, Seen, Step, World};
-use crate::access::bound_token;
+use super::decide::secret_ref;
+use super::world::{Children, KeyPlace, Seen, Step, World};
 use crate::client::{self, CallError, Class, Endpoint, Entitlements, KeyDaemons, Organization};
+use crate::ending::SELDOM;
+use crate::hindrance::{Hindrance, Looked, hindrance, unclear};
 use crate::object::Object;
 use crate::office::Office;
-use crate::pushback::Pushback;
+use crate::pods::{checksum, drain};
 use crate::server::{Asker, Fresh, Listed, Server};
 
 /// How old the daemons may be that are gone by when the server cannot be asked.
@@ -59,7 +56,7 @@ impl Act<'_> {
                 seen.applied = true;
             }
             Step::Drain => {
-                self.drain().await?;
+                drain(self.cx, self.who, &children::name(&self.world.object)).await?;
                 seen.drained = true;
             }
             Step::Delete(key) => self.delete(key, seen).await?,
@@ -81,49 +78,20 @@ impl Act<'_> {
         }
     }
 
+    /// The server of a binding.
+    fn at(&self, binding: &Binding) -> Result<Server> {
+        let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
+        let access = self.world.access.as_ref().ok();
+        let secrets = self.cx.cache::<Secret>()?;
+        self.office
+            .bound_server(access, binding, namespace, secrets)
+    }
+
     /// The server that today's spec names.
     fn today(&self) -> Result<Server> {
         let access = self.world.access.as_ref();
         let access = access.map_err(|denied| Error::fault(denied.message.clone()))?;
-        let server = self
-            .office
-            .servers
-            .at(&access.url, access.ca.as_deref(), &access.token);
-        server.map_err(Error::fault)
-    }
-
-    /// The server of a binding: today's where it is that one, else with the token that was bound to it.
-    fn at(&self, binding: &Binding) -> Result<Server> {
-        if let Ok(access) = &self.world.access
-            && access.url == binding.server_url
-        {
-            return self.today();
-        }
-        let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
-        let token = bound_token(namespace, binding, self.cx.cache::<Secret>()?);
-        let token =
-            token.ok_or_else(|| Error::fault("a binding without its token was decided on"))?;
-        let ca = binding.ca_bundle.as_deref();
-        let server = self.office.servers.at(&binding.server_url, ca, &token);
-        server.map_err(Error::fault)
-    }
-
-    /// Asks, unless the same was refused a while ago and nothing that matters changed since.
-    async fn unless_refused<T>(
-        &self,
-        endpoint: Endpoint,
-        subject: &str,
-        call: impl Future<Output = std::result::Result<T, Pushback>>,
-    ) -> Looked<T> {
-        if let Some(error) = self.office.desk.standing(subject, Instant::now()) {
-            return Err(Hindrance::Refused(error));
-        }
-        call.await.map_err(|pushback| {
-            if let Pushback::Refused(error) = &pushback {
-                self.office.desk.stand(subject, error, Instant::now());
-            }
-            hindrance(endpoint, pushback)
-        })
+        self.at(&access.binding)
     }
 
     async fn entitlements(&self) -> Result<Looked<Arc<Listed<Entitlements>>>> {
@@ -131,6 +99,7 @@ impl Act<'_> {
         let subject = self.subject("entitlements", "");
         let call = server.entitlements(&asker, Fresh::Within(SELDOM));
         Ok(self
+            .office
             .unless_refused(Endpoint::Entitlements, &subject, call)
             .await)
     }
@@ -141,6 +110,7 @@ impl Act<'_> {
         let subject = self.subject("organization", name);
         let call = server.organization(&asker, name);
         Ok(self
+            .office
             .unless_refused(Endpoint::Organization, &subject, call)
             .await)
     }
@@ -154,6 +124,7 @@ impl Act<'_> {
         let subject = self.subject("keys", &at.place.organization);
         let call = server.keys(&asker, &at.place.organization, fresh);
         Ok(self
+            .office
             .unless_refused(Endpoint::ListKeys, &subject, call)
             .await)
     }
@@ -169,6 +140,7 @@ impl Act<'_> {
         let subject = self.subject("daemons", organization);
         let call = server.daemons(&asker, organization, fresh);
         match self
+            .office
             .unless_refused(Endpoint::ListDaemons, &subject, call)
             .await
         {
@@ -224,6 +196,7 @@ impl Act<'_> {
         let unasked = desk.unasked(self.who);
         desk.set_unasked(self.who, None);
         match self
+            .office
             .unless_refused(Endpoint::CreateKey, &subject, call)
             .await
         {
@@ -296,7 +269,7 @@ impl Act<'_> {
             return Err(Error::fault("a Secret without a key was decided on"));
         };
         let secret = children::secret(object, wanted, &plaintext.0);
-        let checksum = children::checksum(&plaintext.0, wanted.ca.as_deref());
+        let checksum = checksum(&plaintext.0, wanted.ca.as_deref());
         self.cx.apply(secret).await?;
         self.cx.apply(children::account(object)).await?;
         self.cx.apply(children::role(object)).await?;
@@ -313,26 +286,13 @@ impl Act<'_> {
         Key::new(self.who.key.namespace.as_deref(), name)
     }
 
-    /// Stops the daemons; each may finish its job. Nothing else of the Deployment is touched: what it was
-    /// made from may be gone already.
-    async fn drain(&self) -> Result<()> {
-        let name = children::name(&self.world.object);
-        let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
-        let _guard = self.cx.fence().guard()?;
-        let all = Api::<Deployment>::namespaced(self.cx.client(), namespace);
-        let patch = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
-        match all.patch(&name, &PatchParams::default(), &patch).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            patched => Ok(patched.map(drop)?),
-        }
-    }
-
     /// Deletes a key. One that the server says it does not know is gone if a list says so too.
     async fn delete(&self, key: &KeyRecord, seen: &mut Seen) -> Result<()> {
         let (server, asker) = (self.at(&key.binding)?, self.asker());
         let call = server.delete_key(&asker, &key.organization_id, &key.name);
         let subject = self.effect("delete", key);
         let outcome = self
+            .office
             .unless_refused(Endpoint::DeleteKey, &subject, call)
             .await;
         let outcome = match outcome {
@@ -360,25 +320,5 @@ impl Act<'_> {
             .await;
         let keys = keys.map_err(|it| hindrance(Endpoint::ListKeys, it))?;
         Ok(keys.value.iter().any(|it| it.name == key.name))
-    }
-}
-
-/// Whether a call may have happened although nothing says so.
-pub(crate) fn unclear(hindrance: &Hindrance) -> bool {
-    let error = match hindrance {
-        Hindrance::Later { .. } => return false,
-        Hindrance::Refused(error) => error,
-    };
-    matches!(error.class, Class::NoAnswer | Class::Server)
-}
-
-pub(crate) fn hindrance(endpoint: Endpoint, pushback: Pushback) -> Hindrance {
-    match pushback {
-        Pushback::Later { until, limited } => Hindrance::Later {
-            until,
-            limited,
-            endpoint: endpoint.phrase(),
-        },
-        Pushback::Refused(error) => Hindrance::Refused(error),
     }
 }

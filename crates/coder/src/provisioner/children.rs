@@ -10,31 +10,14 @@ use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use super::world::Children;
-use crate::access::hex;
-use crate::pods::{CA, Parts, ca_env, security, volumes};
+use crate::pods::{CA, Parts, ca_env, digest, owned, security, volumes};
 
 /// The longest label and the longest name of most objects.
 const LONGEST: usize = 63;
 /// Where the daemon shows that it lives.
 const METRICS: i32 = 2112;
-
-/// On every child: which object it belongs to.
-pub(crate) fn owned(app: &str, object: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([
-        ("app.kubernetes.io/name".to_owned(), app.to_owned()),
-        (
-            "app.kubernetes.io/instance".to_owned(),
-            shortened(object, LONGEST),
-        ),
-        (
-            "app.kubernetes.io/managed-by".to_owned(),
-            labels::MANAGER.to_owned(),
-        ),
-    ])
-}
 
 fn meta(object: &CoderProvisioner, name: String) -> ObjectMeta {
     ObjectMeta {
@@ -71,20 +54,6 @@ pub(crate) fn secret(object: &CoderProvisioner, children: &Children, plaintext: 
         data: Some(data),
         ..Secret::default()
     }
-}
-
-/// What tells a key's plaintext from another without being one.
-pub(crate) fn digest(plaintext: &[u8]) -> String {
-    hex(&Sha256::digest(plaintext), 16)
-}
-
-/// What pods read from the Secret, so that they are replaced when it changes.
-pub(crate) fn checksum(plaintext: &[u8], ca: Option<&str>) -> String {
-    let mut all = Sha256::new();
-    all.update(plaintext);
-    all.update([0]);
-    all.update(ca.unwrap_or_default());
-    hex(&all.finalize(), 16)
 }
 
 /// Who the daemons are in the cluster.
@@ -207,6 +176,7 @@ pub(crate) fn deployment(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pods::checksum;
 
     fn object() -> CoderProvisioner {
         serde_json::from_value(json!({

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Class, Context, Controller, Error, Key, Lens, Note, Result, Scope, Verdict, View};
+use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
 use aplomb_api::coder::CoderProvisioner;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
@@ -12,13 +12,15 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use tokio::time::Instant;
 
 use super::act::Act;
-use super::decide::{SELDOM, decide};
+use super::decide::decide;
 use super::observe::Observer;
 use super::report;
-use super::world::{End, Plan, Seen, World};
+use super::world::Seen;
+use crate::ending::SELDOM;
 use crate::object::Object;
 use crate::office::Office;
 use crate::views::ControlPlaneView;
+use crate::wiring::{opaque, same_data, same_rollout, say};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-coder";
@@ -31,15 +33,6 @@ const PASS: Duration = Duration::from_secs(90);
 const STEPS: usize = 64;
 /// The index of objects by the names of the Secrets and control planes they name.
 const BY_NAME: &str = "names";
-
-/// Secrets of the type that tokens and keys are in.
-pub(crate) fn opaque(namespace: Option<&str>) -> Scope {
-    Scope {
-        namespace: namespace.map(str::to_owned),
-        fields: Some("type=Opaque".to_owned()),
-        ..Scope::default()
-    }
-}
 
 /// The controller of CoderProvisioner.
 pub(crate) fn controller(office: &Office) -> Controller<CoderProvisioner> {
@@ -82,19 +75,6 @@ pub(crate) fn who(key: &Key) -> Object {
         kind: KIND,
         key: key.clone(),
     }
-}
-
-/// Whether a Secret holds the same, and is said to be for the same.
-pub(crate) fn same_data(old: &Secret, new: &Secret) -> bool {
-    old.data == new.data && old.metadata.annotations == new.metadata.annotations
-}
-
-/// Whether a Deployment asks for the same and has as many ready.
-fn same_rollout(old: &Deployment, new: &Deployment) -> bool {
-    let ready = |it: &Deployment| it.status.as_ref().and_then(|it| it.ready_replicas);
-    old.metadata.generation == new.metadata.generation
-        && old.metadata.labels == new.metadata.labels
-        && ready(old) == ready(new)
 }
 
 /// Every Secret and control plane that an object or its records name.
@@ -162,7 +142,7 @@ async fn reconcile(
     for _ in 0..STEPS {
         let world = observer.observe(&seen)?;
         let plan = decide(&world);
-        say(cx, &plan, &mut told);
+        say(cx, &plan.status, &plan.conditions, &plan.notes, &mut told);
         let Some(step) = &plan.step else {
             let before = world.status.pending.as_ref().map(|it| &it.name);
             let after = plan.status.pending.as_ref().map(|it| &it.name);
@@ -170,10 +150,12 @@ async fn reconcile(
                 office.desk.set_unasked(&who, after.cloned());
             }
             report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
-            bypass(&world, &who, office)
-                .into_iter()
-                .for_each(|it| cx.event(it));
-            return ended(plan.end);
+            let access = world.access.as_ref().ok();
+            let told = access
+                .filter(|_| world.object.spec.bypass_rate_limit)
+                .and_then(|it| office.bypass(&who, it));
+            told.into_iter().for_each(|it| cx.event(it));
+            return plan.end.verdict();
         };
         let act = Act {
             cx,
@@ -188,36 +170,4 @@ async fn reconcile(
         }
     }
     Ok(Verdict::Recheck(Duration::ZERO))
-}
-
-/// Lays down what the plan says. Written when the pass ends, whatever becomes of the step.
-fn say(cx: &Context<CoderProvisioner>, plan: &Plan, told: &mut Vec<Note>) {
-    cx.status(&plan.status);
-    for condition in &plan.conditions {
-        cx.condition(condition.clone());
-    }
-    for note in &plan.notes {
-        if !told.contains(note) {
-            told.push(note.clone());
-            cx.event(note.clone());
-        }
-    }
-}
-
-/// What is to be told of the bypass, where the object asks for it.
-fn bypass(world: &World, who: &Object, office: &Office) -> Option<Note> {
-    let access = world.access.as_ref().ok();
-    let access = access.filter(|_| world.object.spec.bypass_rate_limit)?;
-    let server = office
-        .servers
-        .at(&access.url, access.ca.as_deref(), &access.token);
-    office.bypass(who, &server.ok()?)
-}
-
-fn ended(end: End) -> Result<Verdict> {
-    match end {
-        End::Again(wait) => Ok(Verdict::Recheck(wait)),
-        End::Rejected { reason, message } => Ok(Verdict::rejected(&reason, message)),
-        End::Unavailable(why) => Err(Error::new(Class::Unavailable, why)),
-    }
 }

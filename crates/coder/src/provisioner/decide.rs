@@ -18,17 +18,17 @@ use std::time::Duration;
 
 use aplomb_api::coder::{FINALIZER, KeyRecord, reasons};
 
-use super::world::{Children, KeyPlace, Place, Plan, SecretSeen, Step, World};
+use super::world::{Children, KeyPlace, Place, Plan, Step, World};
 use crate::access::Access;
 use crate::client::{Class, Entitlement, Organization};
+use crate::ending::SELDOM;
+use crate::seen::SecretSeen;
 use crate::server::Fresh;
+use crate::times::{elapsed, seconds};
 
-pub(crate) use self::draft::{after, elapsed, seconds};
 pub(crate) use self::wanted::{secret_ref, tags_hash};
 use draft::{Course, Draft, Next, Stop};
 
-/// How often a licence is asked for, and what a refusal is waited out with.
-pub(crate) const SELDOM: Duration = Duration::from_secs(600);
 /// How old the list may be that shows whether a key is still there.
 const LIVENESS: Fresh = Fresh::Within(Duration::from_secs(300));
 /// How soon daemons are looked for when one begins to be waited for.
@@ -192,7 +192,7 @@ fn pace(world: &World, draft: &Draft) -> Duration {
     match world.status.disconnected_since.is_none() && draft.calm(world) {
         true => STEADY,
         false => {
-            let waited = since.map_or(SOON, |it| draft::elapsed(it, world.now) / 2);
+            let waited = since.map_or(SOON, |it| elapsed(it, world.now) / 2);
             waited.clamp(FIRST, SOON)
         }
     }
@@ -210,11 +210,11 @@ fn restart(world: &World, draft: &mut Draft) -> Course<()> {
     let over = |since: &Option<_>, span| {
         since
             .as_ref()
-            .is_none_or(|it| draft::elapsed(it, world.now) >= span)
+            .is_none_or(|it| elapsed(it, world.now) >= span)
     };
-    let stuck = draft::elapsed(since, world.now) >= STUCK;
+    let stuck = elapsed(since, world.now) >= STUCK;
     if running && stuck && over(&draft.status.restarted, PATIENCE) {
-        draft.status.restarted = Some(draft::seconds(world.now));
+        draft.status.restarted = Some(seconds(world.now));
         draft.note_restart();
         return Err(Next::Persist);
     }

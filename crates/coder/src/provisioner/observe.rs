@@ -4,19 +4,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aplomb::{Context, Key, Result, View};
-use aplomb_api::coder::{CoderProvisioner, CoderProvisionerStatus, KeyRecord, annotations};
+use aplomb::{Context, Key, Result};
+use aplomb_api::coder::{CoderProvisioner, CoderProvisionerStatus, KeyRecord};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt;
 use tokio::time::Instant;
 
-use super::children::{digest, name};
+use super::children::name;
 use super::decide::secret_ref;
-use super::world::{DeploymentSeen, Memory, Place, SecretSeen, Seen, World};
+use super::world::{Place, Seen, World};
 use crate::access::{Access, Claim, Denied, bound_token, resolve};
 use crate::object::Object;
 use crate::office::Office;
+use crate::seen::{self, DeploymentSeen, Memory, SecretSeen};
 use crate::views::ControlPlaneView;
 
 /// Looks at one CoderProvisioner.
@@ -90,33 +90,16 @@ impl Observer<'_> {
     fn secret(&self) -> Result<SecretSeen> {
         let reference = secret_ref(self.object);
         let key = Key::new(Some(self.namespace()), &reference.name);
-        let Some(found) = self.cx.cache::<Secret>()?.get(&key) else {
-            return Ok(SecretSeen::Absent);
-        };
-        let controller = View::meta(&*found).controller().cloned();
-        if let Some(owner) =
-            controller.filter(|it| Some(&it.uid) != self.object.metadata.uid.as_ref())
-        {
-            return Ok(SecretSeen::Foreign(format!(
-                "the Secret {} belongs to {} {}: choose another spec.key.secretName",
-                reference.name, owner.kind, owner.name
-            )));
-        }
-        let data = found.data.as_ref();
-        let plaintext = data.and_then(|data| data.get(&reference.key));
-        let plaintext = plaintext.filter(|it| !it.0.is_empty());
-        let noted = found.annotations().get(annotations::KEY_DIGEST);
-        let same = |it: &Vec<u8>| noted.is_none_or(|noted| *noted == digest(it));
-        Ok(SecretSeen::Ours {
-            key_name: found.annotations().get(annotations::KEY_NAME).cloned(),
-            whole: plaintext.is_some_and(|it| same(&it.0)),
-        })
+        let found = self.cx.cache::<Secret>()?.get(&key);
+        let uid = self.object.metadata.uid.as_deref();
+        let field = "spec.key.secretName";
+        Ok(seen::secret(found.as_deref(), &reference, uid, field))
     }
 
     fn deployment(&self) -> Result<Option<DeploymentSeen>> {
         let key = Key::new(Some(self.namespace()), &name(self.object));
         let found = self.cx.cache::<Deployment>()?.get(&key);
-        Ok(found.map(|found| deployment(&found)))
+        Ok(found.map(|found| seen::deployment(&found)))
     }
 
     fn memory(&self) -> Memory {
@@ -125,20 +108,5 @@ impl Observer<'_> {
             unasked: desk.unasked(self.who),
             in_hand: desk.in_hand(self.who).map(|(name, _)| name),
         }
-    }
-}
-
-fn deployment(found: &Deployment) -> DeploymentSeen {
-    let replicas = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);
-    let status = found.status.clone().unwrap_or_default();
-    let current = status.observed_generation >= found.metadata.generation;
-    let (all, new) = (
-        status.replicas.unwrap_or(0),
-        status.updated_replicas.unwrap_or(0),
-    );
-    DeploymentSeen {
-        replicas,
-        ready: status.ready_replicas.unwrap_or(0),
-        rolled: current && all == replicas && new == replicas,
     }
 }

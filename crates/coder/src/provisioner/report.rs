@@ -5,10 +5,10 @@ use aplomb::conditions::Status;
 use aplomb::fence::Fence;
 use aplomb_api::coder::conditions::READY;
 
-use super::decide::elapsed;
 use super::world::{Plan, World};
 use crate::object::Object;
 use crate::telemetry::{Coder, Orphaned, Rotated, Seen, Stage, StageEnded};
+use crate::times::elapsed;
 
 /// Tells of a pass that is over.
 pub(crate) fn tell(coder: &Coder, who: &Object, world: &World, plan: &Plan, fence: &Fence) {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use aplomb::{Condition, Note};
 use aplomb_api::coder::{
@@ -12,7 +11,10 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::access::{Access, Denied};
-use crate::client::{CallError, Entitlements, Key, KeyDaemons, Organization};
+use crate::client::{Entitlements, Key, KeyDaemons, Organization};
+use crate::ending::End;
+use crate::hindrance::{Hindrance, Looked};
+use crate::seen::{DeploymentSeen, Memory, SecretSeen};
 use crate::server::{Fresh, Listed};
 
 /// Everything that is known when a step is decided.
@@ -31,31 +33,6 @@ pub(crate) struct World {
     pub(crate) deployment: Option<DeploymentSeen>,
     pub(crate) seen: Seen,
     pub(crate) memory: Memory,
-}
-
-/// The Secret of the key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SecretSeen {
-    /// There is none.
-    Absent,
-    /// There is one that another controls.
-    Foreign(String),
-    /// One that is ours, or nobody's.
-    Ours {
-        /// The name of the key it says it holds.
-        key_name: Option<String>,
-        /// Whether it holds a key at all, and the one that was put there.
-        whole: bool,
-    },
-}
-
-/// The Deployment of the daemons.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeploymentSeen {
-    pub(crate) replicas: i32,
-    pub(crate) ready: i32,
-    /// Whether no pod of an earlier template is left but those that end.
-    pub(crate) rolled: bool,
 }
 
 /// Where keys are: an organisation of a server, as a token sees it.
@@ -80,9 +57,6 @@ impl Place {
     }
 }
 
-/// What came of a look in this pass.
-pub(crate) type Looked<T> = Result<T, Hindrance>;
-
 /// What this pass has seen of servers so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
@@ -101,28 +75,6 @@ pub(crate) struct Seen {
     pub(crate) drained: bool,
     pub(crate) finalized: bool,
     pub(crate) released: bool,
-}
-
-/// Why something could not be done at a server.
-#[derive(Clone, Debug)]
-pub(crate) enum Hindrance {
-    /// Nothing was sent; it is our turn then. `limited`: because the server refused before.
-    Later {
-        until: Instant,
-        limited: bool,
-        endpoint: &'static str,
-    },
-    /// The server refused, now or a while ago.
-    Refused(CallError),
-}
-
-/// What this process remembers of an object.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Memory {
-    /// The name of a pending key that was certainly not asked for since it was written down.
-    pub(crate) unasked: Option<String>,
-    /// The plaintext of a key is in memory and not yet in the Secret: its name.
-    pub(crate) in_hand: Option<String>,
 }
 
 /// One effect.
@@ -190,15 +142,4 @@ pub(crate) struct Plan {
     /// The next effect. Without one the pass is over.
     pub(crate) step: Option<Step>,
     pub(crate) end: End,
-}
-
-/// How a pass ends that has no step left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Look again after this time. Nothing of it: the status must be written before what comes next.
-    Again(Duration),
-    /// Nothing helps but a change.
-    Rejected { reason: String, message: String },
-    /// The server does not answer.
-    Unavailable(String),
 }

@@ -5,24 +5,18 @@ use std::time::Duration;
 
 use aplomb::{Context, Error, Key, Result};
 use aplomb_api::coder::{Binding, CoderWorkspaceProxy, FINALIZER, PendingProxy, RetiringProxy};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::children;
-use super::decide::{SELDOM, looks, secret_ref};
+use super::decide::{looks, secret_ref};
 use super::world::{Children, Place, Registration, Seen, Step, World};
-use crate::access::bound_token;
 use crate::client::{CallError, Class, Endpoint, NewProxy};
+use crate::ending::SELDOM;
+use crate::hindrance::{Hindrance, Looked, hindrance, unclear};
 use crate::object::Object;
 use crate::office::Office;
-use crate::provisioner::act::{hindrance, unclear};
-use crate::provisioner::children::checksum;
-use crate::provisioner::world::{Hindrance, Looked};
-use crate::pushback::Pushback;
+use crate::pods::{checksum, drain};
 use crate::server::{Asker, Fresh, Server};
 
 /// How old what is known of a proxy may be that it is gone by when the server cannot be asked.
@@ -55,7 +49,7 @@ impl Act<'_> {
                 seen.applied = true;
             }
             Step::Drain => {
-                self.drain().await?;
+                drain(self.cx, self.who, &children::name(&self.world.object)).await?;
                 seen.drained = true;
             }
             Step::Deregister(old) => self.deregister(old, seen).await?,
@@ -78,40 +72,13 @@ impl Act<'_> {
         }
     }
 
-    /// The server of a binding: today's where it is that one, else with the token that was bound to it.
+    /// The server of a binding.
     fn at(&self, binding: &Binding) -> Result<Server> {
-        let servers = &self.office.servers;
-        if let Some(Ok(access)) = &self.world.access
-            && access.url == binding.server_url
-        {
-            let server = servers.at(&access.url, access.ca.as_deref(), &access.token);
-            return server.map_err(Error::fault);
-        }
         let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
-        let token = bound_token(namespace, binding, self.cx.cache::<Secret>()?);
-        let token =
-            token.ok_or_else(|| Error::fault("a binding without its token was decided on"))?;
-        let ca = binding.ca_bundle.as_deref();
-        let server = servers.at(&binding.server_url, ca, &token);
-        server.map_err(Error::fault)
-    }
-
-    /// Asks, unless the same was refused a while ago and nothing that matters changed since.
-    async fn unless_refused<T>(
-        &self,
-        endpoint: Endpoint,
-        subject: &str,
-        call: impl Future<Output = std::result::Result<T, Pushback>>,
-    ) -> Looked<T> {
-        if let Some(error) = self.office.desk.standing(subject, Instant::now()) {
-            return Err(Hindrance::Refused(error));
-        }
-        call.await.map_err(|pushback| {
-            if let Pushback::Refused(error) = &pushback {
-                self.office.desk.stand(subject, error, Instant::now());
-            }
-            hindrance(endpoint, pushback)
-        })
+        let access = self.world.access.as_ref().and_then(|it| it.as_ref().ok());
+        let secrets = self.cx.cache::<Secret>()?;
+        self.office
+            .bound_server(access, binding, namespace, secrets)
     }
 
     async fn entitlements(&self, seen: &mut Seen) -> Result<()> {
@@ -122,7 +89,7 @@ impl Act<'_> {
         let subject = subject("entitlements", &access.binding);
         let call = server.entitlements(&asker, Fresh::Within(SELDOM));
         let endpoint = Endpoint::Entitlements;
-        seen.entitlements = Some(self.unless_refused(endpoint, &subject, call).await);
+        seen.entitlements = Some(self.office.unless_refused(endpoint, &subject, call).await);
         Ok(())
     }
 
@@ -137,7 +104,7 @@ impl Act<'_> {
         let subject = format!("{} {name}", subject("proxy", binding));
         let call = server.proxy(&asker, name, fresh);
         let endpoint = Endpoint::GetProxy;
-        let mut looked = self.unless_refused(endpoint, &subject, call).await;
+        let mut looked = self.office.unless_refused(endpoint, &subject, call).await;
         if let (Err(Hindrance::Later { .. }), Fresh::Within(_)) = (&looked, fresh)
             && let Ok(older) = server.proxy(&asker, name, STALE).await
         {
@@ -168,7 +135,7 @@ impl Act<'_> {
         let desk = &self.office.desk;
         let unasked = desk.unasked(self.who);
         desk.set_unasked(self.who, None);
-        match self.unless_refused(endpoint, &subject, call).await {
+        match self.office.unless_refused(endpoint, &subject, call).await {
             Ok(made) => self.keep(made, seen).await,
             Err(hindrance) => {
                 if !unclear(&hindrance) {
@@ -219,7 +186,7 @@ impl Act<'_> {
         let what = if regenerate { "retoken" } else { "describe" };
         let subject = self.effect(what, &current.binding, &current.name);
         let endpoint = Endpoint::PatchProxy;
-        match self.unless_refused(endpoint, &subject, call).await {
+        match self.office.unless_refused(endpoint, &subject, call).await {
             Ok(changed) if regenerate => self.keep(changed, seen).await,
             Ok(_) => {
                 seen.described = true;
@@ -291,20 +258,6 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Stops the pods. Nothing else of the Deployment is touched: what it was made from may be gone
-    /// already.
-    async fn drain(&self) -> Result<()> {
-        let name = children::name(&self.world.object);
-        let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
-        let _guard = self.cx.fence().guard()?;
-        let all = Api::<Deployment>::namespaced(self.cx.client(), namespace);
-        let patch = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
-        match all.patch(&name, &PatchParams::default(), &patch).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            patched => Ok(patched.map(drop)?),
-        }
-    }
-
     /// Takes a registration back. One that the server says it does not know is gone if a look says so too.
     async fn deregister(&self, old: &RetiringProxy, seen: &mut Seen) -> Result<()> {
         let (server, asker) = (self.at(&old.binding)?, self.asker());
@@ -312,7 +265,7 @@ impl Act<'_> {
         let subject = self.effect("deregister", &old.binding, &old.id);
         let endpoint = Endpoint::DeleteProxy;
         seen.proxies.clear();
-        let outcome = match self.unless_refused(endpoint, &subject, call).await {
+        let outcome = match self.office.unless_refused(endpoint, &subject, call).await {
             Err(Hindrance::Refused(error)) if error.class == Class::Missing => {
                 match self.there(&server, &old.id).await {
                     Ok(false) => Ok(()),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::world::Children;
 use crate::pods::{CA, Parts, ca_env, security, volumes};
-use crate::provisioner::children::{digest, owned};
+use crate::pods::{digest, owned};
 
 /// The longest name of a Service.
 const LONGEST: usize = 63;

@@ -4,22 +4,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Class, Context, Controller, Error, Key, Lens, Note, Result, Scope, Verdict, View};
+use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
 use aplomb_api::coder::CoderWorkspaceProxy;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use tokio::time::Instant;
 
 use super::act::Act;
-use super::decide::{SELDOM, decide, secret_ref};
+use super::decide::{decide, secret_ref};
 use super::observe::{Observer, bindings};
 use super::report;
-use super::world::{Plan, Seen, World};
+use super::world::Seen;
+use crate::ending::SELDOM;
 use crate::object::Object;
 use crate::office::Office;
-use crate::provisioner::controller::{opaque, same_data};
-use crate::provisioner::world::End;
 use crate::views::ControlPlaneView;
+use crate::wiring::{opaque, same_data, same_rollout, say};
 
 /// Also the field manager.
 const NAME: &str = "aplomb-coder-proxy";
@@ -74,18 +74,6 @@ fn who(key: &Key) -> Object {
     }
 }
 
-/// Whether a Deployment asks for the same and has come as far.
-fn same_rollout(old: &Deployment, new: &Deployment) -> bool {
-    let far = |it: &Deployment| {
-        let status = it.status.clone().unwrap_or_default();
-        let counts = (status.replicas, status.ready_replicas);
-        (counts, status.updated_replicas, status.observed_generation)
-    };
-    old.metadata.generation == new.metadata.generation
-        && old.metadata.labels == new.metadata.labels
-        && far(old) == far(new)
-}
-
 /// Every Secret and control plane that an object or its records name.
 fn named(object: &CoderWorkspaceProxy) -> Vec<String> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
@@ -138,7 +126,7 @@ async fn reconcile(
     for _ in 0..STEPS {
         let world = observer.observe(&seen)?;
         let plan = decide(&world);
-        say(cx, &plan, &mut told);
+        say(cx, &plan.status, &plan.conditions, &plan.notes, &mut told);
         let Some(step) = &plan.step else {
             let before = world.status.pending.as_ref().map(|it| &it.name);
             let after = plan.status.pending.as_ref().map(|it| &it.name);
@@ -146,10 +134,12 @@ async fn reconcile(
                 office.desk.set_unasked(&who, after.cloned());
             }
             report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
-            bypass(&world, &who, office)
-                .into_iter()
-                .for_each(|it| cx.event(it));
-            return ended(plan.end);
+            let access = world.access.as_ref().and_then(|it| it.as_ref().ok());
+            let told = access
+                .filter(|_| bypasses(object))
+                .and_then(|it| office.bypass(&who, it));
+            told.into_iter().for_each(|it| cx.event(it));
+            return plan.end.verdict();
         };
         let act = Act {
             cx,
@@ -166,35 +156,7 @@ async fn reconcile(
     Ok(Verdict::Recheck(Duration::ZERO))
 }
 
-/// Lays down what the plan says. Written when the pass ends, whatever becomes of the step.
-fn say(cx: &Context<CoderWorkspaceProxy>, plan: &Plan, told: &mut Vec<Note>) {
-    cx.status(&plan.status);
-    for condition in &plan.conditions {
-        cx.condition(condition.clone());
-    }
-    for note in &plan.notes {
-        if !told.contains(note) {
-            told.push(note.clone());
-            cx.event(note.clone());
-        }
-    }
-}
-
-/// What is to be told of the bypass, where the object asks for it.
-fn bypass(world: &World, who: &Object, office: &Office) -> Option<Note> {
-    let bootstrap = world.object.spec.bootstrap.as_ref();
-    bootstrap.filter(|it| it.bypass_rate_limit)?;
-    let access = world.access.as_ref()?.as_ref().ok()?;
-    let server = office
-        .servers
-        .at(&access.url, access.ca.as_deref(), &access.token);
-    office.bypass(who, &server.ok()?)
-}
-
-fn ended(end: End) -> Result<Verdict> {
-    match end {
-        End::Again(wait) => Ok(Verdict::Recheck(wait)),
-        End::Rejected { reason, message } => Ok(Verdict::rejected(&reason, message)),
-        End::Unavailable(why) => Err(Error::new(Class::Unavailable, why)),
-    }
+fn bypasses(object: &CoderWorkspaceProxy) -> bool {
+    let bootstrap = object.spec.bootstrap.as_ref();
+    bootstrap.is_some_and(|it| it.bypass_rate_limit)
 }

@@ -3,9 +3,9 @@
 //! A name is written down before it is registered, and an earlier registration is taken back only when the
 //! new one serves. A token that was lost is not mourned: the server makes another.
 
-mod conditions;
 mod draft;
 mod farewell;
+mod outcome;
 mod registration;
 mod retire;
 mod said;
@@ -21,13 +21,12 @@ use aplomb_api::coder::{FINALIZER, reasons};
 use super::world::{Children, Plan, Registration, Step, World};
 use crate::access::Access;
 use crate::client::{Class, Entitlement};
-use crate::provisioner::world::SecretSeen;
+use crate::ending::SELDOM;
+use crate::seen::SecretSeen;
 
 pub(crate) use self::wanted::{looks, secret_ref};
 use draft::{Course, Draft, Next, Stop};
 
-/// How often a licence is asked for, and what a refusal is waited out with.
-pub(crate) const SELDOM: Duration = Duration::from_secs(600);
 /// How old what is known of a proxy may be while something is waited for.
 const SOON: Duration = Duration::from_secs(5);
 /// And while it is well.
@@ -47,7 +46,7 @@ pub(crate) fn decide(world: &World) -> Plan {
         },
         (false, None) => given(world, &mut draft),
     };
-    conditions::conclude(world, draft, ended)
+    outcome::conclude(world, draft, ended)
 }
 
 /// The operator registers the proxy.

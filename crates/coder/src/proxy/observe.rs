@@ -4,21 +4,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aplomb::{Context, Key, Result, View};
-use aplomb_api::coder::{Binding, CoderWorkspaceProxy, CoderWorkspaceProxyStatus, annotations};
+use aplomb::{Context, Key, Result};
+use aplomb_api::coder::{Binding, CoderWorkspaceProxy, CoderWorkspaceProxyStatus};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt;
 use tokio::time::Instant;
 
 use super::children::name;
 use super::decide::secret_ref;
-use super::world::{DeploymentSeen, Place, Seen, World};
+use super::world::{Place, Seen, World};
 use crate::access::{Access, Claim, Denied, bound_token, resolve};
 use crate::object::Object;
 use crate::office::Office;
-use crate::provisioner::children::digest;
-use crate::provisioner::world::{Memory, SecretSeen};
+use crate::seen::{self, DeploymentSeen, Memory, SecretSeen};
 use crate::views::ControlPlaneView;
 
 /// Looks at one CoderWorkspaceProxy.
@@ -96,32 +94,21 @@ impl Observer<'_> {
     fn secret(&self) -> Result<SecretSeen> {
         let reference = secret_ref(self.object);
         let key = Key::new(Some(self.namespace()), &reference.name);
-        let Some(found) = self.cx.cache::<Secret>()?.get(&key) else {
-            return Ok(SecretSeen::Absent);
-        };
-        let controller = View::meta(&*found).controller().cloned();
-        let other = controller.filter(|it| Some(&it.uid) != self.object.metadata.uid.as_ref());
-        if let Some(owner) = other.filter(|_| self.object.spec.bootstrap.is_some()) {
-            return Ok(SecretSeen::Foreign(format!(
-                "the Secret {} belongs to {} {}: choose another spec.bootstrap.generatedTokenSecretName",
-                reference.name, owner.kind, owner.name
-            )));
+        let found = self.cx.cache::<Secret>()?.get(&key);
+        if self.object.spec.bootstrap.is_none() {
+            // A person's, whoever writes it.
+            let held = found.map(|it| seen::held(&it, &reference));
+            return Ok(held.unwrap_or(SecretSeen::Absent));
         }
-        let data = found.data.as_ref();
-        let token = data.and_then(|data| data.get(&reference.key));
-        let token = token.filter(|it| !it.0.is_empty());
-        let noted = found.annotations().get(annotations::KEY_DIGEST);
-        let same = |it: &Vec<u8>| noted.is_none_or(|noted| *noted == digest(it));
-        Ok(SecretSeen::Ours {
-            key_name: found.annotations().get(annotations::KEY_NAME).cloned(),
-            whole: token.is_some_and(|it| same(&it.0)),
-        })
+        let uid = self.object.metadata.uid.as_deref();
+        let field = "spec.bootstrap.generatedTokenSecretName";
+        Ok(seen::secret(found.as_deref(), &reference, uid, field))
     }
 
     fn deployment(&self) -> Result<Option<DeploymentSeen>> {
         let key = Key::new(Some(self.namespace()), &name(self.object));
         let found = self.cx.cache::<Deployment>()?.get(&key);
-        Ok(found.map(|found| seen(&found)))
+        Ok(found.map(|found| seen::deployment(&found)))
     }
 
     fn memory(&self) -> Memory {
@@ -138,17 +125,4 @@ pub(crate) fn bindings(status: &CoderWorkspaceProxyStatus) -> impl Iterator<Item
     let retiring = status.retiring.iter().map(|it| &it.binding);
     let pending = status.pending.iter().map(|it| &it.binding);
     retiring.chain(pending).chain(&status.binding)
-}
-
-fn seen(found: &Deployment) -> DeploymentSeen {
-    let replicas = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);
-    let status = found.status.clone().unwrap_or_default();
-    let updated = status.updated_replicas.unwrap_or(0);
-    DeploymentSeen {
-        replicas,
-        ready: status.ready_replicas.unwrap_or(0),
-        rolled: status.observed_generation >= found.metadata.generation
-            && updated >= replicas
-            && status.replicas.unwrap_or(0) <= updated,
-    }
 }

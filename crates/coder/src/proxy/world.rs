@@ -13,7 +13,9 @@ use tokio::time::Instant;
 
 use crate::access::{Access, Denied};
 use crate::client::{Entitlements, Proxy};
-use crate::provisioner::world::{End, Hindrance, Looked, Memory, SecretSeen};
+use crate::ending::End;
+use crate::hindrance::{Hindrance, Looked};
+use crate::seen::{DeploymentSeen, Memory, SecretSeen};
 use crate::server::{Fresh, Listed};
 
 /// Everything that is known when a step is decided.
@@ -34,15 +36,6 @@ pub(crate) struct World {
     pub(crate) seen: Seen,
     /// The name that was certainly not asked for yet, and the id of the proxy whose token is in memory.
     pub(crate) memory: Memory,
-}
-
-/// The Deployment of the proxy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DeploymentSeen {
-    pub(crate) replicas: i32,
-    pub(crate) ready: i32,
-    /// Whether no pod of an earlier template is left.
-    pub(crate) rolled: bool,
 }
 
 /// A server as a token sees it.

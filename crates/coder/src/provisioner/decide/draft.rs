@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use aplomb::Note;
 use aplomb_api::coder::{CoderProvisionerStatus, KeyRecord, RetiringKey};
-use jiff::{Timestamp, ToSpan};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use jiff::Timestamp;
 
 use crate::client::{Class, Key};
-use crate::provisioner::world::{Hindrance, Step, World};
+use crate::hindrance::Hindrance;
+use crate::provisioner::world::{Step, World};
+use crate::times::seconds;
 
 /// Goes on, or ends here.
 pub(super) type Course<T> = Result<T, Next>;
@@ -200,41 +201,9 @@ impl Draft {
     }
 }
 
-impl Hindrance {
-    pub(crate) fn class(&self) -> Option<Class> {
-        match self {
-            Self::Later { .. } => None,
-            Self::Refused(error) => Some(error.class),
-        }
-    }
-
-    /// Whether it passes without anybody's doing.
-    pub(crate) fn passes(&self) -> bool {
-        let class = self.class();
-        class.is_none_or(|it| matches!(it, Class::Limited | Class::Server | Class::NoAnswer))
-    }
-}
-
 /// Whether two records are of one key: names are never used twice.
 fn same(one: &KeyRecord, other: &KeyRecord) -> bool {
     one.name == other.name
         && one.organization_id == other.organization_id
         && one.binding.server_url == other.binding.server_url
-}
-
-/// Kubernetes keeps times of whole seconds; a fraction would differ from what is read back.
-pub(crate) fn seconds(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
-}
-
-/// The time since `then`; none if it is still to come.
-pub(crate) fn elapsed(then: &Time, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(then.0)).unwrap_or_default()
-}
-
-/// `at` and so much more.
-pub(crate) fn after(at: &Time, span: Duration) -> Timestamp {
-    let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX / 2);
-    at.0.checked_add(seconds.seconds())
-        .unwrap_or(Timestamp::MAX)
 }

@@ -3,11 +3,12 @@
 use aplomb_api::coder::{KeyRecord, RetiringKey, annotations};
 use kube::ResourceExt;
 
-use super::draft::{Course, Draft, Next, Stop, elapsed};
+use super::draft::{Course, Draft, Next, Stop};
 use super::retire::{grace, online, unverified};
 use super::{NEARLY, SOON, holds, key};
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
 use crate::server::Fresh;
+use crate::times::elapsed;
 
 pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
     if !holds(world) || world.seen.released {

@@ -5,13 +5,15 @@ use std::time::Duration;
 use aplomb::Note;
 use aplomb_api::coder::{KeyRecord, key_name, reasons};
 
-use super::draft::{Course, Draft, Next, Stop, after, seconds};
+use super::draft::{Course, Draft, Next, Stop};
 use super::wanted::{Wanted, Why, asked};
 use super::{LIVENESS, tags_hash};
 use crate::access::Access;
 use crate::client::{Class, Key, Organization};
-use crate::provisioner::world::{KeyPlace, SecretSeen, Step, World};
+use crate::provisioner::world::{KeyPlace, Step, World};
+use crate::seen::SecretSeen;
 use crate::server::{Fresh, Listed};
+use crate::times::{after, seconds};
 
 /// How far the server's clock, which tells whole seconds, may be off from what it wrote.
 const SLACK: Duration = Duration::from_secs(5);

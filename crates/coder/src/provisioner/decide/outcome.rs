@@ -2,22 +2,17 @@
 
 use std::time::Duration;
 
-use aplomb::Note;
 use aplomb::conditions::Status;
-use aplomb_api::coder::{RateLimited, conditions as kinds, reasons};
+use aplomb_api::coder::{conditions as kinds, reasons};
 
-use super::draft::{Course, Draft, Next, Stop, after, seconds};
-use super::said::{limited_story, said};
-use super::{SELDOM, SOON, secret_ref};
-use crate::client::Class;
-use crate::provisioner::world::{End, Hindrance, Plan, World};
+use super::draft::{Course, Draft, Next, Stop};
+use super::said::said;
+use super::{SELDOM, secret_ref};
+use crate::ending::{End, limited};
+use crate::provisioner::world::{Plan, World};
 
-/// How soon what was refused for the limit is looked at again; the gate knows how long it really takes.
-const MOMENT: Duration = Duration::from_secs(1);
 /// How soon an organisation that is missing is asked for again.
 const MISSING: Duration = Duration::from_secs(120);
-/// The longest that one step of a backoff takes: what a restarted process waits, at most.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(120);
 
 /// The plan of a course that ended so.
 pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Plan {
@@ -35,14 +30,21 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
     if let Some(Stop::Hindered(hindrance)) = stop.as_deref() {
         draft.hinder(&hindrance.clone());
     }
-    limited(world, &mut draft);
+    let now = (world.now, world.instant);
+    let notes = &mut draft.notes;
+    limited(
+        &draft.hindrances,
+        now,
+        &mut draft.status.rate_limited,
+        notes,
+    );
     mirror(&mut draft, world);
     let conditions = said(world, &draft, stop.as_deref());
     let ready = conditions
         .iter()
         .any(|it| it.kind == kinds::READY && it.status == Status::True);
     draft.status.phase = Some(if ready { "Ready" } else { "Pending" }.to_owned());
-    let end = sooner(world, end, &draft);
+    let end = end.sooner(&draft.hindrances, world.instant);
     Plan {
         status: draft.status,
         conditions,
@@ -57,7 +59,7 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
 /// How long until it is looked at again, from why it stopped.
 fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
     match stop {
-        Stop::Hindered(hindrance) => held_up(world, hindrance),
+        Stop::Hindered(hindrance) => End::hindered(hindrance, world.instant, reasons::KEY_FAILED),
         Stop::Rejected { reason, message } => End::Rejected {
             reason: (*reason).to_owned(),
             message: message.clone(),
@@ -65,76 +67,6 @@ fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
         Stop::NoOrganization => End::Again(MISSING),
         Stop::Leaving(_) => End::Again(draft.wait),
         Stop::Denied | Stop::NotEntitled | Stop::NotSupported => End::Again(SELDOM),
-    }
-}
-
-fn held_up(world: &World, hindrance: &Hindrance) -> End {
-    match hindrance {
-        Hindrance::Later { until, .. } => End::Again(
-            until
-                .saturating_duration_since(world.instant)
-                .max(MOMENT / 10),
-        ),
-        Hindrance::Refused(error) => match error.class {
-            Class::Limited => End::Again(MOMENT),
-            Class::Server | Class::NoAnswer => End::Unavailable(error.to_string()),
-            Class::Token => End::Again(SELDOM),
-            _ => End::Rejected {
-                reason: reasons::KEY_FAILED.to_owned(),
-                message: error.to_string(),
-            },
-        },
-    }
-}
-
-/// What hindered a course that went on all the same is tried again in its time.
-fn sooner(world: &World, end: End, draft: &Draft) -> End {
-    let End::Again(wait) = end else {
-        return end;
-    };
-    let turns = draft.hindrances.iter().filter(|it| it.passes());
-    let soonest = turns.map(|it| match it {
-        Hindrance::Later { until, .. } => {
-            until.saturating_duration_since(world.instant).max(MOMENT)
-        }
-        Hindrance::Refused(_) => SOON,
-    });
-    End::Again(soonest.fold(wait, Duration::min))
-}
-
-/// Writes down once that the server refuses for its limit, and takes it back when it does not.
-fn limited(world: &World, draft: &mut Draft) {
-    let told = draft.hindrances.iter().find_map(|it| match it {
-        Hindrance::Later {
-            limited: true,
-            endpoint,
-            until,
-        } => Some((*endpoint, Some(*until))),
-        Hindrance::Refused(error) if error.class == Class::Limited => Some((error.endpoint, None)),
-        _ => None,
-    });
-    match (told, &draft.status.rate_limited) {
-        (Some((endpoint, until)), None) => {
-            let wait = until.map(|until| until.saturating_duration_since(world.instant));
-            let wait = wait.unwrap_or(SOON).min(LONGEST_BACKOFF);
-            draft.notes.push(Note::warning(
-                "RateLimited",
-                "Call",
-                limited_story(endpoint),
-            ));
-            let since = seconds(world.now);
-            draft.status.rate_limited = Some(RateLimited {
-                endpoint: endpoint.to_owned(),
-                not_before: seconds(after(&since, wait)),
-                since,
-            });
-        }
-        (None, Some(_)) => {
-            draft.status.rate_limited = None;
-            let story = "the server answers again within its rate limit";
-            draft.notes.push(Note::normal("Recovered", "Call", story));
-        }
-        _ => {}
     }
 }
 

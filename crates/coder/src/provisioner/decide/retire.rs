@@ -5,12 +5,13 @@ use std::time::Duration;
 use aplomb_api::coder::RetiringKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::draft::{Course, Draft, Next, elapsed, seconds};
+use super::draft::{Course, Draft, Next};
 use super::key::{named, ours};
 use super::{NEARLY, SOON};
 use crate::client::KeyDaemons;
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
 use crate::server::Fresh;
+use crate::times::{elapsed, seconds};
 
 /// What a pod may take to stop besides its grace.
 const MARGIN: Duration = Duration::from_secs(60);

@@ -9,10 +9,10 @@ use aplomb_api::coder::{
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
 
-use super::draft;
 use crate::access::{Access, hex};
 use crate::client::Organization;
 use crate::provisioner::world::World;
+use crate::times::elapsed;
 
 /// The longest name of a Secret.
 const LONGEST: usize = 253;
@@ -117,7 +117,7 @@ impl<'a> Wanted<'a> {
             return Some(Why::Asked);
         }
         let oldest = world.object.spec.key.rotate_after;
-        let aged = oldest.is_some_and(|span| draft::elapsed(&key.since, world.now) >= span.0);
+        let aged = oldest.is_some_and(|span| elapsed(&key.since, world.now) >= span.0);
         aged.then_some(Why::Aged)
     }
 }

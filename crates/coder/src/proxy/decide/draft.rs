@@ -7,9 +7,9 @@ use aplomb_api::coder::{CoderWorkspaceProxyStatus, RetiringProxy};
 
 use super::wanted::{asked, described, looks};
 use crate::client::Proxy;
-use crate::provisioner::decide::seconds;
-use crate::provisioner::world::Hindrance;
+use crate::hindrance::Hindrance;
 use crate::proxy::world::{Registration, Step, World};
+use crate::times::seconds;
 
 /// Goes on, or ends here.
 pub(super) type Course<T> = Result<T, Next>;

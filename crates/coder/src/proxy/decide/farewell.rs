@@ -7,9 +7,9 @@ use kube::ResourceExt;
 use super::draft::{Course, Draft, Next, Stop};
 use super::registration::{look, ours, rebind};
 use super::{holds, retire};
-use crate::provisioner::decide::elapsed;
 use crate::proxy::world::{Place, Registration, Step, World};
 use crate::server::Fresh;
+use crate::times::elapsed;
 
 pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
     if !holds(world) || world.seen.released {

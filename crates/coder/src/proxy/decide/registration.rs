@@ -10,10 +10,10 @@ use super::wanted::{asked, described, looks};
 use super::{NEARLY, SOON, STEADY, stored};
 use crate::access::Access;
 use crate::client::{Class, Proxy, ProxyLooks};
-use crate::provisioner::decide::{after, seconds};
-use crate::provisioner::world::SecretSeen;
 use crate::proxy::world::{Place, Registration, Step, World};
+use crate::seen::SecretSeen;
 use crate::server::{Fresh, Listed};
+use crate::times::{after, seconds};
 
 /// How far the server's clock, which tells whole seconds, may be off from what it wrote.
 const SLACK: Duration = Duration::from_secs(5);

@@ -6,8 +6,8 @@ use aplomb_api::coder::RetiringProxy;
 
 use super::draft::{Course, Draft, Next};
 use super::{SELDOM, SOON};
-use crate::provisioner::decide::elapsed;
 use crate::proxy::world::{Place, Step, World};
+use crate::times::elapsed;
 
 /// How long pods of an earlier template may linger.
 const LINGER: Duration = Duration::from_secs(300);

@@ -7,15 +7,18 @@ use aplomb_api::coder::{conditions as kinds, reasons};
 
 use super::draft::{Draft, Stop};
 use super::{secret_ref, stored};
-use crate::client::{CallError, Class};
-use crate::provisioner::world::{Hindrance, SecretSeen};
+use crate::client::Class;
+use crate::ending::limited_story;
+use crate::hindrance::Hindrance;
 use crate::proxy::world::World;
+use crate::said::{access, server};
+use crate::seen::SecretSeen;
 
 pub(super) fn all(world: &World, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {
     let mut all = Vec::new();
-    if world.access.is_some() {
-        all.extend(server(world, draft));
-        all.extend(access(world, draft));
+    if let Some(access_to) = &world.access {
+        all.extend(server(access_to, &draft.hindrances));
+        all.extend(access(access_to, &draft.hindrances));
         all.extend(entitled(draft, stop));
         all.push(registered(world, draft, stop));
     }
@@ -25,71 +28,6 @@ pub(super) fn all(world: &World, draft: &Draft, stop: Option<&Stop>) -> Vec<Cond
     all.extend(ready(world, draft, &all, stop));
     all.extend(progress(draft, stop));
     all
-}
-
-pub(super) fn limited_story(endpoint: &str) -> String {
-    format!(
-        "the server refused `{endpoint}` for its rate limit: calls go on when it allows, in steps of 2 s to \
-         2 min; what works keeps working"
-    )
-}
-
-fn refusal(draft: &Draft, class: impl Fn(Class) -> bool) -> Option<&CallError> {
-    draft.hindrances.iter().find_map(|it| match it {
-        Hindrance::Refused(error) if class(error.class) => Some(error),
-        _ => None,
-    })
-}
-
-fn server(world: &World, draft: &Draft) -> Option<Condition> {
-    let kind = kinds::CONTROL_PLANE_READY;
-    match world.access.as_ref()? {
-        Err(denied) if denied.no_server => {
-            Some(Condition::no(kind, denied.reason, &*denied.message))
-        }
-        Err(_) => None,
-        Ok(access) => {
-            let silent = refusal(draft, |it| matches!(it, Class::Server | Class::NoAnswer));
-            Some(match silent {
-                Some(error) => Condition::no(
-                    kind,
-                    reasons::SERVER_UNREACHABLE,
-                    format!(
-                        "{} does not answer `{}` as it should",
-                        access.url, error.endpoint
-                    ),
-                ),
-                None => Condition::yes(
-                    kind,
-                    reasons::CONTROL_PLANE_AVAILABLE,
-                    format!("the server is {}", access.url),
-                ),
-            })
-        }
-    }
-}
-
-fn access(world: &World, draft: &Draft) -> Option<Condition> {
-    let kind = kinds::OPERATOR_ACCESS_READY;
-    match world.access.as_ref()? {
-        Err(denied) if denied.no_server => None,
-        Err(denied) => Some(Condition::no(kind, denied.reason, &*denied.message)),
-        Ok(access) => Some(match refusal(draft, |it| it == Class::Token) {
-            Some(_) => Condition::no(
-                kind,
-                reasons::TOKEN_REJECTED,
-                format!(
-                    "{} does not take the token in the Secret {}: put a valid one there",
-                    access.url, access.binding.token_secret_ref.name
-                ),
-            ),
-            None => Condition::yes(
-                kind,
-                reasons::ACCESS_READY,
-                "there is a token for the server",
-            ),
-        }),
-    }
 }
 
 fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {

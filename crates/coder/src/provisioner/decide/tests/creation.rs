@@ -4,7 +4,9 @@ use serde_json::json;
 
 use super::scene::*;
 use crate::client::Class;
-use crate::provisioner::world::{End, SecretSeen, Seen, Step};
+use crate::ending::End;
+use crate::provisioner::world::{Seen, Step};
+use crate::seen::SecretSeen;
 
 #[test]
 fn the_finalizer_comes_before_anything_else() {

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::scene::*;
 use crate::client::Class;
-use crate::provisioner::world::{End, Step, World};
+use crate::ending::End;
+use crate::provisioner::world::{Step, World};
 
 /// An object that is being deleted for so many seconds, with `connected` daemons.
 fn leaving(seconds: i64, change: Value, connected: usize) -> World {
@@ -79,7 +80,7 @@ fn a_name_that_was_never_asked_for_needs_nothing() {
     let mut world = leaving(1, json!({}), 0);
     world.status.key = None;
     world.status.pending = Some(key("team"));
-    world.secret = crate::provisioner::world::SecretSeen::Absent;
+    world.secret = crate::seen::SecretSeen::Absent;
     world.memory.unasked = Some("team".to_owned());
     assert!(matches!(plan(&world).step, Some(Step::Release)));
 }
@@ -89,7 +90,7 @@ fn a_key_of_a_pending_name_goes_only_if_it_is_ours() {
     let mut world = leaving(1, json!({}), 0);
     world.status.key = None;
     world.seen.drained = true;
-    world.secret = crate::provisioner::world::SecretSeen::Absent;
+    world.secret = crate::seen::SecretSeen::Absent;
     let mut pending = key("team");
     pending.since = ago(3600);
     world.status.pending = Some(pending.clone());

@@ -7,10 +7,11 @@ use serde_json::json;
 use super::scene::*;
 use crate::access::Denied;
 use crate::client::{Class, Entitlement};
-use crate::provisioner::world::{End, World};
+use crate::ending::End;
+use crate::provisioner::world::World;
 
 /// An object whose first key is asked for and hindered so.
-fn hindered(hindrance: crate::provisioner::world::Hindrance) -> World {
+fn hindered(hindrance: crate::hindrance::Hindrance) -> World {
     let mut world = world(object(json!({})), &[]);
     world.status = plan(&world).status;
     world.memory.unasked = Some("team".to_owned());

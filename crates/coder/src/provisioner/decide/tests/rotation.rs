@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::scene::*;
-use crate::provisioner::world::{Plan, SecretSeen, Step, World};
+use crate::provisioner::world::{Plan, Step, World};
+use crate::seen::SecretSeen;
 
 /// Why a rotation begins, and the name it takes.
 fn begins(plan: &Plan) -> (Option<&str>, Option<&str>) {

@@ -16,10 +16,10 @@ use crate::access::{Access, fingerprint};
 use crate::client::{
     CallError, Class, Daemon, Entitlement, Entitlements, Feature, Key, KeyDaemons, Organization,
 };
+use crate::hindrance::Hindrance;
 use crate::provisioner::decide::{decide, tags_hash};
-use crate::provisioner::world::{
-    DeploymentSeen, Hindrance, Memory, Place, Plan, SecretSeen, Seen, World,
-};
+use crate::provisioner::world::{Place, Plan, Seen, World};
+use crate::seen::{DeploymentSeen, Memory, SecretSeen};
 use crate::server::Listed;
 
 pub(super) const NOW: &str = "2030-01-01T12:00:00Z";

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::scene::*;
 use crate::client::Class;
-use crate::provisioner::world::End;
-use crate::proxy::world::{DeploymentSeen, World};
+use crate::ending::End;
+use crate::proxy::world::World;
+use crate::seen::DeploymentSeen;
 
 fn leaving(change: Value) -> World {
     let mut world = settled(change);

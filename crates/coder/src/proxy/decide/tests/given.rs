@@ -4,8 +4,9 @@ use aplomb_api::coder::conditions as kinds;
 use serde_json::json;
 
 use super::scene::*;
-use crate::provisioner::world::SecretSeen;
-use crate::proxy::world::{DeploymentSeen, Step, World};
+use crate::proxy::world::{Step, World};
+use crate::seen::DeploymentSeen;
+use crate::seen::SecretSeen;
 
 const IMAGE: Option<&str> = Some("registry.example.com/coder:1");
 

@@ -9,7 +9,8 @@ use serde_json::json;
 use super::scene::*;
 use crate::access::Denied;
 use crate::client::{Class, Entitlements};
-use crate::provisioner::world::{End, Hindrance};
+use crate::ending::End;
+use crate::hindrance::Hindrance;
 use crate::proxy::world::{Place, World};
 
 /// A world whose name is written down and about to be registered.

@@ -5,8 +5,9 @@ use serde_json::json;
 
 use super::scene::*;
 use crate::client::Class;
-use crate::provisioner::world::{End, SecretSeen};
+use crate::ending::End;
 use crate::proxy::world::Seen;
+use crate::seen::SecretSeen;
 
 #[test]
 fn the_finalizer_and_the_licence_come_first() {

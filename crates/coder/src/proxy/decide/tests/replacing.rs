@@ -4,8 +4,9 @@ use aplomb_api::coder::conditions as kinds;
 use serde_json::json;
 
 use super::scene::*;
-use crate::provisioner::world::{End, SecretSeen};
-use crate::proxy::world::DeploymentSeen;
+use crate::ending::End;
+use crate::seen::DeploymentSeen;
+use crate::seen::SecretSeen;
 
 const ROTATE: &str = "coder.aplomb.dev/rotate";
 

@@ -16,10 +16,12 @@ use tokio::time::Instant;
 
 use crate::access::{Access, fingerprint};
 use crate::client::{CallError, Class, Entitlement, Entitlements, Feature, Proxy, ProxyHealth};
-use crate::provisioner::world::{Hindrance, Memory, SecretSeen};
+use crate::hindrance::Hindrance;
 use crate::proxy::decide::decide;
 use crate::proxy::decide::wanted::{described, looks};
-use crate::proxy::world::{DeploymentSeen, Place, Plan, Seen, Step, World};
+use crate::proxy::world::{Place, Plan, Seen, Step, World};
+use crate::seen::DeploymentSeen;
+use crate::seen::{Memory, SecretSeen};
 use crate::server::Listed;
 
 pub(super) const URL: &str = "https://coder.example.com";

@@ -1,0 +1,121 @@
+//! How a pass ends that was held up at a server, and what is written down of a rate limit. Pure.
+
+use std::time::Duration;
+
+use aplomb::{Class as Pushed, Error, Note, Result, Verdict};
+use aplomb_api::coder::RateLimited;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::client::Class;
+use crate::hindrance::Hindrance;
+use crate::times::{after, seconds};
+
+/// What a refusal is waited out with that only a person can mend.
+pub(crate) const SELDOM: Duration = Duration::from_secs(600);
+/// How soon what hindered a pass that went on all the same is tried again.
+const SOON: Duration = Duration::from_secs(5);
+/// How soon what was refused for the limit is looked at again; the gate knows how long it really takes.
+const MOMENT: Duration = Duration::from_secs(1);
+/// The longest that one step of a backoff takes: what a restarted process waits, at most.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(120);
+
+/// How a pass ends that has no step left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Look again after this time. Nothing of it: the status must be written before what comes next.
+    Again(Duration),
+    /// Nothing helps but a change.
+    Rejected { reason: String, message: String },
+    /// The server does not answer.
+    Unavailable(String),
+}
+
+impl End {
+    /// After a hindrance that nothing gets past. `failed` is the reason where only a person can help.
+    pub(crate) fn hindered(hindrance: &Hindrance, now: Instant, failed: &str) -> Self {
+        match hindrance {
+            Hindrance::Later { until, .. } => {
+                Self::Again(until.saturating_duration_since(now).max(MOMENT / 10))
+            }
+            Hindrance::Refused(error) => match error.class {
+                Class::Limited => Self::Again(MOMENT),
+                Class::Server | Class::NoAnswer => Self::Unavailable(error.to_string()),
+                Class::Token => Self::Again(SELDOM),
+                _ => Self::Rejected {
+                    reason: failed.to_owned(),
+                    message: error.to_string(),
+                },
+            },
+        }
+    }
+
+    /// The same, or earlier if what hindered a course that went on all the same passes earlier.
+    pub(crate) fn sooner(self, hindrances: &[Hindrance], now: Instant) -> Self {
+        let Self::Again(wait) = self else {
+            return self;
+        };
+        let turns = hindrances.iter().filter(|it| it.passes());
+        let soonest = turns.map(|it| match it {
+            Hindrance::Later { until, .. } => until.saturating_duration_since(now).max(MOMENT),
+            Hindrance::Refused(_) => SOON,
+        });
+        Self::Again(soonest.fold(wait, Duration::min))
+    }
+
+    /// What the runtime is told.
+    pub(crate) fn verdict(self) -> Result<Verdict> {
+        match self {
+            Self::Again(wait) => Ok(Verdict::Recheck(wait)),
+            Self::Rejected { reason, message } => Ok(Verdict::rejected(&reason, message)),
+            Self::Unavailable(why) => Err(Error::new(Pushed::Unavailable, why)),
+        }
+    }
+}
+
+/// Writes down once that the server refuses for its limit, and takes it back when it does not.
+pub(crate) fn limited(
+    hindrances: &[Hindrance],
+    (now, instant): (Timestamp, Instant),
+    record: &mut Option<RateLimited>,
+    notes: &mut Vec<Note>,
+) {
+    let told = hindrances.iter().find_map(|it| match it {
+        Hindrance::Later {
+            limited: true,
+            endpoint,
+            until,
+        } => Some((*endpoint, until.saturating_duration_since(instant))),
+        Hindrance::Refused(error) if error.class == Class::Limited => Some((error.endpoint, SOON)),
+        _ => None,
+    });
+    match (told, &record) {
+        (Some((endpoint, wait)), None) => {
+            notes.push(Note::warning(
+                "RateLimited",
+                "Call",
+                limited_story(endpoint),
+            ));
+            let since = seconds(now);
+            *record = Some(RateLimited {
+                endpoint: endpoint.to_owned(),
+                not_before: seconds(after(&since, wait.min(LONGEST_BACKOFF))),
+                since,
+            });
+        }
+        (None, Some(_)) => {
+            *record = None;
+            let story = "the server answers again within its rate limit";
+            notes.push(Note::normal("Recovered", "Call", story));
+        }
+        _ => {}
+    }
+}
+
+/// Why nothing is sent for now.
+pub(crate) fn limited_story(endpoint: &str) -> String {
+    format!(
+        "the server refused `{endpoint}` for its rate limit: calls go on when it allows, in steps of 2 s to \
+         2 min; what works keeps working"
+    )
+}

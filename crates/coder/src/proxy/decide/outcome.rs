@@ -1,0 +1,71 @@
+//! The plan that a course comes to: when it is looked at again, and what is written down of a rate limit.
+
+use std::time::Duration;
+
+use aplomb_api::coder::{conditions as kinds, reasons};
+
+use super::draft::{Course, Draft, Next, Stop};
+use super::{SELDOM, SOON, said, secret_ref, stored};
+use crate::client::Class;
+use crate::ending::{End, limited};
+use crate::proxy::world::{Plan, World};
+
+/// The plan of a course that ended so.
+pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Plan {
+    let mut stop: Option<Box<Stop>> = None;
+    let (step, end) = match ended {
+        Ok(()) => (None, End::Again(draft.wait)),
+        Err(Next::Step(step)) => (Some(*step), End::Again(Duration::ZERO)),
+        Err(Next::Persist) => (None, End::Again(Duration::ZERO)),
+        Err(Next::Stop(why)) => {
+            let end = end(world, &draft, &why);
+            stop = Some(why);
+            (None, end)
+        }
+    };
+    if let Some(Stop::Hindered(hindrance)) = stop.as_deref() {
+        draft.hindrances.push(hindrance.clone());
+    }
+    let now = (world.now, world.instant);
+    let notes = &mut draft.notes;
+    limited(
+        &draft.hindrances,
+        now,
+        &mut draft.status.rate_limited,
+        notes,
+    );
+    let held = draft.current().is_some_and(|it| stored(world, &it));
+    let given = world.object.spec.bootstrap.is_none();
+    draft.status.proxy_token_secret_ref = (held || given).then(|| secret_ref(&world.object));
+    let conditions = said::all(world, &draft, stop.as_deref());
+    let ready = conditions
+        .iter()
+        .any(|it| it.kind == kinds::READY && it.status.word() == "True");
+    draft.status.phase = Some(if ready { "Ready" } else { "Pending" }.to_owned());
+    let end = end.sooner(&draft.hindrances, world.instant);
+    Plan {
+        status: draft.status,
+        conditions,
+        notes: draft.notes,
+        orphans: draft.orphans,
+        step,
+        end,
+    }
+}
+
+/// How long until it is looked at again, from why it stopped.
+fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
+    match stop {
+        // It was changed or taken back by somebody else: the next look tells.
+        Stop::Hindered(it) if it.class() == Some(Class::Missing) => End::Again(SOON),
+        Stop::Hindered(hindrance) => {
+            End::hindered(hindrance, world.instant, reasons::REGISTRATION_FAILED)
+        }
+        Stop::Rejected { reason, message } => End::Rejected {
+            reason: (*reason).to_owned(),
+            message: message.clone(),
+        },
+        Stop::Leaving(_) => End::Again(draft.wait),
+        Stop::Denied | Stop::NoToken | Stop::NotEntitled | Stop::NotSupported => End::Again(SELDOM),
+    }
+}

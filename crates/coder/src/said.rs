@@ -1,0 +1,76 @@
+//! What both kinds say of their server. The same world gives the same words.
+
+use aplomb::Condition;
+use aplomb_api::coder::{conditions as kinds, reasons};
+
+use crate::access::{Access, Denied};
+use crate::client::{CallError, Class};
+use crate::hindrance::Hindrance;
+
+/// Whether there is a server, and it answers.
+pub(crate) fn server(
+    access: &Result<Access, Denied>,
+    hindrances: &[Hindrance],
+) -> Option<Condition> {
+    let kind = kinds::CONTROL_PLANE_READY;
+    match access {
+        Err(denied) if denied.no_server => {
+            Some(Condition::no(kind, denied.reason, &*denied.message))
+        }
+        Err(_) => None,
+        Ok(access) => {
+            let silent = refusal(hindrances, |it| {
+                matches!(it, Class::Server | Class::NoAnswer)
+            });
+            Some(match silent {
+                Some(error) => Condition::no(
+                    kind,
+                    reasons::SERVER_UNREACHABLE,
+                    format!(
+                        "{} does not answer `{}` as it should",
+                        access.url, error.endpoint
+                    ),
+                ),
+                None => Condition::yes(
+                    kind,
+                    reasons::CONTROL_PLANE_AVAILABLE,
+                    format!("the server is {}", access.url),
+                ),
+            })
+        }
+    }
+}
+
+/// Whether there is a token for it, and it takes it.
+pub(crate) fn access(
+    access: &Result<Access, Denied>,
+    hindrances: &[Hindrance],
+) -> Option<Condition> {
+    let kind = kinds::OPERATOR_ACCESS_READY;
+    match access {
+        Err(denied) if denied.no_server => None,
+        Err(denied) => Some(Condition::no(kind, denied.reason, &*denied.message)),
+        Ok(access) => Some(match refusal(hindrances, |it| it == Class::Token) {
+            Some(_) => Condition::no(
+                kind,
+                reasons::TOKEN_REJECTED,
+                format!(
+                    "{} does not take the token in the Secret {}: put a valid one there",
+                    access.url, access.binding.token_secret_ref.name
+                ),
+            ),
+            None => Condition::yes(
+                kind,
+                reasons::ACCESS_READY,
+                "there is a token for the server",
+            ),
+        }),
+    }
+}
+
+fn refusal(all: &[Hindrance], class: impl Fn(Class) -> bool) -> Option<&CallError> {
+    all.iter().find_map(|it| match it {
+        Hindrance::Refused(error) if class(error.class) => Some(error),
+        _ => None,
+    })
+}

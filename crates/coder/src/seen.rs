@@ -1,0 +1,94 @@
+//! What is read of the children, and what this process remembers, in the form that decisions take. Pure.
+
+use aplomb::View;
+use aplomb_api::coder::{SecretKeyRef, annotations};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+
+use crate::pods::digest;
+
+/// The Secret of a key or token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SecretSeen {
+    /// There is none.
+    Absent,
+    /// There is one that another controls.
+    Foreign(String),
+    /// One that is ours, or nobody's.
+    Ours {
+        /// The name of the key it says it holds.
+        key_name: Option<String>,
+        /// Whether it holds a key at all, and the one that was put there.
+        whole: bool,
+    },
+}
+
+/// A Deployment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeploymentSeen {
+    pub(crate) replicas: i32,
+    pub(crate) ready: i32,
+    /// Whether no pod of an earlier template is left but those that end.
+    pub(crate) rolled: bool,
+}
+
+/// What this process remembers of an object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory {
+    /// The name of a pending key that was certainly not asked for since it was written down.
+    pub(crate) unasked: Option<String>,
+    /// The plaintext of a key is in memory and not yet in the Secret: its name.
+    pub(crate) in_hand: Option<String>,
+}
+
+/// Reads a Secret that the object of this UID is to write. `field` is where another can be named.
+pub(crate) fn secret(
+    found: Option<&Secret>,
+    reference: &SecretKeyRef,
+    uid: Option<&str>,
+    field: &str,
+) -> SecretSeen {
+    let Some(found) = found else {
+        return SecretSeen::Absent;
+    };
+    let controller = View::meta(found).controller().cloned();
+    if let Some(owner) = controller.filter(|it| Some(&*it.uid) != uid) {
+        return SecretSeen::Foreign(format!(
+            "the Secret {} belongs to {} {}: choose another {field}",
+            reference.name, owner.kind, owner.name
+        ));
+    }
+    held(found, reference)
+}
+
+/// Reads a Secret whoever writes it.
+pub(crate) fn held(found: &Secret, reference: &SecretKeyRef) -> SecretSeen {
+    let value = found
+        .data
+        .as_ref()
+        .and_then(|data| data.get(&reference.key));
+    let value = value.filter(|it| !it.0.is_empty());
+    let noted = found.annotations().get(annotations::KEY_DIGEST);
+    let same = |it: &Vec<u8>| noted.is_none_or(|noted| *noted == digest(it));
+    SecretSeen::Ours {
+        key_name: found.annotations().get(annotations::KEY_NAME).cloned(),
+        whole: value.is_some_and(|it| same(&it.0)),
+    }
+}
+
+/// Reads a Deployment.
+pub(crate) fn deployment(found: &Deployment) -> DeploymentSeen {
+    let replicas = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);
+    let status = found.status.clone().unwrap_or_default();
+    let current = status.observed_generation >= found.metadata.generation;
+    let (all, new) = (
+        status.replicas.unwrap_or(0),
+        status.updated_replicas.unwrap_or(0),
+    );
+    DeploymentSeen {
+        replicas,
+        ready: status.ready_replicas.unwrap_or(0),
+        rolled: current && all == replicas && new == replicas,
+    }
+}
