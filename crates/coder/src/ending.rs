@@ -73,9 +73,11 @@ impl End {
     }
 }
 
-/// Writes down once that the server refuses for its limit, and takes it back when it does not.
+/// Writes down once that the server refuses for its limit, and takes it back when it has answered: a pass
+/// that needed nothing of it proves nothing while its last answer was a refusal.
 pub(crate) fn limited(
     hindrances: &[Hindrance],
+    throttled: bool,
     (now, instant): (Timestamp, Instant),
     record: &mut Option<RateLimited>,
     notes: &mut Vec<Note>,
@@ -103,7 +105,7 @@ pub(crate) fn limited(
                 since,
             });
         }
-        (None, Some(_)) => {
+        (None, Some(_)) if !throttled => {
             *record = None;
             let story = "the server answers again within its rate limit";
             notes.push(Note::normal("Recovered", "Call", story));

@@ -1,9 +1,16 @@
 //! Why something could not be done at a server, as a decision sees it.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::client::{CallError, Class, Endpoint};
 use crate::pushback::Pushback;
+use crate::server::Fresh;
+
+/// How old what is known may be while a call waits for its turn, and while the server refuses.
+const WAITING: Duration = Duration::from_secs(300);
+const THROTTLED: Duration = Duration::from_secs(3600);
 
 /// What came of a look in this pass.
 pub(crate) type Looked<T> = Result<T, Hindrance>;
@@ -33,6 +40,18 @@ impl Hindrance {
     pub(crate) fn passes(&self) -> bool {
         let class = self.class();
         class.is_none_or(|it| matches!(it, Class::Limited | Class::Server | Class::NoAnswer))
+    }
+
+    /// How old what is known may be that stands in for an answer. Waiting for a turn says nothing of what
+    /// was to be looked at, and a rate limit as little.
+    pub(crate) fn stand_in(&self) -> Option<Fresh> {
+        let limited = match self {
+            Self::Later { limited, .. } => *limited,
+            Self::Refused(error) if error.class == Class::Limited => true,
+            Self::Refused(_) => return None,
+        };
+        let age = if limited { THROTTLED } else { WAITING };
+        Some(Fresh::Within(age))
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Memory {
     pub(crate) unasked: Option<String>,
     /// The plaintext of a key is in memory and not yet in the Secret: its name.
     pub(crate) in_hand: Option<String>,
+    /// The last answer that it got was a 429, however much could be decided without asking since.
+    pub(crate) throttled: bool,
 }
 
 /// Reads a Secret that the object of this UID is to write. `field` is where another can be named.

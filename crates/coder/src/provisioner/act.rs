@@ -2,7 +2,6 @@
 //! says is noted as seen; nothing here decides what it means.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use aplomb::{Context, Error, Key, Result};
 use aplomb_api::coder::{Binding, CoderProvisioner, FINALIZER, KeyRecord};
@@ -19,9 +18,6 @@ use crate::object::Object;
 use crate::office::Office;
 use crate::pods::{checksum, drain};
 use crate::server::{Asker, Fresh, Listed, Server};
-
-/// How old the daemons may be that are gone by when the server cannot be asked.
-const STALE: Fresh = Fresh::Within(Duration::from_secs(300));
 
 /// Acts for one CoderProvisioner.
 pub(crate) struct Act<'a> {
@@ -46,7 +42,7 @@ impl Act<'_> {
                 seen.keys.insert(at.place.clone(), looked);
             }
             Step::Daemons(at, fresh) => {
-                let looked = self.daemons(at, *fresh).await?;
+                let looked = self.daemons(at, *fresh, seen).await?;
                 seen.daemons.insert(at.place.clone(), looked);
             }
             Step::Create(key) => self.create(key, seen).await?,
@@ -134,30 +130,22 @@ impl Act<'_> {
         &self,
         at: &KeyPlace,
         fresh: Fresh,
+        seen: &mut Seen,
     ) -> Result<Looked<Arc<Listed<Vec<KeyDaemons>>>>> {
         let (server, asker) = (self.at(&at.binding)?, self.asker());
         let organization = &at.place.organization;
         let subject = self.subject("daemons", organization);
         let call = server.daemons(&asker, organization, fresh);
-        match self
-            .office
-            .unless_refused(Endpoint::ListDaemons, &subject, call)
-            .await
+        let endpoint = Endpoint::ListDaemons;
+        let looked = self.office.unless_refused(endpoint, &subject, call).await;
+        if let Err(hindrance) = &looked
+            && let Some(older) = hindrance.stand_in()
+            && let Ok(known) = server.daemons(&asker, organization, older).await
         {
-            Err(Hindrance::Later {
-                until,
-                limited,
-                endpoint,
-            }) => {
-                let older = server.daemons(&asker, organization, STALE).await;
-                Ok(older.map_err(|_| Hindrance::Later {
-                    until,
-                    limited,
-                    endpoint,
-                }))
-            }
-            looked => Ok(looked),
+            seen.put_off.push(hindrance.clone());
+            return Ok(Ok(known));
         }
+        Ok(looked)
     }
 
     /// What a standing refusal of a look is about: another token is another subject.

@@ -107,6 +107,7 @@ impl Observer<'_> {
         Memory {
             unasked: desk.unasked(self.who),
             in_hand: desk.in_hand(self.who).map(|(name, _)| name),
+            throttled: self.office.servers.throttles(self.who),
         }
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Seen {
     pub(crate) daemons: BTreeMap<Place, Looked<Arc<Listed<Vec<KeyDaemons>>>>>,
     /// Why the last effect on a server did not happen.
     pub(crate) hindered: Option<Hindrance>,
+    /// Why looks were put off that older ones stand in for.
+    pub(crate) put_off: Vec<Hindrance>,
     /// The key that was made in this pass, and when by the server's clock.
     pub(crate) made: Option<(String, Timestamp)>,
     /// Keys that were deleted in this pass, by name.

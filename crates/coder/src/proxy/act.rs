@@ -1,8 +1,6 @@
 //! Takes one step at a time, each of them safe to repeat: a crash may come between any two. What a server
 //! says is noted as seen; nothing here decides what it means.
 
-use std::time::Duration;
-
 use aplomb::{Context, Error, Key, Result};
 use aplomb_api::coder::{Binding, CoderWorkspaceProxy, FINALIZER, PendingProxy, RetiringProxy};
 use k8s_openapi::api::core::v1::Secret;
@@ -18,9 +16,6 @@ use crate::object::Object;
 use crate::office::Office;
 use crate::pods::{checksum, drain};
 use crate::server::{Asker, Fresh, Server};
-
-/// How old what is known of a proxy may be that it is gone by when the server cannot be asked.
-const STALE: Fresh = Fresh::Within(Duration::from_secs(300));
 
 /// Acts for one CoderWorkspaceProxy.
 pub(crate) struct Act<'a> {
@@ -105,10 +100,13 @@ impl Act<'_> {
         let call = server.proxy(&asker, name, fresh);
         let endpoint = Endpoint::GetProxy;
         let mut looked = self.office.unless_refused(endpoint, &subject, call).await;
-        if let (Err(Hindrance::Later { .. }), Fresh::Within(_)) = (&looked, fresh)
-            && let Ok(older) = server.proxy(&asker, name, STALE).await
+        // What must be newer than something cannot be stood in for by what is older.
+        if let (Err(hindrance), Fresh::Within(_)) = (&looked, fresh)
+            && let Some(older) = hindrance.stand_in()
+            && let Ok(known) = server.proxy(&asker, name, older).await
         {
-            looked = Ok(older);
+            seen.put_off.push(hindrance.clone());
+            looked = Ok(known);
         }
         let place = (Place::of(binding), name.to_owned());
         seen.proxies.insert(place, looked);

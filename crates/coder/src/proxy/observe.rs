@@ -116,6 +116,7 @@ impl Observer<'_> {
         Memory {
             unasked: desk.unasked(self.who),
             in_hand: desk.in_hand(self.who).map(|(id, _)| id),
+            throttled: self.office.servers.throttles(self.who),
         }
     }
 }

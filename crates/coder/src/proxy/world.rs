@@ -73,6 +73,8 @@ pub(crate) struct Seen {
     pub(crate) proxies: BTreeMap<(Place, String), Found>,
     /// Why the last effect on a server did not happen.
     pub(crate) hindered: Option<Hindrance>,
+    /// Why looks were put off that older ones stand in for.
+    pub(crate) put_off: Vec<Hindrance>,
     /// The proxy whose new token was put into the Secret in this pass: its id.
     pub(crate) made: Option<String>,
     /// Whether the server was told the looks.

@@ -97,7 +97,7 @@ impl Draft {
             connected: None,
             serving: None,
             orphans: Vec::new(),
-            hindrances: Vec::new(),
+            hindrances: world.seen.put_off.clone(),
             wait: super::SELDOM,
         };
         if let Some((name, at)) = &world.seen.made {

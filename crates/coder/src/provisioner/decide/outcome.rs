@@ -32,10 +32,12 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
     }
     let now = (world.now, world.instant);
     let notes = &mut draft.notes;
+    let record = &mut draft.status.rate_limited;
     limited(
         &draft.hindrances,
+        world.memory.throttled,
         now,
-        &mut draft.status.rate_limited,
+        record,
         notes,
     );
     mirror(&mut draft, world);

@@ -90,7 +90,7 @@ impl Draft {
             entitled: false,
             healthy: None,
             orphans: Vec::new(),
-            hindrances: Vec::new(),
+            hindrances: world.seen.put_off.clone(),
             wait: super::SELDOM,
         };
         if world.status.proxy_id.as_ref().is_some_and(gone) {

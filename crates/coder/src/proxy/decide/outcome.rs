@@ -28,10 +28,12 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
     }
     let now = (world.now, world.instant);
     let notes = &mut draft.notes;
+    let record = &mut draft.status.rate_limited;
     limited(
         &draft.hindrances,
+        world.memory.throttled,
         now,
-        &mut draft.status.rate_limited,
+        record,
         notes,
     );
     let held = draft.current().is_some_and(|it| stored(world, &it));

@@ -37,6 +37,10 @@ fn a_rate_limit_is_written_down_once_and_taken_back() {
     assert!(told.notes.is_empty());
     world.status = told.status;
     world.seen.hindered = None;
+    // What could be decided without a call is no recovery.
+    world.memory.throttled = true;
+    assert_eq!(plan(&world).status.rate_limited, first);
+    world.memory.throttled = false;
     let told = plan(&world);
     assert_eq!((step(&world), told.status.rate_limited), ("register", None));
 }
@@ -53,6 +57,15 @@ fn with_a_registration_in_use_its_condition_stays() {
     assert!(told.status.rate_limited.is_some());
     assert_eq!(says(&told, kinds::REGISTERED), pair("True", "Registered"));
     assert_eq!(ready(&told), pair("Unknown", "Stale"));
+}
+
+#[test]
+fn what_is_known_stands_in_for_a_look_that_is_refused_for_the_limit() {
+    let mut world = settled(json!({}));
+    world.seen.put_off = vec![refused(Class::Limited)];
+    let told = plan(&world);
+    assert!(told.status.rate_limited.is_some());
+    assert_eq!(ready(&told), pair("True", "Proven"));
 }
 
 #[test]
