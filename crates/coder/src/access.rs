@@ -41,8 +41,8 @@ pub(crate) struct Claim<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) control_plane: Option<&'a ControlPlaneRef>,
     pub(crate) server: Option<&'a Server>,
-    /// Where its key or proxy is now, if it has one.
-    pub(crate) bound: Option<&'a Binding>,
+    /// Where its keys or proxies are now.
+    pub(crate) bound: &'a [&'a Binding],
 }
 
 /// What tells a token from others without being one.
@@ -98,8 +98,8 @@ fn explicit(claim: Claim<'_>, server: &Server, secrets: &Cache<Secret>) -> Resul
     let (secret, token) = token(claim.namespace, &server.token_secret_ref, secrets)?;
     let url = normal(&server.url);
     let print = fingerprint(&token);
-    let theirs = |it: &&Binding| it.server_url != url && it.token_fingerprint == print;
-    if let Some(bound) = claim.bound.filter(theirs)
+    let theirs = |it: &&&Binding| it.server_url != url && it.token_fingerprint == print;
+    if let Some(bound) = claim.bound.iter().find(theirs)
         && !listed(&secret, &url)
     {
         let Binding { server_url, .. } = bound;

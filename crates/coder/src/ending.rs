@@ -105,6 +105,7 @@ pub(crate) fn limited(
                 since,
             });
         }
+        // An episode ends with an answer, not with a pass that needed none.
         (None, Some(_)) if !throttled => {
             *record = None;
             let story = "the server answers again within its rate limit";

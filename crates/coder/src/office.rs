@@ -11,11 +11,12 @@ use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
 use crate::access::{Access, Denied, bound_token};
-use crate::client::{CallError, Class, Endpoint, NewKey};
+use crate::client::{CallError, Class, Endpoint, Entitlements, NewKey};
+use crate::ending::SELDOM;
 use crate::hindrance::{Hindrance, Looked, hindrance};
 use crate::object::Object;
 use crate::pushback::Pushback;
-use crate::server::{Bypass, Server, Servers};
+use crate::server::{Asker, Bypass, Fresh, Listed, Server, Servers};
 use crate::telemetry::{Coder, Gone};
 
 /// How long a refusal that only a person can mend is not asked for again.
@@ -64,6 +65,24 @@ impl Office {
         server.map_err(Error::fault)
     }
 
+    /// What a server's licence allows: one answer, or one refusal, for everybody who has the same token.
+    pub(crate) async fn entitlements(
+        &self,
+        server: &Server,
+        binding: &Binding,
+        asker: &Asker<'_>,
+    ) -> Looked<Arc<Listed<Entitlements>>> {
+        let Binding {
+            server_url,
+            token_fingerprint,
+            ..
+        } = binding;
+        let subject = format!("entitlements {server_url} {token_fingerprint}");
+        let call = server.entitlements(asker, Fresh::Within(SELDOM));
+        self.unless_refused(Endpoint::Entitlements, &subject, call)
+            .await
+    }
+
     /// Asks, unless the same was refused a while ago and nothing that matters changed since.
     pub(crate) async fn unless_refused<T>(
         &self,
@@ -76,7 +95,7 @@ impl Office {
         }
         call.await.map_err(|pushback| {
             if let Pushback::Refused(error) = &pushback {
-                self.desk.stand(subject, error, Instant::now());
+                self.desk.stand(endpoint, subject, error, Instant::now());
             }
             hindrance(endpoint, pushback)
         })
@@ -142,7 +161,7 @@ struct Papers {
 /// What is remembered of one object.
 #[derive(Clone, Debug, Default)]
 struct Sheet {
-    unasked: Option<String>,
+    unasked: Option<(String, u64)>,
     in_hand: Option<(String, NewKey)>,
     bypass: Bypass,
 }
@@ -158,14 +177,19 @@ impl Desk {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The name that is written down was certainly not asked for yet.
-    pub(crate) fn unasked(&self, who: &Object) -> Option<String> {
-        self.with(|it| it.objects.get(who)?.unasked.clone())
+    /// The name that is written down and was certainly not asked for yet, as far as the leader of this
+    /// `term` can tell: whoever led in between may have asked.
+    pub(crate) fn unasked(&self, who: &Object, term: u64) -> Option<String> {
+        let noted = self.with(|it| it.objects.get(who)?.unasked.clone());
+        noted
+            .filter(|(_, then)| *then == term)
+            .map(|(name, _)| name)
     }
 
     /// Notes that `name` is written down and not asked for, or that this can no longer be told.
-    pub(crate) fn set_unasked(&self, who: &Object, name: Option<String>) {
-        self.with(|it| it.objects.entry(who.clone()).or_default().unasked = name);
+    pub(crate) fn set_unasked(&self, who: &Object, name: Option<String>, term: u64) {
+        let noted = name.map(|name| (name, term));
+        self.with(|it| it.objects.entry(who.clone()).or_default().unasked = noted);
     }
 
     /// A plaintext that is not yet in its Secret, with the name of its key.
@@ -195,10 +219,11 @@ impl Desk {
 
     /// Remembers a refusal that nothing but a person's doing ends. `what` must name everything that such
     /// a doing changes.
-    pub(crate) fn stand(&self, what: &str, error: &CallError, now: Instant) {
+    pub(crate) fn stand(&self, endpoint: Endpoint, what: &str, error: &CallError, now: Instant) {
         let span = match error.class {
             Class::Invalid | Class::Token | Class::Forbidden => STANDING,
-            Class::Missing => MISSING,
+            Class::Missing if endpoint == Endpoint::Organization => MISSING,
+            Class::Missing => STANDING,
             _ => return,
         };
         let standing = Standing {

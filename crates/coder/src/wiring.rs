@@ -1,6 +1,7 @@
 //! What both controllers are wired with: which Secrets are watched, what of a child matters, and how a
 //! decision is laid down.
 
+use aplomb::conditions::RECONCILING;
 use aplomb::{Condition, Context, Kind, Note, Scope};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
@@ -42,6 +43,8 @@ pub(crate) fn say<K: Kind>(
     told: &mut Vec<Note>,
 ) {
     cx.status(status);
+    // What an earlier step of this pass still waited for may be done.
+    cx.retract(RECONCILING);
     for condition in conditions {
         cx.condition(condition.clone());
     }

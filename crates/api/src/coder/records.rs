@@ -72,7 +72,10 @@ pub struct Rotation {
     /// How many names were used after the first.
     #[schemars(extend("format" = "int32"))]
     pub sequence: u32,
-    /// The value of the annotation `coder.aplomb.dev/rotate` that was last carried out.
+    /// The value of the annotation `coder.aplomb.dev/rotate` that the pending key was written down for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    /// The value of that annotation that was last carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub honoured: Option<String>,
     /// Why the last one happened.

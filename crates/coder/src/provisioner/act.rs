@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use aplomb::{Context, Error, Key, Result};
-use aplomb_api::coder::{Binding, CoderProvisioner, FINALIZER, KeyRecord};
+use aplomb_api::coder::{Binding, CoderProvisioner, FINALIZER, KeyRecord, annotations};
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 use tokio::time::Instant;
 
 use super::children;
 use super::decide::secret_ref;
 use super::world::{Children, KeyPlace, Seen, Step, World};
 use crate::client::{self, CallError, Class, Endpoint, Entitlements, KeyDaemons, Organization};
-use crate::ending::SELDOM;
 use crate::hindrance::{Hindrance, Looked, hindrance, unclear};
 use crate::object::Object;
 use crate::office::Office;
 use crate::pods::{checksum, drain};
+use crate::seen::{self, SecretSeen};
 use crate::server::{Asker, Fresh, Listed, Server};
 
 /// Acts for one CoderProvisioner.
@@ -83,27 +84,23 @@ impl Act<'_> {
             .bound_server(access, binding, namespace, secrets)
     }
 
-    /// The server that today's spec names.
-    fn today(&self) -> Result<Server> {
+    /// Where today's spec leads.
+    fn binding(&self) -> Result<Binding> {
         let access = self.world.access.as_ref();
         let access = access.map_err(|denied| Error::fault(denied.message.clone()))?;
-        self.at(&access.binding)
+        Ok(access.binding.clone())
     }
 
     async fn entitlements(&self) -> Result<Looked<Arc<Listed<Entitlements>>>> {
-        let (server, asker) = (self.today()?, self.asker());
-        let subject = self.subject("entitlements", "");
-        let call = server.entitlements(&asker, Fresh::Within(SELDOM));
-        Ok(self
-            .office
-            .unless_refused(Endpoint::Entitlements, &subject, call)
-            .await)
+        let binding = self.binding()?;
+        let (server, asker) = (self.at(&binding)?, self.asker());
+        Ok(self.office.entitlements(&server, &binding, &asker).await)
     }
 
     async fn organization(&self) -> Result<Looked<Organization>> {
-        let (server, asker) = (self.today()?, self.asker());
+        let (server, asker) = (self.at(&self.binding()?)?, self.asker());
         let name = &self.world.object.spec.organization_name;
-        let subject = self.subject("organization", name);
+        let subject = subject("organization", name, &self.binding()?);
         let call = server.organization(&asker, name);
         Ok(self
             .office
@@ -117,7 +114,7 @@ impl Act<'_> {
         fresh: Fresh,
     ) -> Result<Looked<Arc<Listed<Vec<client::Key>>>>> {
         let (server, asker) = (self.at(&at.binding)?, self.asker());
-        let subject = self.subject("keys", &at.place.organization);
+        let subject = subject("keys", &at.place.organization, &at.binding);
         let call = server.keys(&asker, &at.place.organization, fresh);
         Ok(self
             .office
@@ -134,7 +131,7 @@ impl Act<'_> {
     ) -> Result<Looked<Arc<Listed<Vec<KeyDaemons>>>>> {
         let (server, asker) = (self.at(&at.binding)?, self.asker());
         let organization = &at.place.organization;
-        let subject = self.subject("daemons", organization);
+        let subject = subject("daemons", organization, &at.binding);
         let call = server.daemons(&asker, organization, fresh);
         let endpoint = Endpoint::ListDaemons;
         let looked = self.office.unless_refused(endpoint, &subject, call).await;
@@ -146,13 +143,6 @@ impl Act<'_> {
             return Ok(Ok(known));
         }
         Ok(looked)
-    }
-
-    /// What a standing refusal of a look is about: another token is another subject.
-    fn subject(&self, what: &str, organization: &str) -> String {
-        let binding = self.world.access.as_ref().map(|it| &it.binding);
-        let (url, print) = binding.map_or(("", ""), |it| (&it.server_url, &it.token_fingerprint));
-        format!("{what} {organization} {url} {print}")
     }
 
     /// What a standing refusal of an effect is about: an edit of the object makes it another.
@@ -170,7 +160,9 @@ impl Act<'_> {
             .access
             .as_ref()
             .map_or("", |it| &it.binding.token_fingerprint);
-        format!("{what} {uid} {generation} {} {print}", key.name)
+        let rotate = self.world.object.annotations().get(annotations::ROTATE);
+        let rotate = rotate.map_or("", String::as_str);
+        format!("{what} {uid} {generation} {rotate} {} {print}", key.name)
     }
 
     /// Asks for the key, and does not let go of its plaintext before it is in the Secret.
@@ -181,8 +173,8 @@ impl Act<'_> {
         let subject = self.effect("create", key);
         // A pass that is dropped on the way must not believe later that nothing was asked.
         let desk = &self.office.desk;
-        let unasked = desk.unasked(self.who);
-        desk.set_unasked(self.who, None);
+        let unasked = desk.unasked(self.who, self.cx.term());
+        desk.set_unasked(self.who, None, self.cx.term());
         match self
             .office
             .unless_refused(Endpoint::CreateKey, &subject, call)
@@ -194,7 +186,7 @@ impl Act<'_> {
             }
             Err(hindrance) => {
                 if !unclear(&hindrance) {
-                    desk.set_unasked(self.who, unasked);
+                    desk.set_unasked(self.who, unasked, self.cx.term());
                 }
                 seen.hindered = Some(self.doubted(&server, key, hindrance).await);
                 Ok(())
@@ -252,10 +244,15 @@ impl Act<'_> {
         let object = &*self.world.object;
         let key = self.child(&wanted.secret.name);
         let held = self.cx.cache::<Secret>()?.get(&key);
-        let data = held.as_ref().and_then(|it| it.data.as_ref());
+        let held = held.ok_or_else(|| Error::fault("a Secret that is not there was decided on"))?;
+        let data = held.data.as_ref();
         let Some(plaintext) = data.and_then(|it| it.get(&wanted.secret.key)) else {
             return Err(Error::fault("a Secret without a key was decided on"));
         };
+        if seen::held(&held, &wanted.secret) != whole(&wanted.key_name) {
+            let what = "the Secret was changed while it was looked at";
+            return Err(Error::new(aplomb::Class::Conflict, what));
+        }
         let secret = children::secret(object, wanted, &plaintext.0);
         let checksum = checksum(&plaintext.0, wanted.ca.as_deref());
         self.cx.apply(secret).await?;
@@ -295,7 +292,7 @@ impl Act<'_> {
         };
         match outcome {
             Ok(()) => seen.deleted.push(key.clone()),
-            Err(hindrance) => seen.hindered = Some(hindrance),
+            Err(hindrance) => seen.undeleted.push((key.clone(), hindrance)),
         }
         Ok(())
     }
@@ -308,5 +305,23 @@ impl Act<'_> {
             .await;
         let keys = keys.map_err(|it| hindrance(Endpoint::ListKeys, it))?;
         Ok(keys.value.iter().any(|it| it.name == key.name))
+    }
+}
+
+/// What a standing refusal of a look is about: another token is another subject.
+fn subject(what: &str, organization: &str, binding: &Binding) -> String {
+    let Binding {
+        server_url,
+        token_fingerprint,
+        ..
+    } = binding;
+    format!("{what} {organization} {server_url} {token_fingerprint}")
+}
+
+/// A Secret that holds the key called `name`.
+fn whole(name: &str) -> SecretSeen {
+    SecretSeen::Ours {
+        key_name: Some(name.to_owned()),
+        whole: true,
     }
 }

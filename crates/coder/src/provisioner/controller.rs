@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::act::Act;
 use super::decide::decide;
-use super::observe::Observer;
+use super::observe::{CLAIMS, Observer, claims, records};
 use super::report;
 use super::world::Seen;
 use crate::ending::SELDOM;
@@ -48,6 +48,7 @@ pub(crate) fn controller(office: &Office) -> Controller<CoderProvisioner> {
     })
     .within(scope.clone())
     .index::<CoderProvisioner>(scope.clone(), BY_NAME, named)
+    .index::<CoderProvisioner>(scope.clone(), CLAIMS, claims)
     .owns_some::<Secret>(opaque(None), Lens::comparing(same_data))
     .owns::<ServiceAccount>(Lens::desired())
     .owns::<Role>(Lens::everything())
@@ -81,11 +82,7 @@ pub(crate) fn who(key: &Key) -> Object {
 fn named(object: &CoderProvisioner) -> Vec<String> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let spec = &object.spec;
-    let status = object.status.as_ref();
-    let records = status.into_iter().flat_map(|it| {
-        let retiring = it.retiring.iter().map(|it| &it.key);
-        retiring.chain(&it.pending).chain(&it.key)
-    });
+    let records = object.status.iter().flat_map(records);
     let bound = records.map(|it| it.binding.token_secret_ref.name.clone());
     let own = spec
         .server
@@ -147,7 +144,7 @@ async fn reconcile(
             let before = world.status.pending.as_ref().map(|it| &it.name);
             let after = plan.status.pending.as_ref().map(|it| &it.name);
             if after.is_some() && after != before {
-                office.desk.set_unasked(&who, after.cloned());
+                office.desk.set_unasked(&who, after.cloned(), cx.term());
             }
             report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
             let access = world.access.as_ref().ok();

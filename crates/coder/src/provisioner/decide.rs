@@ -26,7 +26,7 @@ use crate::seen::SecretSeen;
 use crate::server::Fresh;
 use crate::times::{elapsed, seconds};
 
-pub(crate) use self::wanted::{secret_ref, tags_hash};
+pub(crate) use self::wanted::{names, secret_ref, tags_hash};
 use draft::{Course, Draft, Next, Stop};
 
 /// How old the list may be that shows whether a key is still there.
@@ -69,7 +69,7 @@ fn course(world: &World, draft: &mut Draft) -> Course<()> {
         return Err(Stop::rejected(reasons::SECRET_NOT_OURS, whose.clone()).into());
     }
     entitled(world, draft)?;
-    let organization = organization(world)?;
+    let organization = organization(world, draft, access)?;
     draft.status.organization_id = Some(organization.id.clone());
     draft.status.organization_name = Some(world.object.spec.organization_name.clone());
     let key = key::course(world, draft, access, &organization)?;
@@ -120,15 +120,32 @@ fn entitled(world: &World, draft: &mut Draft) -> Course<()> {
     }
 }
 
-fn organization(world: &World) -> Course<Organization> {
+fn organization(world: &World, draft: &mut Draft, access: &Access) -> Course<Organization> {
     match &world.seen.organization {
         None => Err(Next::step(Step::Organization)),
         Some(Ok(found)) => Ok(found.clone()),
         Some(Err(hindrance)) if hindrance.class() == Some(Class::Missing) => {
             Err(Stop::NoOrganization.into())
         }
-        Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
+        Some(Err(hindrance)) => {
+            let known = known_organization(world, access).filter(|_| hindrance.passes());
+            let known = known.ok_or_else(|| Next::from(Stop::Hindered(hindrance.clone())))?;
+            draft.hinder(hindrance);
+            Ok(known)
+        }
     }
+}
+
+/// The organisation of the key in use, if it is still the one that is asked for: children are kept as they
+/// should be although the server cannot be asked.
+fn known_organization(world: &World, access: &Access) -> Option<Organization> {
+    let name = &world.object.spec.organization_name;
+    let key = world.status.key.as_ref()?;
+    let same = key.organization_name == *name && key.binding.server_url == access.url;
+    same.then(|| Organization {
+        id: key.organization_id.clone(),
+        name: name.clone(),
+    })
 }
 
 fn children(

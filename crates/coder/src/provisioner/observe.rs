@@ -11,13 +11,16 @@ use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
 use super::children::name;
-use super::decide::secret_ref;
+use super::decide::{names, secret_ref};
 use super::world::{Place, Seen, World};
 use crate::access::{Access, Claim, Denied, bound_token, resolve};
 use crate::object::Object;
 use crate::office::Office;
 use crate::seen::{self, DeploymentSeen, Memory, SecretSeen};
 use crate::views::ControlPlaneView;
+
+/// The index of objects by the keys they claim.
+pub(crate) const CLAIMS: &str = "claims";
 
 /// Looks at one CoderProvisioner.
 pub(crate) struct Observer<'a> {
@@ -38,6 +41,7 @@ impl Observer<'_> {
             instant: Instant::now(),
             began: self.began,
             bound: self.bound(&status, access.as_ref().ok())?,
+            others: self.others(&status, seen)?,
             secret: self.secret()?,
             deployment: self.deployment()?,
             memory: self.memory(),
@@ -56,11 +60,12 @@ impl Observer<'_> {
         &self,
         status: &CoderProvisionerStatus,
     ) -> Result<std::result::Result<Access, Denied>> {
+        let bound: Vec<_> = records(status).map(|it| &it.binding).collect();
         let claim = Claim {
             namespace: self.namespace(),
             control_plane: self.object.spec.control_plane_ref.as_ref(),
             server: self.object.spec.server.as_ref(),
-            bound: status.key.as_ref().map(|key| &key.binding),
+            bound: &bound,
         };
         let planes = self.cx.cache::<ControlPlaneView>()?;
         let found = resolve(claim, planes, self.cx.cache::<Secret>()?);
@@ -75,8 +80,7 @@ impl Observer<'_> {
     ) -> Result<BTreeSet<Place>> {
         let secrets = self.cx.cache::<Secret>()?;
         let mut bound = BTreeSet::new();
-        let retiring = status.retiring.iter().map(|it| &it.key);
-        for key in retiring.chain(&status.pending).chain(&status.key) {
+        for key in records(status) {
             let KeyRecord { binding, .. } = key;
             if bound_token(self.namespace(), binding, secrets).is_some() {
                 bound.insert(Place::of(key));
@@ -85,6 +89,28 @@ impl Observer<'_> {
             bound.extend(today.map(|it| Place::new(&it.binding, &key.organization_id)));
         }
         Ok(bound)
+    }
+
+    /// Names that this object has or may take next, and that another object claims in the same place.
+    fn others(&self, status: &CoderProvisionerStatus, seen: &Seen) -> Result<BTreeSet<String>> {
+        let all = self.cx.cache::<CoderProvisioner>()?;
+        let organization = seen.organization.as_ref().and_then(|it| it.as_ref().ok());
+        let organization = organization.map(|it| it.id.clone());
+        let Some(organization) = organization.or_else(|| status.organization_id.clone()) else {
+            return Ok(BTreeSet::new());
+        };
+        let Some(url) = &status.control_plane_url else {
+            return Ok(BTreeSet::new());
+        };
+        let next = names(self.object, status.rotation.sequence);
+        let own = records(status).map(|it| it.name.clone());
+        let claimed = |name: &String| {
+            let found = all.by(CLAIMS, &claim_of(url, &organization, name));
+            found
+                .iter()
+                .any(|it| it.metadata.uid != self.object.metadata.uid)
+        };
+        Ok(own.chain(next).filter(claimed).collect())
     }
 
     fn secret(&self) -> Result<SecretSeen> {
@@ -105,9 +131,27 @@ impl Observer<'_> {
     fn memory(&self) -> Memory {
         let desk = &self.office.desk;
         Memory {
-            unasked: desk.unasked(self.who),
+            unasked: desk.unasked(self.who, self.cx.term()),
             in_hand: desk.in_hand(self.who).map(|(name, _)| name),
             throttled: self.office.servers.throttles(self.who),
         }
     }
+}
+
+/// Every key that a status holds.
+pub(crate) fn records(status: &CoderProvisionerStatus) -> impl Iterator<Item = &KeyRecord> {
+    let retiring = status.retiring.iter().map(|it| &it.key);
+    retiring.chain(&status.pending).chain(&status.key)
+}
+
+/// What the index of claims holds for one key.
+fn claim_of(url: &str, organization: &str, name: &str) -> String {
+    format!("{url} {organization} {name}")
+}
+
+/// Every key that an object claims, for the index.
+pub(crate) fn claims(object: &CoderProvisioner) -> Vec<String> {
+    let records = object.status.iter().flat_map(records);
+    let claim = |it: &KeyRecord| claim_of(&it.binding.server_url, &it.organization_id, &it.name);
+    records.map(claim).collect()
 }

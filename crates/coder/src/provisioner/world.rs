@@ -29,6 +29,8 @@ pub(crate) struct World {
     pub(crate) access: Result<Access, Denied>,
     /// The bindings of records whose token is still where it was.
     pub(crate) bound: BTreeSet<Place>,
+    /// Names of keys that other objects claim where this one has its own.
+    pub(crate) others: BTreeSet<String>,
     pub(crate) secret: SecretSeen,
     pub(crate) deployment: Option<DeploymentSeen>,
     pub(crate) seen: Seen,
@@ -64,10 +66,12 @@ pub(crate) struct Seen {
     pub(crate) organization: Option<Looked<Organization>>,
     pub(crate) keys: BTreeMap<Place, Looked<Arc<Listed<Vec<Key>>>>>,
     pub(crate) daemons: BTreeMap<Place, Looked<Arc<Listed<Vec<KeyDaemons>>>>>,
-    /// Why the last effect on a server did not happen.
-    pub(crate) hindered: Option<Hindrance>,
     /// Why looks were put off that older ones stand in for.
     pub(crate) put_off: Vec<Hindrance>,
+    /// Why the pending key was not made.
+    pub(crate) hindered: Option<Hindrance>,
+    /// Why keys were not deleted.
+    pub(crate) undeleted: Vec<(KeyRecord, Hindrance)>,
     /// The key that was made in this pass, and when by the server's clock.
     pub(crate) made: Option<(String, Timestamp)>,
     /// Keys that were deleted in this pass, by name.

@@ -131,13 +131,13 @@ impl Act<'_> {
         let endpoint = Endpoint::CreateProxy;
         // A pass that is dropped on the way must not believe later that nothing was asked.
         let desk = &self.office.desk;
-        let unasked = desk.unasked(self.who);
-        desk.set_unasked(self.who, None);
+        let unasked = desk.unasked(self.who, self.cx.term());
+        desk.set_unasked(self.who, None, self.cx.term());
         match self.office.unless_refused(endpoint, &subject, call).await {
             Ok(made) => self.keep(made, seen).await,
             Err(hindrance) => {
                 if !unclear(&hindrance) {
-                    desk.set_unasked(self.who, unasked);
+                    desk.set_unasked(self.who, unasked, self.cx.term());
                 }
                 seen.hindered = Some(self.doubted(&server, pending, hindrance).await);
                 Ok(())

@@ -131,7 +131,7 @@ async fn reconcile(
             let before = world.status.pending.as_ref().map(|it| &it.name);
             let after = plan.status.pending.as_ref().map(|it| &it.name);
             if after.is_some() && after != before {
-                office.desk.set_unasked(&who, after.cloned());
+                office.desk.set_unasked(&who, after.cloned(), cx.term());
             }
             report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
             let access = world.access.as_ref().and_then(|it| it.as_ref().ok());

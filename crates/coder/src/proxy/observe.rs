@@ -60,11 +60,12 @@ impl Observer<'_> {
         let Some(bootstrap) = &self.object.spec.bootstrap else {
             return Ok(None);
         };
+        let bound: Vec<_> = bindings(status).collect();
         let claim = Claim {
             namespace: self.namespace(),
             control_plane: bootstrap.control_plane_ref.as_ref(),
             server: bootstrap.server.as_ref(),
-            bound: status.binding.as_ref(),
+            bound: &bound,
         };
         let planes = self.cx.cache::<ControlPlaneView>()?;
         let found = resolve(claim, planes, self.cx.cache::<Secret>()?);
@@ -114,7 +115,7 @@ impl Observer<'_> {
     fn memory(&self) -> Memory {
         let desk = &self.office.desk;
         Memory {
-            unasked: desk.unasked(self.who),
+            unasked: desk.unasked(self.who, self.cx.term()),
             in_hand: desk.in_hand(self.who).map(|(id, _)| id),
             throttled: self.office.servers.throttles(self.who),
         }

@@ -76,6 +76,8 @@ pub(super) struct Draft {
     pub(super) orphans: Vec<KeyRecord>,
     /// What could not be done although the course went on.
     pub(super) hindrances: Vec<Hindrance>,
+    /// The same at servers of former days, which say nothing about today's.
+    pub(super) elsewhere: Vec<Hindrance>,
     pub(super) wait: Duration,
 }
 
@@ -98,6 +100,7 @@ impl Draft {
             serving: None,
             orphans: Vec::new(),
             hindrances: world.seen.put_off.clone(),
+            elsewhere: Vec::new(),
             wait: super::SELDOM,
         };
         if let Some((name, at)) = &world.seen.made {
@@ -126,7 +129,9 @@ impl Draft {
             ));
             self.retire(old, true, world);
         }
-        self.status.rotation.last = Some(seconds(world.now));
+        let rotation = &mut self.status.rotation;
+        rotation.last = Some(seconds(world.now));
+        rotation.honoured = rotation.asked.take();
         self.status.key = Some(new);
         // Others are to connect now.
         self.status.disconnected_since = None;
@@ -189,6 +194,15 @@ impl Draft {
         self.orphans.push(key);
     }
 
+    /// Notes why something could not be done at the server of `key`.
+    pub(super) fn hinder_at(&mut self, world: &World, key: &KeyRecord, hindrance: &Hindrance) {
+        let today = world.access.as_ref().ok();
+        match today.is_none_or(|it| it.url == key.binding.server_url) {
+            true => self.hindrances.push(hindrance.clone()),
+            false => self.elsewhere.push(hindrance.clone()),
+        }
+    }
+
     /// Look again after `span` at the latest.
     pub(super) fn again(&mut self, span: Duration) {
         self.wait = self.wait.min(span);
@@ -202,7 +216,7 @@ impl Draft {
 }
 
 /// Whether two records are of one key: names are never used twice.
-fn same(one: &KeyRecord, other: &KeyRecord) -> bool {
+pub(super) fn same(one: &KeyRecord, other: &KeyRecord) -> bool {
     one.name == other.name
         && one.organization_id == other.organization_id
         && one.binding.server_url == other.binding.server_url

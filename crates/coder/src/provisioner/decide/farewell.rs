@@ -4,7 +4,7 @@ use aplomb_api::coder::{KeyRecord, RetiringKey, annotations};
 use kube::ResourceExt;
 
 use super::draft::{Course, Draft, Next, Stop};
-use super::retire::{grace, online, unverified};
+use super::retire::{grace, online, undeleted, unverified};
 use super::{NEARLY, SOON, holds, key};
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
 use crate::server::Fresh;
@@ -32,13 +32,18 @@ pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
     if world.deployment.as_ref().is_some_and(|it| it.replicas != 0) && !world.seen.drained {
         return Err(Next::step(Step::Drain));
     }
+    let mut stopped = None;
     for old in draft.status.retiring.clone() {
-        one(world, draft, &old)?;
+        match one(world, draft, &old) {
+            // One that cannot go does not hold up the others.
+            Err(Next::Stop(stop)) => stopped = stopped.or(Some(stop)),
+            gone => gone?,
+        }
     }
     // What was not there needed no deletion.
     match draft.status.retiring.is_empty() {
         true => Err(Next::step(Step::Release)),
-        false => Ok(()),
+        false => stopped.map_or(Ok(()), |stop| Err(Next::Stop(stop))),
     }
 }
 
@@ -67,13 +72,14 @@ fn one(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<()> {
         return Err(Stop::Leaving(unreachable(&old.key)).into());
     }
     let idle = match old.used {
-        true => finished(world, draft, &old.key)?,
+        true => finished(world, draft, old)?,
         false => unverified(world, draft, old)?,
     };
     if !idle {
+        draft.again(SOON);
         return Ok(());
     }
-    match &world.seen.hindered {
+    match undeleted(world, &old.key) {
         None => Err(Next::step(Step::Delete(old.key.clone()))),
         Some(hindrance) => Err(Stop::Hindered(hindrance.clone()).into()),
     }
@@ -91,9 +97,12 @@ fn unreachable(key: &KeyRecord) -> String {
 }
 
 /// Whether no daemon is connected with a key any more, or has had the time that it may take.
-fn finished(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<bool> {
+fn finished(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
+    let key = &old.key;
     let since = world.object.metadata.deletion_timestamp.as_ref();
-    if since.is_some_and(|since| elapsed(since, world.now) >= grace(world)) {
+    // Whoever was away when it was deleted gives the grace all the same.
+    let since = since.map(|since| elapsed(since, world.now).min(elapsed(&old.retired, world.now)));
+    if since.is_some_and(|since| since >= grace(world)) {
         return Ok(true);
     }
     let place = KeyPlace::new(&key.binding, &key.organization_id);

@@ -59,7 +59,7 @@ fn settle(
     pending: &KeyRecord,
 ) -> Course<()> {
     if holds(world, &pending.name) {
-        draft.promote(&pending.name, world.now, world);
+        draft.promote(&pending.name, pending.since.0, world);
         return Ok(());
     }
     if world.memory.in_hand.as_ref() == Some(&pending.name) {
@@ -76,16 +76,16 @@ fn settle(
         };
     }
     let Some(found) = find(world, draft, pending)? else {
-        return match fits {
-            true => Err(ask(world, draft, pending)),
-            false => {
-                draft.status.pending = None;
-                Ok(())
-            }
-        };
+        if fits {
+            return Err(ask(world, draft, pending));
+        }
+        // An answer that was lost may be on its way: it is looked for a while longer.
+        draft.status.pending = None;
+        draft.retire(pending.clone(), false, world);
+        return Ok(());
     };
     draft.status.pending = None;
-    if ours(pending, &found) {
+    if ours(world, pending, &found) {
         // Nobody has its plaintext, nor ever will.
         let key = KeyRecord {
             id: found.told_id(),
@@ -113,11 +113,13 @@ fn find(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Course<Option<
 }
 
 /// Whether a key of the pending name is the one that was asked for: made after the name was written down,
-/// with the same tags.
-pub(super) fn ours(pending: &KeyRecord, found: &Key) -> bool {
+/// with the same tags, and claimed by no other object.
+pub(super) fn ours(world: &World, pending: &KeyRecord, found: &Key) -> bool {
     let tags = found.tags.clone().unwrap_or_default();
     let made = seconds(found.created_at);
-    after(&made, SLACK) >= pending.since.0 && tags_hash(&tags) == pending.tags_hash
+    after(&made, SLACK) >= pending.since.0
+        && tags_hash(&tags) == pending.tags_hash
+        && !world.others.contains(&pending.name)
 }
 
 fn ask(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Next {
@@ -140,8 +142,8 @@ fn ask(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Next {
 
 fn foreign(name: &str) -> Next {
     let story = format!(
-        "the server has a key called {name} that is not this object's: choose another spec.key.name, or \
-         delete that key"
+        "there is a key called {name} that is not this object's, or another object is about to make it: \
+         choose another spec.key.name, or delete that key"
     );
     Stop::rejected(reasons::KEY_FOREIGN, story).into()
 }
@@ -245,31 +247,32 @@ fn intend(
         let unknown = draft.hindrances.last().cloned();
         return unknown.map_or(Next::Persist, |it| Stop::Hindered(it).into());
     };
-    let first = draft.status.key.is_none() && draft.status.rotation.last.is_none();
-    let first = first && draft.status.retiring.is_empty();
+    let (status, sequence) = (&draft.status, draft.status.rotation.sequence);
+    let first =
+        status.key.is_none() && status.rotation.last.is_none() && status.retiring.is_empty();
     let taken = |name: &String| {
-        named(list, name).is_some() || draft.status.retiring.iter().any(|it| it.key.name == *name)
+        let retiring = status.retiring.iter().any(|it| it.key.name == *name);
+        retiring || named(list, name).is_some() || world.others.contains(name)
     };
-    let from = match draft
-        .status
+    // One that the Secret says it holds would be taken for made before it is asked for.
+    let held = |name: &String| matches!(&world.secret, SecretSeen::Ours { key_name: Some(it), .. } if it == name);
+    let last = status
         .key
         .as_ref()
-        .or(draft.status.retiring.first().map(|it| &it.key))
-    {
-        Some(key) if wanted.named(&key.name, draft.status.rotation.sequence) => {
-            draft.status.rotation.sequence + 1
-        }
+        .or(status.retiring.first().map(|it| &it.key));
+    let from = match last {
+        Some(key) if wanted.named(&key.name, sequence) => sequence + 1,
         _ => 0,
     };
     let mut names = (from..).map(|number| (number, key_name(&wanted.base, number)));
-    let Some((number, name)) = names.find(|(_, name)| first || !taken(name)) else {
+    let fit = |(_, name): &(u32, String)| !held(name) && (first || !taken(name));
+    let Some((number, name)) = names.find(fit) else {
         return Next::Persist;
     };
     if first && taken(&name) {
         return foreign(&name);
     }
-    let vanished = why == Why::KeyVanished;
-    if let Some(old) = draft.status.key.take_if(|_| vanished) {
+    if let Some(old) = draft.status.key.take_if(|_| why == Why::KeyVanished) {
         draft.notes.push(Note::warning(
             "KeyVanished",
             "Heal",
@@ -278,16 +281,22 @@ fn intend(
                 old.name
             ),
         ));
+        // Should the list have been wrong, it still goes in its turn.
+        draft.retire(old, true, world);
     }
     draft.notes.push(Note::normal(
         "KeyPending",
         "Create",
         format!("a key {name} is asked for: {}", why.story()),
     ));
-    draft.status.pending = Some(record(world, wanted, &name));
+    let mut pending = record(world, wanted, &name);
+    // By the server's clock, which is what its keys are dated by.
+    let since = world.instant.saturating_duration_since(list.at);
+    pending.since = seconds(after(&seconds(list.by_server), since));
+    draft.status.pending = Some(pending);
     let rotation = &mut draft.status.rotation;
     rotation.sequence = number;
-    rotation.honoured = asked(world);
+    rotation.asked = asked(world);
     rotation.reason = Some(why.word().to_owned());
     Next::Persist
 }

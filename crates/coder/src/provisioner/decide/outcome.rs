@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb::conditions::Status;
+use aplomb::conditions::{RECONCILING, Status};
 use aplomb_api::coder::{conditions as kinds, reasons};
 
 use super::draft::{Course, Draft, Next, Stop};
@@ -11,6 +11,8 @@ use super::{SELDOM, secret_ref};
 use crate::ending::{End, limited};
 use crate::provisioner::world::{Plan, World};
 
+/// How soon a server of former days is tried again.
+const ELSEWHERE: Duration = Duration::from_secs(60);
 /// How soon an organisation that is missing is asked for again.
 const MISSING: Duration = Duration::from_secs(120);
 
@@ -32,21 +34,22 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
     }
     let now = (world.now, world.instant);
     let notes = &mut draft.notes;
+    let hindrances = [&*draft.hindrances, &*draft.elsewhere].concat();
     let record = &mut draft.status.rate_limited;
-    limited(
-        &draft.hindrances,
-        world.memory.throttled,
-        now,
-        record,
-        notes,
-    );
+    limited(&hindrances, world.memory.throttled, now, record, notes);
     mirror(&mut draft, world);
-    let conditions = said(world, &draft, stop.as_deref());
+    let mut conditions = said(world, &draft, stop.as_deref());
     let ready = conditions
         .iter()
         .any(|it| it.kind == kinds::READY && it.status == Status::True);
     draft.status.phase = Some(if ready { "Ready" } else { "Pending" }.to_owned());
-    let end = end.sooner(&draft.hindrances, world.instant);
+    let mut end = end.sooner(&draft.hindrances, world.instant);
+    if let (End::Again(wait), false) = (&mut end, draft.elsewhere.is_empty()) {
+        *wait = (*wait).min(ELSEWHERE);
+    }
+    if matches!(end, End::Rejected { .. }) {
+        conditions.retain(|it| it.kind != RECONCILING);
+    }
     Plan {
         status: draft.status,
         conditions,

@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use aplomb_api::coder::RetiringKey;
+use aplomb_api::coder::{KeyRecord, RetiringKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::draft::{Course, Draft, Next};
+use super::draft::{Course, Draft, Next, same};
 use super::key::{named, ours};
 use super::{NEARLY, SOON};
 use crate::client::KeyDaemons;
+use crate::hindrance::Hindrance;
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
 use crate::server::Fresh;
 use crate::times::{elapsed, seconds};
 
 /// What a pod may take to stop besides its grace.
 const MARGIN: Duration = Duration::from_secs(60);
+/// How long after its answer was lost a call may still be carried out.
+const LATE: Duration = Duration::from_secs(60);
 
 /// How many daemons are connected with the key called `name`.
 pub(super) fn online(all: &[KeyDaemons], name: &str) -> u32 {
@@ -41,17 +44,21 @@ pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
             continue;
         }
         if idle(world, draft, &old)? {
-            match &world.seen.hindered {
+            match undeleted(world, &old.key) {
                 None => return Err(Next::step(Step::Delete(old.key))),
-                Some(hindrance) => {
-                    draft.hinder(hindrance);
-                    return Ok(());
-                }
+                Some(hindrance) => draft.hinder_at(world, &old.key, hindrance),
             }
+        } else {
+            draft.again(SOON);
         }
-        draft.again(SOON);
     }
     Ok(())
+}
+
+/// Why a key could not be deleted in this pass. One that is hindered does not hold up the others.
+pub(super) fn undeleted<'a>(world: &'a World, key: &KeyRecord) -> Option<&'a Hindrance> {
+    let mut all = world.seen.undeleted.iter();
+    all.find(|(it, _)| same(it, key)).map(|(_, why)| why)
 }
 
 /// Whether a key is there that may or may not have been made: one of its name may be another's.
@@ -60,21 +67,21 @@ pub(super) fn unverified(world: &World, draft: &mut Draft, old: &RetiringKey) ->
         return Ok(true);
     }
     let place = KeyPlace::new(&old.key.binding, &old.key.organization_id);
-    match world.seen.keys.get(&place.place) {
-        None => Err(Next::step(Step::Keys(place, Fresh::Since(world.began)))),
+    let listed = match world.seen.keys.get(&place.place) {
+        None => return Err(Next::step(Step::Keys(place, Fresh::Since(world.began)))),
         Some(Err(hindrance)) => {
-            draft.hinder(hindrance);
-            Ok(false)
+            draft.hinder_at(world, &old.key, hindrance);
+            return Ok(false);
         }
-        Some(Ok(listed)) => {
-            let found = named(listed, &old.key.name);
-            let made = found.is_some_and(|found| ours(&old.key, found));
-            if !made {
-                draft.status.retiring.retain(|it| it.key != old.key);
-            }
-            Ok(made)
-        }
+        Some(Ok(listed)) => listed,
+    };
+    let found = named(listed, &old.key.name);
+    let made = found.is_some_and(|found| ours(world, &old.key, found));
+    let late = elapsed(&old.retired, world.now) >= LATE;
+    if found.is_some() && !made || found.is_none() && late {
+        draft.status.retiring.retain(|it| it.key != old.key);
     }
+    Ok(made)
 }
 
 /// A server that could not be reached for as long as a deletion may take is not waited for.
@@ -102,7 +109,7 @@ fn idle(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
         ))),
         Some(Ok(listed)) => Ok(online(&listed.value, &old.key.name) == 0),
         Some(Err(hindrance)) => {
-            draft.hinder(hindrance);
+            draft.hinder_at(world, &old.key, hindrance);
             Ok(false)
         }
     }

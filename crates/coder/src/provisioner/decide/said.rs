@@ -52,6 +52,14 @@ fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
     }
 }
 
+fn no_organization(world: &World) -> String {
+    format!(
+        "the server shows this token no organisation called {}: correct spec.organizationName, or give the \
+         token's user a role in it",
+        world.object.spec.organization_name
+    )
+}
+
 /// What is said where the server did not say what its licence allows.
 fn unknown_licence(kind: &str, class: Class) -> Option<Condition> {
     match class {
@@ -88,14 +96,7 @@ fn key_ready(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
     let no = |reason: &str, story: &str| Condition::no(kind, reason, story);
     match stop {
         Some(Stop::Rejected { reason, message }) => no(reason, message),
-        Some(Stop::NoOrganization) => no(
-            reasons::ORGANIZATION_NOT_FOUND,
-            &format!(
-                "the server shows this token no organisation called {}: correct spec.organizationName, or \
-                 give the token's user a role in it",
-                world.object.spec.organization_name
-            ),
-        ),
+        Some(Stop::NoOrganization) => no(reasons::ORGANIZATION_NOT_FOUND, &no_organization(world)),
         Some(Stop::Hindered(Hindrance::Later { .. })) => no(
             reasons::WAITING_FOR_BUDGET,
             "its calls wait for their turn within the server's rate limit",
@@ -182,6 +183,10 @@ fn ready(
     }
     if let Err(denied) = &world.access {
         return Some(Condition::no(kind, denied.reason, &*denied.message));
+    }
+    if matches!(stop, Some(Stop::NoOrganization)) {
+        let story = no_organization(world);
+        return Some(Condition::no(kind, reasons::ORGANIZATION_NOT_FOUND, story));
     }
     let lowers = |it: &&Condition| it.kind != kinds::DEPLOYMENT_READY && it.status == Status::False;
     // A server that does not answer is why a key is missing, and no more than a doubt where there is one.

@@ -127,6 +127,12 @@ pub(super) fn asked(world: &World) -> Option<String> {
     world.object.annotations().get(annotations::ROTATE).cloned()
 }
 
+/// The names that an object has used or may use next.
+pub(crate) fn names(object: &CoderProvisioner, sequence: u32) -> impl Iterator<Item = String> {
+    let base = base(object);
+    (0..=sequence + 2).map(move |number| key_name(&base, number))
+}
+
 /// The name of the first key.
 fn base(object: &CoderProvisioner) -> String {
     let own = object.spec.key.name.clone();

@@ -173,3 +173,39 @@ fn without_an_image_nothing_is_made() {
     );
     assert_eq!(says(&told, "Ready").map(|it| it.0), Some("False"));
 }
+
+#[test]
+fn a_key_that_another_object_claims_is_never_taken_for_ours() {
+    let mut world = world(object(json!({})), &[]);
+    world.status = plan(&world).status;
+    world.others = ["team".to_owned()].into();
+    let mut made = listed_key("team");
+    made.created_at = now();
+    world.seen.keys = [(place(), Ok(listed(vec![made])))].into();
+    let told = plan(&world);
+    assert!(told.status.pending.is_none() && told.status.retiring.is_empty());
+}
+
+#[test]
+fn a_name_is_dated_by_the_servers_clock() {
+    let mut world = world(object(json!({})), &[]);
+    let behind = crate::server::Listed {
+        at: world.instant,
+        by_server: ago(7200).0,
+        value: Vec::new(),
+    };
+    world.seen.keys = [(place(), Ok(std::sync::Arc::new(behind)))].into();
+    let pending = plan(&world).status.pending.expect("a name");
+    assert_eq!(pending.since, ago(7200));
+}
+
+#[test]
+fn a_secret_of_a_key_that_is_gone_does_not_pass_for_a_new_one() {
+    let mut world = world(object(json!({})), &[]);
+    world.secret = holding("team");
+    let intended = plan(&world);
+    assert_eq!(
+        intended.status.pending.map(|it| it.name).as_deref(),
+        Some("team-1")
+    );
+}

@@ -35,6 +35,8 @@ fn daemons_are_stopped_before_the_key_goes() {
 fn a_daemon_that_does_not_end_has_its_grace() {
     let mut world = leaving(661, json!({}), 1);
     world.seen.drained = true;
+    world.status = plan(&world).status;
+    world.status.retiring[0].retired = ago(660);
     assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
 }
 
@@ -42,7 +44,7 @@ fn a_daemon_that_does_not_end_has_its_grace() {
 fn a_refusal_for_the_limit_keeps_the_object() {
     let mut world = leaving(3000, json!({}), 0);
     world.seen.drained = true;
-    world.seen.hindered = Some(refused(Class::Limited));
+    world.seen.undeleted = vec![(key("team"), refused(Class::Limited))];
     let told = plan(&world);
     assert!(told.step.is_none());
     assert!(told.status.rate_limited.is_some());
@@ -133,4 +135,41 @@ fn old_keys_go_with_the_object() {
     world.seen.deleted = vec![key("team")];
     world.seen.keys = [(place(), Ok(listed(vec![listed_key("team-old")])))].into();
     assert!(matches!(plan(&world).step, Some(Step::Delete(key)) if key.name == "team-old"));
+}
+
+#[test]
+fn a_key_that_cannot_be_reached_does_not_hold_up_the_others() {
+    let mut world = leaving(1, json!({}), 0);
+    world.seen.drained = true;
+    let mut elsewhere = key("team-old");
+    elsewhere.binding.server_url = "https://old.example.com".to_owned();
+    world.status.retiring = vec![RetiringKey {
+        key: elsewhere,
+        retired: ago(10),
+        replaced: None,
+        used: true,
+    }];
+    assert!(matches!(plan(&world).step, Some(Step::Delete(key)) if key.name == "team"));
+}
+
+#[test]
+fn daemons_have_their_grace_from_when_they_are_told_to_stop() {
+    let mut world = leaving(5_000, json!({}), 1);
+    world.seen.drained = true;
+    assert!(plan(&world).step.is_none());
+}
+
+#[test]
+fn an_answer_that_was_lost_is_looked_for_a_while_longer() {
+    let mut world = leaving(1, json!({}), 0);
+    world.seen.drained = true;
+    world.secret = crate::seen::SecretSeen::Absent;
+    world.status.key = None;
+    world.status.pending = Some(key("team"));
+    world.seen.keys = [(place(), Ok(listed(Vec::new())))].into();
+    let waits = plan(&world);
+    assert!(waits.step.is_none(), "{:?}", waits.step);
+    world.status = waits.status;
+    world.status.retiring[0].retired = ago(60);
+    assert!(matches!(plan(&world).step, Some(Step::Release)));
 }

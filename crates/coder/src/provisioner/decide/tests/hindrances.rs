@@ -203,3 +203,35 @@ fn some_daemons_are_not_all() {
     assert_eq!(says(&told, "Ready"), Some(("False", "SomeConnected")));
     assert_eq!(told.end, End::Again(super::super::SOON));
 }
+
+#[test]
+fn an_organisation_that_is_not_there_lowers_readiness_though_a_key_works() {
+    let mut world = running(json!({}), "team", 2);
+    world.seen.organization = Some(Err(refused(Class::Missing)));
+    let told = plan(&world);
+    assert_eq!(
+        says(&told, "Ready"),
+        Some(("False", "OrganizationNotFound"))
+    );
+    assert_eq!(
+        says(&told, "ProvisionerKeyReady").map(|it| it.0),
+        Some("True")
+    );
+}
+
+#[test]
+fn children_are_kept_although_the_organisation_cannot_be_read() {
+    let mut world = running(json!({}), "team", 2);
+    world.seen.organization = Some(Err(refused(Class::Server)));
+    world.seen.applied = false;
+    assert!(matches!(
+        plan(&world).step,
+        Some(crate::provisioner::world::Step::Apply(_))
+    ));
+}
+
+#[test]
+fn what_is_rejected_is_not_being_worked_on() {
+    let told = plan(&hindered(refused(Class::Invalid)));
+    assert_eq!(says(&told, "Reconciling"), None);
+}

@@ -65,12 +65,13 @@ fn an_annotation_is_honoured_once() {
 }
 
 #[test]
-fn a_key_that_somebody_deleted_is_replaced_and_not_deleted_again() {
+fn a_key_that_somebody_deleted_is_replaced() {
     let mut world = running(json!({}), "team", 2);
     world.seen.keys = [(place(), Ok(listed(Vec::new())))].into();
     let told = plan(&world);
     assert_eq!(begins(&told), (Some("KeyVanished"), Some("team-1")));
-    assert!(told.status.key.is_none() && told.status.retiring.is_empty());
+    assert!(told.status.key.is_none());
+    assert_eq!(told.status.retiring.len(), 1);
 }
 
 #[test]
@@ -195,4 +196,49 @@ fn pods_that_run_without_being_connected_are_started_again_once() {
     assert_eq!(told.status.restarted, Some(ago(0)));
     world.status.restarted = Some(ago(0));
     assert!(plan(&world).notes.is_empty());
+}
+
+#[test]
+fn a_rotation_that_was_lost_on_the_way_is_begun_again() {
+    let change = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "now" } } });
+    let mut world = running(change, "team", 2);
+    world.status = plan(&world).status;
+    assert_eq!(world.status.rotation.honoured, None);
+    let mut made = listed_key("team-1");
+    made.created_at = now();
+    let both = vec![listed_key("team"), made];
+    world.seen.keys = [(place(), Ok(listed(both)))].into();
+    world.status = plan(&world).status;
+    assert!(world.status.pending.is_none());
+    assert_eq!(begins(&plan(&world)), (Some("Asked"), Some("team-2")));
+}
+
+#[test]
+fn a_rotation_is_honoured_when_its_key_is_in_the_secret() {
+    let change = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "now" } } });
+    let mut world = running(change, "team", 2);
+    world.status = plan(&world).status;
+    world.secret = holding("team-1");
+    let done = plan(&world);
+    assert_eq!(done.status.rotation.honoured.as_deref(), Some("now"));
+}
+
+#[test]
+fn trouble_at_a_former_server_says_nothing_about_todays() {
+    let mut world = rotated(0, 2);
+    let old = &mut world.status.retiring[0].key;
+    old.binding.server_url = "https://old.example.com".to_owned();
+    let old = old.clone();
+    world
+        .bound
+        .insert(crate::provisioner::world::Place::of(&old));
+    let elsewhere = crate::provisioner::world::Place::of(&old);
+    world.seen.daemons.insert(elsewhere, Ok(listed(Vec::new())));
+    world.seen.undeleted = vec![(old, refused(crate::client::Class::Token))];
+    let told = plan(&world);
+    assert_eq!(
+        says(&told, "OperatorAccessReady").map(|it| it.0),
+        Some("True")
+    );
+    assert_eq!(says(&told, "Ready"), Some(("True", "Proven")));
 }

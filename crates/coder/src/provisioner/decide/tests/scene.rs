@@ -136,6 +136,7 @@ pub(super) fn world(object: CoderProvisioner, keys: &[&str]) -> World {
         began: Instant::now(),
         access: Ok(access(URL)),
         bound: [place()].into(),
+        others: std::collections::BTreeSet::new(),
         secret: SecretSeen::Absent,
         deployment: None,
         seen: Seen {
