@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aplomb::Note;
-use aplomb_api::coder::{KeyRecord, key_name, reasons};
+use aplomb_api::coder::{KeyRecord, Rotation, key_name, reasons};
 
 use super::draft::{Course, Draft, Next, Stop};
 use super::wanted::{Wanted, Why, asked};
@@ -33,7 +33,7 @@ pub(super) fn course(
     let list = list(world, draft, &wanted)?;
     let why = match &draft.status.key {
         None => adopt(world, draft, &wanted, list),
-        Some(key) => reason(world, key, &wanted, list),
+        Some(key) => reason(world, key, &draft.status.rotation, &wanted, list),
     };
     match (why, draft.status.key.clone()) {
         (None, Some(key)) => Ok(renamed(draft, &wanted, key)),
@@ -179,10 +179,11 @@ fn list<'a>(
 fn reason(
     world: &World,
     key: &KeyRecord,
+    rotation: &Rotation,
     wanted: &Wanted<'_>,
     list: Option<&Listed<Vec<Key>>>,
 ) -> Option<Why> {
-    if let Some(drift) = wanted.drift(key, world) {
+    if let Some(drift) = wanted.drift(key, rotation, world) {
         return Some(drift);
     }
     let told = list.filter(|it| it.by_server > after(&key.since, SLACK));
@@ -215,7 +216,9 @@ fn adopt(
     key.since = seconds(found.created_at);
     key.tags_hash = tags_hash(&found.tags.clone().unwrap_or_default());
     draft.status.rotation.honoured = asked(world);
-    let drift = wanted.drift(&key, world).filter(|it| *it != Why::Asked);
+    let drift = wanted
+        .drift(&key, &draft.status.rotation, world)
+        .filter(|it| *it != Why::Asked);
     draft.status.key = Some(key);
     drift
 }

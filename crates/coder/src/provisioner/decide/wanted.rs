@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use aplomb_api::coder::{
-    CoderProvisioner, CoderProvisionerStatus, KeyRecord, SecretKeyRef, annotations, key_name,
-    shortened,
+    CoderProvisioner, CoderProvisionerStatus, KeyRecord, Rotation, SecretKeyRef, annotations,
+    key_name, shortened,
 };
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
@@ -99,8 +99,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// What the spec wants otherwise than `key` is.
-    pub(super) fn drift(&self, key: &KeyRecord, world: &World) -> Option<Why> {
-        let rotation = &world.status.rotation;
+    pub(super) fn drift(&self, key: &KeyRecord, rotation: &Rotation, world: &World) -> Option<Why> {
         if key.binding.server_url != self.access.url {
             return Some(Why::ServerChanged);
         }

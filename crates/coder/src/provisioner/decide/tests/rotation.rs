@@ -219,8 +219,14 @@ fn a_rotation_is_honoured_when_its_key_is_in_the_secret() {
     let mut world = running(change, "team", 2);
     world.status = plan(&world).status;
     world.secret = holding("team-1");
+    world.seen.keys = [(
+        place(),
+        Ok(listed(vec![listed_key("team"), listed_key("team-1")])),
+    )]
+    .into();
     let done = plan(&world);
     assert_eq!(done.status.rotation.honoured.as_deref(), Some("now"));
+    assert!(done.status.pending.is_none(), "{:?}", done.status.pending);
 }
 
 #[test]
