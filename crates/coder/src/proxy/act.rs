@@ -2,15 +2,17 @@
 //! says is noted as seen; nothing here decides what it means.
 
 use aplomb::{Context, Error, Key, Result};
-use aplomb_api::coder::{Binding, CoderWorkspaceProxy, FINALIZER, PendingProxy, RetiringProxy};
+use aplomb_api::coder::{
+    Binding, CoderWorkspaceProxy, FINALIZER, PendingProxy, RetiringProxy, annotations,
+};
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 use tokio::time::Instant;
 
 use super::children;
 use super::decide::{looks, secret_ref};
 use super::world::{Children, Place, Registration, Seen, Step, World};
 use crate::client::{CallError, Class, Endpoint, NewProxy};
-use crate::ending::SELDOM;
 use crate::hindrance::{Hindrance, Looked, hindrance, unclear};
 use crate::object::Object;
 use crate::office::Office;
@@ -81,10 +83,8 @@ impl Act<'_> {
             return Err(Error::fault("a licence without a server was decided on"));
         };
         let (server, asker) = (self.at(&access.binding)?, self.asker());
-        let subject = subject("entitlements", &access.binding);
-        let call = server.entitlements(&asker, Fresh::Within(SELDOM));
-        let endpoint = Endpoint::Entitlements;
-        seen.entitlements = Some(self.office.unless_refused(endpoint, &subject, call).await);
+        let looked = self.office.entitlements(&server, &access.binding, &asker);
+        seen.entitlements = Some(looked.await);
         Ok(())
     }
 
@@ -119,7 +119,10 @@ impl Act<'_> {
         let meta = &self.world.object.metadata;
         let generation = meta.generation.unwrap_or(0);
         let uid = meta.uid.as_deref().unwrap_or_default();
-        format!("{} {uid} {generation} {name}", subject(what, binding))
+        let rotate = self.world.object.annotations().get(annotations::ROTATE);
+        let rotate = rotate.map_or("", String::as_str);
+        let about = subject(what, binding);
+        format!("{about} {uid} {generation} {rotate} {name}")
     }
 
     /// Registers the name, and does not let go of the token before it is in the Secret.
@@ -275,7 +278,7 @@ impl Act<'_> {
         };
         match outcome {
             Ok(()) => seen.deleted.push(old.id.clone()),
-            Err(hindrance) => seen.hindered = Some(hindrance),
+            Err(hindrance) => seen.undone.push((old.clone(), hindrance)),
         }
         Ok(())
     }

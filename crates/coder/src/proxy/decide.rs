@@ -95,7 +95,8 @@ fn given(world: &World, draft: &mut Draft) -> Course<()> {
         draft.retire_current(world);
         return Err(Next::Persist);
     }
-    farewell::unintend(world, draft)?;
+    // What is left at a server of former days is told apart from what is given.
+    farewell::held(farewell::unintend(world, draft))?;
     let image = spec.image.clone().ok_or_else(|| no_image(None))?;
     if !matches!(&world.secret, SecretSeen::Ours { whole: true, .. }) {
         return Err(Stop::NoToken.into());

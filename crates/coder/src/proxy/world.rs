@@ -71,8 +71,10 @@ pub(crate) struct Seen {
     pub(crate) entitlements: Option<Looked<Arc<Listed<Entitlements>>>>,
     /// Proxies by name or id.
     pub(crate) proxies: BTreeMap<(Place, String), Found>,
-    /// Why the last effect on a server did not happen.
+    /// Why the last effect on the registration in use did not happen.
     pub(crate) hindered: Option<Hindrance>,
+    /// Why registrations were not taken back.
+    pub(crate) undone: Vec<(RetiringProxy, Hindrance)>,
     /// Why looks were put off that older ones stand in for.
     pub(crate) put_off: Vec<Hindrance>,
     /// The proxy whose new token was put into the Secret in this pass: its id.

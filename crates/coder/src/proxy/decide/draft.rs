@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aplomb::Note;
-use aplomb_api::coder::{CoderWorkspaceProxyStatus, RetiringProxy};
+use aplomb_api::coder::{Binding, CoderWorkspaceProxyStatus, RetiringProxy};
 
 use super::wanted::{asked, described, looks};
 use crate::client::Proxy;
@@ -47,6 +47,8 @@ pub(super) enum Stop {
     },
     /// It is being deleted, and something is waited for.
     Leaving(String),
+    /// A server of former days is waited for.
+    Elsewhere(String),
 }
 
 impl Stop {
@@ -73,6 +75,8 @@ pub(super) struct Draft {
     pub(super) orphans: Vec<(String, String)>,
     /// What could not be done although the course went on.
     pub(super) hindrances: Vec<Hindrance>,
+    /// The same at servers of former days, which say nothing about today's.
+    pub(super) elsewhere: Vec<Hindrance>,
     pub(super) wait: Duration,
 }
 
@@ -91,6 +95,7 @@ impl Draft {
             healthy: None,
             orphans: Vec::new(),
             hindrances: world.seen.put_off.clone(),
+            elsewhere: Vec::new(),
             wait: super::SELDOM,
         };
         if world.status.proxy_id.as_ref().is_some_and(gone) {
@@ -175,9 +180,12 @@ impl Draft {
         self.honour(world);
     }
 
+    /// A token is in the Secret that was made after it was asked for.
     pub(super) fn honour(&mut self, world: &World) {
-        self.status.rotation.honoured = asked(&world.object);
-        self.status.rotation.last = Some(seconds(world.now));
+        let rotation = &mut self.status.rotation;
+        let noted = rotation.asked.take().filter(|it| !it.is_empty());
+        rotation.honoured = noted.or_else(|| asked(&world.object));
+        rotation.last = Some(seconds(world.now));
     }
 
     /// The server was told the looks that the spec asks for.
@@ -215,6 +223,51 @@ impl Draft {
 
     pub(super) fn hinder(&mut self, hindrance: &Hindrance) {
         self.hindrances.push(hindrance.clone());
+    }
+
+    /// Notes why something could not be done at the server of `binding`. Whether that is today's.
+    pub(super) fn hinder_at(&mut self, world: &World, at: &Binding, why: &Hindrance) -> bool {
+        let today = match &world.access {
+            Some(Ok(access)) => access.url == at.server_url,
+            Some(Err(_)) => true,
+            None => false,
+        };
+        match today {
+            true => self.hindrances.push(why.clone()),
+            false => self.elsewhere.push(why.clone()),
+        }
+        today
+    }
+
+    /// Why it does not go on: the proxy `name` can be neither seen nor taken back at its server.
+    pub(super) fn held_up(
+        &mut self,
+        world: &World,
+        at: &Binding,
+        name: &str,
+        why: &Hindrance,
+    ) -> Stop {
+        if self.hinder_at(world, at, why) {
+            return Stop::Hindered(why.clone());
+        }
+        let story = match why {
+            Hindrance::Refused(error) if !why.passes() => error.to_string(),
+            _ => "it is asked again".to_owned(),
+        };
+        let story = format!(
+            "the proxy {name} is to be taken back at {}, which does not let it go yet: {story}",
+            at.server_url
+        );
+        match world.object.metadata.deletion_timestamp {
+            Some(_) => Stop::Leaving(story),
+            None => Stop::Elsewhere(story),
+        }
+    }
+
+    /// Gives up on a registration.
+    pub(super) fn leave(&mut self, old: &RetiringProxy) {
+        self.status.retiring.retain(|it| it != old);
+        self.orphan(&old.binding.server_url, &old.name);
     }
 
     /// Leaves a registration behind, and says so.

@@ -1,11 +1,13 @@
 //! The way out: pods stop, registrations are taken back, and only then the object goes. What cannot be
 //! taken back is reported.
 
-use aplomb_api::coder::{RetiringProxy, annotations};
+use aplomb_api::coder::{PendingProxy, RetiringProxy, annotations};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::draft::{Course, Draft, Next, Stop};
 use super::registration::{look, ours, rebind};
+use super::retire::{queued, undone};
 use super::{holds, retire};
 use crate::proxy::world::{Place, Registration, Step, World};
 use crate::server::Fresh;
@@ -22,31 +24,58 @@ pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
     if let Some(Ok(access)) = &world.access {
         rebind(draft, access);
     }
-    if let_go(world) {
+    if told(world) {
         abandon(draft);
     }
-    unintend(world, draft)?;
-    if draft.status.retiring.is_empty() {
+    let mut stopped = held(unintend(world, draft))?;
+    if is_free(draft) {
         return Err(Next::step(Step::Release));
     }
     if world.deployment.as_ref().is_some_and(|it| it.replicas != 0) && !world.seen.drained {
         return Err(Next::step(Step::Drain));
     }
-    let old = draft.status.retiring.clone();
-    match old.first() {
-        Some(old) => one(world, old),
-        None => Ok(()),
+    for old in draft.status.retiring.clone() {
+        let stop = held(one(world, draft, &old))?;
+        stopped = stopped.or(stop);
+    }
+    match is_free(draft) {
+        true => Err(Next::step(Step::Release)),
+        false => stopped.map_or(Ok(()), |stop| Err(Next::Stop(stop))),
     }
 }
 
-fn one(world: &World, old: &RetiringProxy) -> Course<()> {
-    if !world.bound.contains(&Place::of(&old.binding)) {
-        return Err(Stop::Leaving(unreachable(&old.binding.server_url, &old.name)).into());
+/// Whether nothing is left at any server.
+fn is_free(draft: &Draft) -> bool {
+    draft.status.retiring.is_empty() && draft.status.pending.is_none()
+}
+
+/// One that cannot go does not hold up the others.
+pub(super) fn held(course: Course<()>) -> Course<Option<Box<Stop>>> {
+    match course {
+        Ok(()) => Ok(None),
+        Err(Next::Stop(stop)) => Ok(Some(stop)),
+        Err(next) => Err(next),
     }
-    match &world.seen.hindered {
-        None => Err(Next::step(Step::Deregister(old.clone()))),
-        Some(hindrance) => Err(Stop::Hindered(hindrance.clone()).into()),
+}
+
+/// Takes one registration back. It is given up only after a try in this very pass: whoever was away until
+/// the deadline still finds what can be reached.
+fn one(world: &World, draft: &mut Draft, old: &RetiringProxy) -> Course<()> {
+    let (at, name) = (&old.binding, &old.name);
+    let bound = world.bound.contains(&Place::of(at));
+    let hindrance = undone(world, old).filter(|_| bound);
+    if bound && hindrance.is_none() {
+        return Err(Next::step(Step::Deregister(old.clone())));
     }
+    if over(world, &old.retired) && !hindrance.is_some_and(queued) {
+        draft.leave(old);
+        return Ok(());
+    }
+    let stop = match hindrance {
+        Some(hindrance) => draft.held_up(world, at, name, hindrance),
+        None => Stop::Leaving(unreachable(&at.server_url, name)),
+    };
+    Err(stop.into())
 }
 
 /// A name that was written down may have been registered: then it is to be taken back too.
@@ -54,12 +83,16 @@ pub(super) fn unintend(world: &World, draft: &mut Draft) -> Course<()> {
     let Some(pending) = draft.status.pending.clone() else {
         return Ok(());
     };
-    let (server, name) = (&pending.binding.server_url, &pending.name);
-    if !world.bound.contains(&Place::of(&pending.binding)) {
-        return Err(Stop::Leaving(unreachable(server, name)).into());
-    }
-    let fresh = Fresh::Since(world.began);
-    let found = look(world, &pending.binding, name, fresh)?.value.clone();
+    let (at, name) = (&pending.binding, &pending.name);
+    let looked = match world.bound.contains(&Place::of(at)) {
+        true => look(world, at, name, Fresh::Since(world.began)),
+        false => Err(Stop::Leaving(unreachable(&at.server_url, name)).into()),
+    };
+    let found = match looked {
+        Ok(listed) => listed.value.clone(),
+        Err(Next::Stop(stop)) => return unseen(world, draft, &pending, *stop),
+        Err(next) => return Err(next),
+    };
     draft.status.pending = None;
     if let Some(found) = found.filter(|found| ours(&pending, found)) {
         let made = Registration {
@@ -74,12 +107,38 @@ pub(super) fn unintend(world: &World, draft: &mut Draft) -> Course<()> {
     Ok(())
 }
 
-/// Whether the object goes without the server.
-fn let_go(world: &World) -> bool {
+/// Nobody can tell whether a name that was written down was registered: it is waited for, and then
+/// reported.
+fn unseen(world: &World, draft: &mut Draft, pending: &PendingProxy, stop: Stop) -> Course<()> {
+    let (at, name) = (&pending.binding, &pending.name);
+    let waits = matches!(&stop, Stop::Hindered(hindrance) if queued(hindrance));
+    if over(world, &pending.since) && !waits {
+        draft.status.pending = None;
+        draft.orphan(&at.server_url, name);
+        return Ok(());
+    }
+    let stop = match stop {
+        Stop::Hindered(hindrance) => draft.held_up(world, at, name, &hindrance),
+        stop => stop,
+    };
+    Err(stop.into())
+}
+
+/// Whether the object is to go without the server.
+fn told(world: &World) -> bool {
     let told = world.object.annotations().get(annotations::ABANDON);
-    let since = world.object.metadata.deletion_timestamp.as_ref();
-    let over = since.is_some_and(|since| elapsed(since, world.now) >= retire::deadline(world));
-    over || told.is_some_and(|it| it == "true")
+    told.is_some_and(|it| it == "true")
+}
+
+/// Whether a server was waited for long enough: since the deletion, or else since `since`.
+fn over(world: &World, since: &Time) -> bool {
+    let since = world
+        .object
+        .metadata
+        .deletion_timestamp
+        .as_ref()
+        .unwrap_or(since);
+    elapsed(since, world.now) >= retire::deadline(world)
 }
 
 fn abandon(draft: &mut Draft) {

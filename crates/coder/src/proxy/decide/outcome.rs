@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aplomb::conditions::RECONCILING;
 use aplomb_api::coder::{conditions as kinds, reasons};
 
 use super::draft::{Course, Draft, Next, Stop};
@@ -9,6 +10,9 @@ use super::{SELDOM, SOON, said, secret_ref, stored};
 use crate::client::Class;
 use crate::ending::{End, limited};
 use crate::proxy::world::{Plan, World};
+
+/// How soon a server of former days is tried again.
+const ELSEWHERE: Duration = Duration::from_secs(60);
 
 /// The plan of a course that ended so.
 pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Plan {
@@ -28,23 +32,22 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
     }
     let now = (world.now, world.instant);
     let notes = &mut draft.notes;
+    let hindrances = [&*draft.hindrances, &*draft.elsewhere].concat();
     let record = &mut draft.status.rate_limited;
-    limited(
-        &draft.hindrances,
-        world.memory.throttled,
-        now,
-        record,
-        notes,
-    );
+    limited(&hindrances, world.memory.throttled, now, record, notes);
     let held = draft.current().is_some_and(|it| stored(world, &it));
     let given = world.object.spec.bootstrap.is_none();
     draft.status.proxy_token_secret_ref = (held || given).then(|| secret_ref(&world.object));
-    let conditions = said::all(world, &draft, stop.as_deref());
+    let mut conditions = said::all(world, &draft, stop.as_deref());
     let ready = conditions
         .iter()
         .any(|it| it.kind == kinds::READY && it.status.word() == "True");
     draft.status.phase = Some(if ready { "Ready" } else { "Pending" }.to_owned());
-    let end = end.sooner(&draft.hindrances, world.instant);
+    let end = paced(end, &draft, world);
+    // What is rejected is not being worked on.
+    if matches!(end, End::Rejected { .. }) {
+        conditions.retain(|it| it.kind != RECONCILING);
+    }
     Plan {
         status: draft.status,
         conditions,
@@ -53,6 +56,17 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
         step,
         end,
     }
+}
+
+/// The same end, or an earlier one for what hindered a course that went on all the same.
+fn paced(end: End, draft: &Draft, world: &World) -> End {
+    let turns = draft.elsewhere.iter().filter(|it| it.class().is_none());
+    let ours: Vec<_> = draft.hindrances.iter().chain(turns).cloned().collect();
+    let mut end = end.sooner(&ours, world.instant);
+    if let (End::Again(wait), false) = (&mut end, draft.elsewhere.is_empty()) {
+        *wait = (*wait).min(ELSEWHERE);
+    }
+    end
 }
 
 /// How long until it is looked at again, from why it stopped.
@@ -67,7 +81,7 @@ fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
             reason: (*reason).to_owned(),
             message: message.clone(),
         },
-        Stop::Leaving(_) => End::Again(draft.wait),
+        Stop::Leaving(_) | Stop::Elsewhere(_) => End::Again(draft.wait),
         Stop::Denied | Stop::NoToken | Stop::NotEntitled | Stop::NotSupported => End::Again(SELDOM),
     }
 }

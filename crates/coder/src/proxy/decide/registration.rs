@@ -6,6 +6,7 @@ use aplomb::Note;
 use aplomb_api::coder::{Binding, PendingProxy, reasons};
 
 use super::draft::{Course, Draft, Next, Stop};
+use super::retire::{LINGER, queued};
 use super::wanted::{asked, described, looks};
 use super::{NEARLY, SOON, STEADY, stored};
 use crate::access::Access;
@@ -13,7 +14,7 @@ use crate::client::{Class, Proxy, ProxyLooks};
 use crate::proxy::world::{Place, Registration, Step, World};
 use crate::seen::SecretSeen;
 use crate::server::{Fresh, Listed};
-use crate::times::{after, seconds};
+use crate::times::{after, elapsed, seconds};
 
 /// How far the server's clock, which tells whole seconds, may be off from what it wrote.
 const SLACK: Duration = Duration::from_secs(5);
@@ -119,7 +120,8 @@ fn settle(
 }
 
 /// The proxy that a record names, as the server has it now. One whose server cannot be asked any more is
-/// left behind.
+/// left behind, and so is one of a former server that does not answer: the way to today's is not to be
+/// barred by it.
 fn find(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Course<Option<Proxy>> {
     if !world.bound.contains(&Place::of(&pending.binding)) {
         draft.status.pending = None;
@@ -127,8 +129,22 @@ fn find(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Course<Opti
         return Err(Next::Persist);
     }
     let fresh = Fresh::Since(world.began);
-    let listed = look(world, &pending.binding, &pending.name, fresh)?;
-    Ok(listed.value.clone())
+    let hindrance = match look(world, &pending.binding, &pending.name, fresh) {
+        Ok(listed) => return Ok(listed.value.clone()),
+        Err(Next::Stop(stop)) => match *stop {
+            Stop::Hindered(hindrance) => hindrance,
+            stop => return Err(stop.into()),
+        },
+        Err(next) => return Err(next),
+    };
+    let stop = draft.held_up(world, &pending.binding, &pending.name, &hindrance);
+    let given_up = elapsed(&pending.since, world.now) >= LINGER && !queued(&hindrance);
+    if matches!(stop, Stop::Elsewhere(_)) && given_up {
+        draft.status.pending = None;
+        draft.orphan(&pending.binding.server_url, &pending.name);
+        return Err(Next::Persist);
+    }
+    Err(stop.into())
 }
 
 /// Whether a proxy of the pending name is the one that was asked for: made after the name was written
@@ -197,7 +213,10 @@ fn adopt(
         world,
     );
     draft.saw(found);
-    draft.honour(world);
+    // A token that was asked for is not the one that is there.
+    if draft.status.rotation.asked.is_none() {
+        draft.honour(world);
+    }
     Err(Next::Persist)
 }
 
@@ -226,8 +245,8 @@ fn same_server(
 
 /// Whether the server still knows the proxy, and how it finds it. What cannot be asked stays in use.
 fn alive(world: &World, draft: &mut Draft, current: &Registration) -> Course<()> {
-    let well = world.status.phase.as_deref() == Some("Ready");
-    let fresh = Fresh::Within(if well { STEADY } else { SOON } - NEARLY);
+    let calm = world.status.phase.as_deref() == Some("Ready");
+    let fresh = Fresh::Within(if calm { STEADY } else { SOON } - NEARLY);
     match look(world, &current.binding, &current.id, fresh) {
         Err(Next::Stop(stop)) => match *stop {
             Stop::Hindered(hindrance) => {
@@ -239,40 +258,81 @@ fn alive(world: &World, draft: &mut Draft, current: &Registration) -> Course<()>
         Err(next) => Err(next),
         Ok(listed) => match &listed.value {
             Some(found) => {
-                let health = found.status.as_ref().map(|it| it.status.as_str());
-                draft.healthy = Some(health == Some("ok"));
+                draft.healthy = Some(well(found));
                 Ok(())
             }
-            None => {
-                draft.notes.push(Note::warning(
-                    "ProxyVanished",
-                    "Heal",
-                    format!(
-                        "the proxy {} was deleted at the server by somebody else: it is registered again",
-                        current.name
-                    ),
-                ));
-                // If it is there all the same, it is found by its name and taken over again.
-                draft.retire_current(world);
-                Err(Next::Persist)
-            }
+            None => vanished(world, draft, current),
         },
     }
 }
 
-/// The token is in the Secret, and nobody asks for another.
+/// The server does not know the id. Unless it knows the name, and by it the very same proxy, that is gone.
+fn vanished(world: &World, draft: &mut Draft, current: &Registration) -> Course<()> {
+    let fresh = Fresh::Since(world.began);
+    let by_name = match look(world, &current.binding, &current.name, fresh) {
+        Ok(listed) => listed.value.as_ref(),
+        Err(Next::Stop(stop)) => match *stop {
+            Stop::Hindered(hindrance) => {
+                draft.hinder(&hindrance);
+                return Ok(());
+            }
+            stop => return Err(stop.into()),
+        },
+        Err(next) => return Err(next),
+    };
+    if let Some(found) = by_name.filter(|it| it.id == current.id) {
+        draft.healthy = Some(well(found));
+        draft.again(SOON);
+        return Ok(());
+    }
+    draft.notes.push(Note::warning(
+        "ProxyVanished",
+        "Heal",
+        format!(
+            "the proxy {} was deleted at the server by somebody else: it is registered again",
+            current.name
+        ),
+    ));
+    draft.retire_current(world);
+    Err(Next::Persist)
+}
+
+/// Whether the server finds a proxy well.
+fn well(found: &Proxy) -> bool {
+    let health = found.status.as_ref().map(|it| it.status.as_str());
+    health == Some("ok")
+}
+
+/// The token is in the Secret, and nobody asks for another. That one is asked for is written down before
+/// the server is, and stays so until a new one is in the Secret: an answer that was lost may have made the
+/// old one worthless.
 fn token(world: &World, draft: &mut Draft, current: &Registration) -> Course<()> {
     if world.memory.in_hand.as_ref() == Some(&current.id) && !stored(world, current) {
         return Err(Next::step(Step::Store(current.id.clone())));
     }
     let wish = asked(&world.object);
     let wished = wish.is_some() && wish != draft.status.rotation.honoured;
-    if stored(world, current) && !wished {
+    let rotation = &mut draft.status.rotation;
+    let idle = stored(world, current) && !wished;
+    if idle && rotation.asked.is_none() {
         return Ok(());
     }
-    let why = if wished { "Asked" } else { "SecretLost" };
-    draft.status.rotation.reason = Some(why.to_owned());
-    Err(effect(world, Step::Retoken(current.clone())))
+    let noted = || rotation.asked.clone().or(rotation.honoured.clone());
+    let note = wish.filter(|_| wished).or_else(noted).unwrap_or_default();
+    if rotation.asked.as_ref() != Some(&note) {
+        let why = if wished { "Asked" } else { "SecretLost" };
+        rotation.reason = Some(why.to_owned());
+        rotation.asked = Some(note);
+        return Err(Next::Persist);
+    }
+    match &world.seen.hindered {
+        // The wish was taken back, and what is in the Secret may well do.
+        Some(hindrance) if idle && !hindrance.passes() => {
+            draft.hinder(hindrance);
+            Ok(())
+        }
+        _ => Err(effect(world, Step::Retoken(current.clone()))),
+    }
 }
 
 /// Writes down the name that comes next, once the server has shown that nobody has it. One that is being

@@ -4,50 +4,54 @@ use std::time::Duration;
 
 use aplomb_api::coder::RetiringProxy;
 
+use super::SOON;
 use super::draft::{Course, Draft, Next};
-use super::{SELDOM, SOON};
+use crate::hindrance::Hindrance;
 use crate::proxy::world::{Place, Step, World};
 use crate::times::elapsed;
 
 /// How long pods of an earlier template may linger.
-const LINGER: Duration = Duration::from_secs(300);
+pub(super) const LINGER: Duration = Duration::from_secs(300);
 /// How long a server that cannot be reached is waited for, where the spec says nothing any more.
 const DAY: Duration = Duration::from_secs(86_400);
 
 pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
     for old in draft.status.retiring.clone() {
-        if overdue(world, &old) {
-            draft.status.retiring.retain(|it| it.id != old.id);
-            draft.orphan(&old.binding.server_url, &old.name);
-            continue;
-        }
-        if !world.bound.contains(&Place::of(&old.binding)) {
-            draft.again(SELDOM);
-            continue;
-        }
-        if !succeeded(world, draft, &old) {
+        let bound = world.bound.contains(&Place::of(&old.binding));
+        if bound && !succeeded(world, draft, &old) {
             draft.again(SOON);
             continue;
         }
-        match &world.seen.hindered {
-            None => return Err(Next::step(Step::Deregister(old))),
-            Some(hindrance) => {
-                draft.hinder(hindrance);
-                return Ok(());
+        let late = elapsed(&old.retired, world.now) >= deadline(world);
+        match undone(world, &old) {
+            None if bound => return Err(Next::step(Step::Deregister(old))),
+            Some(hindrance) if !late || queued(hindrance) => {
+                draft.hinder_at(world, &old.binding, hindrance);
             }
+            _ if late => draft.leave(&old),
+            _ => {}
         }
     }
     Ok(())
+}
+
+/// Why a registration was not taken back in this pass. One that is hindered does not hold up the others.
+pub(super) fn undone<'a>(world: &'a World, old: &RetiringProxy) -> Option<&'a Hindrance> {
+    let same =
+        |it: &RetiringProxy| it.id == old.id && it.binding.server_url == old.binding.server_url;
+    let mut all = world.seen.undone.iter();
+    all.find(|(it, _)| same(it)).map(|(_, why)| why)
+}
+
+/// Whether a call only waits for its turn: its server is there, and nobody gives up on it.
+pub(super) fn queued(hindrance: &Hindrance) -> bool {
+    matches!(hindrance, Hindrance::Later { limited: false, .. })
 }
 
 /// How long a server is waited for.
 pub(super) fn deadline(world: &World) -> Duration {
     let bootstrap = world.object.spec.bootstrap.as_ref();
     bootstrap.map_or(DAY, |it| it.deletion_deadline.0)
-}
-
-fn overdue(world: &World, old: &RetiringProxy) -> bool {
-    elapsed(&old.retired, world.now) >= deadline(world)
 }
 
 /// Whether the pods serve under the new registration, and those under the old one are gone or had the time

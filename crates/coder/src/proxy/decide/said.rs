@@ -68,6 +68,7 @@ fn registered(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
     }
     match stop {
         Some(Stop::Rejected { reason, message }) => no(reason, message),
+        Some(Stop::Elsewhere(story)) => no(reasons::NOT_REGISTERED, story),
         Some(Stop::Hindered(Hindrance::Later { .. })) => no(
             reasons::WAITING_FOR_BUDGET,
             "its calls wait for their turn within the server's rate limit",
@@ -173,9 +174,14 @@ fn ready(
         }
         _ => {}
     }
+    if let Some(Err(denied)) = &world.access {
+        return Some(Condition::no(kind, denied.reason, &*denied.message));
+    }
     let none_wanted = world.object.spec.replicas == 0;
+    // A server that does not answer is why a token is missing, and no more than a doubt where there is one.
+    let works = draft.current().is_some_and(|it| stored(world, &it));
     let counts = |it: &&Condition| match &*it.kind {
-        kinds::CONTROL_PLANE_READY => false,
+        kinds::CONTROL_PLANE_READY => !works,
         kinds::DEPLOYMENT_READY => world.access.is_none(),
         kinds::PROXY_HEALTHY => !none_wanted,
         _ => true,
@@ -183,9 +189,6 @@ fn ready(
     let counted = said.iter().filter(counts);
     if let Some(worst) = counted.into_iter().find(|it| it.status.word() == "False") {
         return Some(Condition::no(kind, &worst.reason, &*worst.message));
-    }
-    if let Some(Err(denied)) = &world.access {
-        return Some(Condition::no(kind, denied.reason, &*denied.message));
     }
     let deployment = world.deployment.as_ref();
     let proven = match &world.access {
@@ -204,11 +207,13 @@ fn ready(
             "not all pods are ready",
         )),
         _ if draft.hindrances.is_empty() => None,
-        _ => Some(Condition::unknown(
-            kind,
-            reasons::STALE,
-            "the server could not be asked for the proxy",
-        )),
+        _ => {
+            let server = said.iter().find(|it| it.kind == kinds::CONTROL_PLANE_READY);
+            let silent = server.filter(|it| it.status.word() == "False");
+            let reason = silent.map_or(reasons::STALE, |it| &it.reason);
+            let story = "the server could not be asked for the proxy";
+            Some(Condition::unknown(kind, reason, story))
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::scene::*;
+use aplomb_api::coder::{RetiringProxy, conditions as kinds};
+
 use crate::client::Class;
 use crate::ending::End;
 use crate::proxy::world::World;
@@ -20,6 +22,27 @@ fn drained(mut world: World) -> World {
     world
 }
 
+/// The registration in use, once it is to be taken back.
+fn registered() -> RetiringProxy {
+    let mut old = retiring(ID, 0);
+    old.name = "europe".to_owned();
+    old
+}
+
+/// A registration at another server than today's.
+fn elsewhere() -> RetiringProxy {
+    let mut old = retiring("id-0", 10);
+    old.binding = binding(OTHER);
+    old
+}
+
+/// Deleted longer ago than a server is waited for.
+fn late(mut world: World) -> World {
+    let object = std::sync::Arc::make_mut(&mut world.object);
+    object.metadata.deletion_timestamp = Some(ago(86_400));
+    world
+}
+
 #[test]
 fn pods_stop_first_then_the_registration_goes_then_the_object() {
     let world = leaving(json!({}));
@@ -34,7 +57,7 @@ fn pods_stop_first_then_the_registration_goes_then_the_object() {
 fn the_server_is_waited_for() {
     for class in [Class::Limited, Class::Server, Class::NoAnswer] {
         let mut world = drained(leaving(json!({})));
-        world.seen.hindered = Some(refused(class));
+        world.seen.undone = vec![(registered(), refused(class))];
         let told = plan(&world);
         assert!(told.step.is_none(), "{class:?}");
         assert_eq!(told.status.retiring.len(), 1, "{class:?}");
@@ -90,4 +113,67 @@ fn an_object_that_was_never_registered_goes_at_once() {
     let object = std::sync::Arc::make_mut(&mut world.object);
     object.metadata.deletion_timestamp = Some(ago(1));
     assert_eq!(step(&world), "release");
+}
+
+#[test]
+fn one_that_cannot_be_reached_holds_up_no_other() {
+    let mut world = drained(leaving(json!({})));
+    world.status.retiring = vec![elsewhere()];
+    world.seen.undone = vec![(elsewhere(), refused(Class::NoAnswer))];
+    assert_eq!(step(&world), "deregister");
+    world.seen.deleted = vec![ID.to_owned()];
+    let told = plan(&world);
+    assert!(told.step.is_none());
+    assert_eq!(told.status.retiring, [elsewhere()]);
+    // Nor does a name that cannot be looked for.
+    world.seen.deleted.clear();
+    world.seen.undone.clear();
+    world.status.retiring.clear();
+    world.status.pending = Some(pending("asia", 60));
+    hinders(&mut world, URL, "asia", refused(Class::Server));
+    assert_eq!(step(&world), "deregister");
+}
+
+#[test]
+fn trouble_at_a_former_server_is_not_todays_when_it_goes() {
+    let mut world = drained(leaving(json!({})));
+    world.status.retiring = vec![elsewhere()];
+    world.seen.deleted = vec![ID.to_owned()];
+    world.seen.undone = vec![(elsewhere(), refused(Class::Token))];
+    let told = plan(&world);
+    let access = says(&told, kinds::OPERATOR_ACCESS_READY);
+    assert_eq!(access.0, "True");
+    assert_eq!(ready(&told), pair("False", "Deleting"));
+    assert_eq!(told.end, End::Again(std::time::Duration::from_secs(60)));
+}
+
+#[test]
+fn what_can_be_reached_is_not_left_behind_after_the_deadline() {
+    let mut world = late(drained(leaving(json!({}))));
+    world.status.retiring = vec![elsewhere()];
+    assert_eq!(step(&world), "deregister");
+    // Its turn comes: the server is there.
+    world.seen.undone = vec![(registered(), later(false))];
+    assert_eq!(step(&world), "deregister");
+    world
+        .seen
+        .undone
+        .push((elsewhere(), refused(Class::NoAnswer)));
+    let told = plan(&world);
+    assert!(told.step.is_none());
+    assert_eq!(told.orphans, [(OTHER.to_owned(), "old".to_owned())]);
+    assert_eq!(told.status.retiring.len(), 1);
+    world.seen.deleted = vec![ID.to_owned()];
+    assert_eq!(step(&world), "release");
+}
+
+#[test]
+fn a_name_that_nobody_can_look_for_is_reported_after_the_deadline() {
+    let mut world = drained(leaving(json!({})));
+    world.seen.deleted = vec![ID.to_owned()];
+    world.status.pending = Some(pending("asia", 60));
+    hinders(&mut world, URL, "asia", refused(Class::NoAnswer));
+    assert_eq!(step(&world), "none");
+    let told = plan(&late(world));
+    assert_eq!(told.orphans, [(URL.to_owned(), "asia".to_owned())]);
 }

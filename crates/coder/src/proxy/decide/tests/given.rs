@@ -4,6 +4,7 @@ use aplomb_api::coder::conditions as kinds;
 use serde_json::json;
 
 use super::scene::*;
+use crate::client::Class;
 use crate::proxy::world::{Step, World};
 use crate::seen::DeploymentSeen;
 use crate::seen::SecretSeen;
@@ -75,4 +76,13 @@ fn what_the_operator_had_registered_is_taken_back_when_the_pods_serve() {
         rolled: true,
     });
     assert_eq!(step(&world), "deregister");
+}
+
+#[test]
+fn a_former_server_that_does_not_answer_holds_up_no_pods() {
+    let mut world = given(IMAGE);
+    world.status.pending = Some(pending("europe", 60));
+    hinders(&mut world, URL, "europe", refused(Class::NoAnswer));
+    assert_eq!(step(&world), "apply");
+    assert!(plan(&world).status.pending.is_some());
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aplomb::conditions::RECONCILING;
 use aplomb_api::coder::{conditions as kinds, reasons};
 use serde_json::json;
 
@@ -129,4 +130,30 @@ fn without_access_nothing_is_asked() {
     let told = plan(&world);
     assert!(told.step.is_none());
     assert_eq!(ready(&told), pair("False", "TokenOfOtherServer"));
+}
+
+#[test]
+fn what_is_rejected_is_not_being_worked_on() {
+    let told = plan(&asking(refused(Class::Invalid)));
+    assert!(matches!(told.end, End::Rejected { .. }));
+    assert_eq!(says(&told, RECONCILING), pair("", ""));
+    let told = plan(&asking(refused(Class::Server)));
+    assert_eq!(says(&told, RECONCILING).0, "True");
+}
+
+#[test]
+fn ready_names_what_is_wrong_with_the_server() {
+    let told = plan(&asking(refused(Class::NoAnswer)));
+    assert_eq!(ready(&told), pair("False", "ServerUnreachable"));
+    let mut world = world(object(json!({})));
+    world.access = Some(Err(Denied {
+        no_server: true,
+        reason: reasons::CONTROL_PLANE_UNAVAILABLE,
+        message: "there is none".to_owned(),
+    }));
+    assert_eq!(ready(&plan(&world)).1, reasons::CONTROL_PLANE_UNAVAILABLE);
+    // Where a token works, a server that does not answer is no more than a doubt.
+    let mut world = settled(json!({}));
+    hinders(&mut world, URL, ID, refused(Class::NoAnswer));
+    assert_eq!(ready(&plan(&world)), pair("Unknown", "ServerUnreachable"));
 }

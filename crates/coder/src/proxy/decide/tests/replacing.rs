@@ -1,10 +1,15 @@
 //! What is in use stays so, or is replaced: by another token, name, look or server.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use aplomb_api::coder::conditions as kinds;
 use serde_json::json;
 
 use super::scene::*;
+use crate::client::Class;
 use crate::ending::End;
+use crate::proxy::world::World;
 use crate::seen::DeploymentSeen;
 use crate::seen::SecretSeen;
 
@@ -39,6 +44,7 @@ fn the_server_says_whether_it_is_well_unless_no_pods_are_wanted() {
 fn a_lost_secret_brings_a_new_token() {
     let mut world = settled(json!({}));
     world.secret = SecretSeen::Absent;
+    written_down(&mut world);
     assert_eq!(step(&world), "retoken");
     world.secret = SecretSeen::Ours {
         key_name: Some(ID.to_owned()),
@@ -57,12 +63,62 @@ fn a_lost_secret_brings_a_new_token() {
 fn a_new_value_of_the_annotation_brings_one_new_token() {
     let mut world = settled(json!({ "metadata": { "annotations": { ROTATE: "2" } } }));
     world.status.rotation.honoured = Some("1".to_owned());
+    written_down(&mut world);
+    assert_eq!(world.status.rotation.asked.as_deref(), Some("2"));
+    assert_eq!(world.status.rotation.honoured.as_deref(), Some("1"));
     assert_eq!(step(&world), "retoken");
     world.seen.made = Some(ID.to_owned());
     let told = plan(&world);
     assert!(told.step.is_none());
     assert_eq!(told.status.rotation.honoured.as_deref(), Some("2"));
+    assert_eq!(told.status.rotation.asked, None);
     assert_eq!(notes(&told), ["TokenRotated"]);
+}
+
+/// Has the pass that writes down that a token is asked for, before it is.
+fn written_down(world: &mut World) {
+    let told = plan(world);
+    assert!(told.step.is_none(), "{:?}", told.step);
+    assert_eq!(told.end, End::Again(Duration::ZERO));
+    world.status = told.status;
+}
+
+#[test]
+fn a_token_that_may_have_been_made_is_asked_for_until_it_is_in_the_secret() {
+    let mut world = settled(json!({ "metadata": { "annotations": { ROTATE: "2" } } }));
+    written_down(&mut world);
+    world.seen.hindered = Some(refused(Class::NoAnswer));
+    world.status = plan(&world).status;
+    // The wish is taken back, or the Secret put back: neither tells whether the token still holds.
+    world.object = Arc::new(object(json!({})));
+    world.seen.hindered = None;
+    assert_eq!(step(&world), "retoken");
+    world.seen.made = Some(ID.to_owned());
+    let told = plan(&world);
+    assert_eq!((step(&world), told.status.rotation.asked), ("none", None));
+    assert_eq!(told.status.rotation.honoured.as_deref(), Some("2"));
+}
+
+#[test]
+fn a_secret_that_was_put_back_after_its_token_was_asked_for_is_not_trusted() {
+    let mut world = settled(json!({}));
+    world.secret = SecretSeen::Absent;
+    written_down(&mut world);
+    world.secret = holding(ID);
+    assert_eq!(step(&world), "retoken");
+    world.seen.made = Some(ID.to_owned());
+    let told = plan(&world).status.rotation;
+    assert_eq!((told.asked, told.honoured), (None, None));
+}
+
+#[test]
+fn a_wish_that_was_refused_and_taken_back_stops_nothing() {
+    let mut world = settled(json!({ "metadata": { "annotations": { ROTATE: "2" } } }));
+    written_down(&mut world);
+    world.seen.hindered = Some(refused(Class::Forbidden));
+    assert!(matches!(plan(&world).end, End::Rejected { .. }));
+    world.object = Arc::new(object(json!({})));
+    assert_eq!(ready(&plan(&world)), pair("True", "Proven"));
 }
 
 #[test]
@@ -141,6 +197,8 @@ fn a_new_token_of_the_operator_speaks_for_what_is_registered() {
 fn one_that_vanished_is_registered_again_and_kept_in_mind() {
     let mut world = settled(json!({}));
     shows(&mut world, URL, ID, None);
+    assert_eq!(step(&world), "look");
+    shows(&mut world, URL, "europe", None);
     let told = plan(&world);
     assert_eq!(notes(&told), ["ProxyVanished"]);
     assert!(told.status.proxy_id.is_none());
@@ -148,6 +206,30 @@ fn one_that_vanished_is_registered_again_and_kept_in_mind() {
     // The answer was odd: by its name it is there.
     world.status = told.status;
     shows(&mut world, URL, "europe", Some(proxy(ID, "europe", 3600)));
+    assert_eq!(plan(&world).status.proxy_id.as_deref(), Some(ID));
+}
+
+#[test]
+fn one_that_is_known_by_its_name_alone_stays_in_use() {
+    let mut world = settled(json!({}));
+    shows(&mut world, URL, ID, None);
+    shows(&mut world, URL, "europe", Some(proxy(ID, "europe", 3600)));
+    let told = plan(&world);
+    assert_eq!(told.status.proxy_id.as_deref(), Some(ID));
+    assert!(told.notes.is_empty() && told.status.retiring.is_empty());
+    assert_eq!(told.end, End::Again(super::super::SOON));
+    // Nor does a Secret that is lost make it turn in circles.
+    world.secret = SecretSeen::Absent;
+    written_down(&mut world);
+    assert_eq!(step(&world), "retoken");
+    world.seen.hindered = Some(refused(Class::Missing));
+    let told = plan(&world);
+    assert_eq!(told.end, End::Again(super::super::SOON));
+    assert_eq!(told.status.proxy_id.as_deref(), Some(ID));
+    // What cannot be looked for is not taken for gone.
+    let mut world = settled(json!({}));
+    shows(&mut world, URL, ID, None);
+    hinders(&mut world, URL, "europe", refused(Class::Server));
     assert_eq!(plan(&world).status.proxy_id.as_deref(), Some(ID));
 }
 
@@ -181,4 +263,52 @@ fn an_old_registration_that_cannot_be_reached_is_waited_for_and_then_reported() 
     let told = plan(&world);
     assert_eq!((told.status.retiring.len(), told.orphans.len()), (0, 1));
     assert_eq!(notes(&told), ["ProxyOrphaned"]);
+}
+
+#[test]
+fn an_old_registration_that_is_hindered_holds_up_no_other() {
+    let mut world = settled(json!({}));
+    let mut first = retiring("id-0", 10);
+    first.binding = binding(OTHER);
+    world.status.retiring = vec![first.clone(), retiring("id-2", 10)];
+    world.seen.undone = vec![(first.clone(), refused(Class::Token))];
+    assert_eq!(step(&world), "deregister");
+    world.seen.deleted = vec!["id-2".to_owned()];
+    let told = plan(&world);
+    assert_eq!(told.status.retiring, [first]);
+    // And what a former server refuses is not said of today's.
+    let access = says(&told, kinds::OPERATOR_ACCESS_READY);
+    assert_eq!(access.0, "True");
+    assert_eq!(ready(&told), pair("True", "Proven"));
+    assert_eq!(told.end, End::Again(Duration::from_secs(60)));
+}
+
+#[test]
+fn an_old_registration_is_tried_before_it_is_left_behind() {
+    let mut world = settled(json!({}));
+    world.status.retiring = vec![retiring("id-0", 86_400)];
+    assert_eq!(step(&world), "deregister");
+    let old = world.status.retiring[0].clone();
+    world.seen.undone = vec![(old.clone(), later(false))];
+    assert!(plan(&world).orphans.is_empty());
+    world.seen.undone = vec![(old, refused(Class::Server))];
+    assert_eq!(plan(&world).orphans.len(), 1);
+}
+
+#[test]
+fn a_former_server_that_does_not_answer_does_not_bar_the_way_to_todays() {
+    let mut world = world(object(json!({})));
+    let mut asked = pending("europe", 10);
+    asked.binding = binding(OTHER);
+    world.status.pending = Some(asked);
+    hinders(&mut world, OTHER, "europe", refused(Class::NoAnswer));
+    let told = plan(&world);
+    assert_eq!(says(&told, kinds::CONTROL_PLANE_READY).0, "True");
+    assert_eq!(ready(&told), pair("False", "NotRegistered"));
+    assert_eq!(told.end, End::Again(Duration::from_secs(60)));
+    let asked = world.status.pending.as_mut().expect("a name");
+    asked.since = ago(300);
+    let told = plan(&world);
+    assert!(told.status.pending.is_none());
+    assert_eq!(told.orphans, [(OTHER.to_owned(), "europe".to_owned())]);
 }

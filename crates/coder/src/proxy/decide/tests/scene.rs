@@ -172,6 +172,12 @@ pub(super) fn shows(world: &mut World, url: &str, name: &str, found: Option<Prox
     world.seen.proxies.insert(place, looked);
 }
 
+/// The server at `url` does not tell of a name or id.
+pub(super) fn hinders(world: &mut World, url: &str, name: &str, why: Hindrance) {
+    let place = (Place::of(&binding(url)), name.to_owned());
+    world.seen.proxies.insert(place, Err(why));
+}
+
 pub(super) fn pending(name: &str, seconds: i64) -> PendingProxy {
     PendingProxy {
         name: name.to_owned(),
