@@ -177,26 +177,11 @@ fn ready(
     if let Some(Err(denied)) = &world.access {
         return Some(Condition::no(kind, denied.reason, &*denied.message));
     }
-    let none_wanted = world.object.spec.replicas == 0;
-    // A server that does not answer is why a token is missing, and no more than a doubt where there is one.
-    let works = draft.current().is_some_and(|it| stored(world, &it));
-    let counts = |it: &&Condition| match &*it.kind {
-        kinds::CONTROL_PLANE_READY => !works,
-        kinds::DEPLOYMENT_READY => world.access.is_none(),
-        kinds::PROXY_HEALTHY => !none_wanted,
-        _ => true,
-    };
-    let counted = said.iter().filter(counts);
-    if let Some(worst) = counted.into_iter().find(|it| it.status.word() == "False") {
+    if let Some(worst) = worst(world, draft, said) {
         return Some(Condition::no(kind, &worst.reason, &*worst.message));
     }
-    let deployment = world.deployment.as_ref();
-    let proven = match &world.access {
-        Some(_) => draft.healthy == Some(true) || (none_wanted && draft.current().is_some()),
-        None => deployment.is_some_and(|it| it.ready >= world.object.spec.replicas),
-    };
     match stop {
-        None if proven => Some(Condition::yes(
+        None if proven(world, draft) => Some(Condition::yes(
             kind,
             reasons::PROVEN,
             "the proxy has its token and serves",
@@ -207,14 +192,43 @@ fn ready(
             "not all pods are ready",
         )),
         _ if draft.hindrances.is_empty() => None,
-        _ => {
-            let server = said.iter().find(|it| it.kind == kinds::CONTROL_PLANE_READY);
-            let silent = server.filter(|it| it.status.word() == "False");
-            let reason = silent.map_or(reasons::STALE, |it| &it.reason);
-            let story = "the server could not be asked for the proxy";
-            Some(Condition::unknown(kind, reason, story))
-        }
+        _ => Some(stale(said)),
     }
+}
+
+/// The first of what is known to be wrong.
+fn worst<'a>(world: &World, draft: &Draft, said: &'a [Condition]) -> Option<&'a Condition> {
+    // A server that does not answer is why a token is missing, and no more than a doubt where there is one.
+    let works = draft.current().is_some_and(|it| stored(world, &it));
+    let counts = |it: &&Condition| match &*it.kind {
+        kinds::CONTROL_PLANE_READY => !works,
+        kinds::DEPLOYMENT_READY => world.access.is_none(),
+        kinds::PROXY_HEALTHY => world.object.spec.replicas != 0,
+        _ => true,
+    };
+    let mut counted = said.iter().filter(counts);
+    counted.find(|it| it.status.word() == "False")
+}
+
+/// Whether it serves, as the server sees it, or else as the pods do.
+fn proven(world: &World, draft: &Draft) -> bool {
+    let replicas = world.object.spec.replicas;
+    match &world.access {
+        Some(_) => draft.healthy == Some(true) || (replicas == 0 && draft.current().is_some()),
+        None => world
+            .deployment
+            .as_ref()
+            .is_some_and(|it| it.ready >= replicas),
+    }
+}
+
+/// Nobody can tell, for the reason that the server gives if it does.
+fn stale(said: &[Condition]) -> Condition {
+    let server = said.iter().find(|it| it.kind == kinds::CONTROL_PLANE_READY);
+    let silent = server.filter(|it| it.status.word() == "False");
+    let reason = silent.map_or(reasons::STALE, |it| &it.reason);
+    let story = "the server could not be asked for the proxy";
+    Condition::unknown(kinds::READY, reason, story)
 }
 
 fn progress(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
