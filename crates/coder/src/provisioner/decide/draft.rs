@@ -52,6 +52,14 @@ impl Stop {
     pub(super) fn rejected(reason: &'static str, message: String) -> Self {
         Self::Rejected { reason, message }
     }
+
+    /// Whether it goes on without anybody's doing when its turn has come.
+    pub(super) fn waits_for_a_turn(&self) -> bool {
+        let Self::Hindered(Hindrance::Later { limited, .. }) = self else {
+            return false;
+        };
+        !limited
+    }
 }
 
 impl From<Stop> for Next {

@@ -6,6 +6,7 @@ use kube::ResourceExt;
 use super::draft::{Course, Draft, Next, Stop};
 use super::retire::{grace, online, undeleted, unverified};
 use super::{NEARLY, SOON, holds, key};
+use crate::hindrance::Hindrance;
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
 use crate::server::Fresh;
 use crate::times::elapsed;
@@ -21,7 +22,7 @@ pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
     if let Some(key) = draft.status.key.take() {
         draft.retire(key, true, world);
     }
-    if !draft.status.retiring.is_empty() && let_go(world) {
+    if abandoned(world) {
         for old in std::mem::take(&mut draft.status.retiring) {
             draft.orphan(old.key);
         }
@@ -35,6 +36,10 @@ pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
     let mut stopped = None;
     for old in draft.status.retiring.clone() {
         match one(world, draft, &old) {
+            Err(Next::Stop(stop)) if overdue(world) && !stop.waits_for_a_turn() => {
+                draft.status.retiring.retain(|it| it.key != old.key);
+                draft.orphan(old.key);
+            }
             // One that cannot go does not hold up the others.
             Err(Next::Stop(stop)) => stopped = stopped.or(Some(stop)),
             gone => gone?,
@@ -59,12 +64,16 @@ fn unintend(world: &World, draft: &mut Draft) {
 }
 
 /// Whether the object goes without the server.
-fn let_go(world: &World) -> bool {
+fn abandoned(world: &World) -> bool {
     let told = world.object.annotations().get(annotations::ABANDON);
+    told.is_some_and(|it| it == "true")
+}
+
+/// Whether a deletion has taken as long as it may: what cannot be deleted now is left behind.
+fn overdue(world: &World) -> bool {
     let since = world.object.metadata.deletion_timestamp.as_ref();
     let deadline = world.object.spec.deletion_deadline.0;
-    let over = since.is_some_and(|since| elapsed(since, world.now) >= deadline);
-    over || told.is_some_and(|it| it == "true")
+    since.is_some_and(|since| elapsed(since, world.now) >= deadline)
 }
 
 fn one(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<()> {
@@ -81,8 +90,26 @@ fn one(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<()> {
     }
     match undeleted(world, &old.key) {
         None => Err(Next::step(Step::Delete(old.key.clone()))),
-        Some(hindrance) => Err(Stop::Hindered(hindrance.clone()).into()),
+        Some(hindrance) => Err(held_up(world, draft, &old.key, hindrance)),
     }
+}
+
+/// A server of former days that holds a deletion up says nothing about today's.
+fn held_up(world: &World, draft: &mut Draft, key: &KeyRecord, hindrance: &Hindrance) -> Next {
+    let today = world
+        .access
+        .as_ref()
+        .is_ok_and(|it| it.url == key.binding.server_url);
+    if today {
+        return Stop::Hindered(hindrance.clone()).into();
+    }
+    draft.hinder_at(world, key, hindrance);
+    let KeyRecord { name, binding, .. } = key;
+    let server = &binding.server_url;
+    Stop::Leaving(format!(
+        "the key {name} cannot be deleted at {server} yet; it is tried again"
+    ))
+    .into()
 }
 
 fn unreachable(key: &KeyRecord) -> String {
@@ -102,7 +129,7 @@ fn finished(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool>
     let since = world.object.metadata.deletion_timestamp.as_ref();
     // Whoever was away when it was deleted gives the grace all the same.
     let since = since.map(|since| elapsed(since, world.now).min(elapsed(&old.retired, world.now)));
-    if since.is_some_and(|since| since >= grace(world)) {
+    if since.is_some_and(|since| since >= grace(world)) || overdue(world) {
         return Ok(true);
     }
     let place = KeyPlace::new(&key.binding, &key.organization_id);
@@ -111,7 +138,7 @@ fn finished(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool>
             place,
             Fresh::Within(SOON - NEARLY),
         ))),
-        Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
+        Some(Err(hindrance)) => Err(held_up(world, draft, key, hindrance)),
         Some(Ok(listed)) if online(&listed.value, &key.name) > 0 => {
             draft.again(SOON);
             let story = format!("daemons finish their jobs before the key {} goes", key.name);

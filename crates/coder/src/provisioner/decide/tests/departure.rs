@@ -64,8 +64,12 @@ fn an_abandoned_object_goes_at_once_and_its_key_is_reported() {
 }
 
 #[test]
-fn the_deadline_lets_it_go_too() {
-    let told = plan(&leaving(86_400, json!({}), 2));
+fn the_deadline_lets_go_what_cannot_be_deleted_after_one_more_try() {
+    let mut world = leaving(86_400, json!({}), 2);
+    world.seen.drained = true;
+    assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
+    world.seen.undeleted = vec![(key("team"), refused(Class::Limited))];
+    let told = plan(&world);
     assert!(matches!(told.step, Some(Step::Release)));
     assert!(told.notes.iter().any(|it| it.reason == "KeyOrphaned"));
 }
