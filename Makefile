@@ -52,6 +52,11 @@ gateway-api: ## The Gateway API's definitions and types anew, from the module th
 egress: ## What the egress operator promises, in virtual time, with figures
 	$(CARGO) test --locked -q -p aplomb-egress --test acceptance -- --nocapture --test-threads 1
 
+.PHONY: coder
+coder: controlplane ## What the Coder operator promises, in virtual time and on a real kube-apiserver, with figures
+	$(CARGO) test --locked -q -p aplomb-coder --test acceptance -- --nocapture --test-threads 1
+	$(CARGO) test --locked -q --workspace --test coder_on_real
+
 .PHONY: tunnel
 tunnel: controlplane ## Tunnels end to end on a real kube-apiserver: processes, iroh, curl; with figures (ACTS="many gateways")
 	$(CARGO) test --locked -q --workspace --test tunnel_on_real -- $(ACTS)

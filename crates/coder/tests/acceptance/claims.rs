@@ -1,0 +1,164 @@
+//! Oracles: what the servers have against what statuses say of it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use aplomb_api::coder::KeyRecord;
+use tokio::time::{Instant, sleep};
+
+use crate::lab::Lab;
+
+/// A key: server, organisation, name.
+pub type Held = (String, String, String);
+
+/// Every key that a server has.
+pub fn held(lab: &Lab) -> BTreeSet<Held> {
+    let of = |site: &crate::site::Site| {
+        let url = site.url.to_owned();
+        let keys = site.keys().into_iter();
+        keys.map(move |(organization, name)| (url.clone(), organization, name))
+            .collect::<Vec<_>>()
+    };
+    [&lab.coderd, &lab.other].into_iter().flat_map(of).collect()
+}
+
+/// Every key that a status claims: in use, about to be made, or about to go.
+pub fn claimed(lab: &Lab) -> BTreeSet<Held> {
+    let objects = lab.cluster.server().list("aplomb.dev", "coderprovisioners");
+    let names = objects
+        .iter()
+        .filter_map(|it| it.pointer("/metadata/name")?.as_str());
+    let records = names.flat_map(|name| {
+        let status = lab.status(name);
+        let retiring = status.retiring.into_iter().map(|it| it.key);
+        let others = status.key.into_iter().chain(status.pending);
+        others.chain(retiring).collect::<Vec<_>>()
+    });
+    records.map(of_record).collect()
+}
+
+fn of_record(record: KeyRecord) -> Held {
+    let url = record.binding.server_url;
+    (url, record.organization_id, record.name)
+}
+
+/// What is not yet as it should be when a CoderProvisioner has come to rest; `None` if all is.
+pub fn unsettled(lab: &Lab, name: &str) -> Option<String> {
+    let status = lab.status(name);
+    let (held, claimed) = (held(lab), claimed(lab));
+    let (Some(key), None, true) = (&status.key, &status.pending, status.retiring.is_empty()) else {
+        let (pending, retiring) = (&status.pending, &status.retiring);
+        let key = &status.key;
+        return Some(format!(
+            "key {key:?}, pending {pending:?}, retiring {retiring:?}"
+        ));
+    };
+    if held != claimed {
+        return Some(format!(
+            "the servers have {held:?}, statuses claim {claimed:?}"
+        ));
+    }
+    let site = lab.site(&key.binding.server_url);
+    let opens = lab.plaintext(name).and_then(|it| site.key_of(&it));
+    if opens.as_ref() != Some(&key.name) {
+        return Some(format!("the Secret opens {opens:?}, and not {}", key.name));
+    }
+    let connected = site.connected(&key.name);
+    let wanted = lab.replicas(name);
+    if connected != wanted {
+        return Some(format!(
+            "{connected} of {wanted} daemons are connected with {}",
+            key.name
+        ));
+    }
+    let ready = lab.condition(name, "Ready");
+    (ready.status != "True").then(|| format!("Ready says {ready:?}"))
+}
+
+/// What is still left of a CoderProvisioner that was deleted; `None` if nothing is.
+pub fn left(lab: &Lab, name: &str) -> Option<String> {
+    if lab.exists(name) {
+        return Some(format!("it is there: {:?}", lab.status(name)));
+    }
+    let held = held(lab);
+    if !held.is_empty() {
+        return Some(format!("the servers have {held:?}"));
+    }
+    let child = |(group, plural): (&str, &str)| {
+        let all = lab.cluster.server().list(group, plural);
+        let ours = all.iter().find(|it| {
+            let labels = it.pointer("/metadata/labels/app.kubernetes.io~1managed-by");
+            labels.is_some()
+        });
+        ours.map(|it| format!("{plural} {:?}", it.pointer("/metadata/name")))
+    };
+    [
+        ("", "secrets"),
+        ("apps", "deployments"),
+        ("", "serviceaccounts"),
+    ]
+    .into_iter()
+    .find_map(child)
+}
+
+/// What is not yet as it should be when a CoderWorkspaceProxy has come to rest; `None` if all is.
+pub fn proxy_unsettled(lab: &Lab, name: &str) -> Option<String> {
+    let status = lab.proxy_status(name);
+    let (pending, retiring) = (&status.pending, &status.retiring);
+    if pending.is_some() || !retiring.is_empty() {
+        return Some(format!("pending {pending:?}, retiring {retiring:?}"));
+    }
+    let held = lab.coderd.proxies();
+    let claimed: BTreeSet<String> = status.proxy_name.into_iter().collect();
+    if held != claimed {
+        return Some(format!(
+            "the server has {held:?}, the status claims {claimed:?}"
+        ));
+    }
+    let token = lab.secret(&format!("{name}-proxy-token"), "token");
+    let opens = token.and_then(|it| lab.coderd.proxy_of(&it));
+    if opens.as_deref() != Some(name) {
+        return Some(format!("the Secret's token is that of {opens:?}"));
+    }
+    let ready = lab.proxy_condition(name, "Ready");
+    (ready.status != "True").then(|| format!("Ready says {ready:?}"))
+}
+
+/// What is still left of a CoderWorkspaceProxy that was deleted; `None` if nothing is.
+pub fn proxy_left(lab: &Lab, name: &str) -> Option<String> {
+    let stored = lab.stored("aplomb.dev", "coderworkspaceproxies", name);
+    if stored.is_some() {
+        return Some(format!("it is there: {:?}", lab.proxy_status(name)));
+    }
+    let held = lab.coderd.proxies();
+    (!held.is_empty()).then(|| format!("the server has {held:?}"))
+}
+
+/// Waits until `look` finds nothing to say; what it still says after `limit`.
+pub async fn settles(
+    limit: Duration,
+    mut look: impl FnMut() -> Option<String>,
+) -> Result<Duration, String> {
+    let began = Instant::now();
+    loop {
+        let Some(wrong) = look() else {
+            return Ok(began.elapsed());
+        };
+        if began.elapsed() >= limit {
+            return Err(format!("not within {limit:?}: {wrong}"));
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Looks at every change for a key that no status claims: written down first, and taken back before it is
+/// forgotten. Ends when it finds one.
+pub async fn unclaimed(lab: Lab) -> String {
+    loop {
+        lab.stir.notified().await;
+        let stray: Vec<_> = held(&lab).difference(&claimed(&lab)).cloned().collect();
+        if !stray.is_empty() {
+            return format!("nobody claims {stray:?}");
+        }
+    }
+}

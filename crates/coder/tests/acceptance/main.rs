@@ -1,0 +1,29 @@
+//! What the Coder operator promises, each promise a test on the box in virtual time, with servers and pods
+//! that are simulated. Real time is printed and asserted nowhere; `make coder` shows the figures.
+#![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
+#![allow(unreachable_pub, reason = "one binary of several files")]
+
+mod claims;
+mod harness;
+mod lab;
+mod lines;
+mod objects;
+mod operator;
+mod pods;
+mod shown;
+mod site;
+mod story;
+mod wire;
+
+mod bypass;
+mod crashes;
+mod deletion;
+mod fleet;
+mod licence;
+mod limited;
+mod proxies;
+mod quiet;
+mod restart;
+mod rotation;
+mod secrets;
+mod vanish;
