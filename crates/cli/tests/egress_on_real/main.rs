@@ -10,6 +10,7 @@ mod fixtures;
 #[path = "../common/kubectl.rs"]
 mod kubectl;
 mod leak;
+#[path = "../common/process.rs"]
 mod process;
 mod stage;
 mod steps;

@@ -6,6 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
+/// What the operators log of themselves.
+const LEVELS: &str = "info,aplomb=debug,aplomb_egress=debug,aplomb_coder=debug";
+
 pub(crate) struct Process {
     child: Child,
     log: PathBuf,
@@ -17,7 +20,7 @@ impl Process {
         let log = dir.join(format!("{name}.log"));
         let child = Command::new(env!("CARGO_BIN_EXE_aplomb"))
             .args(args)
-            .env("RUST_LOG", "info,aplomb=debug,aplomb_egress=debug")
+            .env("RUST_LOG", LEVELS)
             .stdin(Stdio::null())
             .stdout(File::create(dir.join(format!("{name}.out")))?)
             .stderr(File::create(&log)?)

@@ -1,0 +1,100 @@
+//! What the ServiceAccount may do, and what it did, by the API server's own audit log.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+use crate::stage::{ACCOUNT, Stage};
+
+/// What it must not be allowed, by verb, resource and namespace.
+const NEVER: [(&str, &str, &str); 12] = [
+    ("escalate", "roles.rbac.authorization.k8s.io", "coder"),
+    ("bind", "roles.rbac.authorization.k8s.io", "coder"),
+    ("escalate", "clusterroles.rbac.authorization.k8s.io", ""),
+    ("bind", "clusterroles.rbac.authorization.k8s.io", ""),
+    ("impersonate", "serviceaccounts", "coder"),
+    ("create", "serviceaccounts/token", "coder"),
+    ("create", "clusterroles.rbac.authorization.k8s.io", ""),
+    ("create", "pods/exec", "coder"),
+    ("delete", "namespaces", ""),
+    ("create", "coderprovisioners.aplomb.dev", "coder"),
+    ("delete", "coderprovisioners.aplomb.dev", "coder"),
+    ("update", "nodes", ""),
+];
+
+pub(crate) fn bounds(stage: &Stage) -> Result<()> {
+    let subject = format!("--as={ACCOUNT}");
+    for (verb, resource, namespace) in NEVER {
+        // A slash would be taken for a name.
+        let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
+        let part = format!("--subresource={part}");
+        let mut args = vec!["auth", "can-i", verb, resource, &part, &subject];
+        if !namespace.is_empty() {
+            args.extend(["-n", namespace]);
+        }
+        // It ends with 1 for no.
+        ensure!(
+            stage.kubectl(&args).is_err(),
+            "it may {verb} {resource} in {namespace:?}"
+        );
+    }
+    // What it hands out in Roles it must hold.
+    for resource in ["pods", "persistentvolumeclaims"] {
+        stage.kubectl(&["auth", "can-i", "create", resource, &subject, "-n", "coder"])?;
+    }
+    Ok(())
+}
+
+/// Its requests, from the audit log.
+fn requests(stage: &Stage) -> Result<Vec<Value>> {
+    let text = std::fs::read_to_string(stage.plane.audit_log())?;
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    Ok(lines
+        .filter(|line| line["user"]["username"] == ACCOUNT)
+        .collect())
+}
+
+fn resource(request: &Value) -> String {
+    let object = &request["objectRef"];
+    let part = |key: &str| object[key].as_str().unwrap_or_default();
+    match part("subresource") {
+        "" => part("resource").to_owned(),
+        sub => format!("{}/{sub}", part("resource")),
+    }
+}
+
+/// How often it wrote the status of a CoderProvisioner.
+pub(crate) fn status_writes(stage: &Stage, name: &str) -> Result<usize> {
+    let requests = requests(stage)?;
+    let of = requests.iter().filter(|request| {
+        let ended = request["stage"] == "ResponseComplete";
+        let status = resource(request) == "coderprovisioners/status";
+        ended && status && request["objectRef"]["name"] == name
+    });
+    Ok(of.count())
+}
+
+pub(crate) fn refusals(stage: &Stage) -> Result<()> {
+    let requests = requests(stage)?;
+    let many = requests.len();
+    ensure!(many > 50, "the audit log knows of {many} requests");
+    let refused: BTreeSet<String> = requests
+        .iter()
+        .filter(|request| request["responseStatus"]["code"] == 403)
+        .map(|request| {
+            let name = &request["objectRef"]["name"];
+            format!(
+                "{} {} {name} {}",
+                request["verb"],
+                resource(request),
+                request["userAgent"]
+            )
+        })
+        .collect();
+    ensure!(refused.is_empty(), "{refused:?}");
+    println!("        {many} requests, none refused");
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! What the cluster is given: a token, a server and objects that use it.
+
+use serde_json::{Value, json};
+
+/// A token of coderd's form. It must be found nowhere.
+pub(crate) const TOKEN: &str = "kV3tZ9wQ1n-Rb7yXc5LdJ0hPf8sGm2AuE";
+/// Another of the same user.
+pub(crate) const NEXT_TOKEN: &str = "Zm8QeR2tYu-6Iw0PaS4dFg1HjK7lXc3VbN";
+/// Where objects are.
+pub(crate) const NAMESPACE: &str = "coder";
+/// The Secret with the token.
+pub(crate) const SECRET: &str = "coder-token";
+
+/// How a spec names the server.
+pub(crate) fn server(url: &str) -> Value {
+    json!({ "url": url, "tokenSecretRef": { "name": SECRET } })
+}
+
+/// A CoderProvisioner with two daemons.
+pub(crate) fn provisioner(name: &str, url: &str) -> Value {
+    json!({
+        "apiVersion": "aplomb.dev/v1alpha1",
+        "kind": "CoderProvisioner",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": {
+            "server": server(url),
+            "image": "coder.example.com/coder:2.36",
+            "replicas": 2,
+            "terminationGracePeriodSeconds": 5,
+        },
+    })
+}
+
+/// A CoderWorkspaceProxy that registers itself.
+pub(crate) fn proxy(name: &str, url: &str) -> Value {
+    json!({
+        "apiVersion": "aplomb.dev/v1alpha1",
+        "kind": "CoderWorkspaceProxy",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": {
+            "image": "coder.example.com/coder:2.36",
+            "bootstrap": { "server": server(url), "displayName": "Near you" },
+        },
+    })
+}

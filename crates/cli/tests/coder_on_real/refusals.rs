@@ -1,0 +1,59 @@
+//! What coderd would refuse is refused when it is applied, with what to write instead.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::fixtures::{provisioner, server};
+use crate::stage::Stage;
+
+/// That an object is refused, and that what is said contains each of `words`.
+fn refused(stage: &Stage, object: &Value, words: &[&str]) -> Result<()> {
+    let dry = ["create", "--dry-run=server", "-f", "-"];
+    let said = match stage.kubectl_with(&dry, &object.to_string()) {
+        Ok(_) => anyhow::bail!("it was taken: {object}"),
+        Err(error) => error.to_string(),
+    };
+    for word in words {
+        ensure!(said.contains(word), "{said:?} does not say {word:?}");
+    }
+    let said = said.lines().next().unwrap_or_default();
+    println!("        {}", said.rsplit(": ").next().unwrap_or_default());
+    Ok(())
+}
+
+pub(crate) fn names(stage: &Stage) -> Result<()> {
+    let long = "a".repeat(65);
+    for name in [
+        long.as_str(),
+        "Team",
+        "built-in",
+        "user-auth",
+        "psk",
+        "PSK",
+        "team_",
+        "a b",
+        "té",
+        "a/b",
+        "",
+    ] {
+        let mut object = provisioner("team", &stage.url);
+        object["spec"]["key"] = json!({ "name": name });
+        refused(stage, &object, &["spec.key.name"])?;
+    }
+    refused(stage, &provisioner("psk", &stage.url), &["key.name"])?;
+    let mut longest = provisioner("team", &stage.url);
+    longest["spec"]["key"] = json!({ "name": "a".repeat(64) });
+    let dry = ["create", "--dry-run=server", "-f", "-"];
+    stage.kubectl_with(&dry, &longest.to_string())?;
+    Ok(())
+}
+
+pub(crate) fn servers(stage: &Stage) -> Result<()> {
+    let mut none = provisioner("team", &stage.url);
+    none["spec"]["server"] = Value::Null;
+    refused(stage, &none, &["controlPlaneRef", "server"])?;
+    let mut both = provisioner("team", &stage.url);
+    both["spec"]["server"] = server(&stage.url);
+    both["spec"]["controlPlaneRef"] = json!({ "name": "coder" });
+    refused(stage, &both, &["controlPlaneRef", "server"])
+}
