@@ -14,7 +14,9 @@ use crate::times::{after, seconds};
 /// What a refusal is waited out with that only a person can mend.
 pub(crate) const SELDOM: Duration = Duration::from_secs(600);
 /// How soon what hindered a pass that went on all the same is tried again.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(15);
+/// What is written down of the first wait where nobody has told it yet.
+const FIRST: Duration = Duration::from_secs(5);
 /// How soon what was refused for the limit is looked at again; the gate knows how long it really takes.
 const MOMENT: Duration = Duration::from_secs(1);
 /// The longest that one step of a backoff takes: what a restarted process waits, at most.
@@ -88,7 +90,7 @@ pub(crate) fn limited(
             endpoint,
             until,
         } => Some((*endpoint, until.saturating_duration_since(instant))),
-        Hindrance::Refused(error) if error.class == Class::Limited => Some((error.endpoint, SOON)),
+        Hindrance::Refused(error) if error.class == Class::Limited => Some((error.endpoint, FIRST)),
         _ => None,
     });
     match (told, &record) {

@@ -66,7 +66,7 @@ impl Gates {
             (Some(gate), _) => gate,
             (None, None) => return None,
             (None, Some(episode)) => {
-                let gate = Gate::resumed(episode, now);
+                let gate = Gate::resumed(episode, now, &mut state.dice);
                 state.gates.insert(who.clone(), gate);
                 gate
             }
@@ -113,18 +113,25 @@ impl Gates {
 }
 
 impl Gate {
-    /// As an earlier process has left it: as many refusals as fill the episode that it wrote down. A time
-    /// that is further away than any wait was written by another clock.
-    fn resumed(episode: &RateLimited, (now, wall): (Instant, Timestamp)) -> Self {
-        let length = between(episode.since.0, episode.not_before.0);
+    /// As an earlier process has left it: as many refusals as fit into the time since the episode began, and
+    /// a step of that length before the first call. A time that is further away than any wait was written
+    /// by another clock.
+    fn resumed(
+        episode: &RateLimited,
+        (now, wall): (Instant, Timestamp),
+        dice: &mut fastrand::Rng,
+    ) -> Self {
+        let lasted = between(episode.since.0, wall.max(episode.not_before.0));
         let longest = |refusals| {
             let waits: Duration = (1..=refusals).map(nominal).sum();
             waits.mul_f64(1.0 + JITTER)
         };
-        let refusals = (1..CAPPED).find(|refusals| length <= longest(*refusals));
+        let refusals = (1..CAPPED).find(|refusals| lasted <= longest(*refusals));
+        let refusals = refusals.unwrap_or(CAPPED);
+        let noted = between(wall, episode.not_before.0).min(CAP);
         Self {
-            refusals: refusals.unwrap_or(CAPPED),
-            not_before: Some(now + between(wall, episode.not_before.0).min(CAP)),
+            refusals,
+            not_before: Some(now + noted.max(wait(refusals, dice))),
         }
     }
 }

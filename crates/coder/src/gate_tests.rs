@@ -110,10 +110,19 @@ fn one_object_does_not_hold_another() {
 fn a_new_process_waits_as_long_as_the_old_one_would_have() {
     let (gates, who, now) = (Gates::new(1), object("a"), Instant::now());
     let until = gates.not_before(&who, Some(&episode(-10, 5)), (now, wall(0)));
-    assert_eq!(until, Some(now + seconds(5.0)));
-    // The episode is the length of three waits, so the next is the fourth.
-    let wait = gates.refused(&who, now + seconds(5.0));
+    // The episode is the length of three waits: a third one first, and the next is the fourth.
+    let wait = until.expect("a wait") - now;
+    assert!(wait >= seconds(6.4) && wait <= seconds(9.6), "{wait:?}");
+    let wait = gates.refused(&who, now + wait);
     assert!(wait >= seconds(12.8) && wait <= seconds(19.2), "{wait:?}");
+}
+
+#[test]
+fn a_new_process_begins_at_the_cap_in_an_episode_that_is_an_hour_old() {
+    let (gates, who, now) = (Gates::new(1), object("a"), Instant::now());
+    let until = gates.not_before(&who, Some(&episode(-3600, -3590)), (now, wall(0)));
+    let wait = until.expect("a wait") - now;
+    assert!(wait >= seconds(60.0) && wait <= CAP, "{wait:?}");
 }
 
 #[test]

@@ -23,6 +23,8 @@ use crate::telemetry::{Coder, Gone};
 const STANDING: Duration = Duration::from_secs(600);
 /// And one of what somebody may just be about to make.
 const MISSING: Duration = Duration::from_secs(120);
+/// And one of a server that did not answer a look.
+const SILENT: Duration = Duration::from_secs(15);
 
 /// What all passes share. Clones are the same office.
 #[derive(Clone)]
@@ -224,6 +226,8 @@ impl Desk {
             Class::Invalid | Class::Token | Class::Forbidden => STANDING,
             Class::Missing if endpoint == Endpoint::Organization => MISSING,
             Class::Missing => STANDING,
+            // One look of all objects tells whether the server is back.
+            Class::Server | Class::NoAnswer if endpoint.is_look() => SILENT,
             _ => return,
         };
         let standing = Standing {

@@ -61,7 +61,19 @@ pub(crate) fn secret(
             reference.name, owner.kind, owner.name
         ));
     }
-    held(found, reference)
+    let held = held(found, reference);
+    let unnamed = matches!(&held, SecretSeen::Ours { key_name: None, .. });
+    let empty = found.data.as_ref().is_none_or(|data| data.is_empty());
+    let controlled = View::meta(found).controller().is_some();
+    if unnamed && !empty && !controlled {
+        return SecretSeen::Foreign(format!(
+            "the Secret {} is there already and is not this object's: choose another {field}, or, to hand \
+             over what it holds, set its annotation {}",
+            reference.name,
+            annotations::KEY_NAME
+        ));
+    }
+    held
 }
 
 /// Reads a Secret whoever writes it.

@@ -99,4 +99,17 @@ impl Endpoint {
                 | Self::DeleteProxy
         )
     }
+
+    /// Whether it changes nothing at the server.
+    #[must_use]
+    pub const fn is_look(self) -> bool {
+        !matches!(
+            self,
+            Self::CreateKey
+                | Self::DeleteKey
+                | Self::CreateProxy
+                | Self::PatchProxy
+                | Self::DeleteProxy
+        )
+    }
 }

@@ -72,14 +72,35 @@ fn course(world: &World, draft: &mut Draft) -> Course<()> {
     let organization = organization(world, draft, access)?;
     draft.status.organization_id = Some(organization.id.clone());
     draft.status.organization_name = Some(world.object.spec.organization_name.clone());
-    let key = key::course(world, draft, access, &organization)?;
+    let key = match key::course(world, draft, access, &organization) {
+        // What works is kept as it should be, whatever becomes of the key that replaces it.
+        Err(Next::Stop(stop)) => match working(world, draft, access) {
+            Some(key) => {
+                draft.held = Some(stop);
+                key
+            }
+            None => return Err(Next::Stop(stop)),
+        },
+        course => course?,
+    };
     let children = children(world, draft, access, image, &key);
     if !world.seen.applied {
         return Err(Next::step(Step::Apply(children)));
     }
     daemons(world, draft, &key)?;
     retire::course(world, draft)?;
-    restart(world, draft)
+    restart(world, draft)?;
+    draft
+        .held
+        .take()
+        .map_or(Ok(()), |stop| Err(Next::Stop(stop)))
+}
+
+/// The key in use, if it works where the daemons are to connect.
+fn working(world: &World, draft: &Draft, access: &Access) -> Option<KeyRecord> {
+    let key = draft.status.key.clone()?;
+    let here = key.binding.server_url == access.url;
+    (here && key::holds(world, &key.name)).then_some(key)
 }
 
 fn image(world: &World, access: &Access) -> Course<String> {
@@ -196,7 +217,10 @@ fn daemons(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
     let old = draft.status.retiring.iter().filter(|it| it.used);
     let here = old.filter(|it| Place::of(&it.key) == place.place);
     let serving = here.map(|it| retire::online(&listed.value, &it.key.name));
-    let serving = connected + serving.sum::<u32>();
+    // Those that have stopped are shown for a while yet.
+    let serving = (connected + serving.sum::<u32>())
+        .min(wanted)
+        .max(connected);
     draft.count(world, connected, serving);
     draft.again(if connected >= wanted { STEADY } else { pace });
     Ok(())

@@ -19,6 +19,7 @@ pub(crate) fn tell(coder: &Coder, who: &Object, world: &World, plan: &Plan, fenc
     let retiring = plan.status.retiring.iter();
     coder.emit(Seen {
         object: who,
+        server: plan.status.control_plane_url.as_deref(),
         ready: ready.is_some_and(|it| it.status == Status::True),
         reason: ready.map_or("Progressing", |it| &it.reason),
         throttled: plan.status.rate_limited.is_some(),

@@ -15,8 +15,10 @@ pub(crate) fn tell(coder: &Coder, who: &Object, world: &World, plan: &Plan, fenc
     let ready = plan.conditions.iter().find(|it| it.kind == READY);
     let deleting = world.object.metadata.deletion_timestamp.as_ref();
     let retiring = plan.status.retiring.iter();
+    let access = world.access.as_ref().and_then(|it| it.as_ref().ok());
     coder.emit(Seen {
         object: who,
+        server: access.map(|it| &*it.url),
         ready: ready.is_some_and(|it| it.status == Status::True),
         reason: ready.map_or("Progressing", |it| &it.reason),
         throttled: plan.status.rate_limited.is_some(),

@@ -132,6 +132,8 @@ pub(super) fn encode(
 pub struct Seen<'a> {
     /// Which.
     pub object: &'a Object,
+    /// The server it belongs to, once that is known.
+    pub server: Option<&'a str>,
     /// Whether it is ready.
     pub ready: bool,
     /// The reason of the condition Ready.
@@ -148,6 +150,11 @@ pub struct Seen<'a> {
 
 impl Occurrence for Seen<'_> {
     fn emit(self, ledger: &mut Ledger) {
+        if let Some(server) = self.server {
+            // The first orphan must be an increase from 0, or Prometheus does not see it.
+            let key = (self.object.kind, host(server).to_owned());
+            ledger.orphans.entry(key).or_insert(0);
+        }
         let picture = Picture {
             ready: self.ready,
             reason: self.reason.to_owned(),
@@ -246,6 +253,11 @@ impl Occurrence for StageEnded<'_> {
     }
 }
 
+/// The host of a server's address, as all metrics name servers.
+fn host(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, rest)| rest)
+}
+
 /// A key or proxy was left behind at its server, because its object had to go.
 #[derive(Clone, Copy, Debug)]
 pub struct Orphaned<'a> {
@@ -259,7 +271,7 @@ pub struct Orphaned<'a> {
 
 impl Occurrence for Orphaned<'_> {
     fn emit(self, ledger: &mut Ledger) {
-        let key = (self.object.kind, self.server.to_owned());
+        let key = (self.object.kind, host(self.server).to_owned());
         *ledger.orphans.entry(key).or_default() += 1;
         let (object, server, name) = (self.object, self.server, self.name);
         warn!(%object, server, name, "Left behind at the server: delete it there");

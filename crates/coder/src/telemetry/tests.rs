@@ -28,6 +28,7 @@ fn object(name: &str) -> Object {
 
 fn seen(coder: &Coder, object: &Object, ready: bool) {
     coder.emit(Seen {
+        server: None,
         object,
         ready,
         reason: "AllConnected",

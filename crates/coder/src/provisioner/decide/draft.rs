@@ -86,6 +86,8 @@ pub(super) struct Draft {
     pub(super) hindrances: Vec<Hindrance>,
     /// The same at servers of former days, which say nothing about today's.
     pub(super) elsewhere: Vec<Hindrance>,
+    /// Why the course ends where it does although it went on.
+    pub(super) held: Option<Box<Stop>>,
     pub(super) wait: Duration,
 }
 
@@ -109,6 +111,7 @@ impl Draft {
             orphans: Vec::new(),
             hindrances: world.seen.put_off.clone(),
             elsewhere: Vec::new(),
+            held: None,
             wait: super::SELDOM,
         };
         if let Some((name, at)) = &world.seen.made {

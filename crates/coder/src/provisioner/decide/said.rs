@@ -178,8 +178,12 @@ fn ready(
     stop: Option<&Stop>,
 ) -> Option<Condition> {
     let kind = kinds::READY;
-    if let Some(Stop::Leaving(story)) = stop {
-        return Some(Condition::no(kind, reasons::DELETING, &**story));
+    if world.object.metadata.deletion_timestamp.is_some() {
+        let story = match stop {
+            Some(Stop::Leaving(story)) => story,
+            _ => "its keys are deleted at the server before it goes",
+        };
+        return Some(Condition::no(kind, reasons::DELETING, story));
     }
     if let Err(denied) = &world.access {
         return Some(Condition::no(kind, denied.reason, &*denied.message));
@@ -201,7 +205,7 @@ fn ready(
         return Some(Condition::no(kind, &worst.reason, &*worst.message));
     }
     match (draft.connected, stop) {
-        (Some(_), None) => Some(Condition::yes(
+        (Some(_), None | Some(Stop::Hindered(_))) => Some(Condition::yes(
             kind,
             reasons::PROVEN,
             "the server sees every daemon connected with a key that works",

@@ -235,3 +235,32 @@ fn what_is_rejected_is_not_being_worked_on() {
     let told = plan(&hindered(refused(Class::Invalid)));
     assert_eq!(says(&told, "Reconciling"), None);
 }
+
+#[test]
+fn a_rotation_that_is_held_up_holds_up_nothing_else() {
+    let mut world = running(json!({ "spec": { "tags": { "a": "b" } } }), "team", 2);
+    world.status = plan(&world).status;
+    world.memory.unasked = Some("team-1".to_owned());
+    world.seen.hindered = Some(later(true));
+    world.seen.applied = false;
+    assert!(matches!(
+        plan(&world).step,
+        Some(crate::provisioner::world::Step::Apply(_))
+    ));
+    world.seen.applied = true;
+    let told = plan(&world);
+    assert_eq!(says(&told, "Ready"), Some(("True", "Proven")));
+    assert!(told.status.rate_limited.is_some());
+}
+
+#[test]
+fn no_child_is_made_for_a_server_that_has_no_key_yet() {
+    let mut world = running(json!({}), "team", 2);
+    let key = world.status.key.as_mut().expect("a key");
+    key.binding.server_url = "https://old.example.com".to_owned();
+    world.status = plan(&world).status;
+    world.memory.unasked = world.status.pending.as_ref().map(|it| it.name.clone());
+    world.seen.hindered = Some(later(true));
+    world.seen.applied = false;
+    assert!(plan(&world).step.is_none());
+}
