@@ -73,7 +73,7 @@ async fn play(stage: &mut Stage, t: &mut Tally) {
     t.note("killed in a rotation, the next one finishes it", steps::killed(stage).await);
     t.note("throttled: few attempts, one status write", trouble::throttled(stage).await);
     t.note("it recovers when the server lets it", trouble::recovers(stage).await);
-    t.note("a key that is deleted by hand is healed", trouble::heals(stage).await);
+    t.note("a key that was deleted by hand is replaced", trouble::heals(stage).await);
     t.note("a new token is picked up", trouble::new_token(stage).await);
     t.note("a workspace proxy registers", proxies::register(stage).await);
     t.note("a workspace proxy is given a new token", proxies::retoken(stage).await);

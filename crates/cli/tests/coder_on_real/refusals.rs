@@ -16,8 +16,8 @@ fn refused(stage: &Stage, object: &Value, words: &[&str]) -> Result<()> {
     for word in words {
         ensure!(said.contains(word), "{said:?} does not say {word:?}");
     }
-    let said = said.lines().next().unwrap_or_default();
-    println!("        {}", said.rsplit(": ").next().unwrap_or_default());
+    let said = said.trim().rsplit(": ").next().unwrap_or_default();
+    println!("        {said}");
     Ok(())
 }
 
