@@ -21,6 +21,7 @@ mod deletion;
 mod fleet;
 mod licence;
 mod limited;
+mod planes;
 mod proxies;
 mod quiet;
 mod restart;

@@ -3,6 +3,7 @@
 use serde_json::json;
 use tokio::time::sleep;
 
+use crate::claims::{settles, unsettled};
 use crate::lab::{TEAM, minutes, on_box, seconds, until};
 use crate::operator::Replica;
 
@@ -74,5 +75,26 @@ fn a_recovered_operator_goes_on_where_it_was() {
         let took = lab.ready(TEAM, minutes(10)).await;
         println!("restarted in an episode that then ended: Ready after {took:.0?}");
         assert_eq!(lab.status(TEAM).rate_limited, None);
+    });
+}
+
+/// Two replicas are one client: the other one only waits.
+#[test]
+fn a_standby_asks_nobody_and_takes_over() {
+    on_box(9, |lab| async move {
+        let first = lab.settled(&json!({})).await;
+        let second = Replica::start(&lab, "second");
+        sleep(minutes(10)).await;
+        assert_eq!(second.metric(&["aplomb_coder", "requests_total"]), 0.0);
+        lab.annotate(TEAM, "coder.aplomb.dev/rotate", "one").await;
+        sleep(seconds(2)).await;
+        drop(first);
+        let rotated = || match lab.status(TEAM).rotation.honoured.as_deref() {
+            Some("one") => unsettled(&lab, TEAM),
+            other => Some(format!("honoured is {other:?}")),
+        };
+        let took = settles(minutes(15), rotated).await.unwrap();
+        println!("a leader that dies in a rotation: the standby has finished it after {took:.0?}");
+        assert_eq!(lab.coderd.outages(), Vec::<String>::new());
     });
 }
