@@ -69,7 +69,8 @@ use crate::duration::Span;
         json_path = ".status.phase",
         priority = 1
     ),
-    validation = rules::OBJECT_RESERVED
+    validation = rules::OBJECT_RESERVED,
+    validation = rules::KEY_SECRET_USUAL
 )]
 #[x_kube(validation = rules::ONE_SERVER, validation = rules::KEY_SECRET)]
 #[serde(rename_all = "camelCase")]
@@ -178,7 +179,8 @@ pub struct CoderProvisionerStatus {
     pub phase: Option<String>,
     /// How many pods are ready.
     pub ready_replicas: i32,
-    /// How many daemons the server sees connected with the key, and of how many, as `2/3`.
+    /// How many daemons the server sees connected with keys of this object, at most as many as are wanted, and
+    /// how many are wanted, as `2/3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daemons: Option<String>,
     /// The CoderControlPlane.

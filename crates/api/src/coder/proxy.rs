@@ -57,7 +57,8 @@ use crate::duration::Span;
         json_path = ".status.binding.serverURL",
         priority = 1
     ),
-    validation = rules::PROXY_OBJECT_NAME
+    validation = rules::PROXY_OBJECT_NAME,
+    validation = rules::PROXY_SECRET_USUAL
 )]
 #[x_kube(validation = rules::PROXY_EITHER, validation = rules::PROXY_TOGETHER)]
 #[serde(rename_all = "camelCase")]

@@ -72,16 +72,22 @@ pub(super) const KEY_SECRET: Worded = (
     "key.secretName is written by the operator and would take the place of the token in \
      server.tokenSecretRef: choose another name",
 );
+pub(super) const KEY_SECRET_USUAL: Worded = (
+    "!has(self.spec.server) || (has(self.spec.key) && has(self.spec.key.secretName)) || \
+     self.metadata.name + '-provisioner-key' != self.spec.server.tokenSecretRef.name",
+    "the key would be written over the token: NAME-provisioner-key is where an object called NAME puts \
+     it. Set spec.key.secretName, or keep the token in another Secret",
+);
 pub(super) const KEY_DATA: Worded = (
     "self != 'ca.crt'",
     "ca.crt is where the authorities of the server are put: choose another, like key",
 );
 pub(super) const ROTATE_AFTER: Worded = (
-    "duration(self) >= duration('1h')",
+    "!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || duration(self) >= duration('1h')",
     "each key costs the server calls and the daemons a rollout: write 1h or more, like 720h",
 );
 pub(super) const DELETION_DEADLINE: Worded = (
-    "duration(self) >= duration('1m')",
+    "!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || duration(self) >= duration('1m')",
     "what the server cannot be told in that time is left behind there: write 1m or more, like 24h",
 );
 
@@ -131,8 +137,8 @@ pub(super) const PROVISIONER_ENV_ORGANIZATION: Worded = (
      starting: use organizationName",
 );
 pub(super) const PROVISIONER_ARGS: Worded = (
-    "self.all(a, !a.matches('^(--(url|key|psk|tag|org)|-[tO])(=|$)'))",
-    "--url, --key, --psk, --tag and --org are the operator's: use server, key, tags and \
+    "self.all(a, !a.matches('^(--(url|key|psk|tag|org)(=|$)|-[tO])'))",
+    "--url, --key, --psk, --tag (-t) and --org (-O) are the operator's: use server, key, tags and \
      organizationName",
 );
 pub(super) const PROXY_ENV_URL: Worded = (
@@ -181,6 +187,13 @@ pub(super) const PROXY_SECRET: Worded = (
      self.generatedTokenSecretName != self.server.tokenSecretRef.name",
     "generatedTokenSecretName is written by the operator and would take the place of the token in \
      server.tokenSecretRef: choose another name",
+);
+pub(super) const PROXY_SECRET_USUAL: Worded = (
+    "!has(self.spec.bootstrap) || !has(self.spec.bootstrap.server) || \
+     has(self.spec.bootstrap.generatedTokenSecretName) || \
+     self.metadata.name + '-proxy-token' != self.spec.bootstrap.server.tokenSecretRef.name",
+    "the proxy's token would be written over the operator's: NAME-proxy-token is where an object called \
+     NAME puts it. Set spec.bootstrap.generatedTokenSecretName, or keep the token in another Secret",
 );
 pub(super) const DISPLAY_NAME: Worded = (
     r"!self.matches('^\\s|\\s$|[\x00-\x1f\x7f]')",

@@ -20,7 +20,9 @@ pub struct Server {
     /// Where it is, like `https://coder.example.com`.
     #[schemars(schema_with = "shapes::url")]
     pub url: String,
-    /// The authorities that its certificate may be signed by besides those of the machine, as PEM.
+    /// The authorities that its certificate may be signed by, as PEM. The operator trusts them besides
+    /// those of its machine; pods get them as SSL_CERT_FILE, besides the certificate directories of
+    /// their image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::ca_bundle")]
     pub ca_bundle: Option<String>,

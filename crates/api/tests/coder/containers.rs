@@ -84,6 +84,8 @@ fn provisioners() -> Vec<Refusal> {
         (arg("--psk=x"), "spec.extraArgs", args),
         (arg("--tag=a=b"), "spec.extraArgs", args),
         (arg("-t"), "spec.extraArgs", args),
+        (arg("-tfoo=bar"), "spec.extraArgs", args),
+        (arg("-Ox"), "spec.extraArgs", args),
         (arg("--url=http://x"), "spec.extraArgs", args),
         (arg("--org=x"), "spec.extraArgs", args),
     ]

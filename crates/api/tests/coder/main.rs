@@ -64,6 +64,17 @@ fn a_wrong_proxy_is_refused_with_its_field_and_the_fix() {
 }
 
 #[test]
+fn the_usual_secret_of_an_object_is_not_that_of_its_token() {
+    on_box(provisioners::usual_secret);
+    on_box(proxies::usual_secret);
+}
+
+#[test]
+fn what_is_no_duration_is_not_called_too_short() {
+    on_box(provisioners::one_word_on_durations);
+}
+
+#[test]
 fn names_of_proxies_are_what_the_server_takes() {
     on_box(proxies::names);
 }
@@ -80,7 +91,10 @@ fn a_real_server_accepts_the_rules_and_says_the_same() {
         keys::refused(lab.clone()).await;
         keys::accepted(lab.clone()).await;
         provisioners::refused(lab.clone()).await;
+        provisioners::usual_secret(lab.clone()).await;
+        provisioners::one_word_on_durations(lab.clone()).await;
         containers::refused(lab.clone()).await;
+        proxies::usual_secret(lab.clone()).await;
         proxies::refused(lab.clone()).await;
         proxies::names(lab).await;
     });

@@ -121,3 +121,27 @@ pub(crate) async fn refused(lab: Lab) {
     let table = [secrets(), tags(), times(), the_rest()].concat();
     lab.refuses(PROVISIONER, provisioner(), table).await;
 }
+
+pub(crate) async fn usual_secret(lab: Lab) {
+    let mut spec = provisioner();
+    spec["server"]["tokenSecretRef"]["name"] = json!("team-provisioner-key");
+    let said = lab.create(PROVISIONER, "team", &spec).await;
+    let said = said.expect_err("the key would take the token's place");
+    assert!(said.contains("Set spec.key.secretName"), "{said}");
+    let created = lab.create(PROVISIONER, "other", &spec).await;
+    assert!(created.is_ok(), "{created:?}");
+    spec["key"] = json!({ "secretName": "team-key" });
+    let created = lab.create(PROVISIONER, "team", &spec).await;
+    assert!(created.is_ok(), "{created:?}");
+}
+
+/// What is no duration is not called too short as well.
+pub(crate) async fn one_word_on_durations(lab: Lab) {
+    let mut spec = provisioner();
+    spec["key"] = json!({ "rotateAfter": "30d" });
+    spec["deletionDeadline"] = json!("1d");
+    let said = lab.create(PROVISIONER, "team", &spec).await;
+    let said = said.expect_err("days are no unit");
+    assert!(said.contains("write it like 30s"), "{said}");
+    assert!(!said.contains("or more"), "{said}");
+}

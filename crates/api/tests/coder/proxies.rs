@@ -125,6 +125,18 @@ pub(crate) async fn refused(lab: Lab) {
     lab.refuses(PROXY, proxy(), table).await;
 }
 
+pub(crate) async fn usual_secret(lab: Lab) {
+    let mut spec = proxy();
+    spec["bootstrap"]["server"]["tokenSecretRef"]["name"] = json!("eu-proxy-token");
+    let said = lab.create(PROXY, "eu", &spec).await;
+    let said = said.expect_err("the proxy's token would take the operator's place");
+    let fix = "Set spec.bootstrap.generatedTokenSecretName";
+    assert!(said.contains(fix), "{said}");
+    spec["bootstrap"]["generatedTokenSecretName"] = json!("eu-token");
+    let created = lab.create(PROXY, "eu", &spec).await;
+    assert!(created.is_ok(), "{created:?}");
+}
+
 pub(crate) async fn names(lab: Lab) {
     for object in ["primary", "eu.west", "eu--west"] {
         let said = lab.create(PROXY, object, &proxy()).await;

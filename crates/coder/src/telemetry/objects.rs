@@ -53,7 +53,7 @@ const GAUGES: &[Metric<Picture, f64>] = &[
     },
     Metric {
         name: "aplomb_coder_daemons_connected",
-        help: "Daemons that the server sees connected with the current key",
+        help: "Daemons that the server sees connected with keys that work, at most as many as are wanted",
         read: |seen| maybe(seen.daemons.map(|(connected, _)| connected.into())),
     },
     Metric {
@@ -214,12 +214,8 @@ impl Occurrence for Rotated<'_> {
 pub enum Stage {
     /// From the intent to the new key.
     Create,
-    /// From the new key to daemons that are connected with it and none with the old.
+    /// From the new key in its Secret until the old one is deleted.
     Rollout,
-    /// From there until the old key is gone.
-    Delete,
-    /// All of it.
-    Total,
 }
 
 impl Stage {
@@ -227,8 +223,6 @@ impl Stage {
         match self {
             Self::Create => "create",
             Self::Rollout => "rollout",
-            Self::Delete => "delete",
-            Self::Total => "total",
         }
     }
 }
