@@ -16,6 +16,7 @@ use crate::ending::SELDOM;
 use crate::hindrance::{Hindrance, Looked, hindrance};
 use crate::object::Object;
 use crate::pushback::Pushback;
+use crate::seen::Memory;
 use crate::server::{Asker, Bypass, Fresh, Listed, Server, Servers};
 use crate::telemetry::{Coder, Gone};
 
@@ -134,6 +135,15 @@ impl Office {
         let news = self.desk.learns(who, stands);
         let (reason, story) = story.filter(|_| news)?;
         Some(Note::warning(reason, "Call", story))
+    }
+
+    /// What is remembered of an object, as far as the leader of this `term` may rely on it.
+    pub(crate) fn memory(&self, who: &Object, term: u64) -> Memory {
+        Memory {
+            unasked: self.desk.unasked(who, term),
+            in_hand: self.desk.in_hand(who).map(|(name, _)| name),
+            throttled: self.servers.throttles(who),
+        }
     }
 
     /// Lets go of an object that is gone.

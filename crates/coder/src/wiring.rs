@@ -1,11 +1,16 @@
 //! What both controllers are wired with: which Secrets are watched, what of a child matters, and how a
 //! decision is laid down.
 
+use std::sync::Arc;
+
 use aplomb::conditions::RECONCILING;
-use aplomb::{Condition, Context, Kind, Note, Scope};
+use aplomb::{Cache, Condition, Context, Key, Kind, Note, Scope, View};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use serde::Serialize;
+
+/// The index of objects by the names of the Secrets and control planes they name.
+pub(crate) const BY_NAME: &str = "names";
 
 /// Secrets of the type that tokens and keys are in.
 pub(crate) fn opaque(namespace: Option<&str>) -> Scope {
@@ -31,6 +36,29 @@ pub(crate) fn same_rollout(old: &Deployment, new: &Deployment) -> bool {
     old.metadata.generation == new.metadata.generation
         && old.metadata.labels == new.metadata.labels
         && far(old) == far(new)
+}
+
+/// Those that name an object. A token's Secret that only a control plane names is found through those who
+/// use one.
+pub(crate) fn naming<K: Kind>(
+    all: &Cache<K>,
+    kind: &str,
+    key: &Key,
+    by_plane: fn(&K) -> bool,
+) -> Vec<Key> {
+    let found = all.by(BY_NAME, &format!("{kind} {key}"));
+    let mut keys: Vec<_> = found.iter().map(|it| View::meta(&**it).key()).collect();
+    if kind == "secret" {
+        let here =
+            |it: &&Arc<K>| by_plane(it) && View::meta(&***it).namespace == key.namespace.as_deref();
+        keys.extend(
+            all.list()
+                .iter()
+                .filter(here)
+                .map(|it| View::meta(&**it).key()),
+        );
+    }
+    keys
 }
 
 /// Lays down what was decided. Written when the pass ends, whatever becomes of the step; `told` keeps

@@ -20,7 +20,7 @@ use crate::ending::SELDOM;
 use crate::object::Object;
 use crate::office::Office;
 use crate::views::ControlPlaneView;
-use crate::wiring::{opaque, same_data, same_rollout, say};
+use crate::wiring::{BY_NAME, naming, opaque, same_data, same_rollout, say};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-coder";
@@ -31,8 +31,6 @@ const WORKERS: usize = 32;
 const PASS: Duration = Duration::from_secs(90);
 /// More steps than any status can need: a pass that takes them is undone by somebody, and starts anew.
 const STEPS: usize = 64;
-/// The index of objects by the names of the Secrets and control planes they name.
-const BY_NAME: &str = "names";
 
 /// The controller of CoderProvisioner.
 pub(crate) fn controller(office: &Office) -> Controller<CoderProvisioner> {
@@ -57,12 +55,12 @@ pub(crate) fn controller(office: &Office) -> Controller<CoderProvisioner> {
     .watches::<Secret>(
         opaque(namespace),
         Lens::comparing(same_data),
-        |secret, all| naming(all, "secret", &View::meta(secret).key()),
+        |secret, all| naming(all, "secret", &View::meta(secret).key(), by_plane),
     )
     .watches_if_possible::<ControlPlaneView>(
         scope,
         Lens::fields(ControlPlaneView::read),
-        |plane, all| naming(all, "plane", &plane.meta().key()),
+        |plane, all| naming(all, "plane", &plane.meta().key(), by_plane),
     )
     .poked_by(&office.provisioners, "turn")
     .forgets(move |key| farewell.forget(&who(key)))
@@ -101,24 +99,9 @@ fn named(object: &CoderProvisioner) -> Vec<String> {
         .collect()
 }
 
-/// Those that name an object. A token's Secret that only a control plane names is found through those
-/// who use one.
-fn naming(all: &aplomb::Cache<CoderProvisioner>, kind: &str, key: &Key) -> Vec<Key> {
-    let found = all.by(BY_NAME, &format!("{kind} {key}"));
-    let mut keys: Vec<_> = found.iter().map(|it| View::meta(&**it).key()).collect();
-    if kind == "secret" {
-        let here = |it: &&Arc<CoderProvisioner>| {
-            it.spec.control_plane_ref.is_some()
-                && it.metadata.namespace.as_deref() == key.namespace.as_deref()
-        };
-        keys.extend(
-            all.list()
-                .iter()
-                .filter(here)
-                .map(|it| View::meta(&**it).key()),
-        );
-    }
-    keys
+/// Whether a control plane says where the server and its token are.
+fn by_plane(object: &CoderProvisioner) -> bool {
+    object.spec.control_plane_ref.is_some()
 }
 
 /// Observes, decides and takes one step, until there is none to take.

@@ -19,7 +19,7 @@ use crate::ending::SELDOM;
 use crate::object::Object;
 use crate::office::Office;
 use crate::views::ControlPlaneView;
-use crate::wiring::{opaque, same_data, same_rollout, say};
+use crate::wiring::{BY_NAME, naming, opaque, same_data, same_rollout, say};
 
 /// Also the field manager.
 const NAME: &str = "aplomb-coder-proxy";
@@ -30,8 +30,6 @@ const WORKERS: usize = 16;
 const PASS: Duration = Duration::from_secs(90);
 /// More steps than any status can need: a pass that takes them is undone by somebody, and starts anew.
 const STEPS: usize = 64;
-/// The index of objects by the names of the Secrets and control planes they name.
-const BY_NAME: &str = "names";
 
 /// The controller of CoderWorkspaceProxy.
 pub(crate) fn controller(office: &Office) -> Controller<CoderWorkspaceProxy> {
@@ -53,12 +51,12 @@ pub(crate) fn controller(office: &Office) -> Controller<CoderWorkspaceProxy> {
     .watches::<Secret>(
         opaque(namespace),
         Lens::comparing(same_data),
-        |secret, all| naming(all, "secret", &View::meta(secret).key()),
+        |secret, all| naming(all, "secret", &View::meta(secret).key(), by_plane),
     )
     .watches_if_possible::<ControlPlaneView>(
         scope,
         Lens::fields(ControlPlaneView::read),
-        |plane, all| naming(all, "plane", &plane.meta().key()),
+        |plane, all| naming(all, "plane", &plane.meta().key(), by_plane),
     )
     .poked_by(&office.proxies, "turn")
     .forgets(move |key| farewell.forget(&who(key)))
@@ -91,21 +89,10 @@ fn named(object: &CoderWorkspaceProxy) -> Vec<String> {
         .collect()
 }
 
-/// Those that name an object. A token's Secret that only a control plane names is found through those
-/// who use one.
-fn naming(all: &aplomb::Cache<CoderWorkspaceProxy>, kind: &str, key: &Key) -> Vec<Key> {
-    let found = all.by(BY_NAME, &format!("{kind} {key}"));
-    let mut keys: Vec<_> = found.iter().map(|it| View::meta(&**it).key()).collect();
-    if kind == "secret" {
-        let here = |it: &&Arc<CoderWorkspaceProxy>| {
-            let bootstrap = it.spec.bootstrap.as_ref();
-            bootstrap.is_some_and(|it| it.control_plane_ref.is_some())
-                && it.metadata.namespace.as_deref() == key.namespace.as_deref()
-        };
-        let all = all.list();
-        keys.extend(all.iter().filter(here).map(|it| View::meta(&**it).key()));
-    }
-    keys
+/// Whether a control plane says where the server and its token are.
+fn by_plane(object: &CoderWorkspaceProxy) -> bool {
+    let bootstrap = object.spec.bootstrap.as_ref();
+    bootstrap.is_some_and(|it| it.control_plane_ref.is_some())
 }
 
 /// Observes, decides and takes one step, until there is none to take.

@@ -16,7 +16,7 @@ use super::world::{Place, Seen, World};
 use crate::access::{Access, Claim, Denied, bound_token, resolve};
 use crate::object::Object;
 use crate::office::Office;
-use crate::seen::{self, DeploymentSeen, Memory, SecretSeen};
+use crate::seen::{self, DeploymentSeen, SecretSeen};
 use crate::views::ControlPlaneView;
 
 /// Looks at one CoderWorkspaceProxy.
@@ -41,7 +41,7 @@ impl Observer<'_> {
             bound: self.bound(&status, today)?,
             secret: self.secret()?,
             deployment: self.deployment()?,
-            memory: self.memory(),
+            memory: self.office.memory(self.who, self.cx.term()),
             seen: seen.clone(),
             object: self.object.clone(),
             access,
@@ -110,15 +110,6 @@ impl Observer<'_> {
         let key = Key::new(Some(self.namespace()), &name(self.object));
         let found = self.cx.cache::<Deployment>()?.get(&key);
         Ok(found.map(|found| seen::deployment(&found)))
-    }
-
-    fn memory(&self) -> Memory {
-        let desk = &self.office.desk;
-        Memory {
-            unasked: desk.unasked(self.who, self.cx.term()),
-            in_hand: desk.in_hand(self.who).map(|(id, _)| id),
-            throttled: self.office.servers.throttles(self.who),
-        }
     }
 }
 
