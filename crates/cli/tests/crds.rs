@@ -123,7 +123,11 @@ async fn the_gateway_api_is_left_out_when_asked_to() {
     provider();
     let server = Box::start();
     let told = server.apply(&["--without-gateway-api"]);
-    assert_eq!(told.lines().count(), aplomb_api::definitions().len(), "{told}");
+    assert_eq!(
+        told.lines().count(),
+        aplomb_api::definitions().len(),
+        "{told}"
+    );
     let routes = server.crds().await.get_opt(ROUTES).await;
     assert!(routes.expect("an answer").is_none());
 }
