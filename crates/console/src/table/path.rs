@@ -1,0 +1,115 @@
+//! The part of JSONPath that columns are written in: `.a.b`, `[0]` and `[?(@.type=='Ready')]`.
+//!
+//! Not the whole language: a definition of ours that needs more fails the test that reads them all.
+
+use serde_json::Value;
+
+/// Where a column's value is in an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Path(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Index(usize),
+    /// Elements whose member is this text.
+    Where {
+        member: String,
+        is: String,
+    },
+}
+
+impl Path {
+    /// Reads a path; `None` if it is written in more than is understood here.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut steps = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (step, after) = match rest.strip_prefix('[') {
+                Some(inner) => bracket(inner)?,
+                None => key(rest.strip_prefix('.')?)?,
+            };
+            steps.push(step);
+            rest = after;
+        }
+        Some(Self(steps))
+    }
+
+    /// The first value found in `object`.
+    pub(super) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        find(&self.0, object)
+    }
+}
+
+fn key(rest: &str) -> Option<(Step, &str)> {
+    let end = rest.find(['.', '[']).unwrap_or(rest.len());
+    let (name, after) = rest.split_at(end);
+    let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric());
+    plain.then(|| (Step::Key(name.to_owned()), after))
+}
+
+fn bracket(inner: &str) -> Option<(Step, &str)> {
+    let (inside, after) = inner.split_once(']')?;
+    let Some(condition) = inside.strip_prefix("?(@.") else {
+        return Some((Step::Index(inside.parse().ok()?), after));
+    };
+    let (member, value) = condition.strip_suffix(')')?.split_once("==")?;
+    let value = value.trim();
+    let quoted = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    let step = Step::Where {
+        member: member.trim().to_owned(),
+        is: quoted('\'').or_else(|| quoted('"'))?.to_owned(),
+    };
+    Some((step, after))
+}
+
+fn find<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
+    let Some((step, rest)) = steps.split_first() else {
+        return Some(value);
+    };
+    match step {
+        Step::Key(key) => find(rest, value.get(key)?),
+        Step::Index(index) => find(rest, value.get(index)?),
+        Step::Where { member, is } => {
+            let mut chosen = value
+                .as_array()?
+                .iter()
+                .filter(|one| one[member.as_str()] == is.as_str());
+            chosen.find_map(|one| find(rest, one))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn members_elements_and_conditions_are_found() {
+        let object = json!({ "a": { "b": [
+            { "type": "Ready", "status": "True" }, { "type": "Online", "status": "False" },
+        ] } });
+        let said = |path: &str| Path::parse(path).expect(path).first(&object).cloned();
+        assert_eq!(said(".a.b[1].type"), Some(json!("Online")));
+        assert_eq!(
+            said(".a.b[?(@.type=='Online')].status"),
+            Some(json!("False"))
+        );
+        assert_eq!(
+            said(".a.b[?(@.type==\"Ready\")].status"),
+            Some(json!("True"))
+        );
+        assert_eq!(said(".a.b[?(@.type=='Other')].status"), None);
+        assert_eq!(said(".a.c.d"), None);
+        assert_eq!(said(".a.b[7]"), None);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_guessed() {
+        for path in ["a", "..a", ".a[", ".a[*]", ".a[-1]", ".a[?(@.b>1)]", ".a b"] {
+            assert_eq!(Path::parse(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Our kinds under every name that people have for them, and the columns of each.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceDefinition,
+};
+
+use super::Column;
+use super::path::Path;
+
+/// A kind of ours, as its definition says.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    /// The API group.
+    pub group: String,
+    /// The version that is served.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// As the server's paths name it.
+    pub plural: String,
+    /// What one of them is called.
+    pub singular: String,
+    /// What people type.
+    pub short_names: Vec<String>,
+    /// The groups of kinds that it is listed with.
+    pub categories: Vec<String>,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+    /// The name first, then what the definition adds.
+    pub columns: Vec<Column>,
+    /// Where each column's value is.
+    pub(super) paths: Vec<Path>,
+}
+
+impl Resource {
+    fn of(definition: CustomResourceDefinition) -> Self {
+        let spec = definition.spec;
+        let names = spec.names;
+        let version = spec.versions.into_iter().find(|version| version.served);
+        let version = version.expect("a definition of ours serves a version");
+        let declared = version.additional_printer_columns.unwrap_or_default();
+        let declared = std::iter::once(name_column()).chain(declared);
+        let (columns, paths) = declared.map(column).unzip();
+        Self {
+            group: spec.group,
+            version: version.name,
+            singular: names.singular.unwrap_or_else(|| names.kind.to_lowercase()),
+            kind: names.kind,
+            plural: names.plural,
+            short_names: names.short_names.unwrap_or_default(),
+            categories: names.categories.unwrap_or_default(),
+            namespaced: spec.scope == "Namespaced",
+            columns,
+            paths,
+        }
+    }
+
+    /// `stableegress.aplomb.dev`: how kubectl begins the name of one where kinds are mixed.
+    #[must_use]
+    pub fn qualified(&self) -> String {
+        format!("{}.{}", self.singular, self.group)
+    }
+
+    /// `aplomb.dev/v1alpha1`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
+    /// Whether people call it that, in any case and with or without its group.
+    fn is_called(&self, word: &str) -> bool {
+        let word = word.to_lowercase();
+        let bare = word.strip_suffix(&format!(".{}", self.group));
+        let bare = bare.unwrap_or(&word);
+        let names = [&self.plural, &self.singular];
+        names.into_iter().any(|name| name == bare)
+            || self.kind.to_lowercase() == bare
+            || self.short_names.iter().any(|name| name == bare)
+    }
+}
+
+/// All our kinds, in the order of their definitions.
+#[must_use]
+pub fn resources() -> Vec<Resource> {
+    let definitions = aplomb_api::definitions();
+    definitions.into_iter().map(Resource::of).collect()
+}
+
+/// The kinds that `word` means: one by any of its names, or those of a category; `all` are all.
+#[must_use]
+pub fn named(word: &str) -> Vec<Resource> {
+    let mut known = resources();
+    if word == "all" {
+        return known;
+    }
+    let one = known.iter().position(|it| it.is_called(word));
+    if let Some(one) = one {
+        return vec![known.swap_remove(one)];
+    }
+    known.retain(|it| it.categories.iter().any(|category| category == word));
+    known
+}
+
+fn name_column() -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        name: "Name".to_owned(),
+        type_: "string".to_owned(),
+        json_path: ".metadata.name".to_owned(),
+        ..CustomResourceColumnDefinition::default()
+    }
+}
+
+fn column(declared: CustomResourceColumnDefinition) -> (Column, Path) {
+    let path = Path::parse(&declared.json_path);
+    let column = Column {
+        name: declared.name,
+        type_: declared.type_,
+        priority: declared.priority.unwrap_or_default(),
+    };
+    (column, path.expect("a column of ours is a simple path"))
+}

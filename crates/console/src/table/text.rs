@@ -1,0 +1,116 @@
+//! Tables as text, as kubectl lays them out: columns three spaces apart and at least six wide, which keep the width
+//! they once had while rows are streamed.
+
+use super::{Column, Row, Table};
+
+/// Between two columns.
+const GAP: usize = 3;
+/// A column is no narrower, its gap included.
+const NARROWEST: usize = 6;
+
+/// What is shown of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Columns of a priority above zero too.
+    pub wide: bool,
+    /// A first column with the namespace.
+    pub namespaces: bool,
+    /// No titles.
+    pub no_headers: bool,
+    /// What stands before each name, `stableegress.aplomb.dev/` for one.
+    pub prefix: String,
+}
+
+/// Widths of columns, remembered from one text to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    widths: Vec<usize>,
+}
+
+impl Table {
+    /// As `kubectl get` prints it.
+    #[must_use]
+    pub fn text(&self, style: &Style) -> String {
+        Layout::default().text(&self.lines(style))
+    }
+
+    /// The texts of the shown columns, titles first.
+    #[must_use]
+    pub fn lines(&self, style: &Style) -> Vec<Vec<String>> {
+        let namespaces = style.namespaces && self.namespaced;
+        let head = std::iter::once(titles(&self.columns, namespaces, style));
+        let rows = self.rows.iter();
+        let rows = rows.map(|row| line(&self.columns, row, namespaces, style));
+        head.filter(|_| !style.no_headers).chain(rows).collect()
+    }
+}
+
+fn titles(columns: &[Column], namespaces: bool, style: &Style) -> Vec<String> {
+    let first = namespaces.then(|| "NAMESPACE".to_owned());
+    let shown = columns.iter().filter(|column| shows(column, style));
+    let titles = shown.map(|column| column.name.to_uppercase());
+    first.into_iter().chain(titles).collect()
+}
+
+fn line(columns: &[Column], row: &Row, namespaces: bool, style: &Style) -> Vec<String> {
+    let first = namespaces.then(|| row.namespace.clone().unwrap_or_default());
+    let cells = columns.iter().zip(&row.cells).enumerate();
+    let shown = cells.filter(|(_, (column, _))| shows(column, style));
+    let texts = shown.map(|(n, (_, cell))| match n {
+        0 => format!("{}{cell}", style.prefix),
+        _ => cell.clone(),
+    });
+    first.into_iter().chain(texts).collect()
+}
+
+fn shows(column: &Column, style: &Style) -> bool {
+    style.wide || column.priority == 0
+}
+
+impl Layout {
+    /// Lines of equal length as columns, no narrower than any before.
+    pub fn text(&mut self, lines: &[Vec<String>]) -> String {
+        self.painted(lines, |_, _, cell| cell.to_owned())
+    }
+
+    /// The same, where `paint` colours the cell of a line and a column; colours take no room.
+    pub fn painted(
+        &mut self,
+        lines: &[Vec<String>],
+        paint: impl Fn(usize, usize, &str) -> String,
+    ) -> String {
+        self.widen(lines);
+        let mut text = String::new();
+        for (n, line) in lines.iter().enumerate() {
+            for (column, cell) in line.iter().enumerate() {
+                text.push_str(&paint(n, column, cell));
+                if column + 1 < line.len() {
+                    let room = self.widths[column].saturating_sub(cell.chars().count());
+                    text.extend(std::iter::repeat_n(' ', room));
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn widen(&mut self, lines: &[Vec<String>]) {
+        for line in lines {
+            for (column, cell) in line.iter().enumerate() {
+                if column == self.widths.len() {
+                    self.widths.push(NARROWEST);
+                }
+                let width = cell.chars().count() + GAP;
+                self.widths[column] = self.widths[column].max(width);
+            }
+        }
+    }
+}
+
+/// Lines of equal length, as columns.
+#[must_use]
+pub fn align(lines: &[Vec<String>]) -> String {
+    let text = Layout::default().text(lines);
+    let lines = text.lines().map(str::trim_end);
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
