@@ -44,6 +44,10 @@ runtime: controlplane ## What the runtime promises, on the box and on a real kub
 alerts: ## Every alert under promtool: it fires, and it stays quiet
 	@tools/make/alerts
 
+.PHONY: charts
+charts: ## The plain manifests of deploy/ and the definitions of charts/aplomb-crds anew, from the chart and `aplomb crds`
+	@tools/make/charts
+
 .PHONY: gateway-api
 gateway-api: ## The Gateway API's definitions and types anew, from the module that is pinned (needs Go)
 	@tools/make/gateway-api
@@ -60,6 +64,10 @@ coder: controlplane ## What the Coder operator promises, in virtual time and on 
 .PHONY: tunnel
 tunnel: controlplane ## Tunnels end to end on a real kube-apiserver: processes, iroh, curl; with figures (ACTS="many gateways")
 	$(CARGO) test --locked -q --workspace --test tunnel_on_real -- $(ACTS)
+
+.PHONY: chart
+chart: controlplane ## The charts on a real kube-apiserver: variants, rights, an upgrade with live objects, what is left
+	$(CARGO) test --locked -q --workspace --test chart_on_real
 
 .PHONY: bench-tunnel
 bench-tunnel: ## Requests through a tunnel beside direct, a plain proxy, rathole and bore in the same run
