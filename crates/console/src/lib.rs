@@ -2,4 +2,6 @@
 //! they cannot disagree. Shows names, conditions, times and counts; never what a Secret holds. Writes nothing.
 #![forbid(unsafe_code)]
 
+pub mod light;
+pub mod status;
 pub mod table;

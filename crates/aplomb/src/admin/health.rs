@@ -72,6 +72,15 @@ pub(super) fn ready(state: &State) -> Vec<Check> {
     inputs.chain(live(state)).chain(program).collect()
 }
 
+impl State {
+    /// Why `/readyz` fails, a line each; nothing if it does not.
+    #[must_use]
+    pub fn trouble(&self) -> Vec<String> {
+        let failed = |check: Check| Some(format!("{}: {}", check.name, check.failure?));
+        ready(self).into_iter().filter_map(failed).collect()
+    }
+}
+
 /// The checks as text, and whether all passed.
 pub(super) fn report(endpoint: &str, checks: &[Check], verbose: bool) -> (bool, String) {
     let passed = checks.iter().all(|check| check.failure.is_none());

@@ -1,0 +1,127 @@
+//! Everything at one moment: what `/status.json` serializes, what the page is rendered from and what
+//! `aplomb status` prints. One value, so that they cannot disagree.
+//!
+//! Pure: made from objects, engines' states and journals that somebody else has read. It holds names,
+//! conditions, times and counts; nothing of a spec, an annotation or a Secret finds its way in unless a
+//! field here names it.
+
+mod coder;
+mod egress;
+mod findings;
+mod objects;
+mod process;
+mod tunnel;
+
+use std::sync::LazyLock;
+
+use aplomb::ObjectId;
+use aplomb::admin::State;
+use aplomb::journal::Line;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::table::{self, Resource, Table};
+
+pub use self::coder::{Key, Provisioner, Proxy, Throttle};
+pub use self::egress::{Egress, Level, Move, Node};
+pub use self::findings::{Finding, Severity, findings};
+pub use self::objects::{Name, Objects};
+pub use self::process::{Budget, BudgetLane, KindTally, Lane, Operator, Queue, Run, Watch};
+pub use self::tunnel::{Connector, Mark, Stage, Timeline, Tunnel};
+
+/// Everything at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// When.
+    pub at: Timestamp,
+    /// The version of the program that says so.
+    pub version: String,
+    /// The engines, by name.
+    pub operators: Vec<Operator>,
+    /// Their watches.
+    pub watches: Vec<Watch>,
+    /// What may be spent, by target.
+    pub budgets: Vec<Budget>,
+    /// What waits and runs, by controller.
+    pub queues: Vec<Queue>,
+    /// What was passed on, dropped and written, by kind.
+    pub kinds: Vec<KindTally>,
+    /// The tunnels.
+    pub tunnels: Vec<Tunnel>,
+    /// Their agents.
+    pub connectors: Vec<Connector>,
+    /// The floating IPs.
+    pub egresses: Vec<Egress>,
+    /// Provisioner daemons and their keys.
+    pub provisioners: Vec<Provisioner>,
+    /// Workspace proxies.
+    pub proxies: Vec<Proxy>,
+    /// Our kinds as `kubectl get` shows them, those that somebody watches.
+    pub tables: Vec<Table>,
+    /// What is not as it should be, worst first.
+    pub findings: Vec<Finding>,
+}
+
+/// The definitions are made once: that costs more than all tables.
+static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(table::resources);
+
+fn tables(objects: &Objects, at: Timestamp) -> Vec<Table> {
+    let known = RESOURCES.iter().filter_map(|resource| {
+        let all = objects.known(&resource.kind)?;
+        Some(resource.table(all, at))
+    });
+    known.collect()
+}
+
+/// What a [`Status`] is made from.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// Whole objects of our kinds.
+    pub objects: &'a Objects,
+    /// The engines of the process, by name.
+    pub engines: &'a [(String, State)],
+    /// What is remembered of an object, oldest first.
+    pub journal: &'a dyn Fn(&ObjectId) -> Vec<Line>,
+    /// The present moment.
+    pub at: Timestamp,
+}
+
+impl std::fmt::Debug for Inputs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inputs")
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Status {
+    /// Everything that can be said from these inputs.
+    #[must_use]
+    pub fn of(inputs: Inputs<'_>) -> Self {
+        let Inputs {
+            objects,
+            engines,
+            at,
+            ..
+        } = inputs;
+        let mut status = Self {
+            at,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            operators: process::operators(engines),
+            watches: process::watches(engines),
+            budgets: process::budgets(engines),
+            queues: process::queues(engines),
+            kinds: process::kinds(engines),
+            tunnels: tunnel::tunnels(objects, inputs.journal),
+            connectors: tunnel::connectors(objects),
+            egresses: egress::egresses(objects),
+            provisioners: coder::provisioners(objects),
+            proxies: coder::proxies(objects),
+            tables: tables(objects, at),
+            findings: Vec::new(),
+        };
+        status.findings = findings(&status, objects);
+        status
+    }
+}

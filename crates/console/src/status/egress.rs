@@ -1,0 +1,182 @@
+//! Floating IPs: which node has each, who could take it, and how the last move went.
+
+use aplomb_api::Span;
+use aplomb_api::egress::{self as api, StableEgressStatus};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::objects::{Name, Objects, condition, status, text};
+use super::tunnel::Stage;
+use crate::light::Light;
+
+/// A floating IP that follows a healthy node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Egress {
+    /// Which.
+    #[serde(flatten)]
+    pub name: Name,
+    /// Whether it is proven.
+    pub light: Light,
+    /// The reason of its `Ready`.
+    pub reason: String,
+    /// What that says to people.
+    pub message: String,
+    /// The address.
+    pub ip: Option<String>,
+    /// The node that has it.
+    pub active_node: Option<String>,
+    /// The nodes that are spoken of: the active one, those in trouble, those of the last move.
+    pub nodes: Vec<Node>,
+    /// How many nodes are candidates.
+    pub candidates: u32,
+    /// How many of them could take it now.
+    pub candidates_ready: u32,
+    /// The last move, or the one that is under way.
+    pub last_move: Option<Move>,
+    /// What the provider said is left of its rate limit.
+    pub budget: Option<Level>,
+}
+
+/// A node that a floating IP has, had, or is leaving.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Whether it has the address.
+    pub active: bool,
+    /// What is wrong with it, if anything is.
+    pub suspicion: Option<String>,
+    /// Since when.
+    pub since: Option<Timestamp>,
+}
+
+/// A move of a floating IP.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Move {
+    /// From which node, if it was one.
+    pub from: Option<String>,
+    /// To which.
+    pub to: String,
+    /// Why.
+    pub cause: String,
+    /// Whether it is still under way.
+    pub under_way: bool,
+    /// Whether it took longer than was allowed.
+    pub overdue: bool,
+    /// When the need was first seen.
+    pub detected: Timestamp,
+    /// When it was over.
+    pub ended: Option<Timestamp>,
+    /// The stages that are over, on an axis that begins when the need was first seen.
+    pub stages: Vec<Stage>,
+    /// How long no node had the labels, in seconds.
+    pub unlabelled: Option<f64>,
+}
+
+/// What is left of a rate limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Level {
+    /// Calls an hour.
+    pub limit: u32,
+    /// What was left when the level last changed.
+    pub remaining: u32,
+    /// `Plenty`, `Low` or `Reserve`.
+    pub level: String,
+}
+
+pub(super) fn egresses(objects: &Objects) -> Vec<Egress> {
+    objects.of("StableEgress").iter().map(egress).collect()
+}
+
+fn egress(object: &Value) -> Egress {
+    let said: StableEgressStatus = status(object);
+    let ready = condition(object, "Ready").unwrap_or(&Value::Null);
+    let last = said.moving.as_ref().or(said.last_move.as_ref());
+    Egress {
+        name: Name::of(object),
+        light: Light::of(object),
+        reason: text(&ready["reason"]),
+        message: text(&ready["message"]),
+        nodes: nodes(&said, last),
+        last_move: last.map(|it| moved(it, said.moving.is_some())),
+        budget: said.budget.as_ref().map(|it| Level {
+            limit: it.limit,
+            remaining: it.remaining,
+            level: format!("{:?}", it.level),
+        }),
+        candidates: said.candidates.total,
+        candidates_ready: said.candidates.ready,
+        ip: said.ip,
+        active_node: said.active_node,
+    }
+}
+
+fn nodes(said: &StableEgressStatus, last: Option<&api::Move>) -> Vec<Node> {
+    let active = said.active_node.as_deref();
+    let moved = last
+        .into_iter()
+        .flat_map(|it| [it.from.as_deref(), Some(&*it.to)]);
+    let suspects = said.suspects.iter().map(|it| Some(&*it.node));
+    let names = [active].into_iter().chain(suspects).chain(moved).flatten();
+    let mut nodes: Vec<Node> = Vec::new();
+    for name in names {
+        if nodes.iter().any(|it| it.name == name) {
+            continue;
+        }
+        let suspect = said.suspects.iter().find(|it| it.node == name);
+        nodes.push(Node {
+            name: name.to_owned(),
+            active: active == Some(name),
+            suspicion: suspect.map(|it| format!("{:?}", it.what)),
+            since: suspect.map(|it| it.since.0),
+        });
+    }
+    nodes
+}
+
+fn moved(it: &api::Move, under_way: bool) -> Move {
+    let cause = serde_json::to_value(it.cause).unwrap_or_default();
+    Move {
+        from: it.from.clone(),
+        to: it.to.clone(),
+        cause: text(&cause),
+        under_way,
+        overdue: it.overdue,
+        detected: it.detected.0,
+        ended: it.ended.as_ref().map(|it| it.0),
+        stages: stages(it),
+        unlabelled: it.stages.unlabelled.as_ref().map(seconds),
+    }
+}
+
+fn stages(it: &api::Move) -> Vec<Stage> {
+    let spans = [
+        ("decided", &it.stages.decide),
+        ("accepted", &it.stages.accept),
+        ("assigned", &it.stages.assign),
+        ("labelled", &it.stages.label),
+    ];
+    let mut offset = 0.0;
+    let told = spans
+        .into_iter()
+        .filter_map(|(name, span)| Some((name, seconds(span.as_ref()?))));
+    told.map(|(name, took)| {
+        offset += took;
+        Stage {
+            name: name.to_owned(),
+            at: it.detected.0 + std::time::Duration::from_secs_f64(offset),
+            offset,
+            took,
+        }
+    })
+    .collect()
+}
+
+fn seconds(span: &Span) -> f64 {
+    span.0.as_secs_f64()
+}

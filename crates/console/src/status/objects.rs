@@ -1,0 +1,106 @@
+//! The objects that a status is made from, and how they are named. Reads; never invents.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Namespace and name of an object, as JSON and pages show them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Name {
+    /// The namespace; none for a cluster-scoped kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+impl Name {
+    /// Of an object that was read as JSON.
+    #[must_use]
+    pub fn of(object: &Value) -> Self {
+        let meta = &object["metadata"];
+        Self {
+            namespace: meta["namespace"].as_str().map(str::to_owned),
+            name: text(&meta["name"]),
+        }
+    }
+
+    /// The journal's key for it.
+    #[must_use]
+    pub fn id(&self, kind: &str) -> aplomb::ObjectId {
+        aplomb::ObjectId {
+            kind: kind.into(),
+            key: aplomb::Key::new(self.namespace.as_deref(), &self.name),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// Whole objects as JSON, by kind. A kind that nobody watches is not in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Objects(BTreeMap<String, Vec<Value>>);
+
+impl Objects {
+    /// Puts all objects of `kind` in.
+    pub fn put(&mut self, kind: &str, objects: Vec<Value>) {
+        self.0.insert(kind.to_owned(), objects);
+    }
+
+    /// The objects of `kind`.
+    #[must_use]
+    pub fn of(&self, kind: &str) -> &[Value] {
+        self.known(kind).unwrap_or_default()
+    }
+
+    /// The same, or nothing where nobody watches it.
+    pub(crate) fn known(&self, kind: &str) -> Option<&[Value]> {
+        self.0.get(kind).map(Vec::as_slice)
+    }
+
+    /// The object of this kind and name.
+    #[must_use]
+    pub fn get(&self, kind: &str, name: &Name) -> Option<&Value> {
+        self.of(kind).iter().find(|it| Name::of(it) == *name)
+    }
+
+    /// Every kind that is known, with its objects.
+    pub fn kinds(&self) -> impl Iterator<Item = (&str, &[Value])> {
+        self.0.iter().map(|(kind, all)| (&**kind, &**all))
+    }
+}
+
+/// The status of an object as its type has it; an empty one where it does not fit.
+pub(super) fn status<T: DeserializeOwned + Default>(object: &Value) -> T {
+    T::deserialize(&object["status"]).unwrap_or_default()
+}
+
+/// Status, reason and message of a condition.
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions.iter().find(|it| it["type"] == kind)
+}
+
+/// Since when it exists.
+pub(super) fn created(object: &Value) -> Option<Timestamp> {
+    object["metadata"]["creationTimestamp"]
+        .as_str()?
+        .parse()
+        .ok()
+}
+
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,194 @@
+//! Tunnels and their agents: the lamp, the hostname, and how long each stage took.
+
+use aplomb::ObjectId;
+use aplomb::journal::{Entry, Line};
+use aplomb_api::tunnel::{ConnectorStatus, HttpProxyStatus};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::objects::{Name, Objects, condition, created, status, text};
+use crate::light::{Light, STAGES};
+
+/// A tunnel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Tunnel {
+    /// Which.
+    #[serde(flatten)]
+    pub name: Name,
+    /// The version it was read at.
+    pub resource_version: String,
+    /// What its toggle shows.
+    pub light: Light,
+    /// Where it is reached, once that is known.
+    pub hostname: Option<String>,
+    /// The agents behind it.
+    pub connector: Option<String>,
+    /// The reason of its `Ready`.
+    pub reason: String,
+    /// What that says to people.
+    pub message: String,
+    /// Since when it exists.
+    pub created: Option<Timestamp>,
+    /// How it came to where it is.
+    pub timeline: Timeline,
+}
+
+/// Stages and pushback on one axis that begins when the operator first saw the newest spec.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Timeline {
+    /// When the axis begins.
+    pub began: Option<Timestamp>,
+    /// The stages that were reached, in their order.
+    pub stages: Vec<Stage>,
+    /// Pushback that was met since.
+    pub marks: Vec<Mark>,
+}
+
+/// A stage that was reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Stage {
+    /// Its name, as `status.timeline` has it.
+    pub name: String,
+    /// When.
+    pub at: Timestamp,
+    /// How many seconds after the axis began.
+    pub offset: f64,
+    /// How many seconds after the stage before.
+    pub took: f64,
+}
+
+/// Pushback: somebody else was first, a budget was empty, something did not answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Mark {
+    /// When.
+    pub at: Timestamp,
+    /// How many seconds after the axis began.
+    pub offset: f64,
+    /// Of which kind: `Conflict`, `Throttled` and so on.
+    pub class: String,
+    /// The object it was about, where that is known.
+    pub object: Option<String>,
+    /// Who was first, where that is known.
+    pub winner: Option<String>,
+    /// What was said.
+    pub message: String,
+}
+
+/// An agent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Connector {
+    /// Which.
+    #[serde(flatten)]
+    pub name: Name,
+    /// Whether it is online: `True`, `False` or `Unknown`.
+    pub online: String,
+    /// Why that is said.
+    pub reason: String,
+    /// The machine it runs on.
+    pub device: Option<String>,
+    /// Its version.
+    pub agent_version: Option<String>,
+    /// Since when it is offline.
+    pub offline_since: Option<Timestamp>,
+}
+
+pub(super) fn tunnels(objects: &Objects, journal: &dyn Fn(&ObjectId) -> Vec<Line>) -> Vec<Tunnel> {
+    let tunnel = |object: &Value| {
+        let name = Name::of(object);
+        let lines = journal(&name.id("HTTPProxy"));
+        let said: HttpProxyStatus = status(object);
+        let ready = condition(object, "Ready").unwrap_or(&Value::Null);
+        Tunnel {
+            resource_version: text(&object["metadata"]["resourceVersion"]),
+            light: Light::of(object),
+            hostname: said.hostname,
+            connector: said.connector,
+            reason: text(&ready["reason"]),
+            message: text(&ready["message"]),
+            created: created(object),
+            timeline: timeline(object, &lines),
+            name,
+        }
+    };
+    objects.of("HTTPProxy").iter().map(tunnel).collect()
+}
+
+/// The stages of the newest spec, and the pushback since.
+pub(crate) fn timeline(object: &Value, lines: &[Line]) -> Timeline {
+    let said = &object["status"]["timeline"];
+    let moment = |name: &str| said[name].as_str()?.parse::<Timestamp>().ok();
+    let reached = STAGES
+        .iter()
+        .filter_map(|name| Some((*name, moment(name)?)));
+    let mut reached: Vec<(&str, Timestamp)> = reached.collect();
+    // Stages are told in whatever order they were reached in: a tunnel may be proven by an agent that
+    // was there before its gateway has acknowledged.
+    reached.sort_by_key(|(_, at)| *at);
+    let began = reached
+        .first()
+        .map(|(_, at)| *at)
+        .or_else(|| created(object));
+    let Some(began) = began else {
+        return Timeline::default();
+    };
+    let mut before = began;
+    let stage = |(name, at): &(&str, Timestamp)| {
+        let took = seconds(before, *at);
+        before = *at;
+        Stage {
+            name: (*name).to_owned(),
+            at: *at,
+            offset: seconds(began, *at),
+            took,
+        }
+    };
+    Timeline {
+        began: Some(began),
+        stages: reached.iter().map(stage).collect(),
+        marks: lines.iter().filter_map(|it| mark(it, began)).collect(),
+    }
+}
+
+fn mark(line: &Line, began: Timestamp) -> Option<Mark> {
+    let Entry::Pushback { class, message } = &line.entry else {
+        return None;
+    };
+    if line.at < began {
+        return None;
+    }
+    Some(Mark {
+        at: line.at,
+        offset: seconds(began, line.at),
+        class: class.word().to_owned(),
+        object: None,
+        winner: None,
+        message: message.clone(),
+    })
+}
+
+fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+    to.duration_since(from).as_secs_f64()
+}
+
+pub(super) fn connectors(objects: &Objects) -> Vec<Connector> {
+    let connector = |object: &Value| {
+        let said: ConnectorStatus = status(object);
+        let details = said.connection_details.unwrap_or_default();
+        let online = condition(object, "Online").unwrap_or(&Value::Null);
+        Connector {
+            name: Name::of(object),
+            online: online["status"].as_str().unwrap_or("Unknown").to_owned(),
+            reason: text(&online["reason"]),
+            device: details.device,
+            agent_version: details.agent_version,
+            offline_since: said.offline_since.map(|it| it.0),
+        }
+    };
+    objects.of("Connector").iter().map(connector).collect()
+}
