@@ -2,6 +2,7 @@
 //!
 //! A token never passes through here: only the name of its file does.
 
+mod office;
 mod settings;
 
 use std::io::IsTerminal;
@@ -17,6 +18,7 @@ use tracing_subscriber::EnvFilter;
 use crate::args::{LogFormat, Operator, RunArgs};
 use crate::namespace;
 
+use self::office::{Office, Parts};
 pub(crate) use self::settings::label;
 use self::settings::{All, settings, shown};
 
@@ -36,6 +38,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let client = aplomb::client(config(args.kubeconfig).await?)?;
+    let office = Office::open(args.admin).await?;
+    let settings = settings.at(office.url());
     let shutdown = async move {
         tokio::select! {
             biased;
@@ -47,7 +51,10 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
     if at_home.iter().any(|it| args.operators.contains(it)) {
         namespace::ensure(&client, &settings.tunnel.namespace).await?;
     }
-    operate(&args.operators, client, &settings, shutdown).await
+    let parts = office.parts()?;
+    office
+        .serve(operate(&args.operators, client, &settings, parts, shutdown))
+        .await
 }
 
 /// Runs them side by side. One that fails ends the others, so that whoever watches over this process
@@ -56,26 +63,29 @@ async fn operate(
     operators: &[Operator],
     client: kube::Client,
     settings: &All,
+    parts: Parts,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
     let shutdown = shutdown.shared();
     let coder = async {
         if operators.contains(&Operator::Coder) {
-            aplomb_coder::run(client.clone(), &settings.coder, shutdown.clone()).await?;
+            let settings = &settings.coder;
+            aplomb_coder::run(client.clone(), settings, parts.coder, shutdown.clone()).await?;
         }
         Ok(())
     };
     let egress = async {
         if operators.contains(&Operator::Egress) {
-            aplomb_egress::run(client.clone(), &settings.egress, shutdown.clone()).await?;
+            let settings = &settings.egress;
+            aplomb_egress::run(client.clone(), settings, parts.egress, shutdown.clone()).await?;
         }
         Ok::<_, anyhow::Error>(())
     };
     let tunnel = async {
         if operators.contains(&Operator::Tunnel) {
-            let seed = u64::from(std::process::id());
+            let settings = &settings.tunnel;
             crate::crds::provide(&client).await?;
-            aplomb_tunnel::run(client.clone(), &settings.tunnel, seed, shutdown.clone()).await?;
+            aplomb_tunnel::run(client.clone(), settings, parts.tunnel, shutdown.clone()).await?;
         }
         Ok(())
     };

@@ -109,6 +109,7 @@ impl Account {
             let shown = endpoints.entry(name.clone()).or_insert(LaneSnapshot {
                 name,
                 tokens: f64::MAX,
+                reserve: 0.0,
                 waiting: 0,
                 in_flight: 0,
             });
@@ -117,6 +118,7 @@ impl Account {
         Snapshot {
             target: self.0.name.clone(),
             rate: f64::from(limit) / edge::WINDOW.as_secs_f64(),
+            capacity: f64::from(limit),
             closed_for_seconds: closed.map(|until| (until - now).as_secs_f64()),
             lanes: endpoints.into_values().collect(),
         }

@@ -1,10 +1,10 @@
 //! The operator as a whole: what a program sets, what a test replaces, and the engine made of it.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use aplomb::budget::Shelf;
+use aplomb::admin::Board;
+use aplomb::budget::{self, Shelf};
 use aplomb::telemetry::Metrics;
 use aplomb::{Clock, Engine, LeaseConfig, Poke, Result, Tasks, Telemetry};
 use aplomb_remote::transport;
@@ -28,8 +28,8 @@ pub struct Settings {
     pub identity: String,
     /// Whether replicas elect a leader.
     pub leader_elect: bool,
-    /// Where metrics and health are served.
-    pub admin: Option<SocketAddr>,
+    /// The address at which the program can be looked at, to be written on the lease.
+    pub admin: Option<String>,
     /// For the jitter of backoffs.
     pub seed: u64,
 }
@@ -58,6 +58,10 @@ pub struct Parts {
     pub tasks: Option<Tasks>,
     /// Where the runtime counts.
     pub telemetry: Telemetry,
+    /// Where the operator is shown.
+    pub board: Board,
+    /// The API server's budgets, where operators of one process share them.
+    pub server: Option<budget::Server>,
     /// Where the operator counts.
     pub coder: Coder,
 }
@@ -71,6 +75,8 @@ impl Parts {
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
+            board: Board::default(),
+            server: None,
             coder: Coder::default(),
         }
     }
@@ -106,9 +112,10 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
     let metrics = Metrics::new(move |registry| parts.coder.register(registry));
     let engine = Engine::new(NAME, client).settings(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
-        let lease = LeaseConfig::new(namespace, NAME, identity);
+        let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.admin = settings.admin;
+        set.board = parts.board;
+        set.server = parts.server;
         set.budgets = shelf;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
@@ -132,13 +139,12 @@ fn tell(provisioners: &Poke, proxies: &Poke) -> Tell {
 /// Runs the operator until `shutdown`.
 ///
 /// # Errors
-/// A watch was not ready in time, or the admin address is taken.
+/// A watch was not ready in time.
 pub async fn run(
     client: kube::Client,
     settings: &Settings,
+    parts: Parts,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
-    operator(client, settings, Parts::real())
-        .run(shutdown)
-        .await
+    operator(client, settings, parts).run(shutdown).await
 }

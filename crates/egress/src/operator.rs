@@ -1,10 +1,10 @@
 //! The operator as a whole: what a program sets, what a test replaces, and the engine made of it.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use aplomb::budget::Shelf;
+use aplomb::admin::Board;
+use aplomb::budget::{self, Shelf};
 use aplomb::telemetry::Metrics;
 use aplomb::{Clock, Engine, Error, LeaseConfig, Poke, Result, Tasks, Telemetry};
 
@@ -36,8 +36,8 @@ pub struct Settings {
     pub identity: String,
     /// Whether replicas elect a leader.
     pub leader_elect: bool,
-    /// Where metrics and health are served.
-    pub admin: Option<SocketAddr>,
+    /// The address at which the program can be looked at, to be written on the lease.
+    pub admin: Option<String>,
 }
 
 impl Default for Settings {
@@ -67,6 +67,10 @@ pub struct Parts {
     pub tasks: Option<Tasks>,
     /// Where the runtime counts.
     pub telemetry: Telemetry,
+    /// Where the operator is shown.
+    pub board: Board,
+    /// The API server's budgets, where operators of one process share them.
+    pub server: Option<budget::Server>,
     /// Where the operator counts.
     pub egress: Egress,
 }
@@ -84,6 +88,8 @@ impl Parts {
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
+            board: Board::default(),
+            server: None,
             egress: Egress::default(),
         })
     }
@@ -125,9 +131,10 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
     let metrics = Metrics::new(move |registry| parts.egress.register(registry));
     let engine = Engine::new(NAME, client).settings(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
-        let lease = LeaseConfig::new(namespace, NAME, identity);
+        let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.admin = settings.admin;
+        set.board = parts.board;
+        set.server = parts.server;
         set.budgets = budgets;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
@@ -158,13 +165,12 @@ fn prober(probe: Arc<dyn Probe>, egress: Egress, poke: Poke) -> Prober {
 /// Runs the operator until `shutdown`.
 ///
 /// # Errors
-/// A watch was not ready in time, or the admin address is taken.
+/// A watch was not ready in time.
 pub async fn run(
     client: kube::Client,
     settings: &Settings,
+    parts: Parts,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
-    operator(client, settings, Parts::real()?)
-        .run(shutdown)
-        .await
+    operator(client, settings, parts).run(shutdown).await
 }

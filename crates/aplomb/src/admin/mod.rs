@@ -3,6 +3,7 @@
 //!
 //! Reads only. It shows names, times and counts, never what an object contains.
 
+mod board;
 mod health;
 mod state;
 
@@ -15,14 +16,13 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use self::state::{Controller, Lane, Run, State, Task, Trigger, Watch};
+pub use self::board::{Board, Showing, Shown};
+pub use self::state::{Controller, KindTally, Lane, Run, State, Task, Trigger, Watch};
 use crate::journal::Journal;
 use crate::key::{Key, ObjectId};
-use crate::telemetry::{self, Telemetry};
 
 /// Whether a program wants traffic, beside what the runtime knows of its inputs.
 #[derive(Clone)]
@@ -66,19 +66,8 @@ pub trait Introspect: Send + Sync + 'static {
     }
 }
 
-/// What the endpoints answer from.
-struct Admin {
-    registry: Registry,
-    process: Arc<dyn Introspect>,
-}
-
-/// The endpoints. `registry` may have metrics of the program; those of the runtime are added.
-pub fn router(
-    mut registry: Registry,
-    telemetry: &Telemetry,
-    process: Arc<dyn Introspect>,
-) -> Router {
-    telemetry.register(&mut registry);
+/// The endpoints.
+fn router(board: Board) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(livez))
@@ -92,7 +81,7 @@ pub fn router(
             "/debug/journal/{kind}/{namespace}/{name}",
             get(journal_of_namespaced),
         )
-        .with_state(Arc::new(Admin { registry, process }))
+        .with_state(board)
 }
 
 /// Serves the endpoints until `shutdown`.
@@ -106,19 +95,17 @@ pub async fn serve(
         .await
 }
 
-async fn metrics(Shared(admin): Shared<Arc<Admin>>) -> Response {
+async fn metrics(Shared(board): Shared<Board>) -> Response {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    admin.process.measure();
-    let text = telemetry::encoded(&admin.registry);
-    ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response()
+    ([(CONTENT_TYPE, OPEN_METRICS)], board.metrics()).into_response()
 }
 
-async fn livez(Shared(admin): Shared<Arc<Admin>>, uri: Uri) -> Response {
-    answer("livez", &health::live(&admin.process.state()), &uri)
+async fn livez(Shared(board): Shared<Board>, uri: Uri) -> Response {
+    answer("livez", &health::live(&board.state()), &uri)
 }
 
-async fn readyz(Shared(admin): Shared<Arc<Admin>>, uri: Uri) -> Response {
-    answer("readyz", &health::ready(&admin.process.state()), &uri)
+async fn readyz(Shared(board): Shared<Board>, uri: Uri) -> Response {
+    answer("readyz", &health::ready(&board.state()), &uri)
 }
 
 fn answer(endpoint: &str, checks: &[health::Check], uri: &Uri) -> Response {
@@ -133,35 +120,33 @@ fn answer(endpoint: &str, checks: &[health::Check], uri: &Uri) -> Response {
     (status, text).into_response()
 }
 
-async fn debug_state(Shared(admin): Shared<Arc<Admin>>) -> Json<State> {
-    Json(admin.process.state())
+async fn debug_state(Shared(board): Shared<Board>) -> Json<State> {
+    Json(board.state())
 }
 
 async fn journal_of_cluster_scoped(
-    Shared(admin): Shared<Arc<Admin>>,
+    Shared(board): Shared<Board>,
     Path((kind, name)): Path<(String, String)>,
 ) -> Response {
-    read_journal(&admin, &kind, Key::new(None, &name))
+    read_journal(&board, &kind, Key::new(None, &name))
 }
 
 async fn journal_of_namespaced(
-    Shared(admin): Shared<Arc<Admin>>,
+    Shared(board): Shared<Board>,
     Path((kind, namespace, name)): Path<(String, String, String)>,
 ) -> Response {
-    read_journal(&admin, &kind, Key::new(Some(&namespace), &name))
+    read_journal(&board, &kind, Key::new(Some(&namespace), &name))
 }
 
-fn read_journal(admin: &Admin, kind: &str, key: Key) -> Response {
+fn read_journal(board: &Board, kind: &str, key: Key) -> Response {
     let object = ObjectId {
         kind: kind.into(),
         key,
     };
-    let journal = admin.process.journal();
-    match journal.map(|journal| journal.read(&object)) {
-        Some(lines) if !lines.is_empty() => Json(lines).into_response(),
-        _ => {
-            let nothing = format!("nothing is remembered of {object}\n");
-            (StatusCode::NOT_FOUND, nothing).into_response()
-        }
+    let lines = board.journal(&object);
+    if lines.is_empty() {
+        let nothing = format!("nothing is remembered of {object}\n");
+        return (StatusCode::NOT_FOUND, nothing).into_response();
     }
+    Json(lines).into_response()
 }

@@ -2,15 +2,17 @@
 //!
 //! Names, times and counts only: no field may carry what an object contains.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::version::Version;
 use crate::{budget, hub, lease};
 
 /// Everything a person asks first when a controller seems to stand still.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
     /// How long the process has been running.
@@ -25,13 +27,61 @@ pub struct State {
     pub leases: Vec<lease::Status>,
     /// The tasks that must live as long as the process does.
     pub tasks: Vec<Task>,
+    /// What came in and went out of each kind.
+    pub kinds: Vec<KindTally>,
     /// Why the program itself wants no traffic, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unready: Option<String>,
 }
 
+impl State {
+    /// The state of both as one. What they share is told once.
+    #[must_use]
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.uptime = self.uptime.max(other.uptime);
+        self.controllers.extend(other.controllers);
+        self.watches.extend(other.watches);
+        for budget in other.budgets {
+            if !self
+                .budgets
+                .iter()
+                .any(|known| known.target == budget.target)
+            {
+                self.budgets.push(budget);
+            }
+        }
+        self.leases.extend(other.leases);
+        self.tasks.extend(other.tasks);
+        for tally in other.kinds {
+            if !self.kinds.iter().any(|known| known.kind == tally.kind) {
+                self.kinds.push(tally);
+            }
+        }
+        self.unready = self.unready.or(other.unready);
+        self
+    }
+}
+
+/// What came in and went out of one kind, since the process began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KindTally {
+    /// The kind.
+    pub kind: String,
+    /// Events that a lens let through.
+    pub events_passed: u64,
+    /// Events that changed nothing anybody reads, or that this process caused itself.
+    pub events_dropped: u64,
+    /// Writes that the server took.
+    pub writes: u64,
+    /// Writes that would have changed nothing, and were not sent.
+    pub writes_suppressed: u64,
+    /// Writes that lost to another writer.
+    pub conflicts: u64,
+}
+
 /// A controller, its queue and its runs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Controller {
     /// Its name.
@@ -53,11 +103,11 @@ pub struct Controller {
 }
 
 /// A lane of a queue.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lane {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// How many keys are in it.
     pub depth: usize,
     /// How long the oldest of them has waited.
@@ -65,13 +115,13 @@ pub struct Lane {
 }
 
 /// A run in progress.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
     /// The object.
     pub key: String,
     /// In which lane it had waited.
-    pub lane: &'static str,
+    pub lane: Cow<'static, str>,
     /// What triggered it.
     pub reasons: Vec<String>,
     /// When it began, by the wall clock.
@@ -83,7 +133,7 @@ pub struct Run {
 }
 
 /// Something that put a key into a queue.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trigger {
     /// The key.
@@ -91,13 +141,13 @@ pub struct Trigger {
     /// Why.
     pub reason: String,
     /// In which lane.
-    pub lane: &'static str,
+    pub lane: Cow<'static, str>,
     /// When, by the wall clock.
     pub at: Timestamp,
 }
 
 /// A watch and the cache behind it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Watch {
     /// The kind, with its scope where it has one.
@@ -138,7 +188,7 @@ impl Watch {
 }
 
 /// A task.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
     /// Its name.

@@ -60,6 +60,7 @@ mod ledger;
 mod lesson;
 mod permit;
 mod place;
+mod server;
 mod shelf;
 mod shell;
 mod snapshot;
@@ -71,6 +72,7 @@ pub use dialect::{
     CODER, Dialect, GITHUB, HETZNER, IETF, KUBERNETES, Names, Precedence, Quota, Unit,
 };
 pub use permit::Permit;
+pub use server::Server;
 pub use shelf::{Shelf, Shown};
 pub use shell::Budget;
 pub use snapshot::{LaneSnapshot, Snapshot};

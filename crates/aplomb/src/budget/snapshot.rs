@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ledger::Ledger;
 
 /// A budget at one moment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
     /// The target's name.
     pub target: String,
     /// Calls a second at this moment.
     pub rate: f64,
+    /// Calls that could be made at once after a quiet time, reserves included; 0 if that is not known.
+    pub capacity: f64,
     /// How long no call is allowed, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closed_for_seconds: Option<f64>,
@@ -22,13 +24,15 @@ pub struct Snapshot {
 }
 
 /// A lane of a budget at one moment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaneSnapshot {
     /// Its name.
     pub name: String,
     /// Calls it could make at once.
     pub tokens: f64,
+    /// How many of them nobody else may make.
+    pub reserve: f64,
     /// Calls that wait.
     pub waiting: usize,
     /// Calls on their way.
@@ -42,6 +46,7 @@ impl Snapshot {
             LaneSnapshot {
                 name: name.clone(),
                 tokens,
+                reserve: ledger.lanes[index].reserve.level(),
                 waiting,
                 in_flight,
             }
@@ -51,6 +56,7 @@ impl Snapshot {
         Self {
             target: target.to_owned(),
             rate: ledger.flow.rate(now).0,
+            capacity: f64::from(ledger.config.burst),
             closed_for_seconds: closed.map(|until| until.saturating_sub(now).as_secs_f64()),
             lanes: names.enumerate().map(lane).collect(),
         }

@@ -104,7 +104,7 @@ impl Desk {
         state.triggers.push_front(Trigger {
             key: key.to_string(),
             reason: reason.to_string(),
-            lane: lane.word(),
+            lane: lane.word().into(),
             at: wall,
         });
         drop(state);
@@ -280,7 +280,7 @@ impl Desk {
         let state = self.lock();
         let show = |(key, run): (&Key, &Run)| admin::Run {
             key: key.to_string(),
-            lane: run.lane.word(),
+            lane: run.lane.word().into(),
             reasons: run.reasons.iter().map(Reason::to_string).collect(),
             started: run.wall,
             running: run.began.elapsed().as_secs_f64(),

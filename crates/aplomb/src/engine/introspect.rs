@@ -7,14 +7,15 @@ use tokio::time::Instant;
 
 use super::controller::Kind;
 use super::run::Crew;
-use crate::admin::{self, Introspect, Readiness, State, Task, Watch};
+use crate::admin::{self, Introspect, KindTally, Readiness, State, Task, Watch};
 use crate::budget::{Budget, Shelf};
 use crate::hub::Hub;
 use crate::journal::Journal;
 use crate::lease::Lease;
 use crate::queue::Lane;
 use crate::tasks::Tasks;
-use crate::telemetry::QueueLevels;
+use crate::telemetry::{EventResult, QueueLevels, Telemetry, WriteResult};
+use crate::writer;
 
 /// A controller that can say what it is doing.
 pub(crate) trait Inspect: Send + Sync {
@@ -37,6 +38,7 @@ pub(crate) struct Process {
     pub(crate) controllers: Vec<Arc<dyn Inspect>>,
     pub(crate) leading: watch::Receiver<bool>,
     pub(crate) readiness: Readiness,
+    pub(crate) telemetry: Telemetry,
 }
 
 impl Introspect for Process {
@@ -66,6 +68,7 @@ impl Introspect for Process {
                     dead: Some(line),
                 })
                 .collect(),
+            kinds: self.kinds(),
             unready: self.readiness.trouble(),
         }
     }
@@ -79,12 +82,47 @@ impl Introspect for Process {
     }
 }
 
+impl Process {
+    fn kinds(&self) -> Vec<KindTally> {
+        let mut kinds: Vec<String> = self
+            .hub
+            .watches()
+            .iter()
+            .map(|watch| watch.kind.to_string())
+            .collect();
+        kinds.sort();
+        kinds.dedup();
+        kinds
+            .into_iter()
+            .map(|kind| tally(&self.telemetry, kind))
+            .collect()
+    }
+}
+
+fn tally(telemetry: &Telemetry, kind: String) -> KindTally {
+    let events = |result| telemetry.watch.events(&kind, result);
+    let writes = |result| {
+        let verbs = writer::VERBS.into_iter();
+        verbs
+            .map(|verb| telemetry.writes.writes(&kind, verb, result))
+            .sum()
+    };
+    KindTally {
+        events_passed: events(EventResult::Passed) + events(EventResult::Unreadable),
+        events_dropped: events(EventResult::Noise) + events(EventResult::Own),
+        writes: writes(WriteResult::Written),
+        writes_suppressed: writes(WriteResult::Suppressed),
+        conflicts: writes(WriteResult::Conflict),
+        kind,
+    }
+}
+
 impl<K: Kind> Inspect for Crew<K> {
     fn inspect(&self, open: bool) -> admin::Controller {
         let desk = &self.desk;
         let lane = |lane: Lane| {
             desk.queue(|queue, now| admin::Lane {
-                name: lane.word(),
+                name: lane.word().into(),
                 depth: queue.depth(lane),
                 oldest: queue.oldest(lane, now).map(|age| age.as_secs_f64()),
             })

@@ -17,6 +17,7 @@ mod pump;
 mod run;
 mod wiring;
 
+use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use self::introspect::Inspect;
 pub use self::options::Options;
 use self::parts::Parts;
 pub use self::poke::Poke;
-use crate::admin::Readiness;
+use crate::admin::{Board, Readiness};
 use crate::budget;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -45,6 +46,8 @@ use crate::telemetry::{Metrics, Telemetry};
 pub(crate) struct Installed {
     pub(crate) name: &'static str,
     pub(crate) everywhere: bool,
+    /// A `Cache` of the controller's own kind.
+    pub(crate) cache: Arc<dyn Any + Send + Sync>,
     pub(crate) inspect: Arc<dyn Inspect>,
     pub(crate) pump: Box<dyn FnOnce(Terms) -> BoxFuture<'static, ()> + Send + Sync>,
 }
@@ -66,6 +69,10 @@ pub struct Settings {
     pub lease: Option<lease::Config>,
     /// Where `/metrics`, `/livez`, `/readyz` and `/debug/state.json` are served.
     pub admin: Option<SocketAddr>,
+    /// Where this engine is shown. Engines of one process share it, and one address serves them all.
+    pub board: Board,
+    /// The API server's budgets, where engines of one process share them.
+    pub server: Option<budget::Server>,
     /// What may be spent on the API server.
     pub budget: budget::Config,
     /// Budgets of other APIs, to be shown with the rest of the state.
@@ -93,6 +100,8 @@ impl Default for Settings {
         Self {
             lease: None,
             admin: None,
+            board: Board::default(),
+            server: None,
             budget: budget::Config::api_server(),
             budgets: budget::Shelf::default(),
             readiness: Readiness::default(),

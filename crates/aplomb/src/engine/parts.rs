@@ -15,8 +15,9 @@ use super::pump::pump;
 use super::run::Crew;
 use super::wiring::{Wiring, kind};
 use super::{Installed, Settings, Terms};
-use crate::admin;
-use crate::budget::Budget;
+use crate::admin::{self, Showing, Shown};
+use crate::budget::{self, Budget};
+use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder, Reporter};
 use crate::fence::Fence;
@@ -26,10 +27,12 @@ use crate::journal::{Capacity, Journal};
 use crate::lease::Lease;
 use crate::tasks::{Task, Tasks};
 use crate::telemetry::{Telemetry, WorkersSet};
+use crate::watch::Scope;
 use crate::writer::Writer;
 
 /// The shared parts of an engine.
 pub(crate) struct Parts {
+    name: String,
     settings: Settings,
     client: kube::Client,
     budget: Budget,
@@ -39,6 +42,7 @@ pub(crate) struct Parts {
     recorder: Recorder,
     publisher: Option<Publisher>,
     publishing: Option<Task<()>>,
+    showing: Option<Showing>,
     fence: Fence,
     lease: Option<Lease>,
     leading: watch::Receiver<bool>,
@@ -50,19 +54,16 @@ pub(crate) struct Parts {
 impl Parts {
     pub(crate) fn new(name: &str, client: kube::Client, settings: Settings) -> Result<Self> {
         let (telemetry, clock) = (settings.telemetry.clone(), settings.clock.clone());
-        let budget = |name| {
-            let config = settings.budget.clone();
-            Budget::new(name, config, telemetry.clone(), clock.clone())
-        };
+        let server = settings.server.clone();
+        let server =
+            server.unwrap_or_else(|| budget::Server::new(&settings.budget, &telemetry, &clock));
         let gated = |budget: Budget, client: kube::Client| {
             let mut gate = Gate::new(budget, telemetry.clone());
             gate.request_deadline = settings.request_deadline;
             gate::wrap(client, gate)
         };
-        // A refusal of our work says nothing about leases, which servers treat apart: were they to
-        // share a budget, one long Retry-After would cost the lead.
-        let renewals = gated(budget("apiserver-lease"), client.clone());
-        let budget = budget("apiserver");
+        let renewals = gated(server.leases, client.clone());
+        let budget = server.work;
         let client = gated(budget.clone(), client);
         let reporter = Reporter {
             controller: name.to_owned(),
@@ -73,10 +74,12 @@ impl Parts {
         let (fence, lease, leading) = right_to_act(&settings, &renewals, &telemetry)?;
         Ok(Self {
             tasks: settings.tasks.clone().unwrap_or_else(Tasks::on_runtime),
+            name: name.to_owned(),
             journal: Journal::new(Capacity::default(), clock),
             hub: Hub::new(client.clone(), telemetry.clone()),
             publisher: Some(publisher),
             publishing: None,
+            showing: None,
             over: CancellationToken::new(),
             settings,
             client,
@@ -104,7 +107,7 @@ impl Parts {
             controller: controller.name,
             concurrency: desk.options.workers,
         });
-        let primary = self.hub.watch::<K>(controller.scope.clone()).cache();
+        let primary = self.primary::<K>(&controller.scope);
         let mut wiring = Wiring {
             hub: &self.hub,
             desk: desk.clone(),
@@ -147,9 +150,18 @@ impl Parts {
         Installed {
             name: controller.name,
             everywhere: controller.everywhere,
+            cache: Arc::new(crew.primary.clone()),
             inspect: crew.clone(),
             pump: Box::new(move |terms| Box::pin(pump(crew, terms))),
         }
+    }
+
+    /// The objects of a controller's own kind. Whoever looks at the board hears of every change of them.
+    fn primary<K: Kind>(&self, scope: &Scope) -> Cache<K> {
+        let watch = self.hub.watch::<K>(scope.clone());
+        let board = self.settings.board.clone();
+        watch.listen(move |_| board.touch());
+        watch.cache()
     }
 
     /// What runs everywhere asks nobody.
@@ -167,8 +179,9 @@ impl Parts {
             let run = publisher.run(self.over.clone());
             self.publishing = Some(self.tasks.vital("events", run));
         }
+        self.show(installed);
         if let Some(address) = self.settings.admin {
-            standing.push(self.serve(address, installed).await?);
+            standing.push(self.serve(address).await?);
         }
         Ok(standing)
     }
@@ -180,16 +193,8 @@ impl Parts {
         Some(self.tasks.vital("lease", lease.run(self.over.clone())))
     }
 
-    async fn serve(
-        &self,
-        address: std::net::SocketAddr,
-        installed: &[Installed],
-    ) -> Result<Task<()>> {
-        let listener = TcpListener::bind(address).await.map_err(|error| {
-            Error::fault(format!(
-                "the admin address {address} cannot be used: {error}"
-            ))
-        })?;
+    /// Puts this engine on the board, for as long as it runs.
+    fn show(&mut self, installed: &[Installed]) {
         let process = Process {
             started: Instant::now(),
             hub: self.hub.clone(),
@@ -201,13 +206,23 @@ impl Parts {
             controllers: installed.iter().map(|one| one.inspect.clone()).collect(),
             leading: self.leading.clone(),
             readiness: self.settings.readiness.clone(),
+            telemetry: self.telemetry.clone(),
         };
-        let mut registry = prometheus_client::registry::Registry::default();
-        for metrics in &self.settings.metrics {
-            metrics.register(&mut registry);
-        }
-        let router = admin::router(registry, &self.telemetry, Arc::new(process));
-        let over = self.over.clone();
+        let shown = Shown {
+            metrics: self.settings.metrics.clone(),
+            caches: installed.iter().map(|one| one.cache.clone()).collect(),
+            ..Shown::new(&self.name, Arc::new(process), self.telemetry.clone())
+        };
+        self.showing = Some(self.settings.board.show(shown));
+    }
+
+    async fn serve(&self, address: std::net::SocketAddr) -> Result<Task<()>> {
+        let listener = TcpListener::bind(address).await.map_err(|error| {
+            Error::fault(format!(
+                "the admin address {address} cannot be used: {error}"
+            ))
+        })?;
+        let (router, over) = (self.settings.board.router(), self.over.clone());
         Ok(self.tasks.start(async move {
             if let Err(error) = admin::serve(listener, router, over).await {
                 tracing::error!(%error, "Admin address is no longer served");

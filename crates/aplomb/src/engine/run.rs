@@ -107,8 +107,8 @@ impl<K: Kind> Crew<K> {
             });
         }
         self.desk.finish(&work, &outcome, facts);
-        self.settle(&outcome);
         self.report(&work, &reasons, &outcome, facts.took);
+        self.settle(&outcome);
     }
 
     /// The pass itself, and when the first write of it was accepted.
@@ -117,7 +117,7 @@ impl<K: Kind> Crew<K> {
         if let Some(stale) = &work.stale {
             // What is cached is known to have lost: one read instead of one more conflict.
             let refreshed = self.caches.refresh(&self.client, stale).await;
-            self.lost(stale);
+            self.lost(key, stale);
             if let Err(error) = refreshed {
                 return (Outcome::Failed(error), None);
             }
@@ -232,19 +232,22 @@ impl<K: Kind> Crew<K> {
         let Some(version) = newest["metadata"]["resourceVersion"].as_str() else {
             return;
         };
-        for _ in self.desk.saw(object, &Version::parse(version)) {
-            self.lost(object);
+        for key in self.desk.saw(object, &Version::parse(version)) {
+            self.lost(&key, object);
         }
     }
 
     /// Counts a conflict that is over, and who won it as far as the cache tells.
-    fn lost(&self, object: &ObjectId) {
+    fn lost(&self, key: &Key, object: &ObjectId) {
         let newest = self.caches.newest(object).unwrap_or_default();
+        let winner = newest_foreign_manager(&newest, self.name);
         self.telemetry.emit(ConflictLost {
             object,
             manager: self.name,
-            winner: newest_foreign_manager(&newest, self.name).as_deref(),
+            winner: winner.as_deref(),
         });
+        let object = object.clone();
+        self.desk.note(key, Entry::Conflict { object, winner });
     }
 
     fn report(&self, work: &Work, reasons: &[Reason], outcome: &Outcome, took: Duration) {

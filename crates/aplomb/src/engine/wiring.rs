@@ -14,6 +14,7 @@ use super::controller::{Farewell, Kind};
 use super::desk::Desk;
 use crate::cache::{Cache, Event};
 use crate::hub::{Hub, Watch};
+use crate::journal::Entry;
 use crate::key::{Key, ObjectId};
 use crate::lens::{Lens, Sight};
 use crate::managed;
@@ -143,7 +144,7 @@ impl<K: Kind> Wiring<'_, K> {
                 kind: kind::<C>().into(),
                 key: event.key(),
             };
-            for _ in desk.saw(&object, &View::meta(&**newest).version()) {
+            for key in desk.saw(&object, &View::meta(&**newest).version()) {
                 let newest = serde_json::to_value(&**newest).unwrap_or_default();
                 let winner = managed::newest_foreign_manager(&newest, manager);
                 telemetry.emit(ConflictLost {
@@ -151,6 +152,8 @@ impl<K: Kind> Wiring<'_, K> {
                     manager,
                     winner: winner.as_deref(),
                 });
+                let object = object.clone();
+                desk.note(&key, Entry::Conflict { object, winner });
             }
         });
     }

@@ -40,6 +40,14 @@ pub enum Entry {
         /// What it said.
         message: String,
     },
+    /// A conflict is over: it is known who was first.
+    Conflict {
+        /// What was written to.
+        #[serde(serialize_with = "as_text")]
+        object: ObjectId,
+        /// The field manager that was first, where the object tells.
+        winner: Option<String>,
+    },
     /// Something was written, or left alone because it was so already.
     Wrote {
         /// `apply`, `status`, `delete` and so on.

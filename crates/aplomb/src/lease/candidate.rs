@@ -4,6 +4,7 @@
 //! shutdown: a claim whose answer nobody waits for could leave the lease held by a process that is
 //! gone.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -244,6 +245,7 @@ impl Candidate {
                 spec: None,
             };
             record.write_to(&mut lease);
+            annotate(&mut lease, &shared.config.annotations);
             return self.call(api.create(&params, &lease)).await;
         };
         let mut lease = self.object.clone().unwrap_or_default();
@@ -251,6 +253,7 @@ impl Candidate {
         lease.metadata.resource_version = Some(version.to_string());
         lease.metadata.managed_fields = None;
         record.write_to(&mut lease);
+        annotate(&mut lease, &shared.config.annotations);
         self.call(api.replace(name, &params, &lease)).await
     }
 
@@ -317,4 +320,17 @@ async fn next_event(watch: &mut Option<Watch>) -> Option<kube::Result<WatchEvent
         Some(watch) => watch.next().await,
         None => std::future::pending().await,
     }
+}
+
+/// Says what the holder says of itself, beside what others wrote there.
+fn annotate(lease: &mut Object, annotations: &BTreeMap<String, String>) {
+    if annotations.is_empty() {
+        return;
+    }
+    let own = annotations.clone();
+    lease
+        .metadata
+        .annotations
+        .get_or_insert_default()
+        .extend(own);
 }

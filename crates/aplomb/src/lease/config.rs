@@ -1,8 +1,12 @@
 //! Which lease, as whom, and how patiently.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Class, Error, Result};
+
+/// The annotation of a Lease that says where its holder can be looked at.
+pub const ADMIN: &str = "aplomb.dev/admin";
 
 /// How a replica contends for a lease. The times are those of client-go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +25,8 @@ pub struct Config {
     pub renew: Duration,
     /// How often the holder renews, and how long anybody waits after a failed call.
     pub retry: Duration,
+    /// What the holder writes on the Lease for people: annotations and their values.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Config {
@@ -34,7 +40,16 @@ impl Config {
             duration: Duration::from_secs(15),
             renew: Duration::from_secs(10),
             retry: Duration::from_secs(2),
+            annotations: BTreeMap::new(),
         }
+    }
+
+    /// The same with the address at which the holder can be looked at, under [`ADMIN`].
+    #[must_use]
+    pub fn at(mut self, admin: Option<&str>) -> Self {
+        let shown = admin.map(|admin| (ADMIN.to_owned(), admin.to_owned()));
+        self.annotations.extend(shown);
+        self
     }
 
     /// How long one call may take: half of what a renewal may, so that there is a second chance.

@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::{Api, Client};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use self::config::Config;
+pub use self::config::{ADMIN, Config};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::fence::Fence;
@@ -49,7 +49,7 @@ enum Stage {
 }
 
 /// What is known of a lease, for people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Namespace and name.

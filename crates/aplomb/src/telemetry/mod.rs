@@ -72,6 +72,11 @@ impl std::ops::Deref for Telemetry {
 }
 
 impl Telemetry {
+    /// Whether this is the same as another, not only alike.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Counts and logs what occurred.
     pub fn emit(&self, occurrence: impl Occurrence) {
         occurrence.emit(self);

@@ -31,6 +31,17 @@ use crate::journal::Journal;
 use crate::key::ObjectId;
 use crate::telemetry::Telemetry;
 
+/// What a write can be, as metrics and the journal call it.
+pub(crate) const VERBS: [&str; 7] = [
+    "apply",
+    "create",
+    "delete",
+    "finalizer",
+    "relabel",
+    "report",
+    "status",
+];
+
 pub use self::apply::{Applied, Effect};
 pub use self::known::{Known, UnderWay};
 pub use self::pass::{Owner, Pass};

@@ -3,15 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use aplomb::admin::{self, Introspect, State, Task, Watch};
+use aplomb::admin::{self, Board, Introspect, Shown, State, Task, Watch};
 use aplomb::lease;
-use aplomb::telemetry::{Telemetry, WorkersSet};
+use aplomb::telemetry::{Metrics, Telemetry, WorkersSet};
 use axum::Router;
 use axum::body::Body;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -50,16 +49,23 @@ fn process() -> Arc<Known> {
 }
 
 fn router(process: &Arc<Known>) -> Router {
-    let mut registry = Registry::default();
     let own: Counter = Counter::default();
     own.inc();
-    registry.register("demo_pages", "A metric of the program itself", own);
     let telemetry = Telemetry::default();
     telemetry.emit(WorkersSet {
         controller: "demo",
         concurrency: 8,
     });
-    admin::router(registry, &telemetry, process.clone())
+    let pages = Metrics::new(move |registry| {
+        let own = own.clone();
+        registry.register("demo_pages", "A metric of the program itself", own);
+    });
+    let mut shown = Shown::new("demo", process.clone(), telemetry);
+    shown.metrics = vec![pages];
+    let board = Board::default();
+    // It is shown for as long as the test lasts.
+    std::mem::forget(board.show(shown));
+    board.router()
 }
 
 async fn get(router: &Router, path: &str) -> (StatusCode, String) {

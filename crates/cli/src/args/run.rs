@@ -43,9 +43,14 @@ pub(crate) struct RunArgs {
     /// The only namespace of Coder's objects that is looked at [default: all]
     #[arg(long, env = "APLOMB_WATCH_NAMESPACE", value_name = "NAMESPACE")]
     pub(crate) watch_namespace: Option<String>,
-    /// Address of /metrics, /livez, /readyz and /debug
-    #[arg(long, env = "APLOMB_ADMIN", value_name = "ADDRESS:PORT")]
-    pub(crate) admin: Option<SocketAddr>,
+    /// Address of the page, /status.json, /metrics, /livez, /readyz and /debug; port 0 picks a free one
+    #[arg(
+        long,
+        env = "APLOMB_ADMIN",
+        default_value = "127.0.0.1:0",
+        value_name = "ADDRESS:PORT"
+    )]
+    pub(crate) admin: SocketAddr,
     /// Act only as the leader of several replicas
     #[arg(
         long,

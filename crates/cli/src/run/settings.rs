@@ -15,6 +15,16 @@ pub(super) struct All {
     pub(super) tunnel: aplomb_tunnel::Settings,
 }
 
+impl All {
+    /// The same, with the address at which the process can be looked at.
+    pub(super) fn at(mut self, admin: Option<String>) -> Self {
+        self.coder.admin.clone_from(&admin);
+        self.egress.admin.clone_from(&admin);
+        self.tunnel.admin = admin;
+        self
+    }
+}
+
 /// What the flags say, if it can work.
 pub(super) fn settings(args: &RunArgs) -> Result<All> {
     let mut named = args.operators.clone();
@@ -23,10 +33,6 @@ pub(super) fn settings(args: &RunArgs) -> Result<All> {
     ensure!(
         named.len() == args.operators.len() && named.len() <= 3,
         "name each operator once: aplomb run coder egress tunnel"
-    );
-    ensure!(
-        named.len() == 1 || args.admin.is_none(),
-        "--admin serves one operator: run each in a process of its own, or leave it out"
     );
     hetzner(args)?;
     let namespace = args.namespace.clone().unwrap_or_else(own_namespace);
@@ -48,14 +54,14 @@ pub(super) fn settings(args: &RunArgs) -> Result<All> {
         namespace: namespace.clone(),
         identity: identity.clone(),
         leader_elect: args.leader_elect,
-        admin: args.admin,
+        admin: None,
     };
     let coder = aplomb_coder::Settings {
         namespace: namespace.clone(),
         watch_namespace: args.watch_namespace.clone(),
         identity: identity.clone(),
         leader_elect: args.leader_elect,
-        admin: args.admin,
+        admin: None,
         seed: u64::from(std::process::id()),
     };
     let egress = aplomb_egress::Settings {
@@ -65,7 +71,7 @@ pub(super) fn settings(args: &RunArgs) -> Result<All> {
         pods_namespace: args.pods_namespace.clone(),
         identity,
         leader_elect: args.leader_elect,
-        admin: args.admin,
+        admin: None,
     };
     Ok(All {
         coder,
@@ -140,7 +146,7 @@ pub(super) fn shown(args: &RunArgs, settings: &All) -> serde_json::Value {
         "namespace": settings.namespace,
         "pods-namespace": settings.pods_namespace,
         "watch-namespace": args.watch_namespace,
-        "admin": settings.admin,
+        "admin": args.admin,
         "leader-elect": settings.leader_elect,
         "identity": settings.identity,
         "log-format": args.log_format.to_string(),

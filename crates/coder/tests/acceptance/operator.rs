@@ -4,6 +4,7 @@
 use std::future::pending;
 use std::sync::Arc;
 
+use aplomb::admin::Board;
 use aplomb::{Clock, Tasks, Telemetry};
 use aplomb_coder::telemetry::Coder;
 use aplomb_coder::{Parts, Settings};
@@ -39,6 +40,8 @@ impl Replica {
                 clock: Clock::system(),
                 tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
+                board: Board::default(),
+                server: None,
                 coder: shows.clone(),
             };
             run(process, parts)

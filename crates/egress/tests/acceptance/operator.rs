@@ -5,6 +5,7 @@ use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use aplomb::admin::Board;
 use aplomb::{Clock, Tasks, Telemetry};
 use aplomb_egress::telemetry::Egress;
 use aplomb_egress::{Parts, Settings};
@@ -52,6 +53,8 @@ impl Replica {
                 clock: Clock::system(),
                 tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
+                board: Board::default(),
+                server: None,
                 egress: shows.clone(),
             };
             run(process, token_file.clone(), parts)

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::sync::Arc;
 
+use aplomb::admin::Board;
 use aplomb::{Clock, Tasks, Telemetry};
 use aplomb_sim::world::{Component, Process};
 use aplomb_tunnel::{Answer, Ask, AskError, Parts, Question, Settings, Tunnels};
@@ -43,6 +44,8 @@ impl Operator {
                 clock: Clock::new(move || clock.now()),
                 tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
+                board: Board::default(),
+                server: None,
                 tunnels: Tunnels::default(),
             };
             let name = process.name().to_owned();

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aplomb::admin::Board;
 use aplomb::{Clock, Tasks, Telemetry};
 use aplomb_controlplane::{ControlPlane, Options};
 use aplomb_sim::faults::Faults;
@@ -51,6 +52,8 @@ impl Plant {
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
+            board: Board::default(),
+            server: None,
             tunnels: Tunnels::default(),
         };
         let client = self.answers.of(&self.operator, careless);

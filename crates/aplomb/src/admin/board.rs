@@ -1,0 +1,184 @@
+//! What can be looked at in one process: one entry for each engine that runs in it.
+//!
+//! Engines come and go with their tasks; whoever holds the board sees those that are there. It reads what they
+//! publish and changes nothing about them.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+
+use super::{Introspect, State};
+use crate::cache::Cache;
+use crate::engine::Kind;
+use crate::journal::Line;
+use crate::key::ObjectId;
+use crate::telemetry::{self, Metrics, Telemetry};
+
+/// What can be looked at in one process. Clones share it.
+#[derive(Clone)]
+pub struct Board(Arc<Inner>);
+
+struct Inner {
+    entries: Mutex<Vec<Arc<Shown>>>,
+    changed: watch::Sender<u64>,
+}
+
+/// What one engine shows.
+pub struct Shown {
+    /// What the engine is called.
+    pub name: String,
+    /// Its state.
+    pub process: Arc<dyn Introspect>,
+    /// Where it counts. Engines of one process share it, or `/metrics` names families twice.
+    pub telemetry: Telemetry,
+    /// Metrics of its own.
+    pub metrics: Vec<Metrics>,
+    pub(crate) caches: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+/// Takes an engine off the board when it is dropped.
+#[must_use = "what is shown is shown for as long as this is kept"]
+#[derive(Debug)]
+pub struct Showing {
+    board: Board,
+    entry: Arc<Shown>,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self(Arc::new(Inner {
+            entries: Mutex::default(),
+            changed: watch::Sender::new(0),
+        }))
+    }
+}
+
+impl Board {
+    /// Shows one more engine.
+    pub fn show(&self, entry: Shown) -> Showing {
+        let entry = Arc::new(entry);
+        self.lock().push(entry.clone());
+        self.touch();
+        Showing {
+            board: self.clone(),
+            entry,
+        }
+    }
+
+    /// The state of each engine, by its name.
+    #[must_use]
+    pub fn engines(&self) -> Vec<(String, State)> {
+        let entries = self.entries();
+        let each = entries.iter();
+        each.map(|entry| (entry.name.clone(), entry.process.state()))
+            .collect()
+    }
+
+    /// The states of all engines as one.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let states = self.engines().into_iter().map(|(_, state)| state);
+        states.fold(State::default(), State::and)
+    }
+
+    /// The objects of a controller's own kind, if one of the engines has such a controller.
+    #[must_use]
+    pub fn cache<K: Kind>(&self) -> Option<Cache<K>> {
+        let entries = self.entries();
+        let mut caches = entries.iter().flat_map(|entry| &entry.caches);
+        caches.find_map(|cache| cache.downcast_ref::<Cache<K>>().cloned())
+    }
+
+    /// What the engines remember of `object`, oldest first.
+    #[must_use]
+    pub fn journal(&self, object: &ObjectId) -> Vec<Line> {
+        let entries = self.entries();
+        let journals = entries.iter().filter_map(|entry| entry.process.journal());
+        let mut lines: Vec<Line> = journals.flat_map(|journal| journal.read(object)).collect();
+        lines.sort_by_key(|line| line.at);
+        lines
+    }
+
+    /// Moves when an object of a controller's own kind has changed, and when an engine comes or goes.
+    #[must_use]
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.0.changed.subscribe()
+    }
+
+    /// Every metric of the process as OpenMetrics text.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let mut registry = Registry::default();
+        let mut counted: Vec<Telemetry> = Vec::new();
+        for entry in self.entries() {
+            entry.process.measure();
+            if !counted.iter().any(|known| known.is(&entry.telemetry)) {
+                entry.telemetry.register(&mut registry);
+                counted.push(entry.telemetry.clone());
+            }
+            entry
+                .metrics
+                .iter()
+                .for_each(|metrics| metrics.register(&mut registry));
+        }
+        telemetry::encoded(&registry)
+    }
+
+    /// The endpoints over all engines.
+    pub fn router(&self) -> Router {
+        super::router(self.clone())
+    }
+
+    /// Something that is shown has changed.
+    pub(crate) fn touch(&self) {
+        self.0.changed.send_modify(|count| *count += 1);
+    }
+
+    fn entries(&self) -> Vec<Arc<Shown>> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Shown>>> {
+        let entries = self.0.entries.lock();
+        entries.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shown {
+    /// A process called `name` that counts in `telemetry`.
+    #[must_use]
+    pub fn new(name: &str, process: Arc<dyn Introspect>, telemetry: Telemetry) -> Self {
+        Self {
+            name: name.to_owned(),
+            process,
+            telemetry,
+            metrics: Vec::new(),
+            caches: Vec::new(),
+        }
+    }
+}
+
+impl Drop for Showing {
+    fn drop(&mut self) {
+        let entry = &self.entry;
+        let stays = |other: &Arc<Shown>| !Arc::ptr_eq(other, entry);
+        self.board.lock().retain(stays);
+        self.board.touch();
+    }
+}
+
+impl fmt::Debug for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.entries()).finish()
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shown").field(&self.name).finish()
+    }
+}

@@ -1,0 +1,91 @@
+//! What the operators of one process share: where they count, what they may spend on the API server, and the
+//! one address at which all of them can be looked at. Decides nothing about any of them.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use aplomb::admin::{self, Board};
+use aplomb::{Clock, Telemetry, budget};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// What the operators of one process share.
+pub(super) struct Office {
+    telemetry: Telemetry,
+    board: Board,
+    server: Option<budget::Server>,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// What each operator is made with.
+pub(super) struct Parts {
+    pub(super) coder: aplomb_coder::Parts,
+    pub(super) egress: aplomb_egress::Parts,
+    pub(super) tunnel: aplomb_tunnel::Parts,
+}
+
+impl Office {
+    /// Takes the address before anything else is done: whoever cannot be looked at should not begin.
+    pub(super) async fn open(address: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind(address).await.with_context(|| {
+            format!(
+                "--admin {address} cannot be used: give another address, or port 0 for a free one"
+            )
+        })?;
+        let address = listener.local_addr()?;
+        let telemetry = Telemetry::default();
+        let config = budget::Config::api_server();
+        let server = budget::Server::new(&config, &telemetry, &Clock::system());
+        Ok(Self {
+            telemetry,
+            board: Board::default(),
+            server: Some(server),
+            listener,
+            address,
+        })
+    }
+
+    /// Where others can look, if it is an address that means something to them.
+    pub(super) fn url(&self) -> Option<String> {
+        let named = !self.address.ip().is_unspecified();
+        named.then(|| format!("http://{}", self.address))
+    }
+
+    /// The real parts of each operator, with what they share.
+    pub(super) fn parts(&self) -> Result<Parts> {
+        let (telemetry, board, server) = (&self.telemetry, &self.board, &self.server);
+        Ok(Parts {
+            coder: aplomb_coder::Parts {
+                telemetry: telemetry.clone(),
+                board: board.clone(),
+                server: server.clone(),
+                ..aplomb_coder::Parts::real()
+            },
+            egress: aplomb_egress::Parts {
+                telemetry: telemetry.clone(),
+                board: board.clone(),
+                server: server.clone(),
+                ..aplomb_egress::Parts::real()?
+            },
+            tunnel: aplomb_tunnel::Parts {
+                telemetry: telemetry.clone(),
+                board: board.clone(),
+                server: server.clone(),
+                ..aplomb_tunnel::Parts::real(u64::from(std::process::id()))
+            },
+        })
+    }
+
+    /// Serves until `work` has ended, so that its end can be looked at too. Whoever still looks then is not waited
+    /// for: a page stays open for hours.
+    pub(super) async fn serve(self, work: impl Future<Output = Result<()>>) -> Result<()> {
+        tracing::info!(address = %self.address, "Serving the page, metrics and health");
+        let served = admin::serve(self.listener, self.board.router(), CancellationToken::new());
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            served = served => served.context("serve the admin address"),
+        }
+    }
+}
