@@ -77,6 +77,37 @@ async fn get(router: &Router, path: &str) -> (StatusCode, String) {
 }
 
 #[tokio::test]
+async fn engines_of_one_process_are_one_to_look_at() {
+    let (board, telemetry) = (Board::default(), Telemetry::default());
+    let (one, other) = (process(), process());
+    other.0.lock().unwrap().watches[0].name = "Secret in default".to_owned();
+    let mut changed = board.changed();
+    let _one = board.show(Shown::new("one", one, telemetry.clone()));
+    let showing = board.show(Shown::new("other", other.clone(), telemetry));
+    assert!(changed.has_changed().unwrap(), "who looks is told");
+    let names = |board: &Board| -> Vec<String> {
+        let state = board.state();
+        state.watches.into_iter().map(|watch| watch.name).collect()
+    };
+    assert_eq!(
+        names(&board),
+        ["ConfigMap in all namespaces", "Secret in default"]
+    );
+    let metrics = board.metrics();
+    let families = metrics.matches("# TYPE aplomb_writes ").count();
+    assert_eq!(families, 1, "shared counters are shown once: {metrics}");
+    other.0.lock().unwrap().tasks[0].dead = Some("panicked".to_owned());
+    let (status, _) = get(&board.router(), "/livez").await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    changed.mark_unchanged();
+    drop(showing);
+    assert!(changed.has_changed().unwrap());
+    assert_eq!(names(&board), ["ConfigMap in all namespaces"]);
+    let (status, _) = get(&board.router(), "/livez").await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_dead_task_is_a_failed_health_check() {
     let process = process();
     let router = router(&process);
