@@ -37,7 +37,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
     log(args.log_format);
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let client = aplomb::client(config(args.kubeconfig).await?)?;
+    let client = aplomb::client(config(args.kubeconfig.clone()).await?)?;
     let office = Office::open(args.admin).await?;
     let settings = settings.at(office.url());
     let shutdown = async move {
@@ -48,12 +48,18 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
         }
     };
     let at_home = [Operator::Coder, Operator::Tunnel];
-    if at_home.iter().any(|it| args.operators.contains(it)) {
+    if at_home.iter().any(|it| args.operators().contains(it)) {
         namespace::ensure(&client, &settings.tunnel.namespace).await?;
     }
     let parts = office.parts()?;
     office
-        .serve(operate(&args.operators, client, &settings, parts, shutdown))
+        .serve(operate(
+            args.operators(),
+            client,
+            &settings,
+            parts,
+            shutdown,
+        ))
         .await
 }
 

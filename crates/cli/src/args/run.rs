@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// Which operators
-    #[arg(required = true, value_name = "OPERATOR")]
-    pub(crate) operators: Vec<Operator>,
+    /// Which operators [default: all]
+    #[arg(value_name = "OPERATOR")]
+    operators: Vec<Operator>,
     /// Kubeconfig of the cluster; in a pod, its ServiceAccount is used without it
     #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -69,6 +69,16 @@ pub(crate) struct RunArgs {
     /// How log lines are written to stderr; RUST_LOG says which
     #[arg(long, env = "APLOMB_LOG_FORMAT", default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
+}
+
+impl RunArgs {
+    /// The operators that are named, or all.
+    pub(crate) fn operators(&self) -> &[Operator] {
+        match self.operators.as_slice() {
+            [] => Operator::value_variants(),
+            named => named,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

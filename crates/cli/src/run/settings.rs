@@ -27,11 +27,11 @@ impl All {
 
 /// What the flags say, if it can work.
 pub(super) fn settings(args: &RunArgs) -> Result<All> {
-    let mut named = args.operators.clone();
+    let mut named = args.operators().to_vec();
     named.sort_unstable();
     named.dedup();
     ensure!(
-        named.len() == args.operators.len() && named.len() <= 3,
+        named.len() == args.operators().len() && named.len() <= 3,
         "name each operator once: aplomb run coder egress tunnel"
     );
     hetzner(args)?;
@@ -138,7 +138,7 @@ pub(super) fn shown(args: &RunArgs, settings: &All) -> serde_json::Value {
     let domain = &settings.tunnel.domain;
     let settings = &settings.egress;
     json!({
-        "operators": args.operators.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "operators": args.operators().iter().map(ToString::to_string).collect::<Vec<_>>(),
         "kubeconfig": args.kubeconfig,
         "domain": domain,
         "hetzner-endpoint": settings.endpoint,
