@@ -8,6 +8,9 @@ use http::{Request, Response};
 use serde_json::Value;
 use tower::{BoxError, Service};
 
+/// The heading that the examples begin with.
+const SCENE: &str = "\n## Setting the scene\n";
+
 /// The fenced blocks with a language, in order.
 fn blocks(page: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
@@ -112,7 +115,9 @@ where
     S: Service<Request<Bytes>, Response = Response<Bytes>, Error = BoxError>,
 {
     let (mut last, mut example, mut compared) = (None, String::new(), 0);
-    for (language, text) in blocks(page) {
+    // What comes before it starts the process that the test stands in for.
+    let (_, examples) = page.split_once(SCENE).expect("the page sets a scene");
+    for (language, text) in blocks(examples) {
         if language == "sh" {
             for words in commands(&text, token) {
                 if words[0] == "sleep" {
