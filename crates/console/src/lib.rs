@@ -2,6 +2,10 @@
 //! they cannot disagree. Shows names, conditions, times and counts; never what a Secret holds. Writes nothing.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod fixture;
 pub mod light;
+pub mod page;
+pub mod serve;
 pub mod status;
 pub mod table;

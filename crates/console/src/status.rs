@@ -10,6 +10,8 @@ mod egress;
 mod findings;
 mod objects;
 mod process;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 
 use std::sync::LazyLock;

@@ -60,9 +60,9 @@ pub struct Budget {
     pub rate: f64,
     /// How many calls it can hold at most, where that is known.
     pub capacity: Option<f64>,
-    /// How many calls the most urgent lane could make at once.
+    /// How many calls are left, reserves included.
     pub available: f64,
-    /// How many of them are kept for the most urgent lane.
+    /// How many of them are kept for lanes that cannot wait.
     pub reserve: f64,
     /// For how long no call is allowed.
     pub closed_for_seconds: Option<f64>,
@@ -78,7 +78,7 @@ pub struct BudgetLane {
     pub name: String,
     /// Calls it could make at once.
     pub tokens: f64,
-    /// Calls that are kept for it.
+    /// How many of them nobody else may make.
     pub reserve: f64,
     /// Calls that wait.
     pub waiting: usize,
@@ -202,17 +202,23 @@ fn budget(operator: &str, snapshot: &Snapshot) -> Budget {
     let lane = |it: &LaneSnapshot| BudgetLane {
         name: it.name.clone(),
         tokens: it.tokens,
-        reserve: 0.0,
+        reserve: it.reserve,
         waiting: it.waiting,
         in_flight: it.in_flight,
     };
+    let reserve: f64 = snapshot.lanes.iter().map(|it| it.reserve).sum();
+    // Each lane counts what all share beside its own reserve.
+    let shared = snapshot
+        .lanes
+        .first()
+        .map_or(0.0, |it| it.tokens - it.reserve);
     Budget {
         operator: operator.to_owned(),
         target: snapshot.target.clone(),
         rate: snapshot.rate,
-        capacity: None,
-        available: snapshot.lanes.first().map_or(0.0, |it| it.tokens),
-        reserve: 0.0,
+        capacity: Some(snapshot.capacity).filter(|it| *it > 0.0),
+        available: shared.max(0.0) + reserve,
+        reserve,
         closed_for_seconds: snapshot.closed_for_seconds,
         lanes: snapshot.lanes.iter().map(lane).collect(),
     }
@@ -249,6 +255,21 @@ fn queue(operator: &str, controller: &aplomb::admin::Controller) -> Queue {
     }
 }
 
-pub(super) fn kinds(_engines: &[(String, State)]) -> Vec<KindTally> {
-    Vec::new()
+/// Engines of one process count in one place, so that a kind is told once.
+pub(super) fn kinds(engines: &[(String, State)]) -> Vec<KindTally> {
+    let mut all: Vec<KindTally> = Vec::new();
+    for tally in engines.iter().flat_map(|(_, state)| &state.kinds) {
+        if !all.iter().any(|it| it.kind == tally.kind) {
+            all.push(KindTally {
+                kind: tally.kind.clone(),
+                events_passed: tally.events_passed,
+                events_dropped: tally.events_dropped,
+                writes: tally.writes,
+                writes_suppressed: tally.writes_suppressed,
+                conflicts: tally.conflicts,
+            });
+        }
+    }
+    all.sort_by(|a, b| a.kind.cmp(&b.kind));
+    all
 }

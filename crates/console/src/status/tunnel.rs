@@ -1,7 +1,7 @@
 //! Tunnels and their agents: the lamp, the hostname, and how long each stage took.
 
-use aplomb::ObjectId;
 use aplomb::journal::{Entry, Line};
+use aplomb::{Class, ObjectId};
 use aplomb_api::tunnel::{ConnectorStatus, HttpProxyStatus};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -151,25 +151,39 @@ pub(crate) fn timeline(object: &Value, lines: &[Line]) -> Timeline {
     Timeline {
         began: Some(began),
         stages: reached.iter().map(stage).collect(),
-        marks: lines.iter().filter_map(|it| mark(it, began)).collect(),
+        marks: marks(lines, began),
     }
 }
 
-fn mark(line: &Line, began: Timestamp) -> Option<Mark> {
-    let Entry::Pushback { class, message } = &line.entry else {
-        return None;
-    };
-    if line.at < began {
-        return None;
+/// The pushback since the axis began. Who won a conflict is told by a line of its own, once that is known.
+pub(crate) fn marks(lines: &[Line], began: Timestamp) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = Vec::new();
+    for line in lines.iter().filter(|it| it.at >= began) {
+        let mark = |class: Class| Mark {
+            at: line.at,
+            offset: seconds(began, line.at),
+            class: class.word().to_owned(),
+            ..Mark::default()
+        };
+        match &line.entry {
+            Entry::Pushback { class, message } => marks.push(Mark {
+                message: message.clone(),
+                ..mark(*class)
+            }),
+            Entry::Conflict { object, winner } => {
+                let word = Class::Conflict.word();
+                let open = |it: &Mark| it.class == word && it.object.is_none();
+                let at = marks.iter().rposition(open).unwrap_or(marks.len());
+                if at == marks.len() {
+                    marks.push(mark(Class::Conflict));
+                }
+                marks[at].object = Some(object.to_string());
+                marks[at].winner.clone_from(winner);
+            }
+            _ => {}
+        }
     }
-    Some(Mark {
-        at: line.at,
-        offset: seconds(began, line.at),
-        class: class.word().to_owned(),
-        object: None,
-        winner: None,
-        message: message.clone(),
-    })
+    marks
 }
 
 fn seconds(from: Timestamp, to: Timestamp) -> f64 {

@@ -1,0 +1,326 @@
+//! A process with something of everything, for tests: fixed values at a fixed moment.
+
+use aplomb::admin::{self, KindTally, State};
+use aplomb::budget::{LaneSnapshot, Snapshot};
+use aplomb::journal::{Entry, Line};
+use aplomb::lease;
+use aplomb::{Class, ObjectId};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::status::{Inputs, Name, Objects, Status};
+
+/// What must never be seen anywhere: the value of a Secret's reference, a fingerprint, an annotation.
+pub(crate) const SECRET: &str = "s3cr3t-f1ng3rpr1nt";
+
+pub(crate) fn at() -> Timestamp {
+    "2026-11-15T12:00:00Z".parse().expect("a moment")
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({ "type": kind, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-11-15T11:58:00Z", "observedGeneration": 1 })
+}
+
+fn meta(namespace: Option<&str>, name: &str) -> Value {
+    let mut meta = json!({ "name": name, "uid": format!("uid-{name}"), "resourceVersion": "812",
+        "generation": 1, "creationTimestamp": "2026-11-15T11:57:58Z",
+        "annotations": { "example.com/note": SECRET } });
+    if let Some(namespace) = namespace {
+        meta["namespace"] = namespace.into();
+    }
+    meta
+}
+
+/// A tunnel that has come as far as `stages`, some milliseconds apart.
+pub(crate) fn tunnel(name: &str, stages: &[(&str, i64)], conditions: &[Value]) -> Value {
+    let began: Timestamp = "2026-11-15T11:57:58.100000Z".parse().expect("a moment");
+    let mut timeline = json!({ "generation": 1 });
+    for (stage, after) in stages {
+        let moment = began + jiff::SignedDuration::from_millis(*after);
+        timeline[*stage] = format!("{moment:.6}").into();
+    }
+    json!({
+        "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy",
+        "metadata": meta(Some("default"), name),
+        "spec": { "rules": [{}] },
+        "status": { "observedGeneration": 1, "hostname": format!("{name}.tunnels.example.com"),
+            "connector": "laptop", "conditions": conditions, "timeline": timeline },
+    })
+}
+
+pub(crate) fn proven(name: &str) -> Value {
+    let stages = [
+        ("created", 0),
+        ("accepted", 18),
+        ("childrenWritten", 61),
+        ("programmed", 148),
+        ("proven", 412),
+    ];
+    let said = condition(
+        "Ready",
+        "True",
+        "Proven",
+        "a nonce came back, signed, through every live gateway",
+    );
+    tunnel(name, &stages, &[said])
+}
+
+fn tunnels() -> Vec<Value> {
+    let way = [("created", 0), ("accepted", 21), ("childrenWritten", 77)];
+    let pending = condition(
+        "Ready",
+        "False",
+        "Pending",
+        "gateways have not acknowledged the children yet",
+    );
+    let offline = condition(
+        "Ready",
+        "False",
+        "ConnectorOffline",
+        "its agent said goodbye",
+    );
+    let gone = condition(
+        "ConnectorOnline",
+        "False",
+        "Released",
+        "its agent said goodbye",
+    );
+    let reconciling = condition(
+        "Reconciling",
+        "True",
+        "Pending",
+        "gateways have not acknowledged everything yet",
+    );
+    vec![
+        proven("api"),
+        tunnel("blog", &way, &[pending, reconciling]),
+        tunnel("demo", &[("created", 0)], &[offline, gone]),
+        proven("shop"),
+    ]
+}
+
+fn connector(name: &str, online: &str, reason: &str) -> Value {
+    json!({
+        "kind": "Connector", "metadata": meta(Some("default"), name),
+        "status": { "observedGeneration": 1,
+            "conditions": [condition("Online", online, reason, "its heartbeat was renewed")],
+            "connectionDetails": { "publicKey": { "id": "ab", "addresses": [] }, "session": SECRET,
+                "agentVersion": "0.1.0", "device": "laptop.example.com" } },
+    })
+}
+
+fn egress() -> Value {
+    json!({
+        "kind": "StableEgress", "metadata": meta(None, "web"),
+        "spec": { "floatingIP": { "name": "web" } },
+        "status": { "observedGeneration": 1, "activeNode": "gateway-b", "ip": "192.0.2.17",
+            "candidates": { "total": 3, "ready": 2 },
+            "suspects": [{ "node": "gateway-a", "what": "Unhealthy", "since": "2026-11-15T11:59:20.000000Z" }],
+            "budget": { "limit": 3600, "remaining": 890, "level": "Low" },
+            "lastMove": { "from": "gateway-a", "to": "gateway-b", "cause": "NodeUnhealthy",
+                "detected": "2026-11-15T11:58:50.000000Z", "decided": "2026-11-15T11:59:11.000000Z",
+                "ended": "2026-11-15T11:59:12.900000Z",
+                "stages": { "decide": "21s", "accept": "320ms", "assign": "1.4s", "label": "180ms",
+                    "unlabelled": "1.9s", "total": "22.9s" } },
+            "conditions": [condition("Ready", "True", "Assigned", "gateway-b has the floating IP and the labels")] },
+    })
+}
+
+fn provisioner() -> Value {
+    let binding = json!({ "serverURL": "https://coder.example.com",
+        "tokenSecretRef": { "name": "coder-token", "key": "token" }, "tokenFingerprint": SECRET });
+    let key = |name: &str| {
+        json!({ "name": name, "id": "k1", "organizationID": "o1", "organizationName": "default",
+        "tagsHash": "h", "since": "2026-11-15T11:40:00Z", "binding": binding })
+    };
+    let mut retiring = key("on-prem");
+    retiring["retired"] = "2026-11-15T11:59:40Z".into();
+    json!({
+        "kind": "CoderProvisioner", "metadata": meta(Some("coder"), "on-prem"),
+        "status": { "observedGeneration": 1, "daemons": "3/3", "readyReplicas": 3,
+            "controlPlaneURL": "https://coder.example.com", "provisionerKeyName": "on-prem-1",
+            "key": key("on-prem-1"), "retiring": [retiring],
+            "rotation": { "sequence": 1, "reason": "annotation", "last": "2026-11-15T11:40:01Z" },
+            "rateLimited": { "since": "2026-11-15T11:59:30Z", "endpoint": "GET provisionerdaemons",
+                "notBefore": "2026-11-15T12:00:30Z" },
+            "conditions": [condition("Ready", "True", "Proven", "coderd sees every daemon")] },
+    })
+}
+
+/// Something of every kind.
+pub(crate) fn objects() -> Objects {
+    let mut objects = Objects::default();
+    objects.put("HTTPProxy", tunnels());
+    objects.put(
+        "Connector",
+        vec![connector("laptop", "True", "LeaseRenewed")],
+    );
+    objects.put("StableEgress", vec![egress()]);
+    objects.put("CoderProvisioner", vec![provisioner()]);
+    objects.put("CoderWorkspaceProxy", Vec::new());
+    objects
+}
+
+fn budget(target: &str, capacity: f64, reserve: f64, shared: f64) -> Snapshot {
+    let lane = |name: &str, reserve: f64, waiting: usize| LaneSnapshot {
+        name: name.to_owned(),
+        tokens: shared + reserve,
+        reserve,
+        waiting,
+        in_flight: usize::from(waiting > 0),
+    };
+    Snapshot {
+        target: target.to_owned(),
+        rate: 20.0,
+        capacity,
+        closed_for_seconds: (shared == 0.0).then_some(12.0),
+        lanes: vec![lane("urgent", reserve, 0), lane("normal", 0.0, 2)],
+    }
+}
+
+fn lease(name: &str) -> lease::Status {
+    lease::Status {
+        lease: format!("aplomb-system/{name}"),
+        identity: "replica-1".to_owned(),
+        leading: true,
+        holder: Some("replica-1".to_owned()),
+        transitions: 2,
+    }
+}
+
+fn watch(name: &str, objects: usize, age: f64) -> admin::Watch {
+    admin::Watch {
+        name: name.to_owned(),
+        required: true,
+        synced: true,
+        objects,
+        age: Some(age),
+        ..admin::Watch::default()
+    }
+}
+
+fn controller(name: &str, depth: usize) -> admin::Controller {
+    let lane = |name: &'static str, depth: usize| admin::Lane {
+        name: name.into(),
+        depth,
+        oldest: (depth > 0).then_some(0.04),
+    };
+    admin::Controller {
+        name: name.to_owned(),
+        open: true,
+        concurrency: 8,
+        lanes: vec![
+            lane("urgent", 0),
+            lane("normal", depth),
+            lane("background", 0),
+        ],
+        waiting: 3,
+        ..admin::Controller::default()
+    }
+}
+
+fn tally(kind: &str, passed: u64, dropped: u64, conflicts: u64) -> KindTally {
+    KindTally {
+        kind: kind.to_owned(),
+        events_passed: passed,
+        events_dropped: dropped,
+        writes: passed / 2,
+        writes_suppressed: passed * 3,
+        conflicts,
+    }
+}
+
+/// Two engines that are well.
+pub(crate) fn engines() -> Vec<(String, State)> {
+    let tunnel = State {
+        uptime: 3723.0,
+        controllers: vec![controller("httpproxy", 2), controller("connector", 0)],
+        watches: vec![
+            watch("HTTPProxy in all namespaces", 4, 3.0),
+            watch("Connector in all namespaces", 1, 8.0),
+        ],
+        budgets: vec![budget("apiserver", 100.0, 20.0, 55.0)],
+        leases: vec![lease("aplomb-tunnel")],
+        kinds: vec![tally("HTTPProxy", 26, 14, 7), tally("Lease", 3, 1841, 0)],
+        ..State::default()
+    };
+    let egress = State {
+        uptime: 3723.0,
+        controllers: vec![controller("stableegress", 0)],
+        watches: vec![watch("Node in all namespaces", 3, 1.0)],
+        budgets: vec![
+            budget("apiserver", 100.0, 20.0, 55.0),
+            budget("hetzner", 60.0, 30.0, 0.0),
+        ],
+        leases: vec![lease("aplomb-egress")],
+        kinds: vec![tally("Node", 5, 12_402, 0)],
+        ..State::default()
+    };
+    vec![
+        ("aplomb-tunnel".to_owned(), tunnel),
+        ("aplomb-egress".to_owned(), egress),
+    ]
+}
+
+/// The tunnel `shop` met three conflicts, lost to two others.
+pub(crate) fn journal(object: &ObjectId) -> Vec<Line> {
+    if *object.key.name != *"shop" {
+        return Vec::new();
+    }
+    let line = |after: i64, entry: Entry| Line {
+        at: "2026-11-15T11:57:58.100Z"
+            .parse::<Timestamp>()
+            .expect("a moment")
+            + jiff::SignedDuration::from_millis(after),
+        offset: std::time::Duration::from_millis(after.unsigned_abs()),
+        entry,
+    };
+    let lost = |after: i64, winner: &str| {
+        let route = Name {
+            namespace: Some("default".to_owned()),
+            name: "shop".to_owned(),
+        }
+        .id("HTTPRoute");
+        let message = "the object has been modified".to_owned();
+        let winner = Some(winner.to_owned());
+        [
+            line(
+                after,
+                Entry::Pushback {
+                    class: Class::Conflict,
+                    message,
+                },
+            ),
+            line(
+                after + 2,
+                Entry::Conflict {
+                    object: route,
+                    winner,
+                },
+            ),
+        ]
+    };
+    let throttled = Entry::Pushback {
+        class: Class::Throttled,
+        message: "too many requests".to_owned(),
+    };
+    let mut lines: Vec<Line> = [
+        lost(31, "kubectl-edit"),
+        lost(44, "cert-manager"),
+        lost(52, "kubectl-edit"),
+    ]
+    .concat();
+    lines.push(line(230, throttled));
+    lines
+}
+
+/// All of it.
+pub(crate) fn status() -> Status {
+    Status::of(Inputs {
+        objects: &objects(),
+        engines: &engines(),
+        journal: &journal,
+        at: at(),
+    })
+}

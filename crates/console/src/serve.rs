@@ -1,0 +1,137 @@
+//! The page over HTTP: `/`, `/status.json`, `/events`, and what they need. Answers GET and HEAD and nothing else, so
+//! that nobody can change anything from here; beside it no header allows another origin to read along.
+
+mod events;
+mod sources;
+
+use std::sync::Arc;
+
+use aplomb::Clock;
+use aplomb::admin::Board;
+use axum::extract::State;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+pub use self::sources::Sources;
+use crate::page;
+use crate::status::{Inputs, Status};
+
+/// How many pages can be live at once. More are told to refresh by themselves.
+const READERS: usize = 64;
+
+/// Nothing but files of this address, and no frame around it.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What the page is made from. Clones share it.
+#[derive(Clone)]
+pub struct Console(Arc<Inner>);
+
+struct Inner {
+    sources: Box<dyn Sources>,
+    clock: Clock,
+    readers: Arc<Semaphore>,
+    ends: CancellationToken,
+}
+
+impl std::fmt::Debug for Console {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Console")
+    }
+}
+
+impl Console {
+    /// A console of everything on the board. Live pages end with `ends`: a server that stops would wait for them.
+    #[must_use]
+    pub fn new(board: Board, clock: Clock, ends: CancellationToken) -> Self {
+        Self::of(board, clock, ends)
+    }
+
+    /// The same of anything that can be looked at.
+    #[must_use]
+    pub fn of(sources: impl Sources, clock: Clock, ends: CancellationToken) -> Self {
+        Self(Arc::new(Inner {
+            sources: Box::new(sources),
+            clock,
+            readers: Arc::new(Semaphore::new(READERS)),
+            ends,
+        }))
+    }
+
+    /// Everything, now.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let sources = &*self.0.sources;
+        Status::of(Inputs {
+            objects: &sources.objects(),
+            engines: &sources.engines(),
+            journal: &|object| sources.journal(object),
+            at: self.0.clock.now(),
+        })
+    }
+}
+
+/// The page and what belongs to it, to be merged with the endpoints of the board.
+pub fn router(console: Console) -> Router {
+    Router::new()
+        .route("/", get(overview))
+        .route("/console.css", get(style))
+        .route("/console.js", get(script))
+        .route("/icon.svg", get(icon))
+        .route("/status.json", get(status))
+        .route("/events", get(events::events))
+        .with_state(console)
+}
+
+async fn overview(State(console): State<Console>) -> Response {
+    let main = page::overview(&console.status());
+    let page = main.and_then(|main| page::document("Aplomb", main, "/events"));
+    answered("text/html; charset=utf-8", page)
+}
+
+async fn status(State(console): State<Console>) -> Response {
+    (headers("application/json"), Json(console.status())).into_response()
+}
+
+async fn style() -> Response {
+    answered("text/css; charset=utf-8", Ok(page::STYLE.to_owned()))
+}
+
+async fn script() -> Response {
+    let kind = "text/javascript; charset=utf-8";
+    answered(kind, Ok(page::SCRIPT.to_owned()))
+}
+
+async fn icon() -> Response {
+    answered("image/svg+xml", Ok(page::ICON.to_owned()))
+}
+
+fn answered(kind: &'static str, body: Result<String, page::Unrendered>) -> Response {
+    match body {
+        Ok(body) => (headers(kind), body).into_response(),
+        Err(error) => {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            (status, headers("text/plain"), format!("{error}\n")).into_response()
+        }
+    }
+}
+
+fn headers(kind: &'static str) -> HeaderMap {
+    let fixed: [(HeaderName, &'static str); 5] = [
+        (CONTENT_TYPE, kind),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    let fixed = fixed.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    HeaderMap::from_iter(fixed)
+}

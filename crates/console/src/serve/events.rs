@@ -1,0 +1,84 @@
+//! Server-sent events: the re-rendered `<main>`, when something changed and once a second.
+//!
+//! Each reader renders for itself and only when it has taken what it was sent, so that a slow one costs nothing;
+//! and it rests ten times as long as rendering took, so that many objects cost a tenth of a core at most.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::Stream;
+use futures::stream;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{Console, headers};
+use crate::page;
+
+/// How far apart two events of one page are at least.
+const APART: Duration = Duration::from_millis(100);
+/// How far apart they are at most: gauges move while no object changes.
+const TICK: Duration = Duration::from_secs(1);
+/// How many times as long as it took to render one a reader rests.
+const REST: u32 = 10;
+
+/// One page that is kept up to date.
+struct Reader {
+    console: Console,
+    changed: watch::Receiver<u64>,
+    /// Not before this is the next one sent.
+    next: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+pub(super) async fn events(State(console): State<Console>) -> Response {
+    let Ok(place) = console.0.readers.clone().try_acquire_owned() else {
+        let full = "too many pages are live; reload to look\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, headers("text/plain"), full).into_response();
+    };
+    let reader = Reader {
+        changed: console.0.sources.changed(),
+        next: Instant::now(),
+        console,
+        _place: place,
+    };
+    let mut response = Sse::new(follow(reader)).into_response();
+    response.headers_mut().extend(headers("text/event-stream"));
+    response
+}
+
+fn follow(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
+    stream::unfold((reader, true), |(mut reader, first)| async move {
+        let ends = reader.console.0.ends.clone();
+        tokio::select! {
+            biased;
+            () = ends.cancelled() => return None,
+            () = reader.wait(first) => {}
+        }
+        let event = reader.render()?;
+        Some((Ok(event), (reader, false)))
+    })
+}
+
+impl Reader {
+    /// Until something changed or a second has passed, and not before it is time again.
+    async fn wait(&mut self, first: bool) {
+        if !first {
+            // Whether it changed, the second is over, or nothing can change any more: it is looked at.
+            let _ = timeout(TICK, self.changed.changed()).await;
+        }
+        sleep_until(self.next).await;
+        self.changed.mark_unchanged();
+    }
+
+    /// What there is to see now. `None` ends the stream: the page says so and tries again.
+    fn render(&mut self) -> Option<Event> {
+        let begun = Instant::now();
+        let main = page::overview(&self.console.status()).ok()?;
+        self.next = Instant::now() + APART.max(begun.elapsed() * REST);
+        Some(Event::default().data(main))
+    }
+}
