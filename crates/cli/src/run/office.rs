@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 use aplomb::admin::{self, Board};
 use aplomb::{Clock, Telemetry, budget};
+use aplomb_console::serve::{self, Console};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -81,7 +82,10 @@ impl Office {
     /// for: a page stays open for hours.
     pub(super) async fn serve(self, work: impl Future<Output = Result<()>>) -> Result<()> {
         tracing::info!(address = %self.address, "Serving the page, metrics and health");
-        let served = admin::serve(self.listener, self.board.router(), CancellationToken::new());
+        let ends = CancellationToken::new();
+        let console = Console::new(self.board.clone(), Clock::system(), ends.clone());
+        let pages = self.board.router().merge(serve::router(console));
+        let served = admin::serve(self.listener, pages, ends);
         tokio::select! {
             biased;
             outcome = work => outcome,
