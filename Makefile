@@ -19,9 +19,10 @@ build: ## The aplomb binary, optimised, in target/release
 	$(CARGO) build --release --locked -p aplomb-cli
 
 .PHONY: demo
-demo: ## Start the box, apply a sample, show it, exit (Rust, a C compiler and make are enough)
+demo: ## Everything on this machine, and five stories played on it (Rust, a C compiler and make are enough)
 	@tools/make/need cargo cc
-	$(CARGO) run --locked -q -p aplomb-cli -- demo
+	@echo "make: builds aplomb (a few minutes the first time), then runs \`aplomb demo\`"
+	$(CARGO) run --locked -p aplomb-cli -- demo
 
 .PHONY: test
 test: ## Everything that must pass, on the box and on a real kube-apiserver

@@ -2,6 +2,7 @@
 
 mod connect;
 mod crds;
+mod demo;
 #[cfg(target_os = "linux")]
 mod egress_host;
 mod gateway;
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 
 pub(crate) use self::connect::ConnectArgs;
 pub(crate) use self::crds::{CrdsArgs, Kinds};
+pub(crate) use self::demo::DemoArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use self::egress_host::EgressHostArgs;
 pub(crate) use self::gateway::GatewayArgs;
@@ -38,8 +40,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a Kubernetes API server in a box, for kubectl and for operators
     Box(BoxArgs),
-    /// Start the box, apply a sample, show what it made, and exit
-    Demo,
+    /// Start everything on this machine and play five stories on it
+    Demo(DemoArgs),
     /// Run a local stand-in for a service that controllers call
     Sim(SimArgs),
     /// Run operators until a signal: in a cluster, or beside one

@@ -73,6 +73,7 @@ fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Settings> {
     settings.headers = args.headers;
     settings.access_log = args.access_log;
     settings.trusted_proxies.clone_from(&args.trusted_proxy);
+    settings.default_host = default_host(args)?;
     settings.allow_networks.clone_from(&args.allow_network);
     settings.deny_networks.clone_from(&args.deny_network);
     settings.origin_ca = origin_ca;
@@ -101,6 +102,19 @@ fn advertised(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Option<IpAdd
         .parse()
         .with_context(|| format!("POD_IP {pod_ip:?} is no IP address"))?;
     Ok(Some(ip))
+}
+
+/// In lower case, as names are looked up.
+fn default_host(args: &GatewayArgs) -> Result<Option<String>> {
+    let Some(host) = &args.default_host else {
+        return Ok(None);
+    };
+    let host = host.to_ascii_lowercase();
+    ensure!(
+        is_name(&host) && host.parse::<IpAddr>().is_err(),
+        "--default-host {host:?} cannot be the hostname of a tunnel: write one such as app.example.com"
+    );
+    Ok(Some(host))
 }
 
 /// The same in the next life: the host, and the port that no other process of it can have.
@@ -144,6 +158,7 @@ fn shown(args: &GatewayArgs, settings: &Settings) -> serde_json::Value {
         "relay": settings.relays,
         "headers": settings.headers,
         "access-log": settings.access_log,
+        "default-host": settings.default_host,
         "trusted-proxy": texts(&settings.trusted_proxies),
         "allow-network": texts(&settings.allow_networks),
         "deny-network": texts(&settings.deny_networks),
@@ -209,6 +224,8 @@ mod tests {
         for (flags, fix) in [
             (["--namespace", "Aplomb_System"], "aplomb-system"),
             (["--identity", "Host_1"], "gateway-1"),
+            (["--default-host", "192.0.2.7"], "app.example.com"),
+            (["--default-host", "app example"], "app.example.com"),
             (["--origin-ca", "/no/such/file"], "PEM"),
         ] {
             let error = settings(&parsed(&flags), None).expect_err("a bad value");

@@ -48,7 +48,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Box(args) => boxed::run(args).await?,
         Command::Connect(args) => return connect::run(*args).await,
         Command::Crds(args) => crds::run(args).await?,
-        Command::Demo => demo::run().await?,
+        Command::Demo(args) => return demo::run(args).await,
         Command::Gateway(args) => gateway::run(*args).await?,
         Command::Run(args) => run::run(args).await?,
         Command::Sim(args) => sim::run(args).await?,

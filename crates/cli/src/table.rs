@@ -2,12 +2,8 @@
 
 use serde_json::Value;
 
-/// The always-shown columns of a `meta.k8s.io/v1` Table.
-pub(crate) fn render(table: &Value) -> String {
-    render_in(table, false)
-}
-
-/// The same, with a first column for the namespace if rows come from several.
+/// The always-shown columns of a `meta.k8s.io/v1` Table, with a first column for the namespace if rows
+/// come from several.
 pub(crate) fn render_in(table: &Value, namespaces: bool) -> String {
     let columns: Vec<(usize, String)> = array(table, "columnDefinitions")
         .iter()
@@ -90,7 +86,7 @@ mod tests {
             "rows": [{ "cells": ["tea", "red", null] }, { "cells": ["coffee", "green", "True"] }],
         });
         assert_eq!(
-            render(&table),
+            render_in(&table, false),
             "NAME     READY\ntea      <none>\ncoffee   True\n"
         );
     }

@@ -54,6 +54,8 @@ pub struct Settings {
     pub access_log: bool,
     /// Clients in these networks are proxies.
     pub trusted_proxies: Vec<IpNet>,
+    /// The hostname that a request is for whose Host is an IP address or `localhost`.
+    pub default_host: Option<String>,
     /// Networks that backends may reach although they are not public.
     pub allow_networks: Vec<IpNet>,
     /// Networks that backends may not reach.
@@ -84,6 +86,7 @@ impl Settings {
             headers: true,
             access_log: false,
             trusted_proxies: Vec::new(),
+            default_host: None,
             allow_networks: Vec::new(),
             deny_networks: Vec::new(),
             origin_ca: None,
@@ -208,6 +211,7 @@ fn server(
         headers: settings.headers,
         access_log: settings.access_log.then(log).transpose()?,
         trusted_proxies: settings.trusted_proxies.clone(),
+        default_host: settings.default_host.clone(),
         tasks: tasks.clone(),
         seed: fastrand::Rng::new().u64(..),
         ..ServeSettings::default()

@@ -59,6 +59,9 @@ pub struct ServeSettings {
     pub access_log: Option<AccessLog>,
     /// Clients in these networks are proxies: what they say of their own clients is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// The hostname that a request is for whose Host is an IP address or `localhost`; without, it is
+    /// for nobody.
+    pub default_host: Option<String>,
     /// How long, once it is told to go, it still takes new connections: those who send them hear of it
     /// only after a moment.
     pub linger: Duration,
@@ -77,6 +80,7 @@ impl Default for ServeSettings {
             headers: true,
             access_log: None,
             trusted_proxies: Vec::new(),
+            default_host: None,
             linger: Duration::from_millis(500),
             tasks: Tasks::on_runtime(),
             clock: Clock::system(),
@@ -105,6 +109,7 @@ impl Server {
             headers: settings.headers,
             access_log: settings.access_log,
             trusted_proxies: settings.trusted_proxies,
+            default_host: settings.default_host,
             clock: settings.clock,
             table,
             dialer,

@@ -57,6 +57,9 @@ pub(crate) struct GatewayArgs {
     /// Note each request on standard output, as JSON
     #[arg(long, env = "APLOMB_ACCESS_LOG")]
     pub(crate) access_log: bool,
+    /// Hostname of the tunnel for requests that name none: whose Host is an IP address or localhost
+    #[arg(long, env = "APLOMB_DEFAULT_HOST", value_name = "HOST")]
+    pub(crate) default_host: Option<String>,
     /// Network of proxies whose X-Forwarded-For is believed; may be repeated
     #[arg(
         long,

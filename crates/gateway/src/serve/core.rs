@@ -24,6 +24,7 @@ pub(super) struct Core {
     pub(super) headers: bool,
     pub(super) access_log: Option<AccessLog>,
     pub(super) trusted_proxies: Vec<IpNet>,
+    pub(super) default_host: Option<String>,
     pub(super) clock: Clock,
     pub(super) table: Arc<ArcSwap<Table>>,
     pub(super) dialer: Arc<dyn Dialer>,
@@ -55,6 +56,16 @@ impl Core {
     /// A name that most likely no other request has.
     pub(super) fn request_id(&self) -> String {
         format!("{:032x}", self.random().u128(..))
+    }
+
+    /// The hostname that is meant by one that names only this machine.
+    pub(super) fn meant(&self, name: String) -> String {
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        let machine = name == "localhost" || bare.parse::<IpAddr>().is_ok();
+        match &self.default_host {
+            Some(host) if machine => host.clone(),
+            _ => name,
+        }
     }
 
     /// Whether a client is a proxy that may speak for others.

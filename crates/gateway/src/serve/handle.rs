@@ -109,6 +109,7 @@ where
     B::Error: Into<BoxError>,
 {
     let (name, written) = headers::authority(&head)?;
+    let name = core.meant(name);
     record.asked_for(&name);
     if head.headers.len() > core.limits.headers {
         return Err(Failure::new(431, reason::BAD_REQUEST, "too many headers"));

@@ -28,6 +28,26 @@ async fn answer(lab: &Lab, url: &str) -> (u16, String) {
 }
 
 #[tokio::test]
+async fn a_host_that_names_the_machine_means_the_default_host_where_there_is_one() {
+    let machine = ["127.0.0.1:18080", "[::1]:18080", "localhost", "192.0.2.7"];
+    let (plain, lab) = (Lab::new(), {
+        let default_host = Some("a.example.com".to_owned());
+        Lab::with(ServeSettings {
+            default_host,
+            ..ServeSettings::default()
+        })
+    });
+    for host in machine {
+        let url = format!("http://{host}/");
+        assert_eq!(answer(&lab, &url).await, (200, String::new()), "{host}");
+        let unknown = (404, reason::UNKNOWN_HOST.to_owned());
+        assert_eq!(answer(&plain, &url).await, unknown, "{host}");
+    }
+    let other = answer(&lab, "http://nobody.example.com/").await;
+    assert_eq!(other, (404, reason::UNKNOWN_HOST.to_owned()));
+}
+
+#[tokio::test]
 async fn each_cause_has_its_status_and_its_word() {
     let lab = Lab::new();
     let unreachable = || "nobody".to_owned();

@@ -1,0 +1,49 @@
+//! One request as any client makes it: a connection of its own to the gateway, and the answer whole.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(2);
+const LARGEST: usize = 64 << 10;
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) body: String,
+}
+
+/// Asks `gateway` for `/` of `host`.
+pub(crate) async fn get(gateway: SocketAddr, host: &str) -> Result<Answer> {
+    let answer = timeout(PATIENCE, ask(gateway, host)).await;
+    answer.context("no answer in 2 s")?
+}
+
+async fn ask(gateway: SocketAddr, host: &str) -> Result<Answer> {
+    let stream = TcpStream::connect(gateway).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::get("/").header(http::header::HOST, host);
+    let request = request.body(Empty::<Bytes>::new())?;
+    let exchange = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LARGEST).collect().await;
+        let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
+        ensure!(body.len() < LARGEST, "a long answer");
+        let body = String::from_utf8_lossy(&body).into_owned();
+        Ok(Answer { status, body })
+    };
+    tokio::select! { biased;
+        answer = exchange => answer,
+        ended = connection => Err(anyhow::anyhow!("the connection ended: {ended:?}")),
+    }
+}

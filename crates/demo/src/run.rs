@@ -1,0 +1,118 @@
+//! The whole demo: sets the stage, plays, stays if somebody looks, and cleans up whatever ended it.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::stage::{self, Company, Home, Stage};
+use crate::stories::Script;
+use crate::tell::{Progress, Ready, Teller, Verdict};
+use crate::{Options, log};
+
+/// A story did not come out as promised.
+const FAILED: u8 = 1;
+/// What a shell shows for a process that an interrupt ended.
+const INTERRUPTED: u8 = 130;
+/// Time to read the beginning and the end of a story.
+const READING: Duration = Duration::from_secs(3);
+
+/// Plays the stories and returns how they went.
+///
+/// # Errors
+/// Something could not be started, or ended by itself.
+pub async fn run(options: Options) -> Result<ExitCode> {
+    // Before anything is made: a signal must always find somebody who cleans up.
+    let mut signals = Signals::new()?;
+    let home = Home::make(options.kubeconfig.as_deref())?;
+    log::to(&home.log())?;
+    let progress = Progress::new(&options);
+    let set = tokio::select! { biased;
+        () = signals.next() => None,
+        set = stage::set(&options, &home, &progress) => Some(set?),
+    };
+    drop(progress);
+    let Some((stage, mut company)) = set else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    let ended = perform(&options, &home, &stage, &mut company, &mut signals).await;
+    drop(stage);
+    company.end().await;
+    home.leave()?;
+    ended
+}
+
+async fn perform(
+    options: &Options,
+    home: &Home,
+    stage: &Stage,
+    company: &mut Company,
+    signals: &mut Signals,
+) -> Result<ExitCode> {
+    let mut teller = Teller::new(options);
+    teller.ready(&Ready {
+        page: format!("{}/", stage.office.url()),
+        url: format!("http://{}/", stage.tunnels.gateway),
+        kubeconfig: home.kubeconfig().display().to_string(),
+        log: home.log().display().to_string(),
+    });
+    let played = tokio::select! { biased;
+        () = signals.next() => return Ok(ExitCode::from(INTERRUPTED)),
+        error = company.broken() => return Err(error),
+        played = play(&options.scripts, stage, &mut teller) => played,
+    };
+    if options.terminal || options.keep {
+        teller.say("Everything stays up until Ctrl-C.");
+        tokio::select! { biased;
+            () = signals.next() => {}
+            error = company.broken() => return Err(error),
+        }
+    }
+    Ok(match played {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(FAILED),
+    })
+}
+
+/// Plays them all, and says whether all came out as promised.
+async fn play(scripts: &[Script], stage: &Stage, teller: &mut Teller) -> bool {
+    let mut verdicts = Vec::new();
+    for (at, script) in scripts.iter().enumerate() {
+        teller.begin(at + 1, scripts.len(), &script.title());
+        teller.pause(READING).await;
+        let verdict = script.play(stage, teller).await;
+        let verdict = verdict.unwrap_or_else(|error| failed(&error));
+        teller.result(&verdict);
+        teller.pause(READING).await;
+        verdicts.push((script.title().name, verdict.pass));
+    }
+    teller.results(&verdicts);
+    verdicts.iter().all(|(_, pass)| *pass)
+}
+
+/// A story that could not be played to its end has not come out as promised.
+fn failed(error: &anyhow::Error) -> Verdict {
+    Verdict {
+        pass: false,
+        figure: format!("{error:#}"),
+        numbers: serde_json::Value::Null,
+    }
+}
+
+struct Signals(Signal, Signal);
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+        let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+        Ok(Self(interrupt, terminate))
+    }
+
+    async fn next(&mut self) {
+        tokio::select! { biased;
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A small local service, as a person has on a laptop: it answers every request with its name, and can
+//! be stopped and started again at the same address.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use aplomb::Tasks;
+use aplomb::tasks::Task;
+use axum::Router;
+use tokio::net::TcpListener;
+
+/// The service. Ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Service {
+    answer: String,
+    address: SocketAddr,
+    tasks: Tasks,
+    serving: Arc<Mutex<Option<Task<()>>>>,
+}
+
+impl Service {
+    /// Starts one on a free port that answers with `answer`.
+    pub(crate) async fn start(answer: &str, tasks: &Tasks) -> Result<Self> {
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let service = Self {
+            answer: answer.to_owned(),
+            address: listener.local_addr()?,
+            tasks: tasks.clone(),
+            serving: Arc::default(),
+        };
+        service.serve(listener);
+        Ok(service)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn answer(&self) -> &str {
+        &self.answer
+    }
+
+    /// Stops it: connections are refused from here on.
+    pub(crate) fn stop(&self) {
+        drop(self.held().take());
+    }
+
+    /// Starts it again where it was.
+    pub(crate) async fn again(&self) -> Result<()> {
+        let listener = listen(self.address).await?;
+        self.serve(listener);
+        Ok(())
+    }
+
+    fn serve(&self, listener: TcpListener) {
+        let answer = self.answer.clone();
+        let router = Router::new().fallback(async move || answer);
+        let task = self.tasks.start(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::error!(%error, "The local service ended");
+            }
+        });
+        *self.held() = Some(task);
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<Task<()>>> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let bound = TcpListener::bind(address).await;
+    bound.with_context(|| format!("listen on {address}"))
+}

@@ -1,0 +1,98 @@
+//! The cluster: the box behind TLS with a kubeconfig, and the definitions of every kind.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use aplomb_api::gateway_api::DEFINITIONS;
+use aplomb_sim::ApiServer;
+use aplomb_sim::actors::{self, Actors};
+use aplomb_sim::http::{BoxConfig, Running, start_with};
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, Config, ResourceExt};
+use tokio::time::timeout;
+
+use super::SYSTEM;
+
+const MANAGER: &str = "aplomb-demo";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A cluster that is served.
+pub(super) struct Cluster {
+    running: Running,
+    _actors: actors::Running,
+}
+
+impl Cluster {
+    /// Starts one, and writes how to reach it to `kubeconfig`.
+    pub(super) async fn start(kubeconfig: &Path) -> Result<Self> {
+        let server = ApiServer::builder().build();
+        let prompt = Duration::ZERO..Duration::from_millis(50);
+        let actors = Actors::none()
+            .garbage_collector(prompt.clone())
+            .namespace_lifecycle(prompt)
+            .start(&server);
+        let config = BoxConfig {
+            kubeconfig: Some(kubeconfig.to_owned()),
+            ..BoxConfig::default()
+        };
+        Ok(Self {
+            running: start_with(server, config).await?,
+            _actors: actors,
+        })
+    }
+
+    /// A client as any other: over TLS, with what the kubeconfig says.
+    pub(super) async fn client(&self) -> Result<Client> {
+        let read = Kubeconfig::from_yaml(self.running.kubeconfig())?;
+        let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+        Ok(aplomb::client(config)?)
+    }
+
+    pub(super) async fn end(self) {
+        self.running.stop().await;
+    }
+}
+
+/// Installs all definitions and makes the operators' namespace.
+pub(super) async fn prepare(client: &Client) -> Result<()> {
+    let all: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut definitions = aplomb_api::tunnel_definitions();
+    definitions.extend(aplomb_api::coder_definitions());
+    definitions.extend(aplomb_api::egress_definitions());
+    for (name, text) in DEFINITIONS {
+        definitions.push(serde_saphyr::from_str(text).context(name)?);
+    }
+    try_join_all(definitions.iter().map(|it| install(&all, it))).await?;
+    let namespace = Namespace {
+        metadata: ObjectMeta {
+            name: Some(SYSTEM.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await?;
+    Ok(())
+}
+
+async fn install(
+    all: &Api<CustomResourceDefinition>,
+    definition: &CustomResourceDefinition,
+) -> Result<()> {
+    let name = definition.name_any();
+    let params = PatchParams::apply(MANAGER).force();
+    all.patch(&name, &params, &Patch::Apply(definition)).await?;
+    let served = await_condition(all.clone(), &name, is_crd_established());
+    let served = timeout(PATIENCE, served).await;
+    served.with_context(|| format!("{name} was not served within {PATIENCE:?}"))??;
+    Ok(())
+}

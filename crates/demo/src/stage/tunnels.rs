@@ -1,0 +1,163 @@
+//! The data plane: a gateway, an agent, and two local services behind it. The first tunnel is made by
+//! the agent, as `aplomb connect` does, and is the one behind the printed address.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use aplomb_agent::register::{ConnectorWish, ProxyWish};
+use aplomb_agent::serve::Network;
+use aplomb_agent::tls::TlsSettings;
+use aplomb_agent::{Key, Target};
+use aplomb_api::tunnel::{GatewayReplica, HttpProxy};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{Home, NAMESPACE, SYSTEM, Start};
+use crate::service::Service;
+use crate::watch::{Eye, holds};
+
+/// The tunnel behind the printed address, and the one that a story makes.
+const HELLO: &str = "hello";
+pub(crate) const SHOP: &str = "shop";
+const CONNECTOR: &str = "laptop";
+const REPLICA: &str = "gateway-1";
+/// Generous: a debug build on a busy machine does much at once here.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOPBACK: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// The data plane.
+pub(crate) struct Tunnels {
+    /// The public listener.
+    pub(crate) gateway: SocketAddr,
+    /// When the agent began.
+    pub(crate) registered: Instant,
+    /// Behind the first tunnel.
+    _hello: Service,
+    /// Behind the others.
+    pub(crate) shop: Service,
+}
+
+impl Tunnels {
+    /// Starts it, and returns when the first tunnel is proven.
+    pub(super) async fn start(start: &Start<'_>, client: &Client, home: &Home) -> Result<Self> {
+        let hello = Service::start("hello from your laptop\n", start.tasks).await?;
+        let shop = Service::start("hello from the shop\n", start.tasks).await?;
+        serve(start, client.clone());
+        let registered = Instant::now();
+        agent(start, client.clone(), home, &[&hello, &shop])?;
+        let replicas: Api<GatewayReplica> = Api::namespaced(client.clone(), SYSTEM);
+        let mut eye = Eye::on(replicas, REPLICA);
+        let replica = eye.until(PATIENCE, "there", |_| true).await?;
+        let gateway = replica
+            .spec
+            .listen
+            .parse()
+            .context("the gateway's address")?;
+        let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), NAMESPACE);
+        let mut eye = Eye::on(proxies, HELLO);
+        eye.until(PATIENCE, "Ready", ready).await?;
+        Ok(Self {
+            gateway,
+            registered,
+            _hello: hello,
+            shop,
+        })
+    }
+}
+
+/// The hostname of a tunnel.
+pub(crate) fn hostname(name: &str) -> String {
+    format!("{name}.example.com")
+}
+
+/// Whether a tunnel is green.
+pub(crate) fn ready(proxy: &HttpProxy) -> bool {
+    let status = proxy.status.as_ref();
+    status.is_some_and(|status| holds(&status.conditions, "Ready"))
+}
+
+/// How a person makes things.
+pub(crate) fn by_hand() -> PostParams {
+    PostParams {
+        field_manager: Some("kubectl-create".to_owned()),
+        ..PostParams::default()
+    }
+}
+
+/// A tunnel to `service`, as a person writes it.
+pub(crate) fn proxy(name: &str, service: &Service) -> Result<HttpProxy> {
+    let endpoint = format!("http://{}", service.address());
+    let proxy = json!({
+        "apiVersion": "aplomb.dev/v1alpha1",
+        "kind": "HTTPProxy",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": {
+            "hostnames": [hostname(name)],
+            "proofInterval": "2s",
+            "rules": [{ "backends": [
+                { "endpoint": endpoint, "connector": { "name": CONNECTOR } },
+            ] }],
+        },
+    });
+    Ok(serde_json::from_value(proxy)?)
+}
+
+fn serve(start: &Start<'_>, client: Client) {
+    let mut settings = aplomb_gateway::Settings::new(REPLICA, LOOPBACK);
+    settings.quic = Some(LOOPBACK);
+    settings.default_host = Some(hostname(HELLO));
+    settings.drain = Duration::from_secs(1);
+    let stopped = start.stopped();
+    start.part("the gateway", async move {
+        Ok(aplomb_gateway::run(client, settings, stopped).await?)
+    });
+}
+
+fn agent(start: &Start<'_>, client: Client, home: &Home, services: &[&Service]) -> Result<()> {
+    let expose = services.iter().map(|it| target(it));
+    let expose = expose.collect::<Result<Vec<Target>>>()?;
+    let settings = aplomb_agent::Settings {
+        key: Key::open(&home.key())?,
+        connector: ConnectorWish {
+            namespace: NAMESPACE.to_owned(),
+            name: CONNECTOR.to_owned(),
+            class: None,
+            lease: None,
+        },
+        proxy: expose.first().map(|target| ProxyWish {
+            name: HELLO.to_owned(),
+            hostnames: vec![hostname(HELLO)],
+            target: target.clone(),
+            https: false,
+        }),
+        expose,
+        network: Network {
+            bind: vec![LOOPBACK],
+            ..Network::default()
+        },
+        origin: TlsSettings::default(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        device: Some(CONNECTOR.to_owned()),
+        delete_on_exit: false,
+        clock: aplomb::Clock::system(),
+    };
+    let stopped = start.stopped();
+    start.part("the agent", async move {
+        let (events, mut told) = mpsc::unbounded_channel();
+        let listen = async { while told.recv().await.is_some() {} };
+        let agent = aplomb_agent::run(client, settings, events, stopped);
+        let (ended, ()) = futures::join!(agent, listen);
+        Ok(ended?)
+    });
+    Ok(())
+}
+
+fn target(service: &Service) -> Result<Target> {
+    let target = service.address().to_string().parse();
+    target.map_err(|why: String| anyhow::anyhow!(why))
+}

@@ -1,0 +1,205 @@
+//! A tunnel is made while somebody else writes the same object again and again, always a moment before
+//! the operator. What counts is how soon after the last conflict a write lands.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use aplomb_api::tunnel::HttpProxy;
+use kube::Api;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::rival::{Answer, RIVAL};
+use crate::stage::{NAMESPACE, Stage, by_hand, proxy, ready};
+use crate::tell::{Moment, Teller, Title, Verdict};
+use crate::usual::Queue;
+use crate::watch::Eye;
+
+pub(super) const TITLE: Title = Title {
+    name: "conflicts",
+    title: "a conflict is not a failure",
+    elsewhere: "a write that comes second (409) counts as a failure, and each failure doubles the delay. \
+                After a burst of them a tunnel was silent for minutes, with nothing wrong any more.",
+};
+
+/// The tunnel.
+const STORM: &str = "stormy";
+/// How often the rival is first.
+const TIMES: u32 = 18;
+/// The promise is a second; five on a busy machine.
+const PROMISE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was seen, each as the time since the tunnel was made.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// The conflicts.
+    conflicts: Vec<Duration>,
+    /// The first write after the last of them that the server took.
+    landed: Duration,
+    ready: Duration,
+    /// How many conflicts the operator itself has counted, and lost to whom it says.
+    counted: u64,
+}
+
+pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
+    stage.rival.storm(STORM, TIMES);
+    let proxies: Api<HttpProxy> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let mut eye = Eye::on(proxies.clone(), STORM);
+    let before = counted(stage);
+    let began = Instant::now();
+    let made = proxy(STORM, &stage.tunnels.shop)?;
+    proxies.create(&by_hand(), &made).await?;
+    let what =
+        format!("httpproxy/{STORM} is created; {RIVAL} writes it too, always a moment sooner");
+    teller.event(Duration::ZERO, &what);
+    eye.until(PATIENCE, "Ready", ready).await?;
+    let ready = began.elapsed();
+    let mut seen = sorted(&stage.rival.answers(), began).context("no write came through")?;
+    seen.ready = ready;
+    seen.counted = counted(stage) - before;
+    tell(teller, &seen);
+    teller.beside(&moments(&seen));
+    Ok(judge(&seen))
+}
+
+fn counted(stage: &Stage) -> u64 {
+    stage
+        .office
+        .telemetry
+        .writes
+        .conflicts("HTTPProxy", "aplomb-tunnel", RIVAL)
+}
+
+/// What the server's answers came to; nothing, if no write landed.
+fn sorted(answers: &[Answer], began: Instant) -> Option<Seen> {
+    let since = |answer: &Answer| answer.at.saturating_duration_since(began);
+    let lost = |answer: &&Answer| answer.status == 409;
+    let last = answers.iter().rposition(|answer| lost(&answer))?;
+    let landed = answers[last..]
+        .iter()
+        .find(|it| (200..300).contains(&it.status))?;
+    Some(Seen {
+        conflicts: answers.iter().filter(lost).map(since).collect(),
+        landed: since(landed),
+        ..Seen::default()
+    })
+}
+
+fn tell(teller: &Teller, seen: &Seen) {
+    if let (Some(first), Some(last)) = (seen.conflicts.first(), seen.conflicts.last()) {
+        teller.event(*first, "the first conflict");
+        let many = seen.conflicts.len();
+        teller.event(
+            *last,
+            &format!("conflict {many}, the last; lost to {RIVAL}, which was first"),
+        );
+    }
+    teller.event(seen.landed, "a write lands");
+    teller.event(seen.ready, "Ready: proven");
+    teller.say(&format!(
+        "aplomb trace httpproxy/{STORM} has all of it, with who won."
+    ));
+}
+
+fn judge(seen: &Seen) -> Verdict {
+    let last = seen.conflicts.last().copied().unwrap_or_default();
+    let gap = seen.landed.saturating_sub(last);
+    let many = seen.conflicts.len();
+    let named = usize::try_from(seen.counted).is_ok_and(|counted| counted >= many);
+    let stormy = many >= usize::try_from(TIMES).unwrap_or(usize::MAX);
+    let won = match named {
+        true => format!("all won by {RIVAL}"),
+        false => format!("only {} of them known to be won by {RIVAL}", seen.counted),
+    };
+    let figure = format!(
+        "{many} conflicts, {won}; the next write landed {:.3} s after the last",
+        gap.as_secs_f64()
+    );
+    let numbers = json!({
+        "conflicts": many,
+        "winner": RIVAL,
+        "gapSeconds": gap.as_secs_f64(),
+        "readySeconds": seen.ready.as_secs_f64(),
+    });
+    Verdict {
+        pass: stormy && named && gap <= PROMISE,
+        figure,
+        numbers,
+    }
+}
+
+fn moments(seen: &Seen) -> Vec<Moment> {
+    let usual = Queue::default().lands(&seen.conflicts);
+    let last = seen.conflicts.last().copied().unwrap_or_default();
+    let silence = usual.at.saturating_sub(last).as_secs_f64();
+    let ours = format!("conflict {}", seen.conflicts.len());
+    let theirs = format!("conflict {}: silent for {silence:.0} s now", usual.failures);
+    vec![
+        Moment::both(Duration::ZERO, "created"),
+        Moment::ours(last, ours),
+        Moment::usual(last, theirs),
+        Moment::ours(seen.landed, "the write lands"),
+        Moment::ours(seen.ready, "green: proven by a request"),
+        Moment::usual(usual.at, "the write lands"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn seen(gap: Duration) -> Seen {
+        let conflicts: Vec<_> = (0..18).map(|n| ms(40 * n)).collect();
+        Seen {
+            landed: ms(40 * 17) + gap,
+            ready: ms(40 * 17 + 500) + gap,
+            counted: 18,
+            conflicts,
+        }
+    }
+
+    #[test]
+    fn a_storm_that_is_over_at_once_passes() {
+        let verdict = judge(&seen(ms(30)));
+        assert!(verdict.pass, "{verdict:?}");
+        assert!(verdict.figure.contains("0.030 s after"), "{verdict:?}");
+    }
+
+    #[test]
+    fn silence_a_small_storm_or_an_unknown_winner_fails() {
+        let silent = seen(PROMISE + ms(1));
+        let mut small = seen(ms(30));
+        small.conflicts.truncate(17);
+        let mut unknown = seen(ms(30));
+        unknown.counted = 17;
+        for seen in [silent, small, unknown] {
+            assert!(!judge(&seen).pass, "{seen:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_landed_is_the_first_success_after_the_last_conflict() {
+        let began = Instant::now();
+        let answer = |at, status| Answer {
+            at: began + ms(at),
+            status,
+        };
+        let answers = [(10, 409), (20, 200), (30, 409), (45, 200), (60, 200)];
+        let answers = answers.map(|(at, status)| answer(at, status));
+        let seen = sorted(&answers, began).expect("a write landed");
+        assert_eq!((seen.conflicts.len(), seen.landed), (2, ms(45)));
+        assert!(sorted(&answers[..1], began).is_none());
+    }
+
+    #[test]
+    fn the_usual_way_is_silent_for_longer_on_the_same_conflicts() {
+        let seen = seen(ms(30));
+        let last = moments(&seen).last().expect("there are some").at;
+        assert!(last > Duration::from_secs(60), "{last:?}");
+    }
+}

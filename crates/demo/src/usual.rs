@@ -1,0 +1,250 @@
+//! What the usual way would have made of the very events that happened here. Pure: a small model for
+//! each habit, its parameters beside it, and never a result that was written down before.
+
+use std::time::Duration;
+
+/// The retry queue of most controllers: each failure in a row doubles an item's delay.
+///
+/// 5 ms and 1,000 s are the defaults of client-go's and so of controller-runtime's queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    pub(crate) base: Duration,
+    pub(crate) most: Duration,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            base: Duration::from_millis(5),
+            most: Duration::from_secs(1_000),
+        }
+    }
+}
+
+/// How a write came through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Landed {
+    /// Attempts that failed before it.
+    pub(crate) failures: u32,
+    pub(crate) at: Duration,
+}
+
+impl Queue {
+    /// The delay after this many failures in a row.
+    pub(crate) fn delay(self, failures: u32) -> Duration {
+        let doubled = 2u32.checked_pow(failures.saturating_sub(1));
+        let delay = doubled.and_then(|factor| self.base.checked_mul(factor));
+        delay.map_or(self.most, |delay| delay.min(self.most))
+    }
+
+    /// When a write lands after these conflicts in a row: each was an attempt of the item's, and nothing
+    /// wakes it after the last but its own delay.
+    pub(crate) fn lands(self, conflicts: &[Duration]) -> Landed {
+        let failures = u32::try_from(conflicts.len()).unwrap_or(u32::MAX);
+        let last = conflicts.last().copied().unwrap_or_default();
+        let wait = match failures {
+            0 => Duration::ZERO,
+            some => self.delay(some),
+        };
+        Landed {
+            failures,
+            at: last + wait,
+        }
+    }
+
+    /// When one of the attempts that begin at `from` is the first to be let in.
+    pub(crate) fn first(self, from: Duration, open: impl Fn(Duration) -> bool) -> Landed {
+        let (mut at, mut failures) = (from, 0);
+        while !open(at) && failures < 64 {
+            failures += 1;
+            at += self.delay(failures);
+        }
+        Landed { failures, at }
+    }
+}
+
+/// An agent that tells how it is reached only with its heartbeat.
+///
+/// A lease of 1,200 s that is renewed at half its time is what a widely used agent ships with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heartbeat {
+    pub(crate) lease: Duration,
+}
+
+impl Default for Heartbeat {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(1_200),
+        }
+    }
+}
+
+impl Heartbeat {
+    /// The first heartbeat after `moment`. Both are counted from the agent's first one.
+    pub(crate) fn after(self, moment: Duration) -> Duration {
+        next(self.lease / 2, moment)
+    }
+}
+
+/// A loop that writes its failure into the status of its own object, is woken by that write, and tries
+/// again: whatever wait it had meant to keep, the event comes first.
+///
+/// `echo` is how long a write takes until its watch shows it, measured in this run. An attempt is two
+/// calls of 5 ms, a round trip within a region, and two writes, because the step that failed says so and
+/// then the pass does, in other words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loop {
+    pub(crate) echo: Duration,
+    pub(crate) writes: u32,
+    pub(crate) call: Duration,
+    pub(crate) calls: u32,
+}
+
+impl Loop {
+    pub(crate) fn new(echo: Duration) -> Self {
+        Self {
+            echo,
+            writes: 2,
+            call: Duration::from_millis(5),
+            calls: 2,
+        }
+    }
+
+    /// How many attempts and status writes fit into `time`.
+    pub(crate) fn within(self, time: Duration) -> (u64, u64) {
+        let turn = self.echo * self.writes + self.call * self.calls;
+        let attempts = time.as_nanos() / turn.as_nanos().max(1) + 1;
+        let attempts = u64::try_from(attempts).unwrap_or(u64::MAX);
+        (attempts, attempts.saturating_mul(self.writes.into()))
+    }
+}
+
+/// A controller that asks the provider at every event of a node, and looks at its gateway every 30 s.
+///
+/// 30 s, a grace of 90 s and a bucket of 3,600 that gains one a second are what a controller of this
+/// kind and its provider have by default; a node beats every 10 s.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watchman {
+    pub(crate) resync: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) bucket: f64,
+    pub(crate) refill_per_second: f64,
+    pub(crate) beat: Duration,
+}
+
+impl Default for Watchman {
+    fn default() -> Self {
+        Self {
+            resync: Duration::from_secs(30),
+            grace: Duration::from_secs(90),
+            bucket: 3_600.0,
+            refill_per_second: 1.0,
+            beat: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Watchman {
+    /// When it wants to move the address of a node that died at `death`, both since it began to look.
+    pub(crate) fn wants(self, death: Duration) -> Duration {
+        next(self.resync, death) + self.grace
+    }
+
+    /// How long a full bucket lasts if each heartbeat of so many nodes costs a call.
+    pub(crate) fn empty_after(self, nodes: u32) -> Option<Duration> {
+        let net = self.reads_per_second(nodes) - self.refill_per_second;
+        (net > 0.0).then(|| Duration::from_secs_f64(self.bucket / net))
+    }
+
+    /// Whether a call is left for a move at `at`, where `others` says what the others leave by then. Reads
+    /// that come more often than calls do take each as it comes: only in the moment before the next read is
+    /// it there.
+    pub(crate) fn open(self, nodes: u32, at: Duration, others: f64) -> bool {
+        let reads = self.reads_per_second(nodes);
+        if reads <= self.refill_per_second {
+            return others >= 1.0;
+        }
+        let gained = 1.0 / self.refill_per_second;
+        at.as_secs_f64() % gained < 1.0 / reads
+    }
+
+    fn reads_per_second(self, nodes: u32) -> f64 {
+        f64::from(nodes) / self.beat.as_secs_f64()
+    }
+}
+
+/// The first moment after `moment` that is a multiple of `every`.
+fn next(every: Duration, moment: Duration) -> Duration {
+    let passed = moment.as_nanos() / every.as_nanos().max(1);
+    every * (u32::try_from(passed).unwrap_or(u32::MAX - 1) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_delay_doubles_up_to_the_most() {
+        let delays = [1, 2, 3, 16, 18, 19, 60].map(|failures| Queue::default().delay(failures));
+        let expected = [5, 10, 20, 163_840, 655_360, 1_000_000, 1_000_000].map(ms);
+        assert_eq!(delays, expected);
+    }
+
+    #[test]
+    fn the_longer_a_storm_the_longer_the_silence_after_it() {
+        let lands = |times: u64| {
+            let conflicts: Vec<_> = (1..=times).map(|n| ms(100 * n)).collect();
+            Queue::default().lands(&conflicts).at
+        };
+        assert_eq!(lands(0), Duration::ZERO);
+        assert_eq!(lands(1), ms(105));
+        assert_eq!(lands(18), ms(1_800 + 655_360));
+    }
+
+    #[test]
+    fn an_attempt_comes_in_when_it_is_open() {
+        let landed = Queue::default().first(ms(100), |at| at >= ms(130));
+        assert_eq!(
+            landed,
+            Landed {
+                failures: 3,
+                at: ms(135)
+            }
+        );
+    }
+
+    #[test]
+    fn an_address_waits_for_the_next_heartbeat() {
+        let heartbeat = Heartbeat::default();
+        assert_eq!(heartbeat.after(seconds(3)), seconds(600));
+        assert_eq!(heartbeat.after(seconds(600)), seconds(1_200));
+        let quick = Heartbeat { lease: seconds(30) };
+        assert_eq!(quick.after(seconds(20)), seconds(30));
+    }
+
+    #[test]
+    fn a_loop_is_as_fast_as_its_own_writes_come_back() {
+        assert_eq!(Loop::new(ms(5)).within(seconds(30)), (1_501, 3_002));
+        assert_eq!(Loop::new(ms(45)).within(seconds(30)), (301, 602));
+    }
+
+    #[test]
+    fn a_watchman_looks_waits_and_runs_out_of_calls() {
+        let watchman = Watchman::default();
+        assert_eq!(watchman.wants(seconds(31)), seconds(150));
+        assert_eq!(watchman.empty_after(210), Some(seconds(180)));
+        assert_eq!(watchman.empty_after(5), None);
+        assert!(watchman.open(2, seconds(150), 1.0));
+        assert!(!watchman.open(2, seconds(150), 0.9));
+        assert!(watchman.open(200, seconds(150) + ms(49), 0.0));
+        assert!(!watchman.open(200, seconds(150) + ms(51), 5.0));
+    }
+}
