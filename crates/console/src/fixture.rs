@@ -274,6 +274,8 @@ pub(crate) fn journal(object: &ObjectId) -> Vec<Line> {
             .expect("a moment")
             + jiff::SignedDuration::from_millis(after),
         offset: std::time::Duration::from_millis(after.unsigned_abs()),
+        times: 1,
+        until: None,
         entry,
     };
     let lost = |after: i64, winner: &str| {

@@ -99,6 +99,12 @@ pub struct Line {
     /// The time since the journal began, on the monotonic clock: what differences are taken of.
     #[serde(rename = "offsetSeconds", serialize_with = "in_seconds")]
     pub offset: Duration,
+    /// How often it happened: older lines that say the same are kept as one.
+    #[serde(skip_serializing_if = "is_once")]
+    pub times: u64,
+    /// When it last happened, if it did several times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
     /// What happened.
     #[serde(flatten)]
     pub entry: Entry,
@@ -124,6 +130,11 @@ fn version_text<S: Serializer>(
         Some(version) => serializer.collect_str(version),
         None => serializer.serialize_none(),
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_once(times: &u64) -> bool {
+    *times == 1
 }
 
 fn in_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,8 +4,8 @@
 //! and never a place for secrets: what is written here is shown to whoever may see the object.
 
 mod entry;
+mod page;
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
@@ -15,11 +15,12 @@ use crate::key::ObjectId;
 use crate::recent::Recent;
 
 pub use self::entry::{Entry, Line};
+use self::page::Page;
 
 /// How much a journal remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Lines of one object; the oldest goes first.
+    /// Lines of one object; older ones that say the same become one, then the oldest goes first.
     pub lines: usize,
     /// Objects; the one that was quiet for longest goes first.
     pub objects: usize,
@@ -43,7 +44,7 @@ struct Inner {
     capacity: Capacity,
     clock: Clock,
     begun: Instant,
-    pages: Mutex<Recent<ObjectId, VecDeque<Line>>>,
+    pages: Mutex<Recent<ObjectId, Page>>,
 }
 
 impl Journal {
@@ -63,14 +64,13 @@ impl Journal {
         let line = Line {
             at: self.0.clock.now(),
             offset: self.0.begun.elapsed(),
+            times: 1,
+            until: None,
             entry: entry.cut(),
         };
         self.pages(|pages| {
-            let lines = pages.touch(object, VecDeque::new);
-            lines.push_back(line);
-            if lines.len() > self.0.capacity.lines {
-                lines.pop_front();
-            }
+            let page = pages.touch(object, Page::default);
+            page.add(line, self.0.capacity.lines);
         });
     }
 
@@ -78,9 +78,8 @@ impl Journal {
     #[must_use]
     pub fn read(&self, object: &ObjectId) -> Vec<Line> {
         self.pages(|pages| {
-            let lines = pages.get(object);
-            lines
-                .map(|lines| lines.iter().cloned().collect())
+            let page = pages.get(object);
+            page.map(|page| page.lines().cloned().collect())
                 .unwrap_or_default()
         })
     }
@@ -91,7 +90,7 @@ impl Journal {
         self.pages(|pages| pages.keys().cloned().collect())
     }
 
-    fn pages<T>(&self, act: impl FnOnce(&mut Recent<ObjectId, VecDeque<Line>>) -> T) -> T {
+    fn pages<T>(&self, act: impl FnOnce(&mut Recent<ObjectId, Page>) -> T) -> T {
         act(&mut self.0.pages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -133,12 +132,12 @@ mod tests {
     #[test]
     fn the_oldest_line_of_an_object_goes_first() {
         let journal = journal(2, 2);
-        for text in ["one", "two", "three"] {
-            journal.record(&object("a"), said(text));
+        for verdict in ["one", "two", "three"] {
+            journal.record(&object("a"), Entry::Ended(verdict));
         }
         let lines = journal.read(&object("a"));
         let entries: Vec<_> = lines.into_iter().map(|line| line.entry).collect();
-        assert_eq!(entries, [said("two"), said("three")]);
+        assert_eq!(entries, [Entry::Ended("two"), Entry::Ended("three")]);
     }
 
     #[test]
