@@ -1,11 +1,14 @@
 //! The command line: names, help and defaults. Nothing here does anything.
 
+mod cluster;
 mod connect;
 mod crds;
 mod demo;
 #[cfg(target_os = "linux")]
 mod egress_host;
 mod gateway;
+mod get;
+mod look;
 mod run;
 mod sim;
 mod tunnel;
@@ -13,15 +16,18 @@ mod tunnel;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use self::cluster::ClusterArgs;
 pub(crate) use self::connect::ConnectArgs;
 pub(crate) use self::crds::{CrdsArgs, Kinds};
 pub(crate) use self::demo::DemoArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use self::egress_host::EgressHostArgs;
 pub(crate) use self::gateway::GatewayArgs;
+pub(crate) use self::get::{GetArgs, GetOutput};
+pub(crate) use self::look::{StatusArgs, StatusOutput, TraceArgs, TraceOutput};
 pub(crate) use self::run::{LogFormat, Operator, RunArgs};
 pub(crate) use self::sim::{
     BypassRefusal, CoderdArgs, HetznerArgs, SameServerAssign, Share, SimArgs, Simulated,
@@ -34,6 +40,18 @@ pub(crate) use self::tunnel::{Output, TunnelArgs, TunnelCommand};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Whether tables have colours; NO_COLOR and CLICOLOR_FORCE are heard when it is auto
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub(crate) color: Color,
+}
+
+/// When there are colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Debug, Subcommand)]
@@ -46,6 +64,12 @@ pub(crate) enum Command {
     Sim(SimArgs),
     /// Run operators until a signal: in a cluster, or beside one
     Run(RunArgs),
+    /// Show our objects as kubectl does: all kinds, or those you name
+    Get(GetArgs),
+    /// Tell the story of one object: what belongs to it, its stages, who did what when
+    Trace(TraceArgs),
+    /// Show operators, budgets, queues and what is not ready; exit code 1 if anything is not
+    Status(StatusArgs),
     /// Give a local service a public URL, until a signal
     Connect(Box<ConnectArgs>),
     /// List, show and delete tunnels
@@ -57,11 +81,40 @@ pub(crate) enum Command {
     EgressHost(EgressHostArgs),
     /// Print the CustomResourceDefinitions of every kind as YAML, or install them
     Crds(CrdsArgs),
-    /// Print a completion script for a shell
-    Completion {
-        /// Which shell
-        shell: Shell,
+    /// Print a completion script for a shell, or what kubectl needs to complete `kubectl aplomb`
+    Completion(CompletionArgs),
+    /// Print the version of this program
+    Version(VersionArgs),
+    /// What could come next, for completions
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        /// The words so far
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompletionArgs {
+    /// Which shell
+    #[arg(required_unless_present = "kubectl")]
+    pub(crate) shell: Option<Shell>,
+    /// Print kubectl_complete-aplomb, the executable that kubectl asks
+    #[arg(long, conflicts_with = "shell")]
+    pub(crate) kubectl: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VersionArgs {
+    /// How it is printed
+    #[arg(long, short, value_enum, default_value_t = VersionOutput::Text, value_name = "FORMAT")]
+    pub(crate) output: VersionOutput,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VersionOutput {
+    Text,
+    Json,
 }
 
 #[derive(Args, Debug)]

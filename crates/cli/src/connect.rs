@@ -19,6 +19,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::screen::Screen;
 use crate::args::ConnectArgs;
+use crate::preflight;
 use crate::run::config;
 
 /// Somebody else ended the tunnel.
@@ -39,6 +40,7 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
     let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
     let settings = settings(&args, namespace)?;
     let client = aplomb::client(config)?;
+    preflight::kinds(&client, &aplomb_api::tunnel_definitions()).await?;
     let (events, told) = mpsc::unbounded_channel();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let shutdown = async {

@@ -15,7 +15,9 @@ pub(crate) async fn run(args: CrdsArgs) -> Result<()> {
     let chosen = args.chosen();
     if args.apply {
         let config = crate::run::config(args.kubeconfig).await?;
-        return install::run(&aplomb::client(config)?, &chosen).await;
+        let client = aplomb::client(config)?;
+        crate::preflight::reach(&client).await?;
+        return install::run(&client, &chosen).await;
     }
     let text = yaml(&chosen)?;
     std::io::stdout()

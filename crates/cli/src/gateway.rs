@@ -12,8 +12,8 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::GatewayArgs;
-use crate::namespace;
 use crate::run::{config, label, log, own_namespace};
+use crate::{namespace, preflight};
 
 pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
     let settings = settings(&args, std::env::var("POD_IP").ok())?;
@@ -25,6 +25,9 @@ pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let client = aplomb::client(config(args.kubeconfig).await?)?;
+    preflight::kinds(&client, &aplomb_api::tunnel_definitions()).await?;
+    preflight::may_list(&client, "httpproxies", None).await?;
+    preflight::gateway_api(&client).await?;
     namespace::ensure(&client, &settings.namespace).await?;
     let shutdown = async move {
         tokio::select! { biased;
@@ -39,6 +42,9 @@ pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
         }
         GatewayError::Listen(..) => {
             anyhow!("{error}: give --listen and --listen-tls addresses that are free")
+        }
+        GatewayError::Control(cause) if cause.to_string().contains("admin address") => {
+            anyhow!("{cause}: give --admin an address that is free, or port 0")
         }
         other => other.into(),
     })

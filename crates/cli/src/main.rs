@@ -3,30 +3,41 @@
 
 mod args;
 mod boxed;
+mod cluster;
+mod completion;
 mod connect;
 mod crds;
 mod demo;
 #[cfg(target_os = "linux")]
 mod egress_host;
+mod fault;
+mod find;
 mod gateway;
+mod get;
 mod namespace;
+mod out;
+mod preflight;
 mod run;
 mod sim;
-mod table;
+mod status;
+mod trace;
 mod tunnel;
+mod version;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
+use out::Out;
 
 /// Usage and tool errors, as opposed to findings (1) and time-outs (124).
 const TOOL_ERROR: u8 = 2;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = parse();
     if rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .is_err()
@@ -34,30 +45,53 @@ async fn main() -> ExitCode {
         eprintln!("aplomb: a TLS provider was installed before main");
         return ExitCode::from(TOOL_ERROR);
     }
-    match dispatch(cli.command).await {
+    let out = Out::new(cli.color);
+    match dispatch(cli.command, &out).await {
         Ok(code) => code,
+        // Whoever read what was printed has had enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("aplomb: {error:#}");
+            eprintln!("aplomb: {}", fault::line(&error));
             ExitCode::from(TOOL_ERROR)
         }
     }
 }
 
-async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+/// Reads the command line; as a plugin of kubectl, usage says so.
+fn parse() -> Cli {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&name).file_name().unwrap_or_default();
+    let command = match name.to_string_lossy().starts_with("kubectl-") {
+        true => Cli::command().bin_name("kubectl aplomb"),
+        false => Cli::command(),
+    };
+    let read = Cli::from_arg_matches(&command.get_matches());
+    read.unwrap_or_else(|error| error.exit())
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+async fn dispatch(command: Command, out: &Out) -> anyhow::Result<ExitCode> {
     match command {
         Command::Box(args) => boxed::run(args).await?,
         Command::Connect(args) => return connect::run(*args).await,
         Command::Crds(args) => crds::run(args).await?,
         Command::Demo(args) => return demo::run(args).await,
         Command::Gateway(args) => gateway::run(*args).await?,
+        Command::Get(args) => return get::run(args, out).await,
         Command::Run(args) => run::run(args).await?,
         Command::Sim(args) => sim::run(args).await?,
+        Command::Status(args) => return status::run(args, out).await,
+        Command::Trace(args) => return trace::run(args, out).await,
         Command::Tunnel(args) => return tunnel::run(args).await,
         #[cfg(target_os = "linux")]
         Command::EgressHost(args) => egress_host::run(args).await?,
-        Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "aplomb", &mut std::io::stdout());
-        }
+        Command::Completion(args) => completion::run(&args, out)?,
+        Command::Complete { words } => completion::complete(&words, out)?,
+        Command::Version(args) => version::run(&args, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }

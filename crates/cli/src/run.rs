@@ -10,13 +10,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{LogFormat, Operator, RunArgs};
-use crate::namespace;
+use crate::{namespace, preflight};
 
 use self::office::{Office, Parts};
 pub(crate) use self::settings::label;
@@ -38,6 +38,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let client = aplomb::client(config(args.kubeconfig.clone()).await?)?;
+    possible(&client, &args).await?;
     let office = Office::open(args.admin).await?;
     let settings = settings.at(office.url());
     let shutdown = async move {
@@ -61,6 +62,30 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
             shutdown,
         ))
         .await
+}
+
+/// Says at once that it cannot work, rather than waiting for it.
+async fn possible(client: &kube::Client, args: &RunArgs) -> Result<()> {
+    preflight::kinds(client, &definitions(args.operators())).await?;
+    for operator in args.operators() {
+        let (plural, namespace) = match operator {
+            Operator::Coder => ("coderprovisioners", args.watch_namespace.as_deref()),
+            Operator::Egress => ("stableegresses", None),
+            Operator::Tunnel => ("httpproxies", None),
+        };
+        preflight::may_list(client, plural, namespace).await?;
+    }
+    Ok(())
+}
+
+/// What they look after, and cannot work without.
+fn definitions(operators: &[Operator]) -> Vec<CustomResourceDefinition> {
+    let of = |operator: &Operator| match operator {
+        Operator::Coder => aplomb_api::coder_definitions(),
+        Operator::Egress => aplomb_api::egress_definitions(),
+        Operator::Tunnel => aplomb_api::tunnel_definitions(),
+    };
+    operators.iter().flat_map(of).collect()
 }
 
 /// Runs them side by side. One that fails ends the others, so that whoever watches over this process
@@ -114,17 +139,7 @@ fn own_identity() -> String {
 }
 
 pub(crate) async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {
-    let Some(file) = kubeconfig else {
-        return Config::infer().await.context(
-            "no cluster: give --kubeconfig FILE, or run it in a pod with a ServiceAccount",
-        );
-    };
-    let name = file.display();
-    let read = Kubeconfig::read_from(&file)
-        .with_context(|| format!("--kubeconfig {name}: not a readable kubeconfig"))?;
-    Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
-        .await
-        .with_context(|| format!("--kubeconfig {name}: its current context cannot be used"))
+    crate::cluster::config(kubeconfig, None).await
 }
 
 pub(crate) fn log(format: LogFormat) {

@@ -7,17 +7,17 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use aplomb_api::tunnel::{Connector, HttpProxy};
+use aplomb_console::table::{Style, named};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
 use crate::args::{Output, TunnelArgs, TunnelCommand};
+use crate::preflight;
 use crate::run::config;
-use crate::table;
 
 /// Something is not as it should be, as opposed to a tool error (2).
 const FINDING: u8 = 1;
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const GROUP: &str = "/apis/aplomb.dev/v1alpha1";
 
 pub(crate) async fn run(args: TunnelArgs) -> Result<ExitCode> {
@@ -26,6 +26,7 @@ pub(crate) async fn run(args: TunnelArgs) -> Result<ExitCode> {
         .namespace
         .unwrap_or_else(|| config.default_namespace.clone());
     let client = aplomb::client(config)?;
+    preflight::reach(&client).await?;
     match args.what {
         TunnelCommand::List {
             all_namespaces,
@@ -47,13 +48,7 @@ async fn list(client: &Client, namespace: Option<&str>, output: Output) -> Resul
         Some(namespace) => format!("{GROUP}/namespaces/{namespace}/httpproxies"),
         None => format!("{GROUP}/httpproxies"),
     };
-    let accept = match output {
-        Output::Table => TABLE,
-        Output::Json => "application/json",
-    };
-    let request = http::Request::get(path)
-        .header("Accept", accept)
-        .body(Vec::new())?;
+    let request = http::Request::get(path).body(Vec::new())?;
     let answer: Value = client
         .request(request)
         .await
@@ -62,12 +57,20 @@ async fn list(client: &Client, namespace: Option<&str>, output: Output) -> Resul
         println!("{answer:#}");
         return Ok(());
     }
-    if answer["rows"].as_array().is_none_or(Vec::is_empty) {
+    let tunnels = answer["items"].as_array().cloned().unwrap_or_default();
+    if tunnels.is_empty() {
         let scope = namespace.map_or_else(String::new, |n| format!(" in namespace {n}"));
         eprintln!("No tunnels found{scope}.");
         return Ok(());
     }
-    print!("{}", table::render_in(&answer, namespace.is_none()));
+    let style = Style {
+        namespaces: namespace.is_none(),
+        ..Style::default()
+    };
+    let now = aplomb::Clock::system().now();
+    for kind in named("httpproxies") {
+        print!("{}", kind.table(&tunnels, now).text(&style));
+    }
     Ok(())
 }
 
@@ -173,16 +176,7 @@ fn missing(namespace: &str, name: &str) -> ExitCode {
 }
 
 fn refused(what: &str, error: kube::Error) -> anyhow::Error {
-    let fix = match &error {
-        kube::Error::Api(status) if status.code == 403 => {
-            "; in one namespace the Role of deploy/tunnel/samples/agent-rbac.yaml allows it"
-        }
-        kube::Error::Api(status) if status.code == 404 => {
-            "; install the kinds with `aplomb crds --apply`"
-        }
-        _ => "",
-    };
-    anyhow::Error::new(error).context(format!("cannot {what}{fix}"))
+    anyhow::Error::new(error).context(format!("cannot {what}"))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 mod fixture;
 pub mod light;
 pub mod page;
+pub mod screen;
 pub mod serve;
 pub mod status;
 pub mod table;
+pub mod trace;

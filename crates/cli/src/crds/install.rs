@@ -41,7 +41,10 @@ pub(super) async fn run(client: &Client, chosen: &[Kinds]) -> Result<()> {
         }
     }
     if !failed.is_empty() {
-        bail!("not installed: {}", failed.join(", "));
+        bail!(
+            "not installed: {}; the lines above say why",
+            failed.join(", ")
+        );
     }
     Ok(())
 }
@@ -84,7 +87,7 @@ fn told(name: &str, done: Result<String>, failed: &mut Vec<String>) {
     match done {
         Ok(what) => println!("{name} {what}"),
         Err(error) => {
-            eprintln!("{name} refused: {error:#}");
+            eprintln!("{name} refused: {}", crate::fault::line(&error));
             failed.push(name.to_owned());
         }
     }

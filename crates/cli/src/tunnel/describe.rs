@@ -3,11 +3,10 @@
 use std::fmt::Write;
 
 use aplomb_api::tunnel::{Connector, HttpProxy, Timeline, conditions};
+use aplomb_console::table::{align, since as age};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::ResourceExt;
-
-use crate::table::align;
 
 /// Whether it is proven to work, for its spec as it is now.
 pub(super) fn is_ready(proxy: &HttpProxy) -> bool {
@@ -137,17 +136,6 @@ fn stages(timeline: &Timeline) -> Vec<Vec<String>> {
 
 fn millis(from: Timestamp, to: Timestamp) -> String {
     format!("{} ms", to.as_millisecond() - from.as_millisecond())
-}
-
-/// How long ago, as kubectl says it.
-fn age(then: Timestamp, now: Timestamp) -> String {
-    let seconds = (now.as_second() - then.as_second()).max(0);
-    match seconds {
-        0..=119 => format!("{seconds}s"),
-        120..=7_199 => format!("{}m", seconds / 60),
-        7_200..=172_799 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 //! Programs that run beside the test, with their output in files. Dropping one ends it.
+#![allow(dead_code)] // each test uses what it needs
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,18 @@
+//! The flags that say which cluster, and where in it. Nothing here does anything.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ClusterArgs {
+    /// Kubeconfig of the cluster [default: that of the pod, or of kubectl]
+    #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, env = "APLOMB_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Namespace [default: that of the kubeconfig's context]
+    #[arg(long, short, env = "APLOMB_NAMESPACE", value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+}

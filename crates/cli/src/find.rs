@@ -1,0 +1,143 @@
+//! Where the operators can be asked what they are doing: at the addresses that were given, at those on their Leases, or
+//! through the API server at their pods. Whoever cannot be found is said; nothing is guessed.
+
+mod admin;
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use kube::Client;
+use serde_json::Value;
+
+pub(crate) use self::admin::Admin;
+use crate::cluster::Cluster;
+use crate::fault;
+
+/// Written by an operator on the Lease it holds.
+const ADMIN: &str = "aplomb.dev/admin";
+/// Where operators are unless they are told otherwise.
+const HOME: &str = "aplomb-system";
+/// What their Leases are called.
+const OPERATORS: [&str; 3] = ["aplomb-coder", "aplomb-egress", "aplomb-tunnel"];
+const PODS: &str = "/api/v1/pods?labelSelector=app.kubernetes.io%2Fpart-of%3Daplomb";
+
+/// The operators that can be asked, and what is known of the others.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) admins: Vec<Admin>,
+    /// Their Leases, as the API server has them, if it lets us see.
+    pub(crate) leases: Option<Vec<Value>>,
+    /// Whom nobody can ask, and why.
+    pub(crate) gaps: Vec<String>,
+}
+
+/// Finds them.
+pub(crate) async fn operators(cluster: &Cluster, given: &[String]) -> Result<Found> {
+    let mut found = Found::default();
+    match leases(&cluster.client).await {
+        Ok(leases) => found.leases = Some(leases),
+        Err(error) => {
+            let why = fault::of_server(&error);
+            found
+                .gaps
+                .push(format!("the operators' Leases cannot be read: {why}"));
+        }
+    }
+    if !given.is_empty() {
+        found.admins = given
+            .iter()
+            .map(|url| Admin::at(url))
+            .collect::<Result<_>>()?;
+        return Ok(found);
+    }
+    let leases = found.leases.clone().unwrap_or_default();
+    let mut asked = by_lease(&leases, &mut found.admins).await;
+    if leases.is_empty() || leases.iter().any(|lease| !asked.contains(holder(lease))) {
+        by_pod(&cluster.client, &mut asked, &mut found).await;
+    }
+    for lease in &leases {
+        let (name, holder) = (text(lease, "/metadata/name"), holder(lease));
+        if !holder.is_empty() && !asked.contains(holder) {
+            let gap = format!(
+                "{name}, held by {holder}, cannot be asked from here; --admin URL names its admin address"
+            );
+            found.gaps.push(gap);
+        }
+    }
+    if found.admins.is_empty() && leases.is_empty() && found.gaps.is_empty() {
+        let gap = "no operator runs; `aplomb run` starts them, and --admin URL names one that runs elsewhere";
+        found.gaps.push(gap.to_owned());
+    }
+    Ok(found)
+}
+
+/// Those that wrote their address on the Lease they hold, if it is them who answer there.
+async fn by_lease(leases: &[Value], admins: &mut Vec<Admin>) -> BTreeSet<String> {
+    let mut asked: BTreeSet<String> = BTreeSet::new();
+    for lease in leases {
+        let notes = lease.pointer("/metadata/annotations");
+        let address = notes.and_then(|notes| notes[ADMIN].as_str());
+        let Some(Ok(admin)) = address.map(Admin::at) else {
+            continue;
+        };
+        let identities = admin.identities().await;
+        if identities.contains(holder(lease)) {
+            asked.extend(identities);
+            // Several operators of one process have one address.
+            if !admins.iter().any(|known| known.name() == admin.name()) {
+                admins.push(admin);
+            }
+        }
+    }
+    asked
+}
+
+/// Those whose pods the API server lets us reach.
+async fn by_pod(client: &Client, asked: &mut BTreeSet<String>, found: &mut Found) {
+    let Ok(pods) = list(client, PODS).await else {
+        return;
+    };
+    for admin in pods.iter().filter_map(|pod| Admin::in_pod(client, pod)) {
+        let identities = admin.identities().await;
+        if !identities.is_empty() && !identities.is_subset(asked) {
+            asked.extend(identities);
+            found.admins.push(admin);
+        }
+    }
+}
+
+/// The Leases of operators: everywhere, or where they are at home if one may not look everywhere.
+async fn leases(client: &Client) -> kube::Result<Vec<Value>> {
+    const LEASES: &str = "/apis/coordination.k8s.io/v1";
+    let all = match list(client, &format!("{LEASES}/leases")).await {
+        Err(kube::Error::Api(status)) if status.is_forbidden() => {
+            list(client, &format!("{LEASES}/namespaces/{HOME}/leases")).await?
+        }
+        other => other?,
+    };
+    let ours = |lease: &Value| {
+        let noted = lease
+            .pointer("/metadata/annotations")
+            .is_some_and(|all| all[ADMIN].is_string());
+        noted || OPERATORS.contains(&text(lease, "/metadata/name"))
+    };
+    Ok(all.into_iter().filter(ours).collect())
+}
+
+async fn list(client: &Client, path: &str) -> kube::Result<Vec<Value>> {
+    let request = http::Request::get(path).body(Vec::new());
+    let request = request.map_err(kube::Error::HttpError)?;
+    let answer: Value = client.request(request).await?;
+    Ok(answer["items"].as_array().cloned().unwrap_or_default())
+}
+
+fn holder(lease: &Value) -> &str {
+    text(lease, "/spec/holderIdentity")
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}

@@ -1,0 +1,161 @@
+//! `aplomb get`: our kinds as kubectl prints them. Asks the API server, prints, and with `--watch` goes on.
+
+mod print;
+mod watch;
+pub(crate) mod words;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use aplomb_console::table::Resource;
+use kube::Client;
+use serde_json::Value;
+
+use self::print::{Found, Printer};
+use self::words::Wanted;
+use crate::args::GetArgs;
+use crate::cluster::Cluster;
+use crate::out::Out;
+
+/// Something asked for is not there, as opposed to a tool error (2).
+const FINDING: u8 = 1;
+
+pub(crate) async fn run(args: GetArgs, out: &Out) -> Result<ExitCode> {
+    let wanted = words::wanted(&args.what)?;
+    let one = matches!(&wanted[..], [_]);
+    if args.watch && !one {
+        bail!("--watch follows one kind: name it, such as `aplomb get httpproxies --watch`");
+    }
+    if args.selector.is_some() && wanted.iter().any(|it| it.name.is_some()) {
+        bail!("a name and --selector exclude each other: give one of them");
+    }
+    let cluster = Cluster::of(&args.cluster).await?;
+    let scope = Scope {
+        namespace: (!args.all_namespaces).then(|| cluster.namespace.clone()),
+        selector: args.selector.clone(),
+    };
+    let mut seen = Seen::default();
+    let look = async { collect(&cluster.client, &wanted, &scope, &mut seen).await };
+    cluster.within(look).await?;
+    let mut kinds: Vec<&str> = wanted.iter().map(|it| it.resource.kind.as_str()).collect();
+    kinds.dedup();
+    let mut printer = Printer::new(&args, out, kinds.len() > 1);
+    if !seen.found.is_empty() {
+        printer.all(&seen.found, &scope)?;
+    }
+    for line in &seen.missing {
+        eprintln!("{line}");
+    }
+    if let Some(refused) = seen.refused {
+        return Err(refused);
+    }
+    match (&wanted[..], args.watch) {
+        ([one], true) => watch::follow(&cluster, one, &scope, seen.found, &mut printer).await,
+        _ if seen.missing.is_empty() => Ok(ExitCode::SUCCESS),
+        _ => Ok(ExitCode::from(FINDING)),
+    }
+}
+
+/// Where, and which of them.
+struct Scope {
+    namespace: Option<String>,
+    selector: Option<String>,
+}
+
+/// What was found, what was not, and the first refusal.
+#[derive(Default)]
+struct Seen {
+    found: Vec<Found>,
+    missing: Vec<String>,
+    refused: Option<anyhow::Error>,
+}
+
+impl Seen {
+    /// Objects of one kind that were named one by one are shown together.
+    fn add(&mut self, wanted: &Wanted, objects: Vec<Value>, alone: bool) {
+        let named = wanted.name.is_some();
+        if let Some(last) = self.found.last_mut()
+            && named
+            && last.resource.kind == wanted.resource.kind
+        {
+            last.objects.extend(objects);
+            return;
+        }
+        self.found.push(Found {
+            resource: wanted.resource.clone(),
+            objects,
+            named,
+            single: named && alone,
+        });
+    }
+}
+
+async fn collect(client: &Client, wanted: &[Wanted], scope: &Scope, seen: &mut Seen) -> Result<()> {
+    let mut absent = None;
+    for one in wanted {
+        match read(client, one, scope).await {
+            Ok(objects) => seen.add(one, objects, wanted.len() == 1),
+            Err(kube::Error::Api(status)) if status.code == 404 && is_object(&status.reason) => {
+                seen.missing.push(one.not_found());
+            }
+            // A kind that is not installed has no objects; only when nothing is, nobody can know.
+            Err(error @ kube::Error::Api(_)) if is_absent(&error) => {
+                absent = Some(refused(&one.resource, scope, error));
+            }
+            Err(error @ kube::Error::Api(_)) => {
+                seen.refused
+                    .get_or_insert(refused(&one.resource, scope, error));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let named = wanted.iter().any(|it| it.asked);
+    match absent {
+        Some(absent) if named || seen.found.is_empty() => Err(absent),
+        _ => Ok(()),
+    }
+}
+
+/// The objects of one kind, or the one of that name.
+async fn read(client: &Client, one: &Wanted, scope: &Scope) -> kube::Result<Vec<Value>> {
+    let mut path = one.path(scope.namespace.as_deref());
+    if let Some(selector) = &scope.selector {
+        let query: String = selector.bytes().map(encoded).collect();
+        path.push_str(&format!("?labelSelector={query}"));
+    }
+    let request = http::Request::get(path).body(Vec::new());
+    let answer: Value = client
+        .request(request.map_err(kube::Error::HttpError)?)
+        .await?;
+    Ok(match one.name {
+        Some(_) => vec![answer],
+        None => answer["items"].as_array().cloned().unwrap_or_default(),
+    })
+}
+
+/// One byte in a query.
+fn encoded(byte: u8) -> String {
+    match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    }
+}
+
+fn is_object(reason: &str) -> bool {
+    reason == "NotFound"
+}
+
+fn is_absent(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+fn refused(resource: &Resource, scope: &Scope, error: kube::Error) -> anyhow::Error {
+    let selected = match &scope.selector {
+        Some(selector) => format!(" with --selector {selector:?}"),
+        None => String::new(),
+    };
+    let what = format!("cannot list {}{selected}", resource.plural);
+    anyhow::Error::new(error).context(what)
+}

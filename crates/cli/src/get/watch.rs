@@ -1,0 +1,92 @@
+//! `aplomb get --watch`: a row for each object that changes, until a signal. Misses nothing and says nothing twice:
+//! after a lost connection everything is read again, and only what has another version is printed.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use futures::TryStreamExt;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Config, Event, watcher};
+use serde_json::Value;
+
+use super::Scope;
+use super::print::{Found, Printer};
+use super::words::Wanted;
+use crate::cluster::Cluster;
+use crate::fault;
+
+/// Namespace and name.
+type Key = (String, String);
+
+pub(super) async fn follow(
+    cluster: &Cluster,
+    one: &Wanted,
+    scope: &Scope,
+    found: Vec<Found>,
+    printer: &mut Printer<'_>,
+) -> Result<ExitCode> {
+    let shown = found.iter().flat_map(|it| &it.objects);
+    let mut shown: BTreeMap<Key, String> = shown.map(identity).collect();
+    let stream = watcher(api(cluster, one, scope), config(one, scope)).default_backoff();
+    let mut stream = std::pin::pin!(stream);
+    let mut quiet = false;
+    loop {
+        let event = match stream.try_next().await {
+            Ok(Some(event)) => event,
+            Ok(None) => return Ok(ExitCode::SUCCESS),
+            Err(error) => {
+                // Once for each time it is lost.
+                if !std::mem::replace(&mut quiet, true) {
+                    let why = fault::line(&error.into());
+                    eprintln!("aplomb: the watch is down and tried again: {why}");
+                }
+                continue;
+            }
+        };
+        quiet = false;
+        match event {
+            Event::Apply(object) | Event::InitApply(object) => {
+                let object = serde_json::to_value(&object)?;
+                let (key, version) = identity(&object);
+                if shown.insert(key, version.clone()).as_ref() != Some(&version) {
+                    printer.changed(&one.resource, &object)?;
+                }
+            }
+            Event::Delete(object) => {
+                let object = serde_json::to_value(&object)?;
+                shown.remove(&identity(&object).0);
+                printer.changed(&one.resource, &object)?;
+            }
+            Event::Init | Event::InitDone => {}
+        }
+    }
+}
+
+fn identity(object: &Value) -> (Key, String) {
+    let meta = &object["metadata"];
+    let text = |key: &str| meta[key].as_str().unwrap_or_default().to_owned();
+    ((text("namespace"), text("name")), text("resourceVersion"))
+}
+
+fn api(cluster: &Cluster, one: &Wanted, scope: &Scope) -> Api<DynamicObject> {
+    let it = &one.resource;
+    let kind = GroupVersionKind::gvk(&it.group, &it.version, &it.kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, &it.plural);
+    let client = cluster.client.clone();
+    match &scope.namespace {
+        Some(namespace) if it.namespaced => Api::namespaced_with(client, namespace, &resource),
+        _ => Api::all_with(client, &resource),
+    }
+}
+
+fn config(one: &Wanted, scope: &Scope) -> Config {
+    let mut config = Config::default();
+    config.label_selector.clone_from(&scope.selector);
+    let name = one.name.as_ref();
+    config.field_selector = name.map(|name| format!("metadata.name={name}"));
+    config
+}

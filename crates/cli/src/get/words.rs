@@ -1,0 +1,163 @@
+//! What a person asks for: kinds and names in kubectl's ways of writing them. Pure.
+
+use anyhow::{Result, bail, ensure};
+use aplomb_console::table::{Resource, named, resources};
+
+/// One kind, or one object of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) resource: Resource,
+    pub(crate) name: Option<String>,
+    /// Whether it was asked for by its own name, and not as one of many.
+    pub(crate) asked: bool,
+}
+
+impl Wanted {
+    /// That there is no such object, in kubectl's words.
+    pub(crate) fn not_found(&self) -> String {
+        let Resource { plural, group, .. } = &self.resource;
+        let name = self.name.as_deref().unwrap_or_default();
+        format!("Error from server (NotFound): {plural}.{group} {name:?} not found")
+    }
+
+    /// Where the server has it.
+    pub(crate) fn path(&self, namespace: Option<&str>) -> String {
+        let Resource { plural, .. } = &self.resource;
+        let mut path = format!("/apis/{}", self.resource.api_version());
+        if let (Some(namespace), true) = (namespace, self.resource.namespaced) {
+            path.push_str(&format!("/namespaces/{namespace}"));
+        }
+        path.push_str(&format!("/{plural}"));
+        if let Some(name) = &self.name {
+            path.push_str(&format!("/{name}"));
+        }
+        path
+    }
+}
+
+/// What the words of a command line ask for.
+pub(crate) fn wanted(words: &[String]) -> Result<Vec<Wanted>> {
+    let Some((kinds, names)) = words.split_first() else {
+        return Ok(of(resources(), false));
+    };
+    if kinds.contains('/') {
+        return words.iter().map(|word| one(word)).collect();
+    }
+    let mut all = Vec::new();
+    for word in kinds.split(',') {
+        let found = kinds_called(word)?;
+        let asked = found.len() == 1;
+        all.extend(of(found, asked));
+    }
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let each = |it: Wanted| {
+        let with = move |name: &String| Wanted {
+            name: Some(name.clone()),
+            asked: true,
+            ..it.clone()
+        };
+        names.iter().map(with).collect::<Vec<_>>()
+    };
+    for name in names {
+        ensure!(
+            !name.contains('/'),
+            "{name:?} is no name: write KIND NAME, or KIND/NAME each time"
+        );
+    }
+    Ok(all.into_iter().flat_map(each).collect())
+}
+
+/// `KIND/NAME`.
+pub(crate) fn one(word: &str) -> Result<Wanted> {
+    let Some((kind, name)) = word.split_once('/') else {
+        bail!("{word:?} names no object: write it as KIND/NAME, such as httpproxy/web");
+    };
+    ensure!(
+        !name.is_empty() && !name.contains('/'),
+        "{word:?} names no object: write it as KIND/NAME, such as httpproxy/web"
+    );
+    let mut kinds = kinds_called(kind)?;
+    ensure!(
+        kinds.len() == 1,
+        "{kind} are several kinds: name one of them before the /"
+    );
+    Ok(Wanted {
+        resource: kinds.remove(0),
+        name: Some(name.to_owned()),
+        asked: true,
+    })
+}
+
+fn of(kinds: Vec<Resource>, asked: bool) -> Vec<Wanted> {
+    let wanted = |resource| Wanted {
+        resource,
+        name: None,
+        asked,
+    };
+    kinds.into_iter().map(wanted).collect()
+}
+
+fn kinds_called(word: &str) -> Result<Vec<Resource>> {
+    let found = named(word);
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let known: Vec<String> = resources().into_iter().map(|it| it.plural).collect();
+    bail!(
+        "{word:?} is no kind of Aplomb: it has {}, or all",
+        known.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(words: &[&str]) -> Result<Vec<String>> {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        let found = wanted(&words)?;
+        Ok(found.iter().map(|it| it.path(Some("team"))).collect())
+    }
+
+    #[test]
+    fn kinds_and_names_are_written_as_for_kubectl() {
+        const GROUP: &str = "/apis/aplomb.dev/v1alpha1";
+        for (words, paths) in [
+            (&["hp"][..], &["/namespaces/team/httpproxies"][..]),
+            (&["hp", "web"], &["/namespaces/team/httpproxies/web"]),
+            (
+                &["seg/a", "hp/b"],
+                &["/stableegresses/a", "/namespaces/team/httpproxies/b"],
+            ),
+            (
+                &["seg,conn"],
+                &["/stableegresses", "/namespaces/team/connectors"],
+            ),
+        ] {
+            let paths: Vec<String> = paths.iter().map(|path| format!("{GROUP}{path}")).collect();
+            assert_eq!(asked(words).expect("words"), paths);
+        }
+        let all = aplomb_console::table::resources().len();
+        assert_eq!(asked(&[]).expect("all").len(), all);
+        assert_eq!(asked(&["all"]).expect("all").len(), all);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_answered_with_what_is() {
+        for words in [
+            &["pods"][..],
+            &["hp/"],
+            &["all/web"],
+            &["hp/web", "web"],
+            &["hp", "a/b"],
+        ] {
+            let said = asked(words).expect_err("no kind").to_string();
+            assert!(
+                said.contains("httpproxies") || said.contains("KIND") || said.contains("name one"),
+                "{said}"
+            );
+        }
+    }
+}

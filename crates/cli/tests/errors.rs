@@ -1,0 +1,308 @@
+//! Every command, and everything that can be wrong around it: one line that says what and what to do, and exit code 2.
+
+#[path = "common/boxed.rs"]
+mod boxed;
+#[path = "errors/kubeconfigs.rs"]
+mod kubeconfigs;
+
+use std::net::TcpListener;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use self::boxed::{Boxed, err};
+
+const APLOMB: &str = env!("CARGO_BIN_EXE_aplomb");
+
+/// Every command that talks to a cluster, as somebody would start it.
+const CLUSTERED: [&[&str]; 12] = [
+    &["get"],
+    &["get", "httpproxies"],
+    &["get", "httpproxies", "web", "-o", "json"],
+    &["get", "stableegresses", "--watch"],
+    &["status"],
+    &["trace", "httpproxy/web"],
+    &["tunnel", "list"],
+    &["tunnel", "status", "web"],
+    &["run", "tunnel", "coder", "egress"],
+    &["gateway", "--listen", "127.0.0.1:0"],
+    &["connect", "18099", "--name", "web"],
+    &["crds", "--apply"],
+];
+
+/// Runs `aplomb` away from the cluster of whoever runs the tests.
+fn aplomb(home: &Boxed, words: &[&str], kubeconfig: Option<&str>) -> Output {
+    let mut command = Command::new(APLOMB);
+    command
+        .args(words)
+        .env_remove("KUBECONFIG")
+        .env("HOME", home.dir())
+        .env("XDG_STATE_HOME", home.dir())
+        .env("RUST_BACKTRACE", "1")
+        .stdin(Stdio::null());
+    if let Some(kubeconfig) = kubeconfig {
+        command.env("APLOMB_KUBECONFIG", kubeconfig);
+    }
+    command.output().expect("it runs")
+}
+
+/// One line, with both halves of what it must say.
+fn told(output: &Output, words: &[&str], what: &str, fix: &str) {
+    let said = err(output);
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("aplomb: "), "{words:?}: {said}");
+    let lower = last.to_lowercase();
+    assert!(
+        lower.contains(&what.to_lowercase()),
+        "{words:?} does not say {what:?}: {said}"
+    );
+    assert!(
+        lower.contains(&fix.to_lowercase()),
+        "{words:?} does not say {fix:?}: {said}"
+    );
+    let about = said.lines().filter(|line| line.starts_with("aplomb: "));
+    assert_eq!(about.count(), 1, "{words:?}: {said}");
+    for noise in ["panicked", "backtrace", "Error {", "ApiError"] {
+        assert!(!said.contains(noise), "{words:?}: {said}");
+    }
+}
+
+fn every(home: &Boxed, kubeconfig: Option<&str>, what: &str, fix: &str) {
+    for words in CLUSTERED {
+        told(&aplomb(home, words, kubeconfig), words, what, fix);
+    }
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used() {
+    let home = Boxed::start(&[]);
+    every(
+        &home,
+        Some("/no/such/kubeconfig"),
+        "not a readable kubeconfig",
+        "kubectl config view",
+    );
+    let garbage = kubeconfigs::written(&home, "garbage", ": not [ yaml\n\tat all");
+    every(
+        &home,
+        Some(&garbage),
+        "not a readable kubeconfig",
+        "kubectl config view",
+    );
+    let nowhere =
+        kubeconfigs::changed(&home, "nowhere", |it| it["current-context"] = "gone".into());
+    every(&home, Some(&nowhere), "context", "--context");
+    every(&home, None, "no cluster", "--kubeconfig FILE");
+    let kubeconfig = home.kubeconfig();
+    for words in [
+        &["get", "--context", "gone"][..],
+        &["status", "--context", "gone"],
+        &["trace", "hp/web", "--context", "gone"],
+    ] {
+        told(
+            &aplomb(&home, words, kubeconfig.to_str()),
+            words,
+            "gone",
+            "--context",
+        );
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there() {
+    let home = Boxed::start(&[]);
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("https://{}", closed.local_addr().expect("an address"));
+    drop(closed);
+    let refused = kubeconfigs::at(&home, "refused", &address);
+    every(&home, Some(&refused), "cannot be reached", "is it up?");
+    let unknown = kubeconfigs::at(&home, "unknown", "https://no-such-host.invalid:6443");
+    every(&home, Some(&unknown), "cannot be reached", "address right");
+}
+
+/// It takes connections and says nothing: nobody waits for it for minutes.
+#[test]
+fn a_server_that_never_answers() {
+    let home = Boxed::start(&[]);
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", silent.local_addr().expect("an address"));
+    let kubeconfig = kubeconfigs::at(&home, "silent", &address);
+    let asked: Vec<_> = CLUSTERED
+        .iter()
+        .map(|words| {
+            let began = Instant::now();
+            let child = Command::new(APLOMB)
+                .args(*words)
+                .env("HOME", home.dir())
+                .env("APLOMB_KUBECONFIG", &kubeconfig)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("it runs");
+            (words, began, child)
+        })
+        .collect();
+    for (words, began, child) in asked {
+        let output = child.wait_with_output().expect("it ends");
+        told(&output, words, "did not answer within 10 s", "is it up?");
+        println!("{words:?} ended after {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(50), "{words:?}");
+    }
+    drop(silent);
+}
+
+#[test]
+fn kinds_that_are_not_installed() {
+    let home = Boxed::start(&[]);
+    let kubeconfig = home.kubeconfig();
+    for words in CLUSTERED.into_iter().filter(|words| words[0] != "crds") {
+        let output = aplomb(&home, words, kubeconfig.to_str());
+        told(&output, words, "", "aplomb crds --apply");
+    }
+}
+
+#[test]
+fn a_user_who_may_not() {
+    let home = Boxed::with_kinds(&["--rbac"]);
+    let nobody = kubeconfigs::of_nobody(&home);
+    for words in CLUSTERED {
+        let output = aplomb(&home, words, Some(&nobody));
+        // What can be said without asking for anything is no error; `status` says what it could not see.
+        if words == ["status"] {
+            assert!(err(&output).contains("cannot list"), "{}", err(&output));
+            continue;
+        }
+        told(&output, words, "cannot", "");
+    }
+    let stranger = kubeconfigs::of_stranger(&home);
+    every(
+        &home,
+        Some(&stranger),
+        "token is wrong or has expired",
+        "new kubeconfig",
+    );
+}
+
+#[test]
+fn an_address_in_use() {
+    let home = Boxed::with_kinds(&[]);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let token = kubeconfigs::written(&home, "token", &"7".repeat(64));
+    let (file, kubeconfig) = (home.dir().join("box2"), home.kubeconfig());
+    let file = file.to_str().expect("a path");
+    for (words, flag) in [
+        (&["run", "egress", "--admin", &address][..], "--admin"),
+        (&["gateway", "--listen", &address], "--listen"),
+        (
+            &["gateway", "--listen", "127.0.0.1:0", "--admin", &address],
+            "--admin",
+        ),
+        (
+            &["box", "--listen", &address, "--kubeconfig", file],
+            "--listen",
+        ),
+        (&["sim", "coderd", "--listen", &address], "--listen"),
+        (
+            &[
+                "sim",
+                "hetzner",
+                "--token-file",
+                &token,
+                "--listen",
+                &address,
+            ],
+            "--listen",
+        ),
+    ] {
+        let output = aplomb(&home, words, kubeconfig.to_str());
+        told(&output, words, "in use", flag);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read() {
+    let home = Boxed::with_kinds(&[]);
+    let kubeconfig = home.kubeconfig();
+    let directory = home.dir().to_str().expect("a path").to_owned();
+    let garbage = kubeconfigs::written(&home, "garbage.key", "no key");
+    for key in [&directory, &garbage] {
+        for words in [
+            &["gateway", "--listen", "127.0.0.1:0", "--key-file", key][..],
+            &["connect", "18099", "--name", "web", "--key-file", key],
+        ] {
+            let output = aplomb(&home, words, kubeconfig.to_str());
+            told(&output, words, key, "key");
+        }
+    }
+    for words in [
+        &["run", "egress", "--hetzner-token-file", "/no/such/file"][..],
+        &["gateway", "--origin-ca", "/no/such/file"],
+        &["connect", "18099", "--origin-ca", "/no/such/file"],
+        &["sim", "hetzner", "--token-file", "/no/such/file"],
+        &["sim", "coderd", "--token-file", "/no/such/file"],
+    ] {
+        let output = aplomb(&home, words, kubeconfig.to_str());
+        told(&output, words, "/no/such/file", "");
+    }
+}
+
+#[test]
+fn words_that_mean_nothing() {
+    let home = Boxed::with_kinds(&[]);
+    let kubeconfig = home.kubeconfig();
+    for (words, what, fix) in [
+        (&["get", "pods"][..], "pods", "httpproxies"),
+        (&["trace", "pods/web"], "pods", "httpproxies"),
+        (&["trace", "web"], "web", "KIND/NAME"),
+        (&["get", "hp", "-l", "a=("], "selector", ""),
+        (&["get", "--watch"], "one kind", "httpproxies"),
+        (
+            &["get", "hp", "web", "-l", "a=b"],
+            "--selector",
+            "one of them",
+        ),
+        (&["status", "--admin", "nowhere"], "--admin", "http://"),
+        (
+            &["run", "egress", "--namespace", "A_B"],
+            "--namespace",
+            "aplomb-system",
+        ),
+    ] {
+        let output = aplomb(&home, words, kubeconfig.to_str());
+        told(&output, words, what, fix);
+    }
+}
+
+#[test]
+fn a_flag_that_nobody_knows() {
+    let home = Boxed::start(&[]);
+    let commands = [
+        "box",
+        "completion",
+        "connect",
+        "crds",
+        "demo",
+        "egress-host",
+        "gateway",
+        "get",
+        "run",
+        "sim",
+        "status",
+        "trace",
+        "tunnel",
+        "version",
+    ];
+    for command in commands {
+        let output = aplomb(&home, &[command, "--no-such-flag"], None);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(
+            err(&output).contains("--no-such-flag"),
+            "{command}: {}",
+            err(&output)
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! Kubeconfigs that are wrong in one way each, made from one that is right.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::boxed::Boxed;
+
+/// The box's own, changed.
+pub(crate) fn changed(server: &Boxed, name: &str, change: impl FnOnce(&mut Value)) -> String {
+    let right = std::fs::read_to_string(server.kubeconfig()).expect("a kubeconfig");
+    let mut value: Value = serde_saphyr::from_str(&right).expect("YAML");
+    change(&mut value);
+    written(server, name, &value.to_string())
+}
+
+/// Another server at `address`.
+pub(crate) fn at(server: &Boxed, name: &str, address: &str) -> String {
+    changed(server, name, |it| {
+        it["clusters"][0]["cluster"]["server"] = json!(address)
+    })
+}
+
+/// A user who may do nothing.
+pub(crate) fn of_nobody(server: &Boxed) -> String {
+    changed(server, "nobody", |it| {
+        it["users"][0]["user"]["as"] = json!("nobody")
+    })
+}
+
+/// A token that nobody knows.
+pub(crate) fn of_stranger(server: &Boxed) -> String {
+    changed(server, "stranger", |it| {
+        it["users"][0]["user"]["token"] = json!("not-a-token")
+    })
+}
+
+/// A file with this text.
+pub(crate) fn written(server: &Boxed, name: &str, text: &str) -> String {
+    let file: PathBuf = server.dir().join(name);
+    std::fs::write(&file, text).expect("a file");
+    file.to_str().expect("a path").to_owned()
+}

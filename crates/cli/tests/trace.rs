@@ -1,0 +1,224 @@
+//! `aplomb trace` and `aplomb status`, the real binaries, on `aplomb box`: a tunnel that is made in a storm of conflicts.
+
+#[path = "common/boxed.rs"]
+mod boxed;
+#[path = "trace/origin.rs"]
+mod origin;
+#[path = "common/process.rs"]
+mod process;
+#[path = "trace/storm.rs"]
+mod storm;
+
+use aplomb_console::trace::{Source, Trace};
+use serde_json::{Value, json};
+
+use self::boxed::{Boxed, err, out};
+use self::process::Process;
+use self::storm::{RIVAL, Storm};
+
+/// More than a journal has lines for.
+const TIMES: u32 = 80;
+const TUNNEL: &str = "/apis/aplomb.dev/v1alpha1/namespaces/default/httpproxies/web";
+
+/// The operator, a gateway and an agent for a tunnel called web.
+struct Stage {
+    server: Boxed,
+    operator: Process,
+    _gateway: Process,
+    _agent: Process,
+}
+
+fn stage(server: Boxed, kubeconfig: &str) -> Stage {
+    let dir = server.dir().to_owned();
+    let own = server.kubeconfig();
+    let own = own.to_str().expect("a path").to_owned();
+    let key = |name: &str| dir.join(name).to_str().expect("a path").to_owned();
+    let run = [
+        "run",
+        "tunnel",
+        "--kubeconfig",
+        kubeconfig,
+        "--domain",
+        "tunnels.example.com",
+    ];
+    let operator = Process::aplomb(&dir, "operator", &run).expect("an operator");
+    let listen = ["--listen", "127.0.0.1:0", "--key-file", &key("gateway.key")];
+    let words = [&["gateway", "--kubeconfig", &own][..], &listen].concat();
+    let gateway = Process::aplomb(&dir, "gateway", &words).expect("a gateway");
+    let port = origin::start().to_string();
+    let words = [
+        "connect",
+        &port,
+        "--kubeconfig",
+        &own,
+        "--name",
+        "web",
+        "--key-file",
+        &key("agent.key"),
+    ];
+    let agent = Process::aplomb(&dir, "agent", &words).expect("an agent");
+    server.kubectl(
+        &["wait", "--for=create", "--timeout=60s", "httpproxy/web"],
+        "",
+    );
+    let ready = [
+        "wait",
+        "--for=condition=Ready",
+        "--timeout=180s",
+        "httpproxy/web",
+    ];
+    server.kubectl(&ready, "");
+    Stage {
+        server,
+        operator,
+        _gateway: gateway,
+        _agent: agent,
+    }
+}
+
+#[tokio::test]
+async fn a_tunnel_made_in_a_storm_says_what_was_in_its_way_and_who_won() {
+    provider();
+    let server = Boxed::with_kinds(&[]);
+    let stormy = server.dir().join("stormy");
+    let storm = Storm::brew(&server.kubeconfig(), &stormy, TUNNEL, TIMES).await;
+    let words = stormy.to_str().expect("a path").to_owned();
+    let stage = tokio::task::spawn_blocking(move || stage(server, &words)).await;
+    let mut stage = stage.expect("a proven tunnel");
+    assert_eq!(storm.left(), 0);
+    let stage = tokio::task::spawn_blocking(move || {
+        told(&stage.server);
+        seen(&stage.server);
+        stage.operator.terminate().expect("it ends");
+        from_the_server_alone(&stage.server);
+        stage
+    });
+    drop(stage.await.expect("what it must say"));
+}
+
+/// Stage by stage, with the conflicts between them and who won each.
+fn told(server: &Boxed) {
+    let output = server.aplomb(&["trace", "hp/web", "-o", "json"]);
+    assert!(output.status.success(), "{}", err(&output));
+    let trace: Trace = serde_json::from_slice(&output.stdout).expect("a trace");
+    let reached: Vec<&str> = trace
+        .stages
+        .iter()
+        .filter(|it| it.at.is_some())
+        .map(|it| it.name.as_str())
+        .collect();
+    assert_eq!(
+        reached,
+        [
+            "Created",
+            "Accepted",
+            "Children written",
+            "Programmed",
+            "Proven"
+        ]
+    );
+    let met: u64 = trace.stages.iter().map(|stage| stage.conflicts).sum();
+    assert_eq!(met, u64::from(TIMES), "{:?}", trace.stages);
+    let won = trace.stages.iter().flat_map(|stage| &stage.won_by);
+    let by_rival = won.filter(|it| it.manager.as_deref() == Some(RIVAL));
+    assert_eq!(by_rival.map(|it| it.times).sum::<u64>(), u64::from(TIMES));
+    related(&trace);
+    let text = out(&server.aplomb(&["trace", "httpproxy", "web"]));
+    println!("{text}");
+    let parts = [
+        "STAGE",
+        "GAP",
+        "CONFLICTS",
+        "WON BY",
+        "Proven",
+        "rival x",
+        "├─ Gateway/web",
+        "└─ Lease/",
+    ];
+    for part in parts {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+}
+
+/// What belongs to it, and who wrote it.
+fn related(trace: &Trace) {
+    let kinds: Vec<&str> = trace
+        .tree
+        .children
+        .iter()
+        .map(|child| child.kind.as_str())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "Gateway",
+            "HTTPRoute",
+            "EndpointSlice",
+            "HostnameClaim",
+            "Connector"
+        ]
+    );
+    let connector = &trace.tree.children[4];
+    assert_eq!(connector.children[0].kind, "Lease");
+    assert!(
+        trace
+            .timeline
+            .iter()
+            .any(|it| it.who == RIVAL && it.from == Source::ManagedFields)
+    );
+}
+
+/// One screen, on which all is well.
+fn seen(server: &Boxed) {
+    let output = server.aplomb(&["status", "--wait", "--timeout", "60s"]);
+    let text = out(&output);
+    println!("{text}{}", err(&output));
+    assert_eq!(output.status.code(), Some(0), "{text}{}", err(&output));
+    for part in ["aplomb-tunnel   leading", "HTTPProxy", "apiserver", "1/1"] {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+    let unready = json!({ "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "metadata": { "name": "other" },
+        "spec": { "rules": [{ "backends": [{ "endpoint": "http://localhost:1", "connector": { "name": "nobody" } }] }] } });
+    server.kubectl(&["create", "-f", "-"], &unready.to_string());
+    let output = server.aplomb(&["status", "--wait", "--timeout", "2s", "-o", "json"]);
+    assert_eq!(output.status.code(), Some(124));
+    let status: Value = serde_json::from_slice(&output.stdout).expect("the last status");
+    let findings = status["findings"].as_array().expect("findings");
+    assert!(
+        findings.iter().any(|it| it["name"] == "other"),
+        "{findings:?}"
+    );
+    assert_eq!(server.aplomb(&["status"]).status.code(), Some(1));
+}
+
+/// Without the operator, what the API server knows is told, and what is missing is said.
+fn from_the_server_alone(server: &Boxed) {
+    let output = server.aplomb(&["trace", "hp/web"]);
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(out(&output).contains("Proven"), "{}", out(&output));
+    assert!(
+        err(&output).contains("aplomb: not shown: "),
+        "{}",
+        err(&output)
+    );
+    let output = server.aplomb(&["status"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(out(&output).contains("NobodyLeads"), "{}", out(&output));
+}
+
+#[test]
+fn an_object_that_is_not_there_is_a_finding() {
+    let server = Boxed::with_kinds(&[]);
+    let output = server.aplomb(&["trace", "hp/nobody"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        err(&output).contains("\"nobody\" not found"),
+        "{}",
+        err(&output)
+    );
+}
+
+fn provider() {
+    // A second test of the same process finds it installed.
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+}

@@ -1,0 +1,208 @@
+//! The tables of a status: operators, watches, budgets, queues, objects, and what is not as it should be.
+
+use crate::status::{Budget, Finding, Operator, Queue, Severity, Status, Watch};
+use crate::table::{human_duration, since};
+
+/// Lines of a table, titles first.
+pub type Section = Vec<Vec<String>>;
+
+/// The tables that have anything in them.
+#[must_use]
+pub fn sections(status: &Status) -> Vec<Section> {
+    let all = [
+        section(OPERATORS, status.operators.iter().map(operator)),
+        section(WATCHES, status.watches.iter().map(watch)),
+        section(BUDGETS, status.budgets.iter().flat_map(budget)),
+        section(QUEUES, status.queues.iter().map(queue)),
+        section(OBJECTS, objects(status).into_iter()),
+        section(
+            FINDINGS,
+            status.findings.iter().map(|it| finding(it, status)),
+        ),
+    ];
+    all.into_iter().filter(|lines| lines.len() > 1).collect()
+}
+
+const OPERATORS: &[&str] = &[
+    "OPERATOR",
+    "STATE",
+    "IDENTITY",
+    "HOLDER",
+    "HANDOVERS",
+    "UPTIME",
+    "HEALTH",
+];
+const WATCHES: &[&str] = &["WATCH", "OPERATOR", "SYNCED", "OBJECTS", "HEARD", "TROUBLE"];
+const BUDGETS: &[&str] = &[
+    "BUDGET",
+    "LANE",
+    "AVAILABLE",
+    "RESERVE",
+    "WAITING",
+    "UNDER-WAY",
+    "RATE",
+    "CLOSED",
+];
+const QUEUES: &[&str] = &[
+    "QUEUE",
+    "OPEN",
+    "LANES",
+    "WAITING",
+    "RUNNING",
+    "QUARANTINED",
+];
+const OBJECTS: &[&str] = &[
+    "KIND",
+    "OBJECTS",
+    "READY",
+    "CONFLICTS",
+    "WRITES",
+    "SUPPRESSED",
+];
+const FINDINGS: &[&str] = &["NOT-READY", "SEVERITY", "REASON", "SINCE", "MESSAGE"];
+
+fn section(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Section {
+    let titles = titles.iter().map(|&title| title.to_owned()).collect();
+    std::iter::once(titles).chain(rows).collect()
+}
+
+fn operator(it: &Operator) -> Vec<String> {
+    // An uptime is what only the operator itself knows.
+    let asked = it.uptime > 0.0;
+    let state = match (it.leading, asked) {
+        (true, _) => "leading",
+        (false, true) => "standby",
+        (false, false) => "gone",
+    };
+    let health = match (asked, it.trouble.first()) {
+        (_, Some(trouble)) => trouble.clone(),
+        (true, None) => "ok".to_owned(),
+        (false, None) => "-".to_owned(),
+    };
+    vec![
+        it.name.clone(),
+        state.to_owned(),
+        text(it.identity.as_ref()),
+        text(it.holder.as_ref()),
+        it.transitions.to_string(),
+        if asked {
+            seconds(it.uptime)
+        } else {
+            "-".to_owned()
+        },
+        health,
+    ]
+}
+
+fn watch(it: &Watch) -> Vec<String> {
+    let heard = match (it.age, it.reconnecting) {
+        (_, Some(down)) => format!("down for {}", seconds(down)),
+        (Some(age), None) => format!("{} ago", seconds(age)),
+        (None, None) => "never".to_owned(),
+    };
+    vec![
+        it.name.clone(),
+        it.operator.clone(),
+        it.synced.to_string(),
+        it.objects.to_string(),
+        heard,
+        text(it.trouble.as_ref()),
+    ]
+}
+
+fn budget(it: &Budget) -> Vec<Vec<String>> {
+    let closed = it
+        .closed_for_seconds
+        .map(|left| format!("for {}", seconds(left)));
+    let capacity = it.capacity.filter(|it| *it > 0.0);
+    let lanes = it.lanes.iter().map(|lane| {
+        let available = match capacity {
+            Some(capacity) => format!("{:.0}/{capacity:.0}", lane.tokens),
+            None => format!("{:.0}", lane.tokens),
+        };
+        vec![
+            it.target.clone(),
+            lane.name.clone(),
+            available,
+            format!("{:.0}", lane.reserve),
+            lane.waiting.to_string(),
+            lane.in_flight.to_string(),
+            format!("{:.1}/s", it.rate),
+            text(closed.as_ref()),
+        ]
+    });
+    lanes.collect()
+}
+
+fn queue(it: &Queue) -> Vec<String> {
+    let lane = |lane: &crate::status::Lane| match lane.oldest {
+        Some(oldest) => format!("{} {} ({})", lane.name, lane.depth, seconds(oldest)),
+        None => format!("{} {}", lane.name, lane.depth),
+    };
+    let lanes: Vec<String> = it.lanes.iter().map(lane).collect();
+    vec![
+        it.controller.clone(),
+        it.open.to_string(),
+        lanes.join(", "),
+        it.waiting.to_string(),
+        format!("{}/{}", it.running.len(), it.concurrency),
+        it.quarantined.len().to_string(),
+    ]
+}
+
+/// Each kind of ours with how many are ready, and what was written of it.
+fn objects(status: &Status) -> Vec<Vec<String>> {
+    let row = |table: &crate::table::Table| {
+        let proof = ["Ready", "Online"];
+        let mut proof = proof
+            .iter()
+            .filter(|name| table.columns.iter().any(|it| it.name == **name));
+        let ready = proof.next().map(|name| {
+            let rows = table.rows.iter();
+            rows.filter(|row| table.cell(row, name) == Some("True"))
+                .count()
+        });
+        let tally = status.kinds.iter().find(|it| it.kind == table.kind);
+        let count = |of: fn(&crate::status::KindTally) -> u64| {
+            tally.map_or("-".to_owned(), |it| of(it).to_string())
+        };
+        vec![
+            table.kind.clone(),
+            table.rows.len().to_string(),
+            ready.map_or("-".to_owned(), |it| format!("{it}/{}", table.rows.len())),
+            count(|it| it.conflicts),
+            count(|it| it.writes),
+            count(|it| it.writes_suppressed),
+        ]
+    };
+    let some = status.tables.iter().filter(|table| !table.rows.is_empty());
+    some.map(row).collect()
+}
+
+fn finding(it: &Finding, status: &Status) -> Vec<String> {
+    let name = match it.name.name.is_empty() {
+        true => it.kind.clone(),
+        false => format!("{}/{}", it.kind, it.name),
+    };
+    let severity = match it.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    vec![
+        name,
+        severity.to_owned(),
+        it.reason.clone(),
+        it.since
+            .map_or("-".to_owned(), |then| since(then, status.at)),
+        it.message.clone(),
+    ]
+}
+
+fn text(value: Option<&String>) -> String {
+    value.map_or("-".to_owned(), Clone::clone)
+}
+
+#[allow(clippy::cast_possible_truncation)] // whole seconds are what is shown
+fn seconds(seconds: f64) -> String {
+    human_duration(seconds as i64)
+}

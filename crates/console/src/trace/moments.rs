@@ -1,0 +1,226 @@
+//! Who did what when: one list out of the journal, the object's record of its writers, its conditions and its Events.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::note::{Note, What};
+use super::{text_at, time_at};
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Moment {
+    /// When; for a repeated one, when first.
+    pub at: Timestamp,
+    /// When last, if it happened several times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// How often.
+    pub times: u64,
+    /// Who did it: a field manager, a controller, or the operator itself.
+    pub who: String,
+    /// What was done.
+    pub what: String,
+    /// Where this is known from.
+    pub from: Source,
+}
+
+/// Where something is known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Source {
+    /// The object's own record of its last writers, to the second.
+    ManagedFields,
+    /// A condition of the object, to the second.
+    Condition,
+    /// An Event.
+    Event,
+    /// The operator's journal.
+    Journal,
+}
+
+impl Source {
+    /// As tables say it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ManagedFields => "managedFields",
+            Self::Condition => "condition",
+            Self::Event => "event",
+            Self::Journal => "journal",
+        }
+    }
+
+    /// Whether its times are to the second only.
+    pub(super) fn is_coarse(self) -> bool {
+        matches!(self, Self::ManagedFields | Self::Condition)
+    }
+}
+
+pub(super) fn of(object: &Value, notes: &[Note], events: &[Value]) -> Vec<Moment> {
+    let mut all = writers(object);
+    all.extend(conditions(object, notes));
+    all.extend(events.iter().filter_map(event));
+    all.extend(notes.iter().map(told));
+    all.sort_by_key(|moment| (moment.at, moment.from));
+    all
+}
+
+fn moment(at: Timestamp, who: &str, what: String, from: Source) -> Moment {
+    Moment {
+        at,
+        until: None,
+        times: 1,
+        who: who.to_owned(),
+        what,
+        from,
+    }
+}
+
+/// The last write of each manager.
+fn writers(object: &Value) -> Vec<Moment> {
+    let created = time_at(object, "/metadata/creationTimestamp");
+    let created = created.map(|at| moment(at, "", "created".to_owned(), Source::ManagedFields));
+    let entries = object
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array);
+    let wrote = entries.into_iter().flatten().filter_map(|entry| {
+        let at = time_at(entry, "/time")?;
+        let how = match text_at(entry, "/operation") {
+            "Apply" => "last applied",
+            _ => "last wrote",
+        };
+        let fields = fields(entry);
+        let what = format!("{how} {fields}");
+        Some(moment(
+            at,
+            text_at(entry, "/manager"),
+            what,
+            Source::ManagedFields,
+        ))
+    });
+    created.into_iter().chain(wrote).collect()
+}
+
+/// The parts of an object that a manager wrote: `spec`, `metadata.labels`.
+fn fields(entry: &Value) -> String {
+    let mut parts = Vec::new();
+    let top = entry.pointer("/fieldsV1").and_then(Value::as_object);
+    for (name, below) in top.into_iter().flatten() {
+        let name = name.trim_start_matches("f:");
+        match (name, below.as_object()) {
+            ("metadata", Some(below)) => {
+                let inner = below.keys().filter_map(|key| key.strip_prefix("f:"));
+                parts.extend(inner.map(|key| format!("metadata.{key}")));
+            }
+            _ => parts.push(name.to_owned()),
+        }
+    }
+    match parts.is_empty() {
+        true => "nothing that is left".to_owned(),
+        false => parts.join(", "),
+    }
+}
+
+/// Each condition's last change, unless the journal has it.
+fn conditions(object: &Value, notes: &[Note]) -> Vec<Moment> {
+    let known = |type_: &str, status: &str| {
+        notes.iter().any(|note| {
+            matches!(&note.what, What::Condition { condition, status: was, .. } if condition == type_ && was == status)
+        })
+    };
+    let all = object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
+    let all = all.into_iter().flatten().filter_map(|condition| {
+        let (type_, status) = (text_at(condition, "/type"), text_at(condition, "/status"));
+        if known(type_, status) {
+            return None;
+        }
+        let at = time_at(condition, "/lastTransitionTime")?;
+        let what = became(type_, status, text_at(condition, "/reason"));
+        Some(moment(at, "", what, Source::Condition))
+    });
+    all.collect()
+}
+
+fn became(type_: &str, status: &str, reason: &str) -> String {
+    format!("{type_} became {status} ({reason})")
+}
+
+fn event(event: &Value) -> Option<Moment> {
+    let first = [
+        "/eventTime",
+        "/firstTimestamp",
+        "/deprecatedFirstTimestamp",
+        "/metadata/creationTimestamp",
+    ];
+    let at = first.iter().find_map(|at| time_at(event, at))?;
+    let last = [
+        "/series/lastObservedTime",
+        "/lastTimestamp",
+        "/deprecatedLastTimestamp",
+    ];
+    let until = last.iter().find_map(|at| time_at(event, at));
+    let counts = ["/series/count", "/count", "/deprecatedCount"];
+    let times = counts.iter().find_map(|at| event.pointer(at)?.as_u64());
+    let said = |pointers: [&str; 3]| {
+        let mut texts = pointers.iter().map(|at| text_at(event, at));
+        texts
+            .find(|text| !text.is_empty())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let who = said([
+        "/reportingController",
+        "/reportingComponent",
+        "/source/component",
+    ]);
+    let note = said(["/note", "/message", "/none"]);
+    let what = format!("{}: {note}", text_at(event, "/reason"));
+    Some(Moment {
+        until: until.filter(|until| *until > at),
+        times: times.unwrap_or(1).max(1),
+        ..moment(at, &who, what, Source::Event)
+    })
+}
+
+fn told(note: &Note) -> Moment {
+    let (who, what) = match &note.what {
+        What::Triggered { reason, lane } => ("", format!("queued: {reason} ({lane})")),
+        What::Started => ("operator", "looked at it".to_owned()),
+        What::Ended(verdict) => ("operator", format!("ended: {verdict}")),
+        What::Pushback { class, message } => ("API server", format!("{class}: {message}")),
+        What::Conflict { object, winner } => (
+            winner.as_deref().unwrap_or("somebody"),
+            format!("was first to write {object}"),
+        ),
+        What::Wrote {
+            verb,
+            object,
+            version,
+        } => ("operator", wrote(verb, object, version.as_deref())),
+        What::Stale { verb, object } => (
+            "operator",
+            format!("{verb} of {object} ended after the lease was lost"),
+        ),
+        What::Condition {
+            condition,
+            status,
+            reason,
+        } => ("operator", became(condition, status, reason)),
+    };
+    Moment {
+        until: note.until,
+        times: note.times,
+        ..moment(note.at, who, what, Source::Journal)
+    }
+}
+
+fn wrote(verb: &str, object: &str, version: Option<&str>) -> String {
+    match version {
+        Some(version) => format!("wrote {object} ({verb}), version {version}"),
+        None => format!("left {object} as it was ({verb})"),
+    }
+}

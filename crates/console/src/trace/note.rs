@@ -1,0 +1,74 @@
+//! Lines of an operator's journal as they are read from its admin address. A line that is not understood is left
+//! out: an operator may be newer than whoever looks at it.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A line of a journal.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Note {
+    pub(super) at: Timestamp,
+    /// When it last happened, if it did several times.
+    #[serde(default)]
+    pub(super) until: Option<Timestamp>,
+    /// How often it happened.
+    #[serde(default = "once")]
+    pub(super) times: u64,
+    #[serde(flatten)]
+    pub(super) what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "what", content = "detail", rename_all = "camelCase")]
+pub(super) enum What {
+    Triggered {
+        reason: String,
+        lane: String,
+    },
+    Started,
+    Ended(String),
+    Pushback {
+        class: String,
+        message: String,
+    },
+    Conflict {
+        object: String,
+        winner: Option<String>,
+    },
+    Wrote {
+        verb: String,
+        object: String,
+        version: Option<String>,
+    },
+    Stale {
+        verb: String,
+        object: String,
+    },
+    Condition {
+        condition: String,
+        status: String,
+        reason: String,
+    },
+}
+
+impl Note {
+    /// Whether another writer was first, which is told when it happens and again when it is over.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(&self.what, What::Pushback { class, .. } if class == "Conflict")
+    }
+}
+
+fn once() -> u64 {
+    1
+}
+
+/// Those that are understood, by time.
+pub(super) fn read(lines: &[Value]) -> Vec<Note> {
+    let understood = lines.iter().filter_map(|line| Note::deserialize(line).ok());
+    let mut notes: Vec<Note> = understood.collect();
+    notes.sort_by_key(|note| note.at);
+    notes
+}

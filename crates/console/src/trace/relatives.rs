@@ -1,0 +1,210 @@
+//! What belongs to an object: what it owns, and what it names. Says where to look; whoever has a client looks.
+
+use serde_json::Value;
+
+use super::text_at;
+
+/// Something to look for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// `v1`, `apps/v1`.
+    pub api_version: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+    /// As the server's paths name it.
+    pub plural: &'static str,
+    /// Where; `None` in a kind without namespaces.
+    pub namespace: Option<String>,
+    /// Which of them.
+    pub by: By,
+    /// What it is to the object.
+    pub role: &'static str,
+}
+
+/// Which objects of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The one of this name.
+    Name(String),
+    /// Those whose owner has this UID.
+    Owner(String),
+    /// Those whose text at a pointer is this.
+    Field(&'static str, String),
+}
+
+impl By {
+    /// Whether an object is meant.
+    #[must_use]
+    pub fn means(&self, object: &Value) -> bool {
+        match self {
+            Self::Name(name) => text_at(object, "/metadata/name") == name,
+            Self::Owner(uid) => {
+                let owners = object.pointer("/metadata/ownerReferences");
+                let owners = owners.and_then(Value::as_array).into_iter().flatten();
+                owners
+                    .into_iter()
+                    .any(|owner| text_at(owner, "/uid") == uid)
+            }
+            Self::Field(pointer, text) => text_at(object, pointer) == text,
+        }
+    }
+}
+
+/// Something that belongs to an object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Relative {
+    /// The UID of the object that it belongs to.
+    pub of: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace, if it has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// What it is to the object.
+    pub role: String,
+    /// Whether it exists, if that is known.
+    pub exists: Option<bool>,
+    /// What could be read of it.
+    pub object: Option<Value>,
+}
+
+/// Where to look for what belongs to `object`.
+#[must_use]
+pub fn looks(object: &Value) -> Vec<Look> {
+    let namespace = Some(text_at(object, "/metadata/namespace").to_owned());
+    let namespace = namespace.filter(|it| !it.is_empty());
+    let uid = text_at(object, "/metadata/uid").to_owned();
+    let own = |(api_version, kind, plural)| Look {
+        api_version,
+        kind,
+        plural,
+        namespace: namespace.clone(),
+        by: By::Owner(uid.clone()),
+        role: "owned",
+    };
+    match text_at(object, "/kind") {
+        "HTTPProxy" => {
+            let mut all: Vec<Look> = TUNNEL.map(own).into();
+            all.push(claims(&uid));
+            all.extend(connectors(object, namespace.as_deref()));
+            all
+        }
+        "Connector" => {
+            let name = text_at(object, "/status/leaseRef/name");
+            let name = if name.is_empty() {
+                text_at(object, "/metadata/name")
+            } else {
+                name
+            };
+            let lease = ("coordination.k8s.io/v1", "Lease", "leases");
+            vec![named(lease, namespace, name, "its heartbeat")]
+        }
+        "CoderProvisioner" | "CoderWorkspaceProxy" => {
+            let mut all: Vec<Look> = CODER.map(own).into();
+            let tokens = [
+                "/spec/server/tokenSecretRef/name",
+                "/spec/bootstrap/server/tokenSecretRef/name",
+            ];
+            let tokens = tokens.map(|at| text_at(object, at));
+            let tokens = tokens.into_iter().filter(|name| !name.is_empty());
+            all.extend(
+                tokens.map(|name| named(SECRET, namespace.clone(), name, "token of the server")),
+            );
+            all
+        }
+        "StableEgress" => nodes(object),
+        "HostnameClaim" => {
+            let there = Some(text_at(object, "/spec/claimant/namespace").to_owned());
+            let name = text_at(object, "/spec/claimant/name");
+            vec![named(
+                (OURS, "HTTPProxy", "httpproxies"),
+                there,
+                name,
+                "claimant",
+            )]
+        }
+        _ => Vec::new(),
+    }
+}
+
+type Kind = (&'static str, &'static str, &'static str);
+
+const OURS: &str = "aplomb.dev/v1alpha1";
+const SECRET: Kind = ("v1", "Secret", "secrets");
+const TUNNEL: [Kind; 3] = [
+    ("gateway.networking.k8s.io/v1", "Gateway", "gateways"),
+    ("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes"),
+    ("discovery.k8s.io/v1", "EndpointSlice", "endpointslices"),
+];
+const CODER: [Kind; 6] = [
+    ("apps/v1", "Deployment", "deployments"),
+    ("v1", "Service", "services"),
+    SECRET,
+    ("v1", "ServiceAccount", "serviceaccounts"),
+    ("rbac.authorization.k8s.io/v1", "Role", "roles"),
+    (
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        "rolebindings",
+    ),
+];
+
+fn named(
+    (api_version, kind, plural): Kind,
+    namespace: Option<String>,
+    name: &str,
+    role: &'static str,
+) -> Look {
+    Look {
+        api_version,
+        kind,
+        plural,
+        namespace,
+        by: By::Name(name.to_owned()),
+        role,
+    }
+}
+
+fn claims(uid: &str) -> Look {
+    Look {
+        api_version: OURS,
+        kind: "HostnameClaim",
+        plural: "hostnameclaims",
+        namespace: None,
+        by: By::Field("/spec/claimant/uid", uid.to_owned()),
+        role: "its hostname",
+    }
+}
+
+fn connectors(object: &Value, namespace: Option<&str>) -> Vec<Look> {
+    let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+    let rules = list(&object["spec"], "rules");
+    let backends = rules.iter().flat_map(|rule| list(rule, "backends"));
+    let names = backends.map(|backend| text_at(&backend, "/connector/name").to_owned());
+    let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+    names.sort();
+    names.dedup();
+    let kind = (OURS, "Connector", "connectors");
+    let look = |name: &String| named(kind, namespace.map(str::to_owned), name, "backend");
+    names.iter().map(look).collect()
+}
+
+/// Where the floating IP is, where it was, and where it goes.
+fn nodes(object: &Value) -> Vec<Look> {
+    let known = [
+        ("/status/activeNode", "gateway"),
+        ("/status/moving/to", "next gateway"),
+        ("/status/lastMove/to", "gateway since the last move"),
+        ("/status/lastMove/from", "gateway before"),
+    ];
+    let mut all: Vec<Look> = Vec::new();
+    for (pointer, role) in known {
+        let name = text_at(object, pointer);
+        let seen = all.iter().any(|look| look.by == By::Name(name.to_owned()));
+        if !name.is_empty() && !seen {
+            all.push(named(("v1", "Node", "nodes"), None, name, role));
+        }
+    }
+    all
+}

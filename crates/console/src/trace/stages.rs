@@ -1,0 +1,216 @@
+//! The stages an object went through, how long each took, and what was in its way. Each kind writes its own down in
+//! its status; the pushback comes from the journal and is counted in the gap in which it was met.
+
+use std::collections::BTreeMap;
+
+use aplomb_api::Span;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::note::{Note, What};
+use super::{text_at, time_at};
+
+/// A stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stage {
+    /// What was reached.
+    pub name: String,
+    /// When; `None` if it is not reached yet.
+    pub at: Option<Timestamp>,
+    /// Since the stage before, in milliseconds.
+    pub gap_ms: Option<i64>,
+    /// Since the first stage, in milliseconds.
+    pub after_ms: Option<i64>,
+    /// Writes that lost to another writer since the stage before.
+    pub conflicts: u64,
+    /// Who was first, as far as it is known.
+    pub won_by: Vec<Winner>,
+    /// Other pushback since the stage before, by its class.
+    pub pushback: BTreeMap<String, u64>,
+}
+
+/// Who was first, and how often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Winner {
+    /// The field manager; `None` where the object did not tell.
+    pub manager: Option<String>,
+    /// On which object.
+    pub object: String,
+    /// How often.
+    pub times: u64,
+}
+
+type Reached = (String, Option<Timestamp>);
+
+pub(super) fn of(object: &Value, notes: &[Note]) -> Vec<Stage> {
+    let mut reached = match text_at(object, "/kind") {
+        "HTTPProxy" => tunnel(object),
+        "StableEgress" => egress(object),
+        _ => records(object),
+    };
+    if reached.is_empty() {
+        reached = vec![created(object)];
+    }
+    with_gaps(reached, notes)
+}
+
+fn created(object: &Value) -> Reached {
+    let at = time_at(object, "/metadata/creationTimestamp");
+    ("Created".to_owned(), at)
+}
+
+/// As its operator notes them.
+fn tunnel(object: &Value) -> Vec<Reached> {
+    let stages = [
+        ("Created", "created"),
+        ("Accepted", "accepted"),
+        ("Children written", "childrenWritten"),
+        ("Programmed", "programmed"),
+        ("Proven", "proven"),
+    ];
+    let at = |key| time_at(object, &format!("/status/timeline/{key}"));
+    let mut reached: Vec<Reached> = stages.map(|(name, key)| (name.to_owned(), at(key))).into();
+    if reached[0].1.is_none() {
+        reached[0] = created(object);
+    }
+    reached
+}
+
+/// The last move, or the one under way.
+fn egress(object: &Value) -> Vec<Reached> {
+    let moves = ["/status/moving", "/status/lastMove"];
+    let mut moves = moves.iter().filter_map(|at| object.pointer(at));
+    let Some(last) = moves.find(|it| it.is_object()) else {
+        return records(object);
+    };
+    let span = |key: &str| {
+        let text = text_at(last, &format!("/stages/{key}"));
+        let span = text.parse::<Span>().ok()?;
+        SignedDuration::try_from(span.0).ok()
+    };
+    let decided = time_at(last, "/decided");
+    let add = |at: Option<Timestamp>, key: &str| at?.checked_add(span(key)?).ok();
+    let accepted = add(decided, "accept");
+    let assigned = add(accepted, "assign");
+    let labelled = add(assigned, "label");
+    vec![
+        ("Move needed".to_owned(), time_at(last, "/detected")),
+        ("Decided".to_owned(), decided),
+        ("Accepted by the provider".to_owned(), accepted),
+        ("Floating IP seen there".to_owned(), assigned),
+        ("Labels there".to_owned(), labelled),
+        ("Ended".to_owned(), time_at(last, "/ended")),
+    ]
+}
+
+/// Creation, the keys and registrations that were asked for, and each condition that became true.
+fn records(object: &Value) -> Vec<Reached> {
+    let mut reached = vec![created(object)];
+    let mut note = |name: String, at: Option<Timestamp>| {
+        if at.is_some() {
+            reached.push((name, at));
+        }
+    };
+    for (key, said) in [("key", "asked for"), ("pending", "asked for, not made yet")] {
+        let name = text_at(object, &format!("/status/{key}/name"));
+        let since = time_at(object, &format!("/status/{key}/since"));
+        note(format!("{name} {said}"), since);
+    }
+    note(
+        "New key in its Secret".to_owned(),
+        time_at(object, "/status/rotation/last"),
+    );
+    for retiring in object
+        .pointer("/status/retiring")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let name = text_at(retiring, "/name");
+        note(
+            format!("{name} being replaced"),
+            time_at(retiring, "/retired"),
+        );
+        note(format!("{name} replaced"), time_at(retiring, "/replaced"));
+    }
+    for condition in object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        if text_at(condition, "/status") == "True" {
+            let name = text_at(condition, "/type").to_owned();
+            note(name, time_at(condition, "/lastTransitionTime"));
+        }
+    }
+    reached.sort_by_key(|(_, at)| *at);
+    reached
+}
+
+fn with_gaps(reached: Vec<Reached>, notes: &[Note]) -> Vec<Stage> {
+    let first = reached.iter().find_map(|(_, at)| *at);
+    let mut before: Option<Timestamp> = None;
+    let mut open = true;
+    let mut stages = Vec::new();
+    for (name, at) in reached {
+        // What was met since the last stage that was reached belongs to the first that is not.
+        let until = at.unwrap_or(Timestamp::MAX);
+        let met = (at.is_some() || open).then_some((before, until));
+        open = open && at.is_some();
+        let mut stage = Stage {
+            name,
+            at,
+            gap_ms: millis(before, at),
+            after_ms: millis(first, at),
+            conflicts: 0,
+            won_by: Vec::new(),
+            pushback: BTreeMap::new(),
+        };
+        if let Some((after, until)) = met {
+            let within =
+                |note: &&Note| after.is_none_or(|after| note.at > after) && note.at <= until;
+            notes
+                .iter()
+                .filter(within)
+                .for_each(|note| stage.meet(note));
+        }
+        before = at.or(before);
+        stages.push(stage);
+    }
+    stages
+}
+
+fn millis(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<i64> {
+    Some(to?.as_millisecond() - from?.as_millisecond())
+}
+
+impl Stage {
+    fn meet(&mut self, note: &Note) {
+        match &note.what {
+            What::Pushback { .. } if note.is_conflict() => self.conflicts += note.times,
+            What::Pushback { class, .. } => {
+                *self.pushback.entry(class.clone()).or_default() += note.times;
+            }
+            What::Conflict { object, winner } => self.won(winner.as_ref(), object, note.times),
+            _ => {}
+        }
+    }
+
+    fn won(&mut self, manager: Option<&String>, object: &str, times: u64) {
+        let known = self.won_by.iter_mut();
+        let mut known = known.filter(|it| it.manager.as_ref() == manager && it.object == object);
+        if let Some(winner) = known.next() {
+            winner.times += times;
+            return;
+        }
+        self.won_by.push(Winner {
+            manager: manager.cloned(),
+            object: object.to_owned(),
+            times,
+        });
+    }
+}

@@ -1,0 +1,183 @@
+//! An object and what belongs to it, as a tree with the condition that sums each up.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::relatives::Relative;
+use super::{text_at, time_at};
+
+/// An object in the tree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Node {
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Why it is here: what it is to the one above.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub role: String,
+    /// Whether it exists; `None` if that could not be read.
+    pub exists: Option<bool>,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// The generation of its spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// Its conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// What sums it up beside its conditions, such as who holds a Lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// What belongs to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Node>,
+}
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Its reason.
+    pub reason: String,
+    /// In words.
+    pub message: String,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// Whether it is about the spec as it is now.
+    pub current: bool,
+}
+
+impl Node {
+    /// The condition that says most about it.
+    #[must_use]
+    pub fn summary(&self) -> Option<&Condition> {
+        let telling = ["Ready", "Online", "Programmed", "Available", "Accepted"];
+        let of = |type_: &&str| self.conditions.iter().find(|it| it.type_ == *type_);
+        telling.iter().find_map(of)
+    }
+}
+
+/// The tree under `object`.
+pub(super) fn of(object: &Value, relatives: &[Relative]) -> Node {
+    let mut root = node(object);
+    root.children = below(text_at(object, "/metadata/uid"), relatives);
+    root
+}
+
+fn below(uid: &str, relatives: &[Relative]) -> Vec<Node> {
+    let here = relatives.iter().filter(|it| it.of == uid);
+    here.map(|relative| {
+        let mut child = match &relative.object {
+            Some(object) => node(object),
+            None => absent(relative),
+        };
+        child.role.clone_from(&relative.role);
+        if let Some(object) = &relative.object {
+            child.kind.clone_from(&relative.kind);
+            let own = text_at(object, "/metadata/uid");
+            // An object that names itself would never end.
+            if own != uid && !own.is_empty() {
+                child.children = below(own, relatives);
+            }
+        }
+        child
+    })
+    .collect()
+}
+
+fn absent(relative: &Relative) -> Node {
+    Node {
+        kind: relative.kind.clone(),
+        namespace: relative.namespace.clone(),
+        name: relative.name.clone(),
+        role: String::new(),
+        exists: relative.exists,
+        created: None,
+        generation: None,
+        conditions: Vec::new(),
+        note: None,
+        children: Vec::new(),
+    }
+}
+
+fn node(object: &Value) -> Node {
+    let generation = object
+        .pointer("/metadata/generation")
+        .and_then(Value::as_i64);
+    let namespace = text_at(object, "/metadata/namespace");
+    Node {
+        kind: text_at(object, "/kind").to_owned(),
+        namespace: Some(namespace.to_owned()).filter(|it| !it.is_empty()),
+        name: text_at(object, "/metadata/name").to_owned(),
+        role: String::new(),
+        exists: Some(true),
+        created: time_at(object, "/metadata/creationTimestamp"),
+        generation,
+        conditions: conditions(object, generation),
+        note: note(object),
+        children: Vec::new(),
+    }
+}
+
+/// Those of the object, and those that a route has for each of its parents.
+fn conditions(object: &Value, generation: Option<i64>) -> Vec<Condition> {
+    let own = object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
+    let parents = object.pointer("/status/parents").and_then(Value::as_array);
+    let of_parents = parents.into_iter().flatten();
+    let of_parents = of_parents.filter_map(|parent| parent["conditions"].as_array());
+    let all = own.into_iter().chain(of_parents).flatten();
+    let read = |condition: &Value| {
+        let observed = condition["observedGeneration"].as_i64();
+        Condition {
+            type_: text_at(condition, "/type").to_owned(),
+            status: text_at(condition, "/status").to_owned(),
+            reason: text_at(condition, "/reason").to_owned(),
+            message: text_at(condition, "/message").to_owned(),
+            since: time_at(condition, "/lastTransitionTime"),
+            current: observed.is_none() || generation.is_none() || observed >= generation,
+        }
+    };
+    all.map(read).collect()
+}
+
+/// What other kinds say of themselves without conditions.
+fn note(object: &Value) -> Option<String> {
+    match text_at(object, "/kind") {
+        "Lease" => {
+            let holder = text_at(object, "/spec/holderIdentity");
+            let renewed = text_at(object, "/spec/renewTime");
+            Some(match holder {
+                "" => "held by nobody".to_owned(),
+                holder => format!("held by {holder}, renewed {renewed}"),
+            })
+        }
+        "EndpointSlice" => {
+            let ends = object["endpoints"].as_array().map_or(0, Vec::len);
+            Some(format!("{ends} endpoints"))
+        }
+        "Deployment" => {
+            let count = |at: &str| {
+                object
+                    .pointer(at)
+                    .and_then(Value::as_i64)
+                    .unwrap_or_default()
+            };
+            let (ready, wanted) = (count("/status/readyReplicas"), count("/spec/replicas"));
+            Some(format!("{ready}/{wanted} replicas ready"))
+        }
+        _ => None,
+    }
+}
