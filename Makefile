@@ -18,6 +18,10 @@ help: ## This list
 build: ## The aplomb binary, optimised, in target/release
 	$(CARGO) build --release --locked -p aplomb-cli
 
+.PHONY: static
+static: ## The aplomb binary that needs no library, checked by ldd and in an empty root (10 minutes; PROFILE=dev is quicker)
+	@tools/make/static
+
 .PHONY: demo
 demo: ## Everything on this machine, and five stories played on it (Rust, a C compiler and make are enough)
 	@tools/make/need cargo cc

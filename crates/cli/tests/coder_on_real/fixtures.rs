@@ -43,3 +43,29 @@ pub(crate) fn proxy(name: &str, url: &str) -> Value {
         },
     })
 }
+
+/// The kind that somebody else's servers are declared with, as far as being watched goes.
+pub(crate) fn control_plane_crd() -> Value {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": "codercontrolplanes.coder.com" },
+        "spec": {
+            "group": "coder.com",
+            "scope": "Namespaced",
+            "names": {
+                "kind": "CoderControlPlane",
+                "listKind": "CoderControlPlaneList",
+                "plural": "codercontrolplanes",
+                "singular": "codercontrolplane",
+            },
+            "versions": [{
+                "name": "v1alpha1",
+                "served": true,
+                "storage": true,
+                "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    })
+}

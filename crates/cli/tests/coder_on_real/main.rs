@@ -1,5 +1,5 @@
 //! The Coder operator end to end: a real kube-apiserver, `aplomb sim coderd` over HTTP, which plays the
-//! pods too, installed from `deploy/coder`, running as its own ServiceAccount, driven with kubectl as a
+//! pods too, installed from `charts/aplomb`, running as its own ServiceAccount, driven with kubectl as a
 //! person would.
 //!
 //! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
@@ -7,7 +7,11 @@
 #![forbid(unsafe_code)]
 
 mod account;
+#[path = "../common/chart.rs"]
+mod chart;
 mod fixtures;
+#[path = "../common/helm.rs"]
+mod helm;
 #[path = "../common/kubectl.rs"]
 mod kubectl;
 mod leak;
@@ -15,6 +19,8 @@ mod leak;
 mod process;
 mod proxies;
 mod refusals;
+#[path = "../common/rights.rs"]
+mod rights;
 mod stage;
 mod steps;
 mod trouble;
@@ -60,7 +66,7 @@ async fn main() -> Result<ExitCode> {
 
 #[rustfmt::skip]
 async fn play(stage: &mut Stage, t: &mut Tally) {
-    t.note("kubectl apply -f deploy/coder/", steps::install(stage));
+    t.note("helm template charts/aplomb | kubectl apply -f -", steps::install(stage));
     t.note("it may do what it needs, no more", account::bounds(stage));
     t.note("the samples are valid", steps::samples(stage));
     t.note("names that coderd would refuse are refused", refusals::names(stage));
@@ -82,7 +88,7 @@ async fn play(stage: &mut Stage, t: &mut Tally) {
     t.note("an abandoned deletion does not, and is told of", trouble::abandoned(stage).await);
     t.note("kubectl delete takes the key back", steps::delete(stage).await);
     t.note("Events tell of it", steps::events(stage));
-    t.note("nothing was forbidden", account::refusals(stage));
+    t.note("no right is missing or unused", account::settle(stage));
     t.note("no token or key is anywhere", leak::search(stage).await);
     t.note("it ends when it is asked to", steps::stop(stage));
 }

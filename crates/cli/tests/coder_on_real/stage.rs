@@ -40,6 +40,10 @@ impl Stage {
     pub(crate) async fn set() -> Result<Self> {
         let options = Options {
             audit_log: true,
+            // It asks for the right to block the deletion of an owner, as some clusters do.
+            apiserver_args: vec![
+                "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
+            ],
             ..Options::with_garbage_collection()
         };
         let plane = ControlPlane::start(options).await?;

@@ -6,23 +6,21 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::fixtures::{NAMESPACE, SECRET, TOKEN, provisioner};
+use crate::chart;
+use crate::fixtures::{NAMESPACE, SECRET, TOKEN, control_plane_crd, provisioner};
 use crate::leak::remember;
 use crate::stage::Stage;
 
 const TEAM: &str = "cprov/team";
 
 pub(crate) fn install(stage: &Stage) -> Result<()> {
-    stage.kubectl(&["apply", "-f", "deploy/coder/"])?;
-    for crd in ["coderprovisioners", "coderworkspaceproxies"] {
-        let crd = format!("crd/{crd}.aplomb.dev");
-        stage.kubectl(&["wait", "--for=condition=Established", &crd, "--timeout=60s"])?;
-    }
+    chart::install(&stage.plane, &["coder"])?;
+    stage.apply(&control_plane_crd())?;
+    let crd = "crd/codercontrolplanes.coder.com";
+    stage.kubectl(&["wait", "--for=condition=Established", crd, "--timeout=60s"])?;
     for thing in ["deployment/aplomb-coder", "serviceaccount/aplomb-coder"] {
         stage.kubectl(&["get", thing, "-n", "aplomb-system"])?;
     }
-    // A second time changes nothing, or an upgrade would not be safe. It ends with 1 for a difference.
-    stage.kubectl(&["diff", "-f", "deploy/coder/"])?;
     Ok(())
 }
 

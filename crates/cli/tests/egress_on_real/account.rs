@@ -1,12 +1,12 @@
 //! What the ServiceAccount may do, what it did, and that the two are the same.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Result, ensure};
-use serde_json::Value;
 
+use crate::helm::SYSTEM;
+use crate::rights::{Account, LOOK};
 use crate::stage::{ACCOUNT, Stage};
 
+const SERIES: &str = "an Event that is told again within minutes grows";
 /// What it must not be allowed, by verb, resource and namespace.
 const NEVER: [(&str, &str, &str); 12] = [
     ("get", "secrets", "default"),
@@ -41,39 +41,8 @@ pub(crate) fn bounds(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Its requests, from the audit log.
-fn requests(stage: &Stage) -> Result<Vec<Value>> {
-    let text = std::fs::read_to_string(stage.plane.audit_log())?;
-    let lines = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    Ok(lines
-        .filter(|line| line["user"]["username"] == ACCOUNT)
-        .collect())
-}
-
-fn resource(request: &Value) -> String {
-    let object = &request["objectRef"];
-    let part = |key: &str| object[key].as_str().unwrap_or_default();
-    match part("subresource") {
-        "" => part("resource").to_owned(),
-        sub => format!("{}/{sub}", part("resource")),
-    }
-}
-
-pub(crate) fn refusals(stage: &Stage) -> Result<()> {
-    let requests = requests(stage)?;
-    ensure!(
-        requests.len() > 50,
-        "the audit log knows of {} requests",
-        requests.len()
-    );
-    let refused: BTreeSet<String> = requests
-        .iter()
-        .filter(|request| request["responseStatus"]["code"] == 403)
-        .map(|request| format!("{} {}", request["verb"], resource(request)))
-        .collect();
-    ensure!(refused.is_empty(), "{refused:?}");
+/// What it was given is what it used.
+pub(crate) fn settle(stage: &Stage) -> Result<()> {
     for replica in &stage.replicas {
         let log = replica.process.log()?;
         let line = log
@@ -81,59 +50,12 @@ pub(crate) fn refusals(stage: &Stage) -> Result<()> {
             .find(|line| line.to_lowercase().contains("forbidden"));
         ensure!(line.is_none(), "{}: {line:?}", replica.name);
     }
-    Ok(())
-}
-
-/// What is granted and was not used is granted too much. `get` is for a look after a conflict, which
-/// need not have happened; pods and patches of Events for what this cluster does not have.
-pub(crate) fn needed(stage: &Stage) -> Result<()> {
-    let requests = requests(stage)?;
-    let used: BTreeSet<(String, String)> = requests
-        .iter()
-        .map(|request| {
-            let verb = request["verb"].as_str().unwrap_or_default();
-            (resource(request), verb.to_owned())
-        })
-        .collect();
-    let unused: BTreeSet<_> = granted(stage)?
-        .into_iter()
-        .filter(|(resource, verb)| {
-            verb != "get"
-                && (resource.as_str(), verb.as_str()) != ("events", "patch")
-                && !used.contains(&(resource.clone(), verb.clone()))
-        })
-        .collect();
-    ensure!(
-        unused.is_empty(),
-        "granted and never used: {unused:?}; used: {used:?}"
-    );
-    Ok(())
-}
-
-fn granted(stage: &Stage) -> Result<BTreeSet<(String, String)>> {
-    let mut granted = BTreeSet::new();
-    for role in [
-        &["clusterrole", "aplomb-egress"][..],
-        &["role", "aplomb-egress", "-n", "aplomb-system"],
-        &["role", "aplomb-egress-events", "-n", "default"],
-    ] {
-        let args = [&["get", "-o", "json"], role].concat();
-        let role: Value = serde_json::from_str(&stage.kubectl(&args)?)?;
-        for rule in role["rules"].as_array().into_iter().flatten() {
-            let words = |key: &str| {
-                let words = rule[key].as_array().into_iter().flatten();
-                words
-                    .filter_map(Value::as_str)
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>()
-            };
-            for resource in words("resources") {
-                let pairs = words("verbs")
-                    .into_iter()
-                    .map(|verb| (resource.clone(), verb));
-                granted.extend(pairs);
-            }
-        }
-    }
-    Ok(granted)
+    let account = Account::of(&stage.plane, SYSTEM, "aplomb-egress")?;
+    let excuses = [
+        ("get stableegresses", LOOK),
+        ("get nodes", LOOK),
+        ("get ciliumnodes", LOOK),
+        ("patch events", SERIES),
+    ];
+    account.settle("aplomb-egress", &excuses)
 }

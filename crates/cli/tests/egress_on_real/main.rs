@@ -1,17 +1,23 @@
 //! The egress operator end to end: a real kube-apiserver, `aplomb sim hetzner` over HTTP, installed from
-//! `deploy/egress`, running as its own ServiceAccount, driven with kubectl as a person would.
+//! `charts/aplomb`, running as its own ServiceAccount, driven with kubectl as a person would.
 //!
 //! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
 //! `cargo test -p aplomb-cli --test egress_on_real`. Times are printed, never asserted.
 #![forbid(unsafe_code)]
 
 mod account;
+#[path = "../common/chart.rs"]
+mod chart;
 mod fixtures;
+#[path = "../common/helm.rs"]
+mod helm;
 #[path = "../common/kubectl.rs"]
 mod kubectl;
 mod leak;
 #[path = "../common/process.rs"]
 mod process;
+#[path = "../common/rights.rs"]
+mod rights;
 mod stage;
 mod steps;
 mod trouble;
@@ -57,7 +63,10 @@ async fn main() -> Result<ExitCode> {
 
 async fn play(stage: &mut Stage, tally: &mut Tally) {
     let t = tally;
-    t.note("kubectl apply -f deploy/egress/", steps::install(stage));
+    t.note(
+        "helm template charts/aplomb | kubectl apply -f -",
+        steps::install(stage),
+    );
     t.note("it may do what it needs, no more", account::bounds(stage));
     t.note("the samples are valid", steps::samples(stage));
     t.note("two replicas start", steps::start(stage).await);
@@ -97,8 +106,7 @@ async fn play(stage: &mut Stage, tally: &mut Tally) {
     );
     t.note("a killed leader is replaced", trouble::kill(stage).await);
     t.note("Events tell of it", steps::events(stage));
-    t.note("nothing was forbidden", account::refusals(stage));
-    t.note("every permission was used", account::needed(stage));
+    t.note("no right is missing or unused", account::settle(stage));
     t.note(
         "no part of the token is anywhere",
         leak::search(stage).await,

@@ -4,19 +4,16 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::chart;
 use crate::fixtures::{NODES, TOKEN, cilium_crd, cilium_node, node, ready};
 use crate::stage::Stage;
 
 pub(crate) fn install(stage: &Stage) -> Result<()> {
-    stage.kubectl(&["apply", "-f", "deploy/egress/"])?;
-    let crd = "crd/stableegresses.aplomb.dev";
-    stage.kubectl(&["wait", "--for=condition=Established", crd, "--timeout=60s"])?;
+    chart::install(&stage.plane, &["egress"])?;
     let things = "deployment/aplomb-egress,pdb/aplomb-egress,serviceaccount/aplomb-egress";
     for thing in things.split(',') {
         stage.kubectl(&["get", thing, "-n", "aplomb-system"])?;
     }
-    // A second time changes nothing, or an upgrade would not be safe. It ends with 1 for a difference.
-    stage.kubectl(&["diff", "-f", "deploy/egress/"])?;
     Ok(())
 }
 

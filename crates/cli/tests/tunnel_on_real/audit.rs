@@ -5,7 +5,23 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use crate::stage::{AGENT, GATEWAY, OPERATOR, Stage};
+use crate::HOME;
+use crate::rights::{Account, Excuse, LOOK, Request};
+use crate::stage::{AGENT, GATEWAY, OPERATOR, SYSTEM, Stage};
+
+const OWNED: &str = "asked for by the admission plugin OwnerReferencesPermissionEnforcement, which this server runs";
+const RIVAL: &str = "read when another tunnel claims a hostname at the same moment";
+const SWEPT: &str = "a gateway that died without a word is swept after ten minutes";
+/// What the operator may do and need not have done in a run.
+const EXCUSES: [Excuse; 7] = [
+    ("update httpproxies/finalizers", OWNED),
+    ("get connectors", LOOK),
+    ("get gateways", LOOK),
+    ("get httproutes", LOOK),
+    ("get endpointslices", LOOK),
+    ("get hostnameclaims", RIVAL),
+    ("delete gatewayreplicas", SWEPT),
+];
 
 /// One answered request of one of ours.
 #[derive(Clone, Debug)]
@@ -114,4 +130,21 @@ pub(crate) fn clean(stage: &Stage) -> Result<()> {
 fn ended(entry: &Entry) -> bool {
     let makes = ["create", "patch"].contains(&entry.verb.as_str());
     makes && ["bad", "second"].contains(&entry.namespace.as_str())
+}
+
+/// What each was given is what it used. Only where every act was played.
+pub(crate) fn settle(stage: &Stage) -> Result<()> {
+    let settled = |namespace: &str, who: &str, excuses: &[Excuse]| {
+        let mut account = Account::of(&stage.plane, namespace, who)?;
+        // Where an intruder was to be refused.
+        let meant = |request: &Request| request.namespace != "elsewhere";
+        account.requests.retain(meant);
+        account.settle(who, excuses)
+    };
+    let all = [
+        settled(SYSTEM, OPERATOR, &EXCUSES),
+        settled(SYSTEM, GATEWAY, &[("get gatewayreplicas", LOOK)]),
+        settled(HOME, AGENT, &[]),
+    ];
+    all.into_iter().collect()
 }

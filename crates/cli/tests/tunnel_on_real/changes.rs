@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::curl::Curl;
-use crate::fixtures::tunnel;
+use crate::fixtures::{tunnel, with_rules};
 use crate::origin::Origin;
 use crate::{ALONE, HOME, Play, Tally};
 
@@ -21,10 +21,38 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
         "an HTTPProxy is pointed at another Connector",
         repointed(play).await,
     );
+    tally.note("a rule is taken away", fewer(play).await);
     tally.note(
         "an agent restarted has a new address",
         restarted(play).await,
     );
+}
+
+/// A rule that is taken away takes its EndpointSlice along.
+async fn fewer(play: &Play) -> Result<()> {
+    let stage = &play.stage;
+    let backends = json!([{ "endpoint": play.endpoint(), "connector": { "name": HOME } }]);
+    let api = json!({
+        "name": "api",
+        "matches": [{ "path": { "value": "/api" } }],
+        "backends": backends,
+    });
+    let rest = json!({ "name": "rest", "backends": backends });
+    let slices = || {
+        let all = stage.kubectl(&["get", "endpointslices", "-n", HOME, "-o", "name"])?;
+        Ok::<_, anyhow::Error>(all.lines().filter(|name| name.contains("fewer")).count())
+    };
+    let hostname = "fewer.example.com";
+    stage.apply(&with_rules(HOME, "fewer", hostname, &json!([api, rest])))?;
+    stage.wait(HOME, "hp/fewer", "condition=Ready")?;
+    let many = slices()?;
+    stage.apply(&with_rules(HOME, "fewer", hostname, &json!([rest])))?;
+    let gone = async || slices().is_ok_and(|left| left < many);
+    stage
+        .eventually("its EndpointSlice is gone", LIMIT, gone)
+        .await?;
+    stage.kubectl(&["delete", "-n", HOME, "hp/fewer"])?;
+    Ok(())
 }
 
 fn told(what: &str, took: Duration) -> Result<()> {

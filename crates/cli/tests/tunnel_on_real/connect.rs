@@ -29,6 +29,10 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
         "a stopped agent is offline at once and leaves its tunnel",
         release(play).await,
     );
+    tally.note(
+        "an agent that was told to takes its tunnel along",
+        along(&play.stage, play.origin.port),
+    );
 }
 
 /// The agent's own HTTPProxy: what it prints ends with a URL, and curl gets there.
@@ -175,5 +179,17 @@ async fn release(play: &mut Play) -> Result<()> {
         .answer()?
         .is(503, "ConnectorOffline")?;
     stage.kubectl(&["delete", "-n", HOME, "httpproxy/leaves", "connector/leaves"])?;
+    Ok(())
+}
+
+/// `--delete-on-exit`: nothing of it is left.
+fn along(stage: &Stage, port: u16) -> Result<()> {
+    let mut agent = stage.agent(HOME, "brief", &port.to_string(), &["--delete-on-exit"])?;
+    stage.wait(HOME, "httpproxy/brief", "create")?;
+    stage.wait(HOME, "httpproxy/brief", "condition=Ready")?;
+    agent.terminate()?;
+    for object in ["httpproxy/brief", "connector/brief"] {
+        stage.wait(HOME, object, "delete")?;
+    }
     Ok(())
 }

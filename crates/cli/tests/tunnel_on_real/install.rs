@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 
+use crate::chart;
 use crate::origin::Origin;
 use crate::process::Process;
 use crate::stage::{AGENT, DOMAIN, GATEWAY, OPERATOR, PATIENCE, SYSTEM, Stage};
@@ -32,7 +33,10 @@ const NEVER: [(&str, &str, &str, &str, &str); 14] = [
 ];
 
 pub(crate) async fn act(stage: &mut Stage, tally: &mut Tally) -> Result<(Origin, Process)> {
-    tally.note("kubectl apply -f deploy/tunnel/", install(stage));
+    tally.note(
+        "helm template charts/aplomb | kubectl apply -f -",
+        install(stage),
+    );
     stage.tenant(HOME)?;
     tally.note("each may do what it needs, no more", bounds(stage));
     tally.note("the samples are valid", samples(stage));
@@ -52,24 +56,11 @@ pub(crate) async fn act(stage: &mut Stage, tally: &mut Tally) -> Result<(Origin,
 }
 
 fn install(stage: &Stage) -> Result<()> {
-    stage.kubectl(&["create", "-f", "deploy/tunnel/gateway-api/crds.yaml"])?;
-    stage.kubectl(&["apply", "-f", "deploy/tunnel/"])?;
-    let kinds = [
-        "httpproxies",
-        "connectors",
-        "connectorclasses",
-        "hostnameclaims",
-        "gatewayreplicas",
-    ];
-    for kind in kinds {
-        let crd = format!("crd/{kind}.aplomb.dev");
-        stage.kubectl(&["wait", "--for=condition=Established", &crd, "--timeout=60s"])?;
-    }
+    // The Gateway API's definitions are missing: the operator installs them.
+    chart::install(&stage.plane, &["tunnel", "gateway"])?;
     for thing in [OPERATOR, GATEWAY] {
         stage.kubectl(&["get", "deployment,serviceaccount", thing, "-n", SYSTEM])?;
     }
-    // A second time changes nothing, or an upgrade would not be safe. It ends with 1 for a difference.
-    stage.kubectl(&["diff", "-f", "deploy/tunnel/"])?;
     Ok(())
 }
 

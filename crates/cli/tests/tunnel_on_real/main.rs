@@ -10,12 +10,16 @@
 mod audit;
 mod authority;
 mod changes;
+#[path = "../common/chart.rs"]
+mod chart;
 mod connect;
 mod crashes;
 mod curl;
 mod fixtures;
 mod gateways;
 mod guards;
+#[path = "../common/helm.rs"]
+mod helm;
 mod idle;
 mod install;
 #[path = "../common/kubectl.rs"]
@@ -30,6 +34,8 @@ mod plain;
 mod prober;
 mod process;
 mod protocols;
+#[path = "../common/rights.rs"]
+mod rights;
 mod stage;
 
 use std::process::ExitCode;
@@ -156,4 +162,7 @@ async fn perform(play: &mut Play, tally: &mut Tally, acts: &[&str], long: bool) 
         "nothing was forbidden, nothing conflicted",
         audit::clean(&play.stage),
     );
+    if acts.is_empty() {
+        tally.note("no right is missing or unused", audit::settle(&play.stage));
+    }
 }
