@@ -1,0 +1,155 @@
+//! The five stories of `aplomb demo`, while `/status.json`, the page and `aplomb get` are asked again and again. At every
+//! instant they show the same: an object at a version has the same texts wherever it is shown, and what the API server
+//! has reaches the page within a second.
+//!
+//! `cargo test -p aplomb-cli --test agree [-- ARGUMENTS OF THE DEMO]`; it takes as long as the stories do. This is also
+//! the run that shows that every story passes.
+#![forbid(unsafe_code)]
+
+mod book;
+mod demo;
+mod html;
+mod look;
+mod sample;
+mod text;
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use book::Book;
+use demo::Demo;
+use look::Look;
+
+/// How often page and status are read.
+const PACE: Duration = Duration::from_millis(200);
+/// How soon the page shows what the API server has, 99 times of 100.
+const PROMPT: Duration = Duration::from_secs(1);
+/// And always: other things run on the same cores.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut demo = Demo::start(&arguments).await?;
+    let look = Look::at(&demo)?;
+    let book = RefCell::new(Book::default());
+    let sampled = tokio::select! { biased;
+        told = demo.played() => told,
+        ended = shown(&look, &book) => ended,
+        ended = got(&look, &book) => ended,
+    };
+    let agreed = match &sampled {
+        Ok(()) => judge(&look, &book).await,
+        Err(_) => Ok(()),
+    };
+    let ended = demo.end().await;
+    let mut failed = demo.failed;
+    let outcomes = [
+        ("the stories were played and sampled", sampled),
+        ("page, status.json and get agree", agreed),
+        ("the demo ends cleanly", ended),
+    ];
+    let mut passed = demo.passed;
+    for (what, outcome) in outcomes {
+        match outcome {
+            Ok(()) => {
+                passed += 1;
+                println!("ok      {what}");
+            }
+            Err(error) => {
+                failed += 1;
+                println!("FAILED  {what}\n        {error:#}");
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed");
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// Reads page and status at a pace, and notes what each shows. Ends with an error only.
+async fn shown(look: &Look, book: &RefCell<Book>) -> Result<()> {
+    let mut pace = interval(PACE);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        pace.tick().await;
+        let page = look.page().await?;
+        let status = look.status().await?;
+        let mut book = book.borrow_mut();
+        book.note("the page", &page);
+        book.note("status.json", &status);
+        let now = Instant::now();
+        book.arrived(&status, now);
+        let late = book.overdue(now, PATIENCE);
+        ensure!(late.is_empty(), "not shown within {PATIENCE:?}: {late:?}");
+    }
+}
+
+/// Asks with `aplomb get`, around a look at the status. Ends with an error only.
+async fn got(look: &Look, book: &RefCell<Book>) -> Result<()> {
+    let mut pace = interval(PACE);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        pace.tick().await;
+        round(look, book).await?;
+    }
+}
+
+/// One bracket: objects, status, table, objects. What is the same before and after was so in between.
+async fn round(look: &Look, book: &RefCell<Book>) -> Result<()> {
+    let before = look.objects().await?;
+    let since = Instant::now();
+    let status = look.status().await?;
+    let table = look.table().await?;
+    let mut after = look.objects().await?;
+    let mut book = book.borrow_mut();
+    book.note("get -o json", &before);
+    book.note("get -o json", &after);
+    book.note("status.json", &status);
+    after.retain(|object, shown| before.get(object) == Some(shown));
+    for (object, cells) in &table {
+        if let Some(same) = after.get(object) {
+            book.cells("get -o wide", object, same.version, cells);
+        }
+    }
+    book.samples += 1;
+    book.settled(&after, &status, since);
+    Ok(())
+}
+
+/// Everything has come to rest: all show the same, and the comparison would have seen it if not.
+async fn judge(look: &Look, book: &RefCell<Book>) -> Result<()> {
+    round(look, book).await?;
+    let status = look.status().await?;
+    let book = book.borrow();
+    let (p99, most) = (
+        book.p99(),
+        book.lags.iter().max().copied().unwrap_or_default(),
+    );
+    println!(
+        "        {} samples, {} comparisons, {} looks at what the server has; behind it p99 {p99:.0?}, at most {most:.0?}",
+        book.samples,
+        book.compared,
+        book.lags.len()
+    );
+    ensure!(
+        book.faults.is_empty(),
+        "{} differ, the first: {}",
+        book.faults.len(),
+        book.faults[0]
+    );
+    ensure!(book.compared > 1000, "only {} comparisons", book.compared);
+    ensure!(
+        book.sees_a_wrong_cell(&status),
+        "a wrong cell would not be seen"
+    );
+    ensure!(
+        book.sees_a_late_page(&status, PATIENCE),
+        "a late page would not be seen"
+    );
+    ensure!(p99 < PROMPT, "the page is {p99:?} behind");
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! What somebody shows at one moment: objects, each at a version, with the texts of its columns. Ages are left out: they
+//! differ with the moment and not with the object.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use aplomb_console::status::Status;
+use aplomb_console::table::{self, Resource, Table};
+use serde_json::Value;
+
+/// Which object: kind, namespace, name.
+pub(crate) type Object = (String, String, String);
+/// The texts by column.
+pub(crate) type Cells = BTreeMap<String, String>;
+
+/// One object as it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Shown {
+    pub(crate) version: u64,
+    pub(crate) cells: Cells,
+}
+
+/// What one source shows.
+pub(crate) type Sample = BTreeMap<Object, Shown>;
+
+/// The column that a toggle is compared under.
+pub(crate) const TOGGLE: &str = "toggle";
+
+pub(crate) fn version(text: &str) -> Result<u64> {
+    text.parse()
+        .with_context(|| format!("{text:?} is no version"))
+}
+
+/// Whether a column is an age.
+pub(crate) fn is_age(kinds: &[Resource], kind: &str, column: &str) -> bool {
+    let resource = kinds.iter().find(|it| it.kind == kind);
+    let columns = resource.into_iter().flat_map(|it| &it.columns);
+    let mut named = columns.filter(|it| it.name == column);
+    named.any(|it| it.type_ == "date")
+}
+
+/// The rows of a table.
+fn rows(table: &Table) -> Result<Sample> {
+    let row = |row: &table::Row| {
+        let object = (
+            table.kind.clone(),
+            row.namespace.clone().unwrap_or_default(),
+            row.name.clone(),
+        );
+        let columns = table.columns.iter().zip(&row.cells);
+        let cells = columns
+            .filter(|(column, _)| column.type_ != "date")
+            .map(|(column, cell)| (column.name.clone(), cell.clone()));
+        let shown = Shown {
+            version: version(&row.resource_version)?,
+            cells: cells.collect(),
+        };
+        Ok((object, shown))
+    };
+    table.rows.iter().map(row).collect()
+}
+
+/// What `/status.json` shows: its tables, and the toggles of its tunnels.
+pub(crate) fn of_status(text: &str) -> Result<Sample> {
+    let status: Status = serde_json::from_str(text)?;
+    let value: Value = serde_json::from_str(text)?;
+    let mut sample = Sample::new();
+    for table in &status.tables {
+        sample.extend(rows(table)?);
+    }
+    for tunnel in value["tunnels"].as_array().into_iter().flatten() {
+        let part = |key: &str| tunnel[key].as_str().unwrap_or_default().to_owned();
+        let object = ("HTTPProxy".to_owned(), part("namespace"), part("name"));
+        let light = |key: &str| tunnel["light"][key].as_str().unwrap_or_default();
+        let toggle = format!("{} {}", light("colour"), light("stage"));
+        if let Some(shown) = sample.get_mut(&object)
+            && version(&part("resourceVersion"))? == shown.version
+        {
+            shown.cells.insert(TOGGLE.to_owned(), toggle);
+        }
+    }
+    Ok(sample)
+}
+
+/// What `aplomb get -o json` prints, as the columns of each kind's definition show it.
+pub(crate) fn of_objects(kinds: &[Resource], text: &str) -> Result<Sample> {
+    let list: Value = serde_json::from_str(text)?;
+    let mut sample = Sample::new();
+    for object in list["items"].as_array().context("it is no List")? {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let resource = kinds.iter().find(|it| it.kind == kind);
+        let resource = resource.with_context(|| format!("{kind} is none of our kinds"))?;
+        let at = aplomb::Clock::system().now();
+        sample.extend(rows(&resource.table([object], at))?);
+    }
+    Ok(sample)
+}

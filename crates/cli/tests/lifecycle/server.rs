@@ -1,0 +1,107 @@
+//! The API server that the operators run against: the box, or a real etcd and kube-apiserver. Both are driven the
+//! same way and both keep an audit log.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use aplomb_controlplane::{Binaries, ControlPlane, Options, Program};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::Value;
+
+use crate::process::Process;
+
+/// What keeps the server alive.
+enum Kept {
+    Box(#[expect(dead_code, reason = "it is held, not asked")] Process),
+    Real(#[expect(dead_code, reason = "it is held, not asked")] Box<ControlPlane>),
+}
+
+pub(crate) struct Server {
+    _kept: Kept,
+    kubectl: PathBuf,
+    client: kube::Client,
+    pub(crate) kubeconfig: PathBuf,
+    audit: PathBuf,
+}
+
+impl Server {
+    pub(crate) async fn boxed(dir: &Path) -> Result<Self> {
+        let (kubeconfig, audit) = (dir.join("kubeconfig"), dir.join("audit.log"));
+        let args = [
+            "box",
+            "--listen",
+            "127.0.0.1:0",
+            "--kubeconfig",
+            kubeconfig.to_str().context("a path")?,
+            "--audit-log",
+            audit.to_str().context("a path")?,
+        ];
+        let mut process = Process::aplomb(dir, "box", &args)?;
+        process.ready().await?;
+        Self::of(Kept::Box(process), kubeconfig, audit).await
+    }
+
+    pub(crate) async fn real() -> Result<Self> {
+        let options = Options {
+            audit_log: true,
+            ..Options::with_garbage_collection()
+        };
+        let plane = ControlPlane::start(options).await?;
+        let (kubeconfig, audit) = (plane.kubeconfig_path(), plane.audit_log());
+        Self::of(Kept::Real(Box::new(plane)), kubeconfig, audit).await
+    }
+
+    async fn of(kept: Kept, kubeconfig: PathBuf, audit: PathBuf) -> Result<Self> {
+        let read = Kubeconfig::read_from(&kubeconfig)?;
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(read, &options).await?;
+        Ok(Self {
+            _kept: kept,
+            kubectl: Binaries::find()?.path(Program::Kubectl).to_owned(),
+            client: aplomb::client(config)?,
+            kubeconfig,
+            audit,
+        })
+    }
+
+    /// What a GET of `path` answers.
+    pub(crate) async fn get(&self, path: &str) -> Result<Value> {
+        let request = http::Request::get(path).body(Vec::new())?;
+        Ok(self.client.request(request).await?)
+    }
+
+    /// Runs kubectl in the checkout, with something on its standard input.
+    pub(crate) fn kubectl(&self, args: &[&str], input: &str) -> Result<String> {
+        let mut child = Command::new(&self.kubectl)
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(args)
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut stdin = child.stdin.take().context("kubectl has no input")?;
+        stdin.write_all(input.as_bytes())?;
+        drop(stdin);
+        let output = child.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "kubectl {}: {said}",
+            args.join(" ")
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Every request that was answered so far, as audit.k8s.io/v1 events.
+    pub(crate) fn audit(&self) -> Result<Vec<Value>> {
+        let text = std::fs::read_to_string(&self.audit)?;
+        let lines = text.lines();
+        Ok(lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect())
+    }
+}
