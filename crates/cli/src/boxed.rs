@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use aplomb_sim::ApiServer;
 use aplomb_sim::actors::Actors;
-use aplomb_sim::http::{BoxConfig, start_with};
+use aplomb_sim::http::{BoxConfig, Error, start_with};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::BoxArgs;
@@ -22,7 +22,13 @@ pub(crate) async fn run(args: BoxArgs) -> anyhow::Result<()> {
         rbac: args.rbac,
         token: None,
     };
-    let running = start_with(server, config).await?;
+    let running = start_with(server, config).await;
+    let running = running.map_err(|error| match error {
+        Error::Listen { .. } => {
+            anyhow!("{error}; give another --listen address, or port 0 for a free one")
+        }
+        other => other.into(),
+    })?;
     println!("ready {}", running.url());
     tokio::select! {
         biased;

@@ -53,7 +53,7 @@ fn of_status(status: &Status) -> String {
         401 => "the API server does not accept this user's credentials: the token is wrong or has expired; get a \
                 new kubeconfig, or log in again"
             .to_owned(),
-        403 => format!("{message}; ask whoever runs the cluster for a Role that allows it (docs/install.md)"),
+        403 => format!("{message}; ask whoever runs the cluster for a Role that allows it; to look, aplomb-view is enough"),
         404 if message.is_empty() || message.contains("page not found") || message.contains("could not find the requested resource") => {
             "the kinds of Aplomb are not installed; `aplomb crds --apply` installs them".to_owned()
         }

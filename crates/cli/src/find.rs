@@ -64,7 +64,7 @@ pub(crate) async fn operators(cluster: &Cluster, given: &[String]) -> Result<Fou
             found.gaps.push(gap);
         }
     }
-    if found.admins.is_empty() && leases.is_empty() && found.gaps.is_empty() {
+    if found.admins.is_empty() && found.gaps.is_empty() {
         let gap = "no operator runs; `aplomb run` starts them, and --admin URL names one that runs elsewhere";
         found.gaps.push(gap.to_owned());
     }
@@ -73,20 +73,19 @@ pub(crate) async fn operators(cluster: &Cluster, given: &[String]) -> Result<Fou
 
 /// Those that wrote their address on the Lease they hold, if it is them who answer there.
 async fn by_lease(leases: &[Value], admins: &mut Vec<Admin>) -> BTreeSet<String> {
-    let mut asked: BTreeSet<String> = BTreeSet::new();
-    for lease in leases {
-        let notes = lease.pointer("/metadata/annotations");
-        let address = notes.and_then(|notes| notes[ADMIN].as_str());
-        let Some(Ok(admin)) = address.map(Admin::at) else {
-            continue;
-        };
-        let identities = admin.identities().await;
-        if identities.contains(holder(lease)) {
+    let address = |lease: &Value| {
+        let notes = lease.pointer("/metadata/annotations")?;
+        notes[ADMIN].as_str().map(str::to_owned)
+    };
+    // Several operators of one process have one address.
+    let addresses: BTreeSet<String> = leases.iter().filter_map(address).collect();
+    let there = addresses.iter().filter_map(|it| Admin::at(it).ok());
+    let holders: BTreeSet<&str> = leases.iter().map(holder).collect();
+    let mut asked = BTreeSet::new();
+    for (admin, identities) in introduced(there.collect()).await {
+        if identities.iter().any(|it| holders.contains(it.as_str())) {
             asked.extend(identities);
-            // Several operators of one process have one address.
-            if !admins.iter().any(|known| known.name() == admin.name()) {
-                admins.push(admin);
-            }
+            admins.push(admin);
         }
     }
     asked
@@ -97,13 +96,22 @@ async fn by_pod(client: &Client, asked: &mut BTreeSet<String>, found: &mut Found
     let Ok(pods) = list(client, PODS).await else {
         return;
     };
-    for admin in pods.iter().filter_map(|pod| Admin::in_pod(client, pod)) {
-        let identities = admin.identities().await;
+    let there = pods.iter().filter_map(|pod| Admin::in_pod(client, pod));
+    for (admin, identities) in introduced(there.collect()).await {
         if !identities.is_empty() && !identities.is_subset(asked) {
             asked.extend(identities);
             found.admins.push(admin);
         }
     }
+}
+
+/// Each with what it calls itself. One that does not answer takes no time from the others.
+async fn introduced(admins: Vec<Admin>) -> Vec<(Admin, BTreeSet<String>)> {
+    let each = admins.into_iter().map(|admin| async move {
+        let identities = admin.identities().await;
+        (admin, identities)
+    });
+    futures::future::join_all(each).await
 }
 
 /// The Leases of operators: everywhere, or where they are at home if one may not look everywhere.

@@ -22,13 +22,7 @@ const FINDING: u8 = 1;
 
 pub(crate) async fn run(args: GetArgs, out: &Out) -> Result<ExitCode> {
     let wanted = words::wanted(&args.what)?;
-    let one = matches!(&wanted[..], [_]);
-    if args.watch && !one {
-        bail!("--watch follows one kind: name it, such as `aplomb get httpproxies --watch`");
-    }
-    if args.selector.is_some() && wanted.iter().any(|it| it.name.is_some()) {
-        bail!("a name and --selector exclude each other: give one of them");
-    }
+    sensible(&args, &wanted)?;
     let cluster = Cluster::of(&args.cluster).await?;
     let scope = Scope {
         namespace: (!args.all_namespaces).then(|| cluster.namespace.clone()),
@@ -50,10 +44,24 @@ pub(crate) async fn run(args: GetArgs, out: &Out) -> Result<ExitCode> {
         return Err(refused);
     }
     match (&wanted[..], args.watch) {
+        _ if !seen.missing.is_empty() => Ok(ExitCode::from(FINDING)),
         ([one], true) => watch::follow(&cluster, one, &scope, seen.found, &mut printer).await,
-        _ if seen.missing.is_empty() => Ok(ExitCode::SUCCESS),
-        _ => Ok(ExitCode::from(FINDING)),
+        _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// What cannot be meant together.
+fn sensible(args: &GetArgs, wanted: &[Wanted]) -> Result<()> {
+    if args.watch && wanted.len() != 1 {
+        bail!("--watch follows one kind: name it, such as `aplomb get httpproxies --watch`");
+    }
+    if args.all_namespaces && wanted.iter().any(|it| it.name.is_some()) {
+        bail!("a name is one namespace's: leave out --all-namespaces, or the name");
+    }
+    if args.selector.is_some() && wanted.iter().any(|it| it.name.is_some()) {
+        bail!("a name and --selector exclude each other: give one of them");
+    }
+    Ok(())
 }
 
 /// Where, and which of them.

@@ -42,9 +42,9 @@ async fn serve<C: Core>(
 ) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let running = stand_in::serve(service, listen)
-        .await
-        .with_context(|| format!("listen on {listen}"))?;
+    let running = stand_in::serve(service, listen).await.with_context(|| {
+        format!("--listen {listen} cannot be used: give another address, or port 0 for a free one")
+    })?;
     println!("ready {}", running.url());
     tokio::select! {
         biased;

@@ -265,6 +265,7 @@ fn words_that_mean_nothing() {
             "--selector",
             "one of them",
         ),
+        (&["get", "hp", "web", "-A"], "--all-namespaces", "leave out"),
         (&["status", "--admin", "nowhere"], "--admin", "http://"),
         (
             &["run", "egress", "--namespace", "A_B"],

@@ -15,7 +15,7 @@ fn page() -> PathBuf {
 fn help(words: &[&str]) -> String {
     let output = Command::new(APLOMB)
         .args(words)
-        .arg("--help")
+        .arg("-h")
         .env_clear()
         .output()
         .expect("it runs");

@@ -53,6 +53,8 @@ fn stage(server: Boxed, kubeconfig: &str) -> Stage {
         &own,
         "--name",
         "web",
+        "--hostname",
+        "app.example.com",
         "--key-file",
         &key("agent.key"),
     ];

@@ -30,14 +30,14 @@ pub(super) async fn run(client: &Client, chosen: &[Kinds]) -> Result<()> {
         let done = apply(&crds, &definition)
             .await
             .map(|()| "applied".to_owned());
-        told(&definition.name_any(), done, &mut failed);
+        told(&definition.name_any(), done, &mut failed)?;
     }
     if chosen.contains(&Kinds::GatewayApi) {
         for (plural, text) in DEFINITIONS {
             let definition: CustomResourceDefinition =
                 serde_saphyr::from_str(text).context(plural)?;
             let done = gateway_api(&crds, &definition).await;
-            told(&definition.name_any(), done, &mut failed);
+            told(&definition.name_any(), done, &mut failed)?;
         }
     }
     if !failed.is_empty() {
@@ -83,14 +83,22 @@ async fn create(crds: &Crds, definition: &CustomResourceDefinition) -> Result<()
     served(crds, &definition.name_any()).await
 }
 
-fn told(name: &str, done: Result<String>, failed: &mut Vec<String>) {
+/// Says what became of one. Whoever may not install it may install none.
+fn told(name: &str, done: Result<String>, failed: &mut Vec<String>) -> Result<()> {
     match done {
         Ok(what) => println!("{name} {what}"),
+        Err(error) if is_forbidden(&error) => return Err(error),
         Err(error) => {
             eprintln!("{name} refused: {}", crate::fault::line(&error));
             failed.push(name.to_owned());
         }
     }
+    Ok(())
+}
+
+fn is_forbidden(error: &anyhow::Error) -> bool {
+    let refusal = error.chain().find_map(|it| it.downcast_ref());
+    matches!(refusal, Some(kube::Error::Api(status)) if status.is_forbidden())
 }
 
 async fn apply(crds: &Crds, definition: &CustomResourceDefinition) -> Result<()> {

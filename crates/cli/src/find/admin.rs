@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::text;
 
 /// One that is there answers within this.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An operator that can be asked.
 pub(crate) struct Admin {

@@ -25,6 +25,8 @@ pub(super) struct Printer<'a> {
     style: Style,
     /// Objects of several kinds have their kind before their name.
     mixed: bool,
+    /// Titles have been printed.
+    titled: bool,
     layout: Layout,
 }
 
@@ -41,6 +43,7 @@ impl<'a> Printer<'a> {
             output: args.output,
             style,
             mixed,
+            titled: false,
             layout: Layout::default(),
         }
     }
@@ -59,8 +62,9 @@ impl<'a> Printer<'a> {
     pub(super) fn changed(&mut self, resource: &Resource, object: &Value) -> Result<()> {
         match self.output {
             None | Some(GetOutput::Wide) => {
+                let titled = std::mem::replace(&mut self.titled, true);
                 let style = Style {
-                    no_headers: true,
+                    no_headers: self.style.no_headers || titled,
                     ..self.style.clone()
                 };
                 let lines = resource.table([object], now()).lines(&style);
@@ -88,6 +92,7 @@ impl<'a> Printer<'a> {
             }
             return Ok(());
         }
+        self.titled = true;
         for (n, it) in shown.into_iter().enumerate() {
             let Found {
                 resource, objects, ..

@@ -26,6 +26,7 @@ mod install;
 mod kubectl;
 mod leases;
 mod listener;
+mod looks;
 mod many;
 mod origin;
 mod origins;
@@ -124,6 +125,9 @@ async fn perform(play: &mut Play, tally: &mut Tally, acts: &[&str], long: bool) 
     let wanted = |act: &str| acts.is_empty() || acts.contains(&act);
     if wanted("connect") {
         connect::act(play, tally).await;
+    }
+    if wanted("looks") {
+        looks::act(play, tally).await;
     }
     if wanted("protocols") {
         protocols::act(play, tally).await;

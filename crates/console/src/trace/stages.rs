@@ -47,9 +47,9 @@ type Reached = (String, Option<Timestamp>);
 
 pub(super) fn of(object: &Value, notes: &[Note]) -> Vec<Stage> {
     let mut reached = match text_at(object, "/kind") {
-        "HTTPProxy" => tunnel(object),
-        "StableEgress" => egress(object),
-        _ => records(object),
+        "HTTPProxy" => tunnel(object, notes),
+        "StableEgress" => egress(object, notes),
+        _ => records(object, notes),
     };
     if reached.is_empty() {
         reached = vec![created(object)];
@@ -63,7 +63,7 @@ fn created(object: &Value) -> Reached {
 }
 
 /// As its operator notes them.
-fn tunnel(object: &Value) -> Vec<Reached> {
+fn tunnel(object: &Value, notes: &[Note]) -> Vec<Reached> {
     let stages = [
         ("Created", "created"),
         ("Accepted", "accepted"),
@@ -73,18 +73,29 @@ fn tunnel(object: &Value) -> Vec<Reached> {
     ];
     let at = |key| time_at(object, &format!("/status/timeline/{key}"));
     let mut reached: Vec<Reached> = stages.map(|(name, key)| (name.to_owned(), at(key))).into();
-    if reached[0].1.is_none() {
-        reached[0] = created(object);
+    // The first status that is not refused says when it was first seen, which in a storm is late.
+    let spec = object.pointer("/status/timeline/generation");
+    if spec.and_then(Value::as_i64).is_none_or(|spec| spec == 1) {
+        let noted = reached[0].1;
+        reached[0].1 = earliest(object, notes, noted).or(noted);
     }
     reached
 }
 
+/// When an object was made: to the second, or better if anything is known of that second.
+fn earliest(object: &Value, notes: &[Note], noted: Option<Timestamp>) -> Option<Timestamp> {
+    let created = time_at(object, "/metadata/creationTimestamp")?;
+    let soon = |at: &Timestamp| *at >= created && at.duration_since(created).as_secs() < 1;
+    let known = notes.iter().map(|note| note.at).chain(noted);
+    known.filter(soon).min().or(Some(created))
+}
+
 /// The last move, or the one under way.
-fn egress(object: &Value) -> Vec<Reached> {
+fn egress(object: &Value, notes: &[Note]) -> Vec<Reached> {
     let moves = ["/status/moving", "/status/lastMove"];
     let mut moves = moves.iter().filter_map(|at| object.pointer(at));
     let Some(last) = moves.find(|it| it.is_object()) else {
-        return records(object);
+        return records(object, notes);
     };
     let span = |key: &str| {
         let text = text_at(last, &format!("/stages/{key}"));
@@ -107,7 +118,7 @@ fn egress(object: &Value) -> Vec<Reached> {
 }
 
 /// Creation, the keys and registrations that were asked for, and each condition that became true.
-fn records(object: &Value) -> Vec<Reached> {
+fn records(object: &Value, notes: &[Note]) -> Vec<Reached> {
     let mut reached = vec![created(object)];
     let mut note = |name: String, at: Option<Timestamp>| {
         if at.is_some() {
@@ -143,12 +154,26 @@ fn records(object: &Value) -> Vec<Reached> {
         .flatten()
     {
         if text_at(condition, "/status") == "True" {
-            let name = text_at(condition, "/type").to_owned();
-            note(name, time_at(condition, "/lastTransitionTime"));
+            let name = text_at(condition, "/type");
+            let at = became_true(name, notes);
+            let since = || time_at(condition, "/lastTransitionTime");
+            note(name.to_owned(), at.or_else(since));
         }
     }
     reached.sort_by_key(|(_, at)| *at);
     reached
+}
+
+/// When a condition last became true, to the millisecond, if the journal reaches back to it.
+fn became_true(name: &str, notes: &[Note]) -> Option<Timestamp> {
+    let mut changes = notes.iter().rev().filter_map(|note| match &note.what {
+        What::Condition {
+            condition, status, ..
+        } if condition == name => Some((note.at, status)),
+        _ => None,
+    });
+    let (at, status) = changes.next()?;
+    (status == "True").then_some(at)
 }
 
 fn with_gaps(reached: Vec<Reached>, notes: &[Note]) -> Vec<Stage> {
@@ -185,7 +210,8 @@ fn with_gaps(reached: Vec<Reached>, notes: &[Note]) -> Vec<Stage> {
 }
 
 fn millis(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<i64> {
-    Some(to?.as_millisecond() - from?.as_millisecond())
+    // What was proven before it was written down that it is programmed took no time after that.
+    Some((to?.as_millisecond() - from?.as_millisecond()).max(0))
 }
 
 impl Stage {

@@ -20,7 +20,7 @@ fn tunnel() -> Value {
         "spec": { "rules": [{ "backends": [{ "connector": { "name": "laptop" } }] }] },
         "status": {
             "timeline": {
-                "created": "2026-01-01T00:00:00.100000Z", "accepted": "2026-01-01T00:00:00.400000Z",
+                "created": "2026-01-01T00:00:00.395000Z", "accepted": "2026-01-01T00:00:00.400000Z",
                 "childrenWritten": "2026-01-01T00:00:00.450000Z",
             },
             "conditions": [{
@@ -44,6 +44,7 @@ fn journal() -> Vec<Value> {
     let mut rival = line("00.210", "conflict", &first("rival"));
     rival["times"] = json!(199);
     vec![
+        line("00.100", "started", &Value::Null),
         storm,
         rival,
         line("00.410", "pushback", &conflict),
@@ -194,6 +195,26 @@ fn every_relative_is_looked_for_where_it_is() {
     assert!(looks[3].by.means(&claim) && !looks[3].by.means(&json!({})));
     let owned = json!({ "metadata": { "ownerReferences": [{ "uid": "u1" }] } });
     assert!(looks[0].by.means(&owned));
+}
+
+#[test]
+fn a_claim_that_names_its_claimant_ends_the_tree() {
+    let claim =
+        json!({ "kind": "HostnameClaim", "metadata": { "name": "app.example.com", "uid": "u9" } });
+    let relative = |of: &str, object: Value| Relative {
+        of: of.to_owned(),
+        exists: Some(true),
+        object: Some(object),
+        ..Relative::default()
+    };
+    let evidence = Evidence {
+        object: tunnel(),
+        relatives: vec![relative("u1", claim), relative("u9", tunnel())],
+        ..Evidence::default()
+    };
+    let tree = Trace::of(&evidence, Timestamp::UNIX_EPOCH).tree;
+    assert_eq!(tree.children.len(), 1);
+    assert!(tree.children[0].children.is_empty());
 }
 
 #[test]

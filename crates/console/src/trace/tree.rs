@@ -71,29 +71,35 @@ impl Node {
 /// The tree under `object`.
 pub(super) fn of(object: &Value, relatives: &[Relative]) -> Node {
     let mut root = node(object);
-    root.children = below(text_at(object, "/metadata/uid"), relatives);
+    let uid = text_at(object, "/metadata/uid");
+    root.children = below(&mut vec![uid], relatives);
     root
 }
 
-fn below(uid: &str, relatives: &[Relative]) -> Vec<Node> {
-    let here = relatives.iter().filter(|it| it.of == uid);
-    here.map(|relative| {
+/// What belongs to the last of `above`. What names one further up, as a claim does its claimant, ends there.
+fn below<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<Node> {
+    let of = above.last().copied().unwrap_or_default();
+    let mut nodes = Vec::new();
+    for relative in relatives.iter().filter(|it| it.of == of) {
+        let own = relative.object.as_ref();
+        let own = own.map(|object| text_at(object, "/metadata/uid"));
+        if own.is_some_and(|own| above.contains(&own)) {
+            continue;
+        }
         let mut child = match &relative.object {
             Some(object) => node(object),
             None => absent(relative),
         };
+        child.kind.clone_from(&relative.kind);
         child.role.clone_from(&relative.role);
-        if let Some(object) = &relative.object {
-            child.kind.clone_from(&relative.kind);
-            let own = text_at(object, "/metadata/uid");
-            // An object that names itself would never end.
-            if own != uid && !own.is_empty() {
-                child.children = below(own, relatives);
-            }
+        if let Some(own) = own.filter(|own| !own.is_empty()) {
+            above.push(own);
+            child.children = below(above, relatives);
+            above.pop();
         }
-        child
-    })
-    .collect()
+        nodes.push(child);
+    }
+    nodes
 }
 
 fn absent(relative: &Relative) -> Node {

@@ -1,0 +1,88 @@
+//! What `aplomb get`, `aplomb trace` and `aplomb status` say of a real cluster.
+
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::fixtures::tunnel;
+use crate::stage::Stage;
+use crate::{HOME, Play, Tally};
+
+const NAME: &str = "looked-at";
+const KINDS: [&str; 5] = [
+    "httpproxies",
+    "connectors",
+    "connectorclasses",
+    "gatewayreplicas",
+    "hostnameclaims",
+];
+
+pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
+    let object = tunnel(HOME, NAME, "looked-at.example.com", HOME, &play.endpoint());
+    let stage = &play.stage;
+    let made = stage.apply(&object);
+    let name = format!("httpproxy/{NAME}");
+    let made = made.and_then(|()| stage.wait(HOME, &name, "condition=Ready"));
+    tally.note("a tunnel to look at", made);
+    tally.note("get prints what kubectl prints", same(stage));
+    tally.note("trace tells every stage", told(stage));
+    tally.note("status finds the operator", seen(stage));
+    let gone = stage.kubectl(&["delete", "-n", HOME, &name]);
+    tally.note("it is gone", gone.map(|_| ()));
+}
+
+fn aplomb(stage: &Stage, words: &[&str]) -> Result<Output> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aplomb"));
+    let kubeconfig = stage.plane.kubeconfig_path();
+    command.args(words).env("APLOMB_KUBECONFIG", kubeconfig);
+    command.output().context("aplomb")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Ages move while one program after the other is asked, so ours is asked before and after.
+fn same(stage: &Stage) -> Result<()> {
+    for kind in KINDS {
+        let words = ["get", kind, "-A", "-o", "wide"];
+        let mut last = String::new();
+        let mut agreed = false;
+        for _ in 0..5 {
+            let before = text(&aplomb(stage, &words)?);
+            let theirs = stage.kubectl(&words)?;
+            agreed = theirs == before || theirs == text(&aplomb(stage, &words)?);
+            last = format!("kubectl:\n{theirs}aplomb:\n{before}");
+            if agreed {
+                break;
+            }
+        }
+        ensure!(agreed, "{last}");
+    }
+    Ok(())
+}
+
+fn told(stage: &Stage) -> Result<()> {
+    let words = ["trace", "hp", NAME, "-n", HOME, "-o", "json"];
+    let output = aplomb(stage, &words)?;
+    let trace: Value = serde_json::from_slice(&output.stdout)?;
+    let stages = trace["stages"].as_array().context("stages")?;
+    ensure!(
+        stages.len() == 5 && stages.iter().all(|it| it["at"].is_string()),
+        "{stages:?}"
+    );
+    let timeline = trace["timeline"].as_array().context("a timeline")?;
+    let heard = |from: &str| timeline.iter().any(|it| it["from"] == from);
+    ensure!(heard("journal") && heard("managedFields"), "{timeline:?}");
+    ensure!(trace["gaps"].is_null(), "{}", trace["gaps"]);
+    Ok(())
+}
+
+fn seen(stage: &Stage) -> Result<()> {
+    let output = aplomb(stage, &["status"])?;
+    let said = text(&output);
+    ensure!(said.contains("aplomb-tunnel   leading"), "{said}");
+    ensure!(said.contains("HTTPProxy in all namespaces"), "{said}");
+    Ok(())
+}
