@@ -7,8 +7,9 @@ use anyhow::{Result, ensure};
 use aplomb_demo::{Options, Script};
 
 use crate::args::DemoArgs;
+use crate::out::Out;
 
-pub(crate) async fn run(args: DemoArgs) -> Result<ExitCode> {
+pub(crate) async fn run(args: DemoArgs, out: &Out) -> Result<ExitCode> {
     ensure!(
         args.speed.is_finite() && args.speed > 0.0,
         "--speed {}: write a number above 0, such as 2 for twice as fast",
@@ -27,7 +28,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<ExitCode> {
         page: args.page,
         kubeconfig: args.kubeconfig,
         terminal,
-        colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty()),
+        colour: out.color(),
     })
     .await
 }

@@ -79,7 +79,7 @@ async fn dispatch(command: Command, out: &Out) -> anyhow::Result<ExitCode> {
         Command::Box(args) => boxed::run(args).await?,
         Command::Connect(args) => return connect::run(*args).await,
         Command::Crds(args) => crds::run(args).await?,
-        Command::Demo(args) => return demo::run(args).await,
+        Command::Demo(args) => return demo::run(args, out).await,
         Command::Gateway(args) => gateway::run(*args).await?,
         Command::Get(args) => return get::run(args, out).await,
         Command::Run(args) => run::run(args).await?,

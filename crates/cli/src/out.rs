@@ -29,6 +29,11 @@ impl Out {
         Self { color }
     }
 
+    /// Whether there are colours.
+    pub(crate) fn color(&self) -> bool {
+        self.color
+    }
+
     /// Prints at once, so that whoever reads a pipe has it.
     pub(crate) fn print(&self, text: &str) -> Result<()> {
         let mut stdout = std::io::stdout().lock();

@@ -39,7 +39,6 @@ pub async fn run(options: Options) -> Result<ExitCode> {
     let ended = perform(&options, &home, &stage, &mut company, &mut signals).await;
     drop(stage);
     company.end().await;
-    home.leave()?;
     ended
 }
 
@@ -63,7 +62,7 @@ async fn perform(
         played = play(&options.scripts, stage, &mut teller) => played,
     };
     if options.terminal || options.keep {
-        teller.say("Everything stays up until Ctrl-C.");
+        teller.stay(home.kubeconfig());
         tokio::select! { biased;
             () = signals.next() => {}
             error = company.broken() => return Err(error),

@@ -82,6 +82,7 @@ pub(crate) async fn set(
     let office = Office::open(&start, options.page).await?;
     progress.show("starting the box");
     let cluster = Cluster::start(home.kubeconfig()).await?;
+    home.wrote_kubeconfig();
     let client = cluster.client().await?;
     cluster::prepare(&client).await?;
     let clock = Clock::system();

@@ -5,6 +5,7 @@ mod page;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -177,7 +178,7 @@ impl Teller {
         match &self.form {
             Form::Text(page) => {
                 let text = format!("{passed} of {} came out as promised.", verdicts.len());
-                print(&format!("\n{}", page.say(&text)));
+                print(&page.results(&text));
             }
             Form::Json => {
                 let each = verdicts.iter().map(|(name, pass)| (*name, word(*pass)));
@@ -185,6 +186,17 @@ impl Teller {
                 let pass = passed == verdicts.len();
                 self.line("results", json!({ "pass": pass, "results": results }));
             }
+        }
+    }
+
+    /// What can be looked at now.
+    pub(crate) fn stay(&self, kubeconfig: &Path) {
+        match &self.form {
+            Form::Text(page) => print(&page.stay(kubeconfig)),
+            Form::Json => self.line(
+                "say",
+                json!({ "text": "everything stays up until a signal" }),
+            ),
         }
     }
 

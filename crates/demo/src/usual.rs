@@ -52,14 +52,13 @@ impl Queue {
         }
     }
 
-    /// When one of the attempts that begin at `from` is the first to be let in.
-    pub(crate) fn first(self, from: Duration, open: impl Fn(Duration) -> bool) -> Landed {
-        let (mut at, mut failures) = (from, 0);
-        while !open(at) && failures < 64 {
-            failures += 1;
-            at += self.delay(failures);
+    /// When the attempt comes that is made after so many refusals, the first of them at `from`.
+    pub(crate) fn after(self, from: Duration, failures: u32) -> Landed {
+        let waits = (1..=failures).map(|failure| self.delay(failure));
+        Landed {
+            failures,
+            at: from + waits.sum::<Duration>(),
         }
-        Landed { failures, at }
     }
 }
 
@@ -156,16 +155,20 @@ impl Watchman {
         (net > 0.0).then(|| Duration::from_secs_f64(self.bucket / net))
     }
 
-    /// Whether a call is left for a move at `at`, where `others` says what the others leave by then. Reads
-    /// that come more often than calls do take each as it comes: only in the moment before the next read is
-    /// it there.
-    pub(crate) fn open(self, nodes: u32, at: Duration, others: f64) -> bool {
+    /// How often a move is refused before one of its attempts finds a call, where `others` is the share of the
+    /// time in which the others leave one. Reads that come more often than calls do take each call as it
+    /// comes; only between that and the next read is it there.
+    ///
+    /// Attempts fall anywhere between two calls: they are spread evenly over that time, by the golden ratio.
+    pub(crate) fn refusals(self, nodes: u32, others: f64) -> u32 {
+        const GOLDEN: f64 = 0.618_033_988_75;
         let reads = self.reads_per_second(nodes);
-        if reads <= self.refill_per_second {
-            return others >= 1.0;
-        }
-        let gained = 1.0 / self.refill_per_second;
-        at.as_secs_f64() % gained < 1.0 / reads
+        let share = match reads > self.refill_per_second {
+            true => self.refill_per_second / reads,
+            false => others,
+        };
+        let found = |attempt: &u32| (f64::from(attempt + 1) * GOLDEN).fract() < share;
+        (0..64).find(found).unwrap_or(64)
     }
 
     fn reads_per_second(self, nodes: u32) -> f64 {
@@ -210,15 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_comes_in_when_it_is_open() {
-        let landed = Queue::default().first(ms(100), |at| at >= ms(130));
-        assert_eq!(
-            landed,
-            Landed {
-                failures: 3,
-                at: ms(135)
-            }
-        );
+    fn refusals_add_up() {
+        let landed = Queue::default().after(ms(100), 3);
+        assert_eq!((landed.failures, landed.at), (3, ms(135)));
+        assert_eq!(Queue::default().after(ms(100), 0).at, ms(100));
     }
 
     #[test]
@@ -242,9 +240,9 @@ mod tests {
         assert_eq!(watchman.wants(seconds(31)), seconds(150));
         assert_eq!(watchman.empty_after(210), Some(seconds(180)));
         assert_eq!(watchman.empty_after(5), None);
-        assert!(watchman.open(2, seconds(150), 1.0));
-        assert!(!watchman.open(2, seconds(150), 0.9));
-        assert!(watchman.open(200, seconds(150) + ms(49), 0.0));
-        assert!(!watchman.open(200, seconds(150) + ms(51), 5.0));
+        assert_eq!(watchman.refusals(2, 1.0), 0);
+        assert_eq!(watchman.refusals(2, 0.0), 64);
+        let refusals = [20, 50, 200, 1_000].map(|nodes| watchman.refusals(nodes, 1.0));
+        assert!(refusals.is_sorted() && refusals[3] > 10, "{refusals:?}");
     }
 }

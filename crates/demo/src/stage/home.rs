@@ -1,6 +1,7 @@
 //! The demo's files: one private directory that is gone at the end, and a kubeconfig that may be
 //! wanted elsewhere.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -11,6 +12,7 @@ use tempfile::TempDir;
 pub(crate) struct Home {
     dir: TempDir,
     kubeconfig: PathBuf,
+    ours: Cell<bool>,
 }
 
 impl Home {
@@ -22,7 +24,11 @@ impl Home {
             Some(file) => std::path::absolute(file)?,
             None => dir.path().join("kubeconfig"),
         };
-        Ok(Self { dir, kubeconfig })
+        Ok(Self {
+            dir,
+            kubeconfig,
+            ours: Cell::default(),
+        })
     }
 
     pub(crate) fn kubeconfig(&self) -> &Path {
@@ -38,13 +44,19 @@ impl Home {
         self.dir.path().join("agent.key")
     }
 
-    /// Removes everything, also a kubeconfig elsewhere: what it leads to is gone.
-    pub(crate) fn leave(self) -> Result<()> {
-        if !self.kubeconfig.starts_with(self.dir.path()) {
-            std::fs::remove_file(&self.kubeconfig)
-                .with_context(|| format!("remove {}", self.kubeconfig.display()))?;
+    /// The kubeconfig is ours from here on: whatever was there before would not have been replaced.
+    pub(crate) fn wrote_kubeconfig(&self) {
+        self.ours.set(true);
+    }
+}
+
+impl Drop for Home {
+    /// The directory goes by itself; so must a kubeconfig elsewhere, which leads nowhere any more.
+    fn drop(&mut self) {
+        if self.ours.get()
+            && let Err(error) = std::fs::remove_file(&self.kubeconfig)
+        {
+            tracing::warn!(%error, "The kubeconfig could not be removed");
         }
-        let path = self.dir.path().display().to_string();
-        self.dir.close().with_context(|| format!("remove {path}"))
     }
 }

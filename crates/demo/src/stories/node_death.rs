@@ -174,25 +174,29 @@ fn judge(seen: &Seen) -> Verdict {
     }
 }
 
-/// What the usual way comes to with the bucket as it was seen here, over and over.
+/// When the usual way wants to move the address, and when it can, with the others as they were here.
 fn usual(seen: &Seen) -> (Duration, Landed) {
     let watchman = Watchman::default();
     let wants = watchman.wants(seen.age).saturating_sub(seen.age);
-    let others = |at| left(&seen.calls, seen.moved, at, watchman.refill_per_second);
-    let open = |at| watchman.open(seen.nodes, at, others(at));
-    (wants, Queue::default().first(wants, open))
+    let others = open(&seen.calls, watchman.refill_per_second);
+    let refusals = watchman.refusals(seen.nodes, others);
+    (wants, Queue::default().after(wants, refusals))
 }
 
-/// What is in the bucket at `at`, if what was seen in `window` repeats itself.
-fn left(calls: &[Call], window: Duration, at: Duration, refill_per_second: f64) -> f64 {
-    let window = window.max(REFILL);
-    let nanos = at.as_nanos() % window.as_nanos();
-    let at = Duration::from_nanos(u64::try_from(nanos).unwrap_or_default());
-    let last = calls.iter().rfind(|call| call.at <= at);
-    #[allow(clippy::cast_precision_loss, reason = "some thousand at most")]
-    last.map_or(0.0, |call| {
-        call.remaining as f64 + (at - call.at).as_secs_f64() * refill_per_second
-    })
+/// The share of the time between the calls that were seen in which the bucket had one left.
+fn open(calls: &[Call], refill_per_second: f64) -> f64 {
+    let (mut open, mut all) = (0.0, 0.0);
+    for pair in calls.windows(2) {
+        let gap = pair[1].at.saturating_sub(pair[0].at).as_secs_f64();
+        let wait = if pair[0].remaining > 0 {
+            0.0
+        } else {
+            1.0 / refill_per_second
+        };
+        open += (gap - wait).max(0.0);
+        all += gap;
+    }
+    if all > 0.0 { open / all } else { 0.0 }
 }
 
 fn moments(seen: &Seen) -> Vec<Moment> {
@@ -271,11 +275,25 @@ mod tests {
 
     #[test]
     fn the_usual_way_looks_waits_and_is_refused() {
-        let (wants, alone) = usual(&seen());
-        assert_eq!(wants, Duration::from_secs(110));
         let mut large = seen();
         large.nodes = 202;
-        let (_, refused) = usual(&large);
-        assert!(refused.at >= alone.at && alone.at >= wants, "{refused:?}");
+        let (wants, landed) = usual(&large);
+        assert_eq!(wants, Duration::from_secs(110));
+        assert!(landed.at > wants && landed.failures > 5, "{landed:?}");
+    }
+
+    #[test]
+    fn a_bucket_is_open_while_a_call_is_left() {
+        let mut calls = [
+            call(0, false, false, false),
+            call(4_000, false, false, false),
+        ];
+        assert!(
+            (open(&calls, 1.0) - 0.75).abs() < 1e-9,
+            "it gains one after a second"
+        );
+        calls[0].remaining = 2;
+        assert!((open(&calls, 1.0) - 1.0).abs() < 1e-9);
+        assert!(open(&[], 1.0).abs() < 1e-9);
     }
 }

@@ -1,5 +1,6 @@
 //! The text for people: short lines, two timelines beside each other, one line for the result. Pure.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::{Moment, Ready, Title, Verdict, word};
@@ -7,8 +8,8 @@ use super::{Moment, Ready, Title, Verdict, word};
 /// No line is longer.
 const WIDTH: usize = 100;
 /// The columns of the two timelines: the time, and what happened here.
-const TIME: usize = 11;
-const OURS: usize = 42;
+const TIME: usize = 13;
+const OURS: usize = 36;
 
 /// How text looks.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +106,27 @@ impl Page {
         format!("{word} {script:<12}{}", figure.trim_start())
     }
 
+    pub(super) fn results(self, text: &str) -> String {
+        format!("\n{}", wrapped("", text))
+    }
+
+    pub(super) fn stay(self, kubeconfig: &Path) -> String {
+        let kubeconfig = kubeconfig.display();
+        let mut text = wrapped("", "Everything stays up until Ctrl-C. In another terminal:");
+        text.insert(0, '\n');
+        text.push('\n');
+        for line in [
+            &format!("export KUBECONFIG={kubeconfig}"),
+            "aplomb get -A",
+            "aplomb status",
+            "aplomb trace httpproxy/hello",
+            "kubectl get aplomb -A",
+        ] {
+            text.push_str(&format!("  {line}\n"));
+        }
+        text
+    }
+
     fn styled(self, style: Style, text: &str) -> String {
         if !self.colour {
             return text.to_owned();
@@ -183,7 +205,7 @@ mod tests {
         ];
         let text = Page::new(false).beside(&moments);
         let rows: Vec<&str> = text.lines().skip(2).collect();
-        assert!(rows[0].starts_with("     0.000 s    created"), "{text}");
+        assert!(rows[0].starts_with("     0.000 s      created"), "{text}");
         assert_eq!(rows[0].matches("created").count(), 2);
         assert!(rows.iter().any(|row| row.contains("10 min 51 s")), "{text}");
         assert!(
