@@ -74,6 +74,15 @@ tunnel: controlplane ## Tunnels end to end on a real kube-apiserver: processes, 
 chart: controlplane ## The charts on a real kube-apiserver: variants, rights, an upgrade with live objects, what is left
 	$(CARGO) test --locked -q --workspace --test chart_on_real
 
+.PHONY: browser
+browser: ## The page in headless Chromium: green when requests come through, never before, ten times
+	@tools/make/need cargo cc chromium
+	$(CARGO) test --locked -q --workspace --test browser
+
+.PHONY: screenshots
+screenshots: ## Pictures of the page for the documentation: light, dark, phone
+	@tools/make/screenshots
+
 .PHONY: bench-tunnel
 bench-tunnel: ## Requests through a tunnel beside direct, a plain proxy, rathole and bore in the same run
 	@tools/make/need cargo cc

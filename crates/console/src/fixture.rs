@@ -148,6 +148,14 @@ fn provisioner() -> Value {
     })
 }
 
+/// An object of this name in the namespace of most.
+pub(crate) fn name(name: &str) -> Name {
+    Name {
+        namespace: Some("default".to_owned()),
+        name: name.to_owned(),
+    }
+}
+
 /// Something of every kind.
 pub(crate) fn objects() -> Objects {
     let mut objects = Objects::default();
@@ -279,11 +287,7 @@ pub(crate) fn journal(object: &ObjectId) -> Vec<Line> {
         entry,
     };
     let lost = |after: i64, winner: &str| {
-        let route = Name {
-            namespace: Some("default".to_owned()),
-            name: "shop".to_owned(),
-        }
-        .id("HTTPRoute");
+        let route = name("shop").id("HTTPRoute");
         let message = "the object has been modified".to_owned();
         let winner = Some(winner.to_owned());
         [

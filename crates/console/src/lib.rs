@@ -9,5 +9,6 @@ pub mod page;
 pub mod screen;
 pub mod serve;
 pub mod status;
+pub mod story;
 pub mod table;
 pub mod trace;

@@ -11,6 +11,7 @@ use minijinja::{Environment, Value, context};
 
 use self::words::{ago, axis, grouped, shade, share, span, words};
 use crate::status::Status;
+use crate::story::Story;
 
 /// Looks, behaviour and icon, each served as a file of its own: nothing is inline, so that nothing has to be
 /// allowed to be.
@@ -38,6 +39,7 @@ const TEMPLATES: &[(&str, &str)] = &[
         include_str!("../templates/operators.html"),
     ),
     ("tables.html", include_str!("../templates/tables.html")),
+    ("trace.html", include_str!("../templates/trace.html")),
 ];
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -80,6 +82,16 @@ pub fn overview(status: &Status) -> Result<String, Unrendered> {
     let kinds: Vec<String> = status.tables.iter().map(|it| it.kind.clone()).collect();
     let values = context! { s => Value::from(Serde(status)), kinds };
     Ok(ENVIRONMENT.get_template("main.html")?.render(values)?)
+}
+
+/// The `<main>` of one object.
+pub fn story(story: &Story) -> Result<String, Unrendered> {
+    let values = context! {
+        t => Value::from(Serde(&story.trace)),
+        light => Value::from(Serde(&story.light)),
+        picture => Value::from(Serde(&story.picture)),
+    };
+    Ok(ENVIRONMENT.get_template("trace.html")?.render(values)?)
 }
 
 /// A whole document around a `<main>` that was rendered here. `events` is where its successors come from.

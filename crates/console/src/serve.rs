@@ -3,6 +3,9 @@
 
 mod events;
 mod sources;
+#[cfg(test)]
+mod tests;
+mod trace;
 
 use std::sync::Arc;
 
@@ -21,8 +24,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use self::sources::Sources;
+use self::trace::Subject;
 use crate::page;
-use crate::status::{Inputs, Status};
+use crate::status::{Inputs, Status, resource};
+use crate::story::Story;
 
 /// How many pages can be live at once. More are told to refresh by themselves.
 const READERS: usize = 64;
@@ -77,6 +82,16 @@ impl Console {
             at: self.0.clock.now(),
         })
     }
+
+    /// One object, now. `None` if it is not there or nobody here watches its kind.
+    fn story(&self, subject: &Subject) -> Option<Story> {
+        let sources = &*self.0.sources;
+        let objects = sources.objects();
+        let kind = resource(&subject.kind)?;
+        let object = objects.get(&kind, &subject.name)?;
+        let lines = sources.journal(&subject.name.id(&kind));
+        Some(Story::of(object, &objects, &lines, self.0.clock.now()))
+    }
 }
 
 /// The page and what belongs to it, to be merged with the endpoints of the board.
@@ -88,6 +103,7 @@ pub fn router(console: Console) -> Router {
         .route("/icon.svg", get(icon))
         .route("/status.json", get(status))
         .route("/events", get(events::events))
+        .route("/trace/{*object}", get(trace::trace))
         .with_state(console)
 }
 

@@ -29,6 +29,7 @@ pub use self::egress::{Egress, Level, Move, Node};
 pub use self::findings::{Finding, Severity, findings};
 pub use self::objects::{Name, Objects};
 pub use self::process::{Budget, BudgetLane, KindTally, Lane, Operator, Queue, Run, Watch};
+pub(crate) use self::tunnel::marks;
 pub use self::tunnel::{Connector, Mark, Stage, Timeline, Tunnel};
 
 /// Everything at one moment.
@@ -67,6 +68,16 @@ pub struct Status {
 
 /// The definitions are made once: that costs more than all tables.
 static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(table::resources);
+
+/// The kind that is meant by its name or its plural, in any case.
+pub(crate) fn resource(word: &str) -> Option<String> {
+    let meant = |it: &&Resource| {
+        [&it.kind, &it.plural]
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(word))
+    };
+    RESOURCES.iter().find(meant).map(|it| it.kind.clone())
+}
 
 fn tables(objects: &Objects, at: Timestamp) -> Vec<Table> {
     let known = RESOURCES.iter().filter_map(|resource| {

@@ -69,13 +69,12 @@ pub(super) fn words(name: &str) -> String {
 
 /// The colour of a stage: the same stage has the same one in every picture, and the last is green.
 pub(super) fn shade(stage: &str) -> &'static str {
-    match stage {
+    match &*stage.to_ascii_lowercase().replace(' ', "") {
         "created" | "decided" => "s1",
-        "accepted" => "s2",
-        "childrenWritten" | "assigned" => "s3",
+        "accepted" | "acceptedbytheprovider" => "s2",
         "programmed" => "s4",
-        "proven" | "labelled" => "s5",
-        _ => "going",
+        "proven" | "ready" | "labelled" | "labelsthere" | "ended" => "s5",
+        _ => "s3",
     }
 }
 

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::Stream;
@@ -15,6 +15,7 @@ use futures::stream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::trace::Subject;
 use super::{Console, headers};
 use crate::page;
 
@@ -28,13 +29,16 @@ const REST: u32 = 10;
 /// One page that is kept up to date.
 struct Reader {
     console: Console,
+    /// The object it is about; without one it is about everything.
+    subject: Option<Subject>,
     changed: watch::Receiver<u64>,
     /// Not before this is the next one sent.
     next: Instant,
     _place: OwnedSemaphorePermit,
 }
 
-pub(super) async fn events(State(console): State<Console>) -> Response {
+pub(super) async fn events(State(console): State<Console>, uri: Uri) -> Response {
+    let asked = uri.query().and_then(|it| it.strip_prefix("of="));
     let Ok(place) = console.0.readers.clone().try_acquire_owned() else {
         let full = "too many pages are live; reload to look\n";
         return (StatusCode::SERVICE_UNAVAILABLE, headers("text/plain"), full).into_response();
@@ -42,6 +46,7 @@ pub(super) async fn events(State(console): State<Console>) -> Response {
     let reader = Reader {
         changed: console.0.sources.changed(),
         next: Instant::now(),
+        subject: asked.and_then(Subject::parse),
         console,
         _place: place,
     };
@@ -77,7 +82,10 @@ impl Reader {
     /// What there is to see now. `None` ends the stream: the page says so and tries again.
     fn render(&mut self) -> Option<Event> {
         let begun = Instant::now();
-        let main = page::overview(&self.console.status()).ok()?;
+        let main = match &self.subject {
+            None => page::overview(&self.console.status()).ok()?,
+            Some(subject) => page::story(&self.console.story(subject)?).ok()?,
+        };
         self.next = Instant::now() + APART.max(begun.elapsed() * REST);
         Some(Event::default().data(main))
     }

@@ -1,5 +1,9 @@
 //! What a status says of fixed inputs.
 
+use std::time::Duration;
+
+use aplomb::Class;
+use aplomb::journal::Entry;
 use serde_json::json;
 
 use super::*;
@@ -148,4 +152,37 @@ fn a_proof_of_an_older_spec_is_a_finding() {
     let status = Status::of(inputs);
     assert_eq!(status.findings[0].reason, "Outdated");
     assert_eq!(status.tunnels[0].light, Light::Grey);
+}
+
+#[test]
+fn a_storm_that_was_folded_is_counted_once_and_told_apart_by_who_won() {
+    let object = |winner: &str| Entry::Conflict {
+        object: fixture::name("shop").id("HTTPProxy"),
+        winner: Some(winner.to_owned()),
+    };
+    let lost = Entry::Pushback {
+        class: Class::Conflict,
+        message: "the object has been modified".to_owned(),
+    };
+    let line = |times: u64, entry: Entry| Line {
+        at: fixture::at(),
+        offset: Duration::ZERO,
+        times,
+        until: None,
+        entry,
+    };
+    let lines = [
+        line(200, lost),
+        line(150, object("rival")),
+        line(49, object("kubectl-edit")),
+    ];
+    let marks = marks(&lines, fixture::at());
+    let told: Vec<(u64, Option<&str>)> = marks
+        .iter()
+        .map(|it| (it.times, it.winner.as_deref()))
+        .collect();
+    assert_eq!(
+        told,
+        [(1, None), (49, Some("kubectl-edit")), (150, Some("rival"))]
+    );
 }

@@ -67,8 +67,10 @@ pub struct Stage {
 pub struct Mark {
     /// When.
     pub at: Timestamp,
-    /// How many seconds after the axis began.
+    /// How many seconds after the axis began; of several, the first.
     pub offset: f64,
+    /// How often, close together.
+    pub times: u64,
     /// Of which kind: `Conflict`, `Throttled` and so on.
     pub class: String,
     /// The object it was about, where that is known.
@@ -159,31 +161,49 @@ pub(crate) fn timeline(object: &Value, lines: &[Line]) -> Timeline {
 pub(crate) fn marks(lines: &[Line], began: Timestamp) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
     for line in lines.iter().filter(|it| it.at >= began) {
-        let mark = |class: Class| Mark {
+        let mark = |class: Class, message: &str| Mark {
             at: line.at,
             offset: seconds(began, line.at),
+            times: line.times,
             class: class.word().to_owned(),
+            message: message.to_owned(),
             ..Mark::default()
         };
         match &line.entry {
-            Entry::Pushback { class, message } => marks.push(Mark {
-                message: message.clone(),
-                ..mark(*class)
-            }),
+            Entry::Pushback { class, message } => marks.push(mark(*class, message)),
             Entry::Conflict { object, winner } => {
-                let word = Class::Conflict.word();
-                let open = |it: &Mark| it.class == word && it.object.is_none();
-                let at = marks.iter().rposition(open).unwrap_or(marks.len());
-                if at == marks.len() {
-                    marks.push(mark(Class::Conflict));
-                }
-                marks[at].object = Some(object.to_string());
-                marks[at].winner.clone_from(winner);
+                let mut won = mark(Class::Conflict, "");
+                won.object = Some(object.to_string());
+                won.winner.clone_from(winner);
+                attribute(&mut marks, won);
             }
             _ => {}
         }
     }
     marks
+}
+
+/// Says of the newest conflicts that nobody is known to have won who did: as many as `won` counts.
+fn attribute(marks: &mut Vec<Mark>, mut won: Mark) {
+    let open = |it: &Mark| it.class == won.class && it.object.is_none();
+    while let Some(at) = marks.iter().rposition(open).filter(|_| won.times > 0) {
+        let of = won.times.min(marks[at].times);
+        won.times -= of;
+        let told = Mark {
+            times: of,
+            object: won.object.clone(),
+            winner: won.winner.clone(),
+            ..marks[at].clone()
+        };
+        marks[at].times -= of;
+        match marks[at].times {
+            0 => marks[at] = told,
+            _ => marks.insert(at + 1, told),
+        }
+    }
+    if won.times > 0 {
+        marks.push(won);
+    }
 }
 
 fn seconds(from: Timestamp, to: Timestamp) -> f64 {

@@ -1,0 +1,184 @@
+//! The distribution's Chromium without a window, driven over its DevTools protocol on a pair of pipes.
+//!
+//! One call at a time: whatever the browser says in between is kept as an event. Knows nothing of our page.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// How long a call may take: a busy machine starts a browser slowly.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The browser's ends of the pipes are its descriptors 3 and 4; a shell puts them there.
+const WITH_PIPES: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
+
+const FLAGS: [&str; 11] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+];
+
+/// A running browser. Dropping it ends it.
+pub(crate) struct Chromium {
+    _child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    calls: u64,
+    events: Vec<Value>,
+}
+
+/// A tab.
+pub(crate) struct Tab {
+    session: String,
+}
+
+impl Chromium {
+    /// Starts one with a profile of its own in `dir`.
+    pub(crate) fn start(dir: &Path) -> Result<Self> {
+        let profile = format!("--user-data-dir={}", dir.join("profile").display());
+        let mut child = Command::new("sh")
+            .args(["-c", WITH_PIPES, "sh", "chromium"])
+            .args(FLAGS)
+            .arg(profile)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(dir.join("chromium.log"))?)
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting chromium: is the package installed? (tools/make/need chromium)")?;
+        let to = child.stdin.take().context("no pipe to chromium")?;
+        let from = child.stdout.take().context("no pipe from chromium")?;
+        Ok(Self {
+            _child: child,
+            to,
+            from: BufReader::new(from),
+            calls: 0,
+            events: Vec::new(),
+        })
+    }
+
+    /// Opens an empty tab in which everything that is said can be heard.
+    pub(crate) async fn tab(&mut self) -> Result<Tab> {
+        let blank = json!({ "url": "about:blank" });
+        let target = self.send(None, "Target.createTarget", blank).await?;
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = self.send(None, "Target.attachToTarget", attach).await?;
+        let session = attached["sessionId"].as_str().context("no session")?;
+        let tab = Tab {
+            session: session.to_owned(),
+        };
+        for domain in ["Page.enable", "Runtime.enable", "Log.enable", "DOM.enable"] {
+            self.call(&tab, domain, json!({})).await?;
+        }
+        Ok(tab)
+    }
+
+    /// Calls a method in a tab.
+    pub(crate) async fn call(&mut self, tab: &Tab, method: &str, params: Value) -> Result<Value> {
+        self.send(Some(&tab.session), method, params).await
+    }
+
+    /// Goes to a page and waits until it has loaded.
+    pub(crate) async fn open(&mut self, tab: &Tab, url: &str) -> Result<()> {
+        self.call(tab, "Page.navigate", json!({ "url": url }))
+            .await?;
+        self.event(tab, "Page.loadEventFired").await
+    }
+
+    /// What an expression evaluates to in the page; a promise is waited for.
+    pub(crate) async fn evaluate(&mut self, tab: &Tab, expression: &str) -> Result<Value> {
+        let params =
+            json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
+        let answer = self.call(tab, "Runtime.evaluate", params).await?;
+        if !answer["exceptionDetails"].is_null() {
+            bail!("{expression}: {}", answer["exceptionDetails"]);
+        }
+        Ok(answer["result"]["value"].clone())
+    }
+
+    /// Waits for the next event of this name.
+    pub(crate) async fn event(&mut self, tab: &Tab, method: &str) -> Result<()> {
+        let wanted = |it: &Value| it["method"] == method && it["sessionId"] == *tab.session;
+        let heard = async {
+            loop {
+                let message = self.receive().await?;
+                if wanted(&message) {
+                    return Ok(());
+                }
+                self.events.push(message);
+            }
+        };
+        timeout(PATIENCE, heard)
+            .await
+            .with_context(|| format!("chromium never said {method}"))?
+    }
+
+    /// Errors of scripts, of the console, of requests and of the content security policy so far.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let complaint = |event: &Value| {
+            let (method, params) = (event["method"].as_str()?, &event["params"]);
+            let bad = match method {
+                "Runtime.exceptionThrown" => true,
+                "Runtime.consoleAPICalled" => {
+                    params["type"] == "error" || params["type"] == "assert"
+                }
+                "Log.entryAdded" => params["entry"]["level"] == "error",
+                _ => false,
+            };
+            bad.then(|| format!("{method}: {params}"))
+        };
+        self.events.iter().filter_map(complaint).collect()
+    }
+
+    async fn send(&mut self, session: Option<&str>, method: &str, params: Value) -> Result<Value> {
+        self.calls += 1;
+        let id = self.calls;
+        let mut message = json!({ "id": id, "method": method, "params": params });
+        if let Some(session) = session {
+            message["sessionId"] = session.into();
+        }
+        let mut bytes = serde_json::to_vec(&message)?;
+        bytes.push(0);
+        self.to.write_all(&bytes).await?;
+        let answer = async {
+            loop {
+                let message = self.receive().await?;
+                if message["id"] == id {
+                    return Ok::<_, anyhow::Error>(message);
+                }
+                self.events.push(message);
+            }
+        };
+        let answer = timeout(PATIENCE, answer)
+            .await
+            .with_context(|| format!("chromium does not answer {method}"))??;
+        match &answer["error"] {
+            Value::Null => Ok(answer["result"].clone()),
+            error => bail!("{method}: {error}"),
+        }
+    }
+
+    async fn receive(&mut self) -> Result<Value> {
+        let mut bytes = Vec::new();
+        self.from.read_until(0, &mut bytes).await?;
+        if bytes.pop() != Some(0) {
+            bail!("chromium ended; its words are in chromium.log");
+        }
+        Ok(serde_json::from_slice(&bytes)?)
+    }
+}

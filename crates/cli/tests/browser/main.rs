@@ -1,0 +1,97 @@
+//! The page in a real browser: a toggle is not green before the first request came through and green within a
+//! second after it, ten times; nothing complains; and without scripts the rows are there too.
+//!
+//! Needs the distribution's chromium, so that it runs only when it is asked for by name:
+//! `cargo test -p aplomb-cli --test browser`. With `-- --pictures URL DIRECTORY` it takes the pictures of the
+//! documentation instead, of a page that is already served.
+#![forbid(unsafe_code)]
+
+mod chromium;
+mod pictures;
+mod runs;
+mod stage;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use chromium::{Chromium, Tab};
+use stage::Stage;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().position(|arg| arg == "--pictures") {
+        Some(at) => {
+            let url = args.get(at + 1).context("--pictures URL DIRECTORY")?;
+            let directory = args.get(at + 2).context("--pictures URL DIRECTORY")?;
+            pictures::take(url, directory.as_ref()).await
+        }
+        None => test().await,
+    }
+}
+
+async fn test() -> Result<()> {
+    let stage = Stage::set().await?;
+    let mut browser = Chromium::start(stage.dir())?;
+    let tab = browser.tab().await?;
+    let observer = json!({ "source": runs::OBSERVER });
+    let document = "Page.addScriptToEvaluateOnNewDocument";
+    browser.call(&tab, document, observer).await?;
+    browser.open(&tab, &stage.page).await?;
+    runs::all(&stage, &mut browser, &tab).await?;
+    let name = browser
+        .evaluate(&tab, "document.body.dataset.connection")
+        .await?;
+    ensure!(name == "live", "the page says it is {name}");
+    println!("ok      green within a second after the first request, never before, ten times");
+    trace(&stage, &mut browser, &tab).await?;
+    println!("ok      a tunnel's own page shows its stages");
+    without_scripts(&stage, &mut browser).await?;
+    println!("ok      without scripts the rows are there, and the page refreshes itself");
+    let complaints = browser.complaints();
+    ensure!(
+        complaints.is_empty(),
+        "the browser complains: {complaints:#?}"
+    );
+    println!("ok      nothing complains\n4 passed, 0 failed");
+    Ok(())
+}
+
+/// The page of one tunnel.
+async fn trace(stage: &Stage, browser: &mut Chromium, tab: &Tab) -> Result<()> {
+    let url = format!("{}/trace/HTTPProxy/default/run-1", stage.page);
+    browser.open(tab, &url).await?;
+    let text = "document.querySelector('svg.picture').textContent";
+    let text = browser
+        .evaluate(tab, text)
+        .await?
+        .to_string()
+        .to_lowercase();
+    ensure!(
+        text.contains("proven") && text.contains("programmed"),
+        "{text}"
+    );
+    Ok(())
+}
+
+async fn without_scripts(stage: &Stage, browser: &mut Chromium) -> Result<()> {
+    let tab = browser.tab().await?;
+    let off = json!({ "value": true });
+    browser
+        .call(&tab, "Emulation.setScriptExecutionDisabled", off)
+        .await?;
+    browser.open(&tab, &stage.page).await?;
+    let rows = rows(browser, &tab).await?;
+    ensure!(rows == 10, "{rows} rows of ten tunnels");
+    browser.event(&tab, "Page.loadEventFired").await
+}
+
+async fn rows(browser: &mut Chromium, tab: &Tab) -> Result<usize> {
+    let root = browser.call(tab, "DOM.getDocument", json!({})).await?;
+    let query = json!({
+        "nodeId": root["root"]["nodeId"],
+        "selector": "tr[data-kind=HTTPProxy] td[data-column=Ready]",
+    });
+    let found = browser.call(tab, "DOM.querySelectorAll", query).await?;
+    Ok(found["nodeIds"].as_array().map_or(0, Vec::len))
+}

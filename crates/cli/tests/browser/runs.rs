@@ -1,0 +1,127 @@
+//! Ten tunnels, one after the other: when the first request came through, and when the page said so.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use aplomb::Clock;
+use http::header::HOST;
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use crate::chromium::{Chromium, Tab};
+use crate::stage::{PATIENCE, Stage};
+
+/// How many.
+const RUNS: usize = 10;
+/// How long after the first request that came through the toggle may stay as it was.
+const PROMPT: i64 = 1000;
+/// Between two requests: without it they would take the cores that everything else needs.
+const PACE: Duration = Duration::from_millis(2);
+
+/// Writes down what each toggle shows and when, from the first moment of the page on.
+pub(crate) const OBSERVER: &str = r"
+(() => {
+  const seen = window.seen = {}, waiting = [];
+  const look = () => {
+    for (const toggle of document.querySelectorAll('.toggle')) {
+      const { namespace, name } = toggle.closest('[data-name]').dataset;
+      const { light, stage } = toggle.dataset, list = seen[`${namespace}/${name}`] ??= [];
+      const last = list.at(-1);
+      if (last?.light !== light || last?.stage !== stage) list.push({ at: Date.now(), light, stage });
+    }
+    for (const { key, done } of waiting) if (seen[key]?.at(-1)?.light === 'green') done(seen[key]);
+  };
+  window.green = (key) => new Promise((done) => { waiting.push({ key, done }); look(); });
+  new MutationObserver(look).observe(document, { subtree: true, childList: true, attributes: true });
+})();
+";
+
+/// What one run came to, in milliseconds.
+struct Figures {
+    /// From creation to the first request that came through.
+    request: i64,
+    /// From there to green.
+    later: i64,
+    stages: Vec<String>,
+}
+
+pub(crate) async fn all(stage: &Stage, browser: &mut Chromium, tab: &Tab) -> Result<()> {
+    for run in 1..=RUNS {
+        let figures = one(stage, browser, tab, &format!("run-{run}"))
+            .await
+            .with_context(|| format!("run {run}"))?;
+        let Figures {
+            request,
+            later,
+            stages,
+        } = figures;
+        println!(
+            "run {run:>2}: a request after {request} ms, green {later} ms later ({})",
+            stages.join(", ")
+        );
+    }
+    Ok(())
+}
+
+async fn one(stage: &Stage, browser: &mut Chromium, tab: &Tab, name: &str) -> Result<Figures> {
+    let hostname = format!("{name}.example.com");
+    let waits = format!("window.green('default/{name}')");
+    let mut created = 0;
+    let create = async {
+        created = now();
+        stage.tunnel(name).await
+    };
+    let requests = timeout(PATIENCE, first_success(&stage.listen, &hostname));
+    let (through, made, seen) = tokio::join!(requests, create, browser.evaluate(tab, &waits));
+    let (_hostname, seen) = (made?, seen?);
+    let through = through.context("no request came through")??;
+    let seen = seen.as_array().context("nothing was seen")?;
+    let green = seen
+        .iter()
+        .find(|it| it["light"] == "green")
+        .context("it is not green")?;
+    let later = green["at"].as_i64().context("no time")? - through;
+    let stages: Vec<String> = seen.iter().map(shown).collect();
+    ensure!(
+        later >= 0,
+        "green {} ms before a request came through: {stages:?}",
+        -later
+    );
+    ensure!(
+        later <= PROMPT,
+        "green only {later} ms after a request came through: {stages:?}"
+    );
+    Ok(Figures {
+        request: through - created,
+        later,
+        stages,
+    })
+}
+
+fn shown(seen: &Value) -> String {
+    let text = |key: &str| seen[key].as_str().unwrap_or_default().to_owned();
+    match text("stage") {
+        stage if stage.is_empty() => text("light"),
+        stage => format!("{} {stage}", text("light")),
+    }
+}
+
+/// When the first request to `hostname` was answered by the service behind the tunnel.
+async fn first_success(listen: &str, hostname: &str) -> Result<i64> {
+    let client = reqwest::Client::builder().no_proxy().build()?;
+    loop {
+        let request = client
+            .get(format!("http://{listen}/"))
+            .header(HOST, hostname);
+        if let Ok(response) = request.send().await
+            && response.status().is_success()
+        {
+            return Ok(now());
+        }
+        sleep(PACE).await;
+    }
+}
+
+fn now() -> i64 {
+    Clock::system().now().as_millisecond()
+}

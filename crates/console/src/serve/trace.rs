@@ -1,0 +1,58 @@
+//! One object over HTTP: its story as a page and as JSON. The object and its journal are what this process has;
+//! what it does not watch is left to `aplomb trace`, which may ask the API server.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::{Console, answered, headers};
+use crate::page;
+use crate::status::Name;
+
+/// Which object a page is about, as its address names it.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) kind: String,
+    pub(super) name: Name,
+}
+
+impl Subject {
+    /// Reads `KIND/NAME` or `KIND/NAMESPACE/NAME`.
+    pub(super) fn parse(path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').collect();
+        let (kind, namespace, name) = match parts[..] {
+            [kind, name] => (kind, None, name),
+            [kind, namespace, name] => (kind, Some(namespace.to_owned()), name),
+            _ => return None,
+        };
+        Some(Self {
+            kind: kind.to_owned(),
+            name: Name {
+                namespace,
+                name: name.to_owned(),
+            },
+        })
+    }
+}
+
+pub(super) async fn trace(State(console): State<Console>, Path(path): Path<String>) -> Response {
+    let (path, json) = match path.strip_suffix(".json") {
+        Some(bare) => (bare, true),
+        None => (&*path, false),
+    };
+    let subject = Subject::parse(path);
+    let Some(story) = subject.as_ref().and_then(|it| console.story(it)) else {
+        let nothing = format!("{path} is not there, or is not watched by this process\n");
+        let kind = headers("text/plain; charset=utf-8");
+        return (StatusCode::NOT_FOUND, kind, nothing).into_response();
+    };
+    if json {
+        return (headers("application/json"), Json(story.trace)).into_response();
+    }
+    let tree = &story.trace.tree;
+    let title = format!("{} {}", tree.kind, tree.name);
+    let main = page::story(&story);
+    let page = main.and_then(|main| page::document(&title, main, &format!("/events?of={path}")));
+    answered("text/html; charset=utf-8", page)
+}

@@ -1,0 +1,2 @@
+# The definitions are there; no operator runs yet.
+aplomb crds tunnel --apply
