@@ -100,7 +100,7 @@ async fn objects(cluster: &Cluster, readings: &mut Readings, gaps: &mut Vec<Stri
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 absent = Some(kube::Error::Api(status));
             }
-            Err(error @ kube::Error::Api(_)) if is_forbidden(&error) => {
+            Err(error @ kube::Error::Api(_)) if !is_stranger(&error) => {
                 gaps.push(format!("{plural}: {}", fault::of_server(&error)));
             }
             Err(error) => return Err(error.into()),
@@ -116,8 +116,9 @@ fn is<T>(answer: &kube::Result<T>, code: u16) -> bool {
     matches!(answer, Err(kube::Error::Api(status)) if status.code == code)
 }
 
-fn is_forbidden(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 403)
+/// Whoever is not known sees nothing at all, which is no gap.
+fn is_stranger(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 401)
 }
 
 async fn list(cluster: &Cluster, path: &str) -> kube::Result<Vec<Value>> {

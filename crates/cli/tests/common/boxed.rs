@@ -93,6 +93,12 @@ impl Drop for Boxed {
     }
 }
 
+/// Whether there is a kubectl, or Go to build one with. Without, what needs it says so and is not run; in CI that is
+/// an error.
+pub(crate) fn has_kubectl() -> bool {
+    Binaries::available().expect("the programs, or Go to build them with")
+}
+
 /// Standard output.
 pub(crate) fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -81,8 +81,8 @@ fn told(stage: &Stage) -> Result<()> {
 
 fn seen(stage: &Stage) -> Result<()> {
     let output = aplomb(stage, &["status"])?;
-    let said = text(&output);
-    ensure!(said.contains("aplomb-tunnel   leading"), "{said}");
+    let (said, wrong) = (text(&output), String::from_utf8_lossy(&output.stderr));
+    ensure!(said.contains("aplomb-tunnel   leading"), "{said}{wrong}");
     ensure!(said.contains("HTTPProxy in all namespaces"), "{said}");
     Ok(())
 }
