@@ -160,8 +160,8 @@ pub(crate) fn accounting() -> Result<()> {
     ensure!(account.settle("a test", &[]).is_err(), "it is idle");
     let why = LOOK;
     account.settle("a test", &[("delete nodes", why)])?;
-    let stale = [("delete nodes", why), ("patch nodes", LOOK)];
-    ensure!(account.settle("a test", &stale).is_err(), "it is used");
+    let void = [("delete nodes", why), ("update nodes", LOOK)];
+    ensure!(account.settle("a test", &void).is_err(), "it is not given");
     account.told(&json!({
         "verb": "create",
         "objectRef": { "resource": "nodes" },
