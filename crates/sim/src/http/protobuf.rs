@@ -1,5 +1,5 @@
-//! Bodies in the protobuf encoding of Kubernetes, for the few small kinds that kubectl makes with
-//! typed clients (`auth can-i`, `create namespace`, `create role` and so on).
+//! Bodies in the protobuf encoding of Kubernetes, for the few small kinds that kubectl and helm make with
+//! typed clients (`auth can-i`, `create namespace`, `create role`, the options of a deletion and so on).
 //!
 //! Reading only, and only the kinds of the table: bodies of any other kind are refused as a form
 //! the box does not read. Answers are JSON, which these clients also accept.
@@ -17,6 +17,8 @@ enum Kind {
     /// A flag whose absence means something else than false.
     OptionalFlag,
     Number,
+    /// A number whose absence means something else than zero.
+    OptionalNumber,
     Message(&'static str),
     /// A map to text.
     Texts,
@@ -24,7 +26,7 @@ enum Kind {
     Blobs,
 }
 
-use Kind::{Blobs, Message, Number, OptionalFlag, Text, Texts};
+use Kind::{Blobs, Message, Number, OptionalFlag, OptionalNumber, Text, Texts};
 
 /// Number, name, kind and whether it repeats.
 type Field = (u64, &'static str, Kind, bool);
@@ -176,6 +178,20 @@ const MESSAGES: &[(&str, &[Field])] = &[
         &[(1, "path", Text, false), (2, "verb", Text, false)],
     ),
     (
+        "DeleteOptions",
+        &[
+            (1, "gracePeriodSeconds", OptionalNumber, false),
+            (2, "preconditions", Message("Preconditions"), false),
+            (3, "orphanDependents", OptionalFlag, false),
+            (4, "propagationPolicy", Text, false),
+            (5, "dryRun", Text, true),
+        ],
+    ),
+    (
+        "Preconditions",
+        &[(1, "uid", Text, false), (2, "resourceVersion", Text, false)],
+    ),
+    (
         "TokenReview",
         &[METADATA, (2, "spec", Message("TokenSpec"), false)],
     ),
@@ -204,8 +220,9 @@ pub(super) fn to_json(raw: &[u8]) -> Option<Bytes> {
         .find_map(|(number, wire)| match wire {
             Wire::Bytes(bytes) if number == 2 => Some(bytes),
             _ => None,
-        })?;
-    let mut object = message(name, content)?;
+        });
+    // Options that say nothing are written as nothing.
+    let mut object = message(name, content.unwrap_or_default())?;
     object.insert("kind".into(), kind.into());
     object.insert("apiVersion".into(), meta.get("apiVersion")?.clone());
     Some(Value::Object(object).to_string().into())
@@ -235,7 +252,7 @@ fn message(name: &str, bytes: &[u8]) -> Option<Map<String, Value>> {
                 .as_array_mut()?
                 .push(value),
             // Encoders write every field of a Go struct; the empty ones mean nothing.
-            (value, false) if is_empty(&value) => {}
+            (value, false) if is_empty(&value) && !matches!(kind, OptionalNumber) => {}
             (value, false) => {
                 object.insert((*name).to_owned(), value);
             }
@@ -257,7 +274,7 @@ fn value(kind: Kind, wire: Wire<'_>) -> Option<Value> {
     Some(match (kind, wire) {
         (Text, Wire::Bytes(bytes)) => std::str::from_utf8(bytes).ok()?.into(),
         (OptionalFlag, Wire::Number(number)) => (number != 0).into(),
-        (Number, Wire::Number(number)) => number.cast_signed().into(),
+        (Number | OptionalNumber, Wire::Number(number)) => number.cast_signed().into(),
         (Message(name), Wire::Bytes(bytes)) => Value::Object(message(name, bytes)?),
         (Texts | Blobs, Wire::Bytes(bytes)) => {
             let mut pair: [&[u8]; 2] = [b"", b""];
@@ -343,6 +360,24 @@ mod tests {
                 "apiVersion": "v1",
                 "metadata": { "name": "a" },
                 "data": { "x": "1", "y": "2" },
+            })
+        );
+    }
+
+    #[test]
+    fn options_of_a_deletion_are_read_and_a_zero_among_them_stays() {
+        let preconditions = field(2, &field(1, b"u-1"));
+        let options = [&[1 << 3, 0][..], &preconditions, &field(4, b"Background")].concat();
+        let json = to_json(&body("DeleteOptions", &options)).expect("read");
+        let object: Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!(
+            object,
+            json!({
+                "kind": "DeleteOptions",
+                "apiVersion": "v1",
+                "gracePeriodSeconds": 0,
+                "preconditions": { "uid": "u-1" },
+                "propagationPolicy": "Background",
             })
         );
     }
