@@ -2,8 +2,8 @@
 //! second after it, ten times; nothing complains; and without scripts the rows are there too.
 //!
 //! Needs the distribution's chromium, so that it runs only when it is asked for by name:
-//! `cargo test -p aplomb-cli --test browser`. With `-- --pictures URL DIRECTORY` it takes the pictures of the
-//! documentation instead, of a page that is already served.
+//! `cargo test -p aplomb-cli --test browser`. With `-- --pictures URL KUBECONFIG DIRECTORY` it takes the
+//! pictures of the documentation instead, of a page that is already served.
 #![forbid(unsafe_code)]
 
 mod chromium;
@@ -11,7 +11,7 @@ mod pictures;
 mod runs;
 mod stage;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail, ensure};
 use serde_json::json;
 
 use chromium::{Chromium, Tab};
@@ -21,11 +21,12 @@ use stage::Stage;
 async fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().position(|arg| arg == "--pictures") {
-        Some(at) => {
-            let url = args.get(at + 1).context("--pictures URL DIRECTORY")?;
-            let directory = args.get(at + 2).context("--pictures URL DIRECTORY")?;
-            pictures::take(url, directory.as_ref()).await
-        }
+        Some(at) => match &args[at + 1..] {
+            [url, kubeconfig, directory] => {
+                pictures::take(url, kubeconfig.as_ref(), directory.as_ref()).await
+            }
+            _ => bail!("--pictures URL KUBECONFIG DIRECTORY"),
+        },
         None => test().await,
     }
 }

@@ -1,4 +1,5 @@
-//! The pictures of the documentation, of a page that is already served: light, dark, and as a phone shows it.
+//! The pictures of the documentation, of a page that is already served: light, dark, and as a phone shows it. Two
+//! tunnels are added that do not work, so that there is something to find.
 
 use std::path::Path;
 
@@ -8,15 +9,26 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::chromium::{Chromium, Tab};
+use crate::stage;
 
 /// Name, width, height, colour scheme.
 const PICTURES: [(&str, u32, u32, &str); 3] = [
-    ("console-light", 1120, 1000, "light"),
-    ("console-dark", 1120, 1000, "dark"),
-    ("console-phone", 390, 844, "light"),
+    ("console-light", 1120, 1330, "light"),
+    ("console-dark", 1120, 1330, "dark"),
+    ("console-phone", 390, 1100, "dark"),
 ];
 
-pub(crate) async fn take(url: &str, directory: &Path) -> Result<()> {
+/// Name, connector and origin of what is added: nobody serves the one, and the other's agent is not there.
+const BROKEN: [(&str, &str, &str); 2] = [
+    ("docs", "laptop", "http://localhost:9"),
+    ("preview", "phone", "http://localhost:3000"),
+];
+
+pub(crate) async fn take(url: &str, kubeconfig: &Path, directory: &Path) -> Result<()> {
+    let client = stage::client(kubeconfig).await?;
+    for (name, connector, origin) in BROKEN {
+        stage::create(&client, name, connector, origin).await?;
+    }
     let profile = tempfile::tempdir()?;
     let mut browser = Chromium::start(profile.path())?;
     std::fs::create_dir_all(directory)?;
@@ -32,7 +44,7 @@ pub(crate) async fn take(url: &str, directory: &Path) -> Result<()> {
             .call(&tab, "Emulation.setEmulatedMedia", media)
             .await?;
         browser.open(&tab, url).await?;
-        live(&mut browser, &tab).await?;
+        found(&mut browser, &tab).await?;
         let picture = browser
             .call(&tab, "Page.captureScreenshot", json!({ "format": "png" }))
             .await?;
@@ -44,11 +56,14 @@ pub(crate) async fn take(url: &str, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the page says that it is live.
-async fn live(browser: &mut Chromium, tab: &Tab) -> Result<()> {
-    let live = "new Promise((done) => { const look = () => document.body.dataset.connection === 'live' \
+/// Waits until the page is live and shows what was added.
+async fn found(browser: &mut Chromium, tab: &Tab) -> Result<()> {
+    let found = "new Promise((done) => { const look = () => \
+        document.body.dataset.connection === 'live' && \
+        document.querySelectorAll('#findings tbody tr').length >= 2 && \
+        document.querySelector('.toggle[data-light=amber]') \
         ? done(true) : requestAnimationFrame(look); look(); })";
-    browser.evaluate(tab, live).await?;
+    browser.evaluate(tab, found).await?;
     Ok(())
 }
 

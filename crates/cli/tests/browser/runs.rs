@@ -73,7 +73,8 @@ async fn one(stage: &Stage, browser: &mut Chromium, tab: &Tab, name: &str) -> Re
     };
     let requests = timeout(PATIENCE, first_success(&stage.listen, &hostname));
     let (through, made, seen) = tokio::join!(requests, create, browser.evaluate(tab, &waits));
-    let (_hostname, seen) = (made?, seen?);
+    made?;
+    let seen = seen?;
     let through = through.context("no request came through")??;
     let seen = seen.as_array().context("nothing was seen")?;
     let green = seen

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Drop for Running {
 
 /// All of it. Dropping it ends it.
 pub(crate) struct Stage {
-    pub(crate) client: Client,
+    client: Client,
     /// Where the page is.
     pub(crate) page: String,
     /// The public listener.
@@ -108,21 +108,33 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates a tunnel of this name; its hostname follows from it.
-    pub(crate) async fn tunnel(&self, name: &str) -> Result<String> {
-        let hostname = format!("{name}.example.com");
-        let endpoint = format!("http://localhost:{}", self.origin);
-        let backend = json!({ "endpoint": endpoint, "connector": { "name": AGENT } });
-        let object: HttpProxy = serde_json::from_value(json!({
-            "apiVersion": "aplomb.dev/v1alpha1",
-            "kind": "HTTPProxy",
-            "metadata": { "name": name },
-            "spec": { "hostnames": [hostname], "rules": [{ "backends": [backend] }] },
-        }))?;
-        let tunnels: Api<HttpProxy> = Api::default_namespaced(self.client.clone());
-        tunnels.create(&PostParams::default(), &object).await?;
-        Ok(hostname)
+    /// Creates a tunnel of this name to the service.
+    pub(crate) async fn tunnel(&self, name: &str) -> Result<()> {
+        let origin = format!("http://localhost:{}", self.origin);
+        create(&self.client, name, AGENT, &origin).await
     }
+}
+
+/// Creates a tunnel; its hostname follows from its name.
+pub(crate) async fn create(
+    client: &Client,
+    name: &str,
+    connector: &str,
+    origin: &str,
+) -> Result<()> {
+    let backend = json!({ "endpoint": origin, "connector": { "name": connector } });
+    let object: HttpProxy = serde_json::from_value(json!({
+        "apiVersion": "aplomb.dev/v1alpha1",
+        "kind": "HTTPProxy",
+        "metadata": { "name": name },
+        "spec": {
+            "hostnames": [format!("{name}.example.com")],
+            "rules": [{ "backends": [backend] }],
+        },
+    }))?;
+    let tunnels: Api<HttpProxy> = Api::default_namespaced(client.clone());
+    tunnels.create(&PostParams::default(), &object).await?;
+    Ok(())
 }
 
 /// How `aplomb` is started.
@@ -174,7 +186,7 @@ async fn page(log: &Path) -> Result<String> {
     Ok(format!("http://{address}"))
 }
 
-async fn client(file: &PathBuf) -> Result<Client> {
+pub(crate) async fn client(file: &Path) -> Result<Client> {
     let read = Kubeconfig::read_from(file)?;
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(read, &options).await?;

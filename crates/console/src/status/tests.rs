@@ -186,3 +186,16 @@ fn a_storm_that_was_folded_is_counted_once_and_told_apart_by_who_won() {
         [(1, None), (49, Some("kubectl-edit")), (150, Some("rival"))]
     );
 }
+
+#[test]
+fn an_axis_begins_when_the_object_was_made_however_late_its_status() {
+    let made = |created: &str| {
+        let mut tunnel = fixture::proven("late");
+        tunnel["metadata"]["creationTimestamp"] = created.into();
+        let timeline = tunnel::timeline(&tunnel, &[]);
+        timeline.began.expect("a beginning").to_string()
+    };
+    assert_eq!(made("2026-11-15T11:57:58Z"), "2026-11-15T11:57:58.1Z");
+    assert_eq!(made("2026-11-15T11:57:57Z"), "2026-11-15T11:57:58Z");
+    assert_eq!(made("2026-11-15T11:57:40Z"), "2026-11-15T11:57:41Z");
+}

@@ -3,7 +3,7 @@
 use aplomb::journal::{Entry, Line};
 use aplomb::{Class, ObjectId};
 use aplomb_api::tunnel::{ConnectorStatus, HttpProxyStatus};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -132,16 +132,16 @@ pub(crate) fn timeline(object: &Value, lines: &[Line]) -> Timeline {
     // Stages are told in whatever order they were reached in: a tunnel may be proven by an agent that
     // was there before its gateway has acknowledged.
     reached.sort_by_key(|(_, at)| *at);
-    let began = reached
-        .first()
-        .map(|(_, at)| *at)
-        .or_else(|| created(object));
+    let seen = reached.first().map(|(_, at)| *at);
+    let first = said["generation"].as_i64().is_none_or(|it| it == 1);
+    let made = created(object).filter(|_| first);
+    let began = made.map(|made| earliest(made, seen, lines)).or(seen);
     let Some(began) = began else {
         return Timeline::default();
     };
     let mut before = began;
     let stage = |(name, at): &(&str, Timestamp)| {
-        let took = seconds(before, *at);
+        let took = seconds(before, *at).max(0.0);
         before = *at;
         Stage {
             name: (*name).to_owned(),
@@ -155,6 +155,16 @@ pub(crate) fn timeline(object: &Value, lines: &[Line]) -> Timeline {
         stages: reached.iter().map(stage).collect(),
         marks: marks(lines, began),
     }
+}
+
+/// When an object was made of which the API server tells the second only: when anything of it was first known in that
+/// second, or else when its status says that it was seen, but not later than the end of that second. In a storm the
+/// first status that is not refused is late.
+fn earliest(made: Timestamp, seen: Option<Timestamp>, lines: &[Line]) -> Timestamp {
+    let ends = made + SignedDuration::from_secs(1);
+    let known = lines.iter().map(|it| it.at).chain(seen);
+    let within = known.filter(|at| (made..ends).contains(at)).min();
+    within.unwrap_or_else(|| seen.map_or(made, |seen| seen.min(ends)))
 }
 
 /// The pushback since the axis began. Who won a conflict is told by a line of its own, once that is known.
