@@ -56,7 +56,7 @@ pub(crate) async fn config(kubeconfig: Option<PathBuf>, context: Option<String>)
     let mut config = match kubeconfig {
         Some(file) => {
             let name = format!("--kubeconfig {}", file.display());
-            let read = Kubeconfig::read_from(&file).with_context(|| unreadable(&name))?;
+            let read = Kubeconfig::read_from(&file).map_err(|error| unreadable(&name, &error))?;
             of(read, context, &name).await?
         }
         None => match Kubeconfig::read() {
@@ -66,15 +66,21 @@ pub(crate) async fn config(kubeconfig: Option<PathBuf>, context: Option<String>)
                     anyhow!("no cluster: give --kubeconfig FILE, or run it in a pod with a ServiceAccount")
                 })?
             }
-            Err(error) => return Err(error).context(unreadable("kubectl's kubeconfig")),
+            Err(error) => return Err(unreadable("kubectl's kubeconfig", &error)),
         },
     };
     config.connect_timeout = Some(CONNECT);
     Ok(config)
 }
 
-fn unreadable(name: &str) -> String {
-    format!("{name}: not a readable kubeconfig; `kubectl config view --raw` prints one")
+/// A parser quotes the line it stumbled over, and there are tokens in such lines: only what the operating system
+/// says is repeated.
+fn unreadable(name: &str, error: &KubeconfigError) -> anyhow::Error {
+    let why = match error {
+        KubeconfigError::ReadConfig(cause, _) => format!(" ({cause})"),
+        _ => String::new(),
+    };
+    anyhow!("{name}: not a readable kubeconfig{why}; `kubectl config view --raw` prints one")
 }
 
 async fn of(read: Kubeconfig, context: Option<String>, name: &str) -> Result<Config> {

@@ -30,6 +30,18 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// What is wrong with a command line: what clap says first, its advice, and where to read on.
+pub(crate) fn of_usage(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraphs = text.split("\n\n").map(one_line);
+    let said = paragraphs.filter(|it| !it.is_empty() && !it.starts_with("For more information"));
+    let said = said.map(|it| match it.strip_prefix("Usage: ") {
+        Some(usage) => format!("usage: {usage}"),
+        None => it.trim_start_matches("error: ").to_owned(),
+    });
+    format!("{}; --help tells more", said.collect::<Vec<_>>().join("; "))
+}
+
 /// What a server, or the lack of one, says.
 pub(crate) fn of_server(error: &kube::Error) -> String {
     match error {

@@ -27,6 +27,7 @@ mod version;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
@@ -37,7 +38,10 @@ const TOOL_ERROR: u8 = 2;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let cli = parse();
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     if rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .is_err()
@@ -58,15 +62,30 @@ async fn main() -> ExitCode {
 }
 
 /// Reads the command line; as a plugin of kubectl, usage says so.
-fn parse() -> Cli {
+fn parse() -> Result<Cli, ExitCode> {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&name).file_name().unwrap_or_default();
     let command = match name.to_string_lossy().starts_with("kubectl-") {
         true => Cli::command().bin_name("kubectl aplomb"),
         false => Cli::command(),
     };
-    let read = Cli::from_arg_matches(&command.get_matches());
-    read.unwrap_or_else(|error| error.exit())
+    let read = command
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    read.map_err(|error| {
+        // Help is printed whole, whether it was asked for or is the only thing to say.
+        let help = !error.use_stderr()
+            || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        if !help {
+            eprintln!("aplomb: {}", fault::of_usage(&error));
+            return ExitCode::from(TOOL_ERROR);
+        }
+        let printed = error.print().is_ok();
+        match printed && !error.use_stderr() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(TOOL_ERROR),
+        }
+    })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -24,8 +24,7 @@ use self::settings::{All, settings, shown};
 
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// What is logged. An endpoint that is closed in order says of its relays that it is an error.
-const LEVELS: &str =
-    "info,iroh::socket::transports::relay=off,iroh::socket::transports::relay::actor=info";
+const LEVELS: &str = "info,kube_client::client::builder=off,iroh::socket::transports::relay=off,iroh::socket::transports::relay::actor=info";
 const NAMESPACE: &str = "aplomb-system";
 
 pub(crate) async fn run(args: RunArgs) -> Result<()> {

@@ -82,7 +82,7 @@ async fn told(admin: &find::Admin) -> Result<Option<Status>> {
 
 /// Our objects of every namespace, or of one's own where one may not look further.
 async fn objects(cluster: &Cluster, readings: &mut Readings, gaps: &mut Vec<String>) -> Result<()> {
-    let mut absent = None;
+    let mut refused = None;
     let mut known = 0;
     for resource in resources() {
         let base = format!("/apis/{}", resource.api_version());
@@ -98,16 +98,18 @@ async fn objects(cluster: &Cluster, readings: &mut Readings, gaps: &mut Vec<Stri
                 readings.objects.put(&resource.kind, objects);
             }
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                absent = Some(kube::Error::Api(status));
+                refused = Some(kube::Error::Api(status));
             }
             Err(error @ kube::Error::Api(_)) if !is_stranger(&error) => {
                 gaps.push(format!("{plural}: {}", fault::of_server(&error)));
+                refused = Some(error);
             }
             Err(error) => return Err(error.into()),
         }
     }
-    match absent {
-        Some(absent) if known == 0 => Err(absent.into()),
+    // Whoever sees nothing must not be told that all is well.
+    match refused {
+        Some(refused) if known == 0 => Err(refused.into()),
         _ => Ok(()),
     }
 }

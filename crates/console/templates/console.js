@@ -24,7 +24,12 @@
 
   const events = new EventSource(body.dataset.events);
   events.onopen = () => now("live", "live");
-  events.onerror = () => now("lost", "connection lost; trying again");
+  // One that was refused does not try again by itself.
+  const again = () => setTimeout(() => location.reload(), 5000);
+  events.onerror = () => {
+    now("lost", "connection lost; trying again");
+    if (events.readyState === EventSource.CLOSED) again();
+  };
   events.onmessage = ({ data }) => {
     const next = new DOMParser().parseFromString(data, "text/html").querySelector("main");
     if (next) become(document.querySelector("main"), next);

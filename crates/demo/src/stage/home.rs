@@ -2,6 +2,7 @@
 //! wanted elsewhere.
 
 use std::cell::Cell;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -18,7 +19,11 @@ pub(crate) struct Home {
 impl Home {
     /// A new directory that only this user can read.
     pub(crate) fn make(kubeconfig: Option<&Path>) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("aplomb-demo-").tempdir();
+        let owner = std::fs::Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new()
+            .prefix("aplomb-demo-")
+            .permissions(owner)
+            .tempdir();
         let dir = dir.context("make a temporary directory; TMPDIR names where")?;
         let kubeconfig = match kubeconfig {
             Some(file) => std::path::absolute(file)?,

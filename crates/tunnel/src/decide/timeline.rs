@@ -26,7 +26,9 @@ pub(super) fn timeline(world: &World, facts: &Facts<'_>, ready: bool) -> Timelin
         written && facts.is_programmed(),
         world.now,
     );
-    reach(&mut line.proven, ready, world.now);
+    // What an earlier spec proved is not what this one took.
+    let programmed = line.programmed.is_some();
+    reach(&mut line.proven, ready && programmed, world.now);
     line
 }
 
