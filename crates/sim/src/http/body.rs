@@ -140,7 +140,7 @@ pub(super) fn delete_options(raw: &Bytes, input: Input) -> Result<Option<Value>,
     }
     let text = match input {
         Input::Json => raw.clone(),
-        Input::Protobuf => return Err(negotiate::unreadable()),
+        Input::Protobuf => protobuf_to_json(raw, "DeleteOptions")?,
         Input::Yaml => yaml::to_json(raw).map_err(ApiError::bad_request)?,
     };
     let value = type_meta(&text).map_err(ApiError::bad_request)?;
