@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use aplomb::telemetry::EventResult;
+use aplomb_api::egress::StableEgress;
 use aplomb_sim::hetzner::Entry;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
@@ -13,9 +14,11 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, interval};
 
-use crate::stage::{OTHERS, Stage};
+use super::node_death;
+use crate::stage::{EGRESS, OTHERS, Stage};
 use crate::tell::{Moment, Teller, Title, Verdict};
 use crate::usual::Watchman;
+use crate::watch::Eye;
 
 pub(super) const TITLE: Title = Title {
     name: "heartbeats",
@@ -55,12 +58,24 @@ struct Count {
     calls: usize,
 }
 
+impl Count {
+    /// How many events of nodes there were.
+    fn seen(self) -> u64 {
+        self.dropped + self.passed
+    }
+}
+
 pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
+    // What its own beginning cost shall not be counted.
+    let egress: Api<StableEgress> = Api::all(stage.client.clone());
+    Eye::on(egress, EGRESS)
+        .until(PATIENCE, "Ready", node_death::is_ready)
+        .await?;
     let began = Instant::now();
     let nodes: Api<Node> = Api::all(stage.client.clone());
     setup(&nodes).await?;
     teller.event(began.elapsed(), &format!("{WORKERS} nodes have registered"));
-    let before = settled(stage).await;
+    let before = settled(stage, 0).await;
     let beats = Instant::now();
     for beat in 1..=BEATS {
         let each = stream::iter(1..=WORKERS).map(|worker| heartbeat(&nodes, worker, beat));
@@ -73,7 +88,7 @@ pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
         began.elapsed(),
         &format!("{ALL} heartbeats, in {:.1} s", took.as_secs_f64()),
     );
-    let after = settled(stage).await;
+    let after = settled(stage, before.seen() + ALL).await;
     let seen = Seen {
         sent: u64::from(WORKERS * BEATS),
         took: beats.elapsed(),
@@ -129,15 +144,15 @@ async fn heartbeat(nodes: &Api<Node>, worker: u32, beat: u32) -> Result<()> {
     Ok(())
 }
 
-/// The counters once they have come to rest, or as they are when patience ends.
-async fn settled(stage: &Stage) -> Count {
+/// The counters once so many events were seen and no more come, or as they are when patience ends.
+async fn settled(stage: &Stage, least: u64) -> Count {
     let deadline = Instant::now() + PATIENCE;
     let mut looks = interval(LOOK);
     let mut last = count(stage);
     let mut still = 0;
     while still < 4 && looks.tick().await < deadline {
         let now = count(stage);
-        still = match now.dropped + now.passed == last.dropped + last.passed {
+        still = match now.seen() >= least && now.seen() == last.seen() {
             true => still + 1,
             false => 0,
         };

@@ -101,7 +101,7 @@ pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
     Ok(judge(&seen))
 }
 
-fn is_ready(egress: &StableEgress) -> bool {
+pub(super) fn is_ready(egress: &StableEgress) -> bool {
     let status = egress.status.as_ref();
     status.is_some_and(|status| holds(&status.conditions, "Ready"))
 }
