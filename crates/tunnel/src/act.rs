@@ -181,14 +181,16 @@ impl Act<'_> {
         let asked = digest(&serde_json::to_value(&desired)?);
         let applied = self.cx.applied(desired).await?;
         let meta = kube::Resource::meta(&applied.object);
+        let changed = applied.effect != Effect::Unchanged;
+        let revision = Revision {
+            kind: kind.to_owned(),
+            name: meta.name.clone().unwrap_or_default(),
+            version: meta.resource_version.clone().unwrap_or_default(),
+            digest: asked,
+        };
         Ok(Child {
-            revision: Revision {
-                kind: kind.to_owned(),
-                name: meta.name.clone().unwrap_or_default(),
-                version: meta.resource_version.clone().unwrap_or_default(),
-                digest: asked,
-            },
-            changed: applied.effect != Effect::Unchanged,
+            revision: self.office.memory.child(self.key, revision, changed),
+            changed,
         })
     }
 

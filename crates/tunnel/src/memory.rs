@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aplomb::{Cache, Key, View};
-use aplomb_api::tunnel::{ConnectionDetails, GatewayReplica, GatewayReplicaSpec, HttpProxy};
+use aplomb_api::tunnel::{
+    ConnectionDetails, GatewayReplica, GatewayReplicaSpec, HttpProxy, Revision,
+};
 
 use crate::evidence::Evidence;
 use crate::views::ConnectorView;
@@ -51,6 +53,8 @@ struct Known {
     waiting: BTreeSet<Key>,
     /// At which version each Connector last changed how it is reached.
     details: BTreeMap<Key, Reached>,
+    /// Each tunnel's children as they were last written.
+    children: BTreeMap<Key, Vec<Revision>>,
     /// By UID: one that comes back under its old name is another.
     replicas: BTreeMap<String, GatewayReplicaSpec>,
 }
@@ -114,6 +118,22 @@ impl Memory {
             .to_owned()
     }
 
+    /// The revision at which a child of a tunnel came to be as it is. The status that we report on it gives it
+    /// newer versions, which gateways have no reason to acknowledge. The tunnel's own status says the same, once
+    /// it could be written.
+    pub(crate) fn child(&self, tunnel: &Key, child: Revision, changed: bool) -> Revision {
+        let mut known = self.lock();
+        let all = known.children.entry(tunnel.clone()).or_default();
+        let same = |it: &Revision| it.kind == child.kind && it.name == child.name;
+        let before = all.iter().find(|it| same(it));
+        if let Some(before) = before.filter(|it| !changed && it.digest == child.digest) {
+            return before.clone();
+        }
+        all.retain(|it| !same(it));
+        all.push(child.clone());
+        child
+    }
+
     /// A Connector is gone.
     pub(crate) fn forget_connector(&self, key: &Key) {
         self.lock().details.remove(key);
@@ -125,6 +145,7 @@ impl Memory {
         known.evidence.remove(key);
         known.connectors.remove(key);
         known.waiting.remove(key);
+        known.children.remove(key);
     }
 
     /// The tunnels that what a gateway says concerns: all of them when it comes, goes or moves, else
@@ -180,4 +201,34 @@ fn lost(spec: &GatewayReplicaSpec) -> BTreeSet<String> {
 fn keys(all: &[Arc<HttpProxy>], wanted: impl Fn(&HttpProxy) -> bool) -> Vec<Key> {
     let wanted = all.iter().filter(|proxy| wanted(proxy));
     wanted.map(|proxy| View::meta(&**proxy).key()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(version: &str, digest: &str) -> Revision {
+        Revision {
+            kind: "HTTPRoute".to_owned(),
+            name: "web".to_owned(),
+            version: version.to_owned(),
+            digest: digest.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_child_keeps_its_version_until_it_is_written_again() {
+        let (memory, tunnel) = (Memory::default(), Key::new(Some("default"), "web"));
+        let version = |child, changed| memory.child(&tunnel, child, changed).version;
+        assert_eq!(version(route("7", "a"), true), "7");
+        assert_eq!(version(route("9", "a"), false), "7", "a report of ours");
+        assert_eq!(
+            version(route("12", "a"), true),
+            "12",
+            "a rival was put right"
+        );
+        assert_eq!(version(route("15", "b"), true), "15", "another spec");
+        memory.forget(&tunnel);
+        assert_eq!(version(route("20", "b"), false), "20", "nothing is known");
+    }
 }
