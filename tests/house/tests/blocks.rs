@@ -18,8 +18,8 @@ const LANGUAGES: [&str; 8] = [
     "promql",
 ];
 /// Words in capitals that stand for themselves.
-const PLAIN: [&str; 10] = [
-    "PUT", "POST", "GET", "DELETE", "EOF", "HTTP", "BEGIN", "END", "TLS", "URL",
+const PLAIN: [&str; 12] = [
+    "PUT", "POST", "GET", "DELETE", "EOF", "HTTP", "BEGIN", "END", "TLS", "URL", "PASS", "FAIL",
 ];
 const MARK: &str = "<!-- not run: ";
 

@@ -30,6 +30,7 @@ pub(super) fn ago(moment: &str, now: &str) -> String {
     match (read(moment), read(now)) {
         (Some(moment), Some(now)) => match now.duration_since(moment).as_secs() {
             ..1 => "a moment".to_owned(),
+            seconds @ 1..60 => format!("{seconds} s"),
             #[allow(
                 clippy::cast_precision_loss,
                 reason = "seconds since somebody's birth fit"
@@ -163,5 +164,6 @@ mod tests {
             ago("2026-01-01T00:00:00Z", "2026-01-01T00:01:05Z"),
             "1 min 5 s"
         );
+        assert_eq!(ago("2026-01-01T00:00:00Z", "2026-01-01T00:00:03.7Z"), "3 s");
     }
 }
