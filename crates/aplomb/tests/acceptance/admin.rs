@@ -94,7 +94,7 @@ async fn engines_of_one_process_are_one_to_look_at() {
         ["ConfigMap in all namespaces", "Secret in default"]
     );
     let metrics = board.metrics();
-    let families = metrics.matches("# TYPE aplomb_writes ").count();
+    let families = metrics.matches("# TYPE aplomb_cache_objects ").count();
     assert_eq!(families, 1, "shared counters are shown once: {metrics}");
     other.0.lock().unwrap().tasks[0].dead = Some("panicked".to_owned());
     let (status, _) = get(&board.router(), "/livez").await;
