@@ -87,7 +87,10 @@ fn earliest(object: &Value, notes: &[Note], noted: Option<Timestamp>) -> Option<
     let created = time_at(object, "/metadata/creationTimestamp")?;
     let soon = |at: &Timestamp| *at >= created && at.duration_since(created).as_secs() < 1;
     let known = notes.iter().map(|note| note.at).chain(noted);
-    known.filter(soon).min().or(Some(created))
+    // The second of its creation has an end: it was made before that, however late it was seen.
+    let ends = created + SignedDuration::from_secs(1);
+    let latest = noted.map_or(created, |noted| noted.min(ends));
+    Some(known.filter(soon).min().unwrap_or(latest))
 }
 
 /// The last move, or the one under way.
