@@ -6,6 +6,7 @@ mod admin;
 use std::collections::BTreeSet;
 
 use anyhow::Result;
+use aplomb::lease::ADMIN;
 use kube::Client;
 use serde_json::Value;
 
@@ -13,8 +14,6 @@ pub(crate) use self::admin::Admin;
 use crate::cluster::Cluster;
 use crate::fault;
 
-/// Written by an operator on the Lease it holds.
-const ADMIN: &str = "aplomb.dev/admin";
 /// Where operators are unless they are told otherwise.
 const HOME: &str = "aplomb-system";
 /// What their Leases are called.
