@@ -101,6 +101,14 @@ controlplane: ## Build etcd, kube-apiserver, kube-controller-manager, kubectl an
 conformance: controlplane ## One suite on the box and on the real server, answers compared
 	$(CARGO) run --locked -q -p aplomb-conformance --bin conformance -- --server both --report target/conformance.json
 
+.PHONY: e2e
+e2e: controlplane ## Kubernetes' own end-to-end suite, the specs without nodes, on the box and on the real server, JSON and protobuf (10 minutes, 14 more to build it once)
+	$(CARGO) run --locked -q -p aplomb-conformance --bin e2e
+
+.PHONY: kubectl
+kubectl: controlplane ## Scripts of stock kubectl and helm on both servers, outputs compared (SCRIPTS="edit get": only those)
+	$(CARGO) run --locked -q -p aplomb-conformance --bin kubectl -- $(SCRIPTS)
+
 .PHONY: differential
 differential: controlplane ## OPS=10000 random operations on both servers (SEED=7), answers compared
 	$(CARGO) run --locked -q -p aplomb-conformance --bin differential -- --ops $(OPS) --seed $(SEED) --report target/differential.json
@@ -108,6 +116,15 @@ differential: controlplane ## OPS=10000 random operations on both servers (SEED=
 .PHONY: seeds
 seeds: ## N=1000 seeds, each run twice, traces compared byte by byte
 	$(CARGO) run --release --locked -q -p aplomb-sim --example seeds -- --n $(N)
+
+.PHONY: kills
+kills: ## N=1000 kills of `aplomb box --data-dir` at random moments under write load (10 minutes)
+	@tools/make/need cargo cc
+	@tools/make/kills $(N)
+
+.PHONY: watchers
+watchers: ## 1,000 watchers at 200 writes a second, on the box and on a real kube-apiserver
+	@tools/make/watchers
 
 .PHONY: bench
 bench: ## Figures of this machine, as ratios against a peer in the same run

@@ -34,7 +34,7 @@ func main() {
 		os.Exit(2)
 	}
 	endpoint, small, token := os.Args[1], os.Args[2], os.Args[3]
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	control = endpoint
 	passed, failed := 0, 0

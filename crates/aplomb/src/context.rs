@@ -189,6 +189,12 @@ impl<K: Kind> Context<K> {
         self.0.pass.retract(condition);
     }
 
+    /// This object was deleted, as the server says and its watch does not yet: nothing of it is written when
+    /// the pass ends.
+    pub fn gone(&self) {
+        self.0.pass.owner_gone();
+    }
+
     /// Tells people something about this object, in the background and within a budget.
     pub fn event(&self, note: Note) {
         self.0.recorder.publish(&*self.0.object, note);

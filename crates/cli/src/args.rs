@@ -1,5 +1,6 @@
 //! The command line: names, help and defaults. Nothing here does anything.
 
+mod boxed;
 mod cluster;
 mod connect;
 mod crds;
@@ -13,12 +14,10 @@ mod run;
 mod sim;
 mod tunnel;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use self::boxed::BoxArgs;
 pub(crate) use self::cluster::ClusterArgs;
 pub(crate) use self::connect::ConnectArgs;
 pub(crate) use self::crds::{CrdsArgs, Kinds};
@@ -115,25 +114,4 @@ pub(crate) struct VersionArgs {
 pub(crate) enum VersionOutput {
     Text,
     Json,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct BoxArgs {
-    /// Address to serve on; port 0 picks a free one
-    #[arg(
-        long,
-        env = "APLOMB_BOX_LISTEN",
-        default_value = "127.0.0.1:0",
-        value_name = "ADDRESS:PORT"
-    )]
-    pub(crate) listen: SocketAddr,
-    /// File to write a kubeconfig to; it holds a bearer token
-    #[arg(long, env = "APLOMB_BOX_KUBECONFIG", value_name = "FILE")]
-    pub(crate) kubeconfig: PathBuf,
-    /// File to append an audit log to, in the audit.k8s.io/v1 format
-    #[arg(long, env = "APLOMB_BOX_AUDIT_LOG", value_name = "FILE")]
-    pub(crate) audit_log: Option<PathBuf>,
-    /// Authorise requests by the stored Roles and bindings
-    #[arg(long, env = "APLOMB_BOX_RBAC")]
-    pub(crate) rbac: bool,
 }

@@ -1,26 +1,43 @@
 //! `aplomb box`: serve until a signal, say so in one line, leave the files it wrote.
 
-use std::time::Duration;
-
 use anyhow::{Context, anyhow};
 use aplomb_sim::ApiServer;
 use aplomb_sim::actors::Actors;
-use aplomb_sim::http::{BoxConfig, Error, start_with};
+use aplomb_sim::http::{BoxConfig, Error, Limits, start_with};
+use aplomb_sim::store::{DataDir, Window};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
 
 use crate::args::BoxArgs;
 
 pub(crate) async fn run(args: BoxArgs) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let server = ApiServer::builder().rbac(args.rbac).build();
-    let _actors = controllers().start(&server);
+    log();
+    let window = Window {
+        behind: args.watch_buffer,
+        ..Window::default()
+    };
+    let mut builder = ApiServer::builder()
+        .rbac(args.rbac)
+        .cluster(true)
+        .window(window);
+    if let Some(path) = &args.data_dir {
+        builder = builder.data_dir(DataDir::open(path)?);
+    }
+    let server = builder.build();
+    let _actors = Actors::cluster().start(&server);
     let config = BoxConfig {
         listen: args.listen,
         kubeconfig: Some(args.kubeconfig),
         audit_log: args.audit_log,
         rbac: args.rbac,
         token: None,
+        limits: Limits {
+            connections: args.max_connections,
+            requests: args.max_requests_inflight,
+            mutating_requests: args.max_mutating_requests_inflight,
+        },
     };
     let running = start_with(server, config).await;
     let running = running.map_err(|error| match error {
@@ -39,10 +56,11 @@ pub(crate) async fn run(args: BoxArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What every cluster has and clients rely on.
-pub(crate) fn controllers() -> Actors {
-    let prompt = Duration::ZERO..Duration::from_millis(50);
-    Actors::none()
-        .garbage_collector(prompt.clone())
-        .namespace_lifecycle(prompt)
+/// Only trouble is said unasked; RUST_LOG asks for more.
+fn log() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
 }

@@ -147,7 +147,7 @@ fn a_server_that_never_answers() {
         let output = child.wait_with_output().expect("it ends");
         told(&output, words, "did not answer within 10 s", "is it up?");
         println!("{words:?} ended after {:?}", began.elapsed());
-        assert!(began.elapsed() < Duration::from_secs(50), "{words:?}");
+        assert!(began.elapsed() < Duration::from_secs(110), "{words:?}");
     }
     drop(silent);
 }

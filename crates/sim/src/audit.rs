@@ -3,6 +3,7 @@
 //!
 //! Request and response bodies are never written.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -52,6 +53,8 @@ pub struct Record {
     pub object: Option<ObjectRef>,
     pub received: Timestamp,
     pub decision: Option<Decision>,
+    /// What admission noted.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Record {
@@ -108,6 +111,9 @@ impl Record {
                 "authorization.k8s.io/decision": if decision.allowed { "allow" } else { "forbid" },
                 "authorization.k8s.io/reason": decision.reason,
             });
+        }
+        for (key, value) in &self.annotations {
+            event["annotations"][key] = value.as_str().into();
         }
         event
     }

@@ -2,13 +2,16 @@
 //!
 //! Nothing here knows HTTP headers or bodies; nothing beyond here knows URLs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use serde_json::Value;
 
-use crate::resource::{Part, Resource};
+use crate::admission::Notes;
+use crate::cached::CachedObject;
+use crate::resource::{Part, Resource, View};
 use crate::status::ApiError;
 
 /// What a request wants done.
@@ -101,6 +104,8 @@ pub struct User {
     pub name: String,
     pub uid: String,
     pub groups: Vec<String>,
+    /// What else is known about the user, as a token's credential.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// One request for a resource, authenticated and authorised.
@@ -112,6 +117,8 @@ pub struct Call {
     pub resource: Arc<Resource>,
     /// The object or its status.
     pub part: Part,
+    /// The subresource the object is addressed through; then `resource` is what it shows.
+    pub view: Option<Arc<dyn View>>,
     /// Namespace of the path; `None` for cluster-scoped resources and all-namespaces lists.
     pub namespace: Option<String>,
     /// Name of the path.
@@ -126,6 +133,8 @@ pub struct Call {
     pub user: User,
     /// User-Agent header; up to the first `/` it is the default field manager.
     pub user_agent: String,
+    /// What admission has to say besides the outcome.
+    pub notes: Notes,
 }
 
 impl Call {
@@ -136,6 +145,7 @@ impl Call {
             verb,
             resource,
             part: Part::Main,
+            view: None,
             namespace: None,
             name: None,
             options: Options::default(),
@@ -145,8 +155,10 @@ impl Call {
                 name: "system:apiserver".into(),
                 uid: String::new(),
                 groups: vec!["system:masters".into()],
+                ..User::default()
             },
             user_agent: "box".into(),
+            notes: Notes::default(),
         }
     }
 
@@ -193,11 +205,11 @@ pub enum Outcome {
         /// 200 or 201 (202 for a deletion that goes on).
         code: u16,
         /// The object.
-        object: Value,
+        object: Arc<Value>,
         /// `Warning: 299` texts.
         warnings: Vec<String>,
     },
-    /// A list; items carry apiVersion and kind or not as the kind does on the real server.
+    /// A list; every item says what it is.
     List {
         /// `metadata.resourceVersion` of the list.
         resource_version: u64,
@@ -207,6 +219,8 @@ pub enum Outcome {
         remaining: Option<i64>,
         /// The objects.
         items: Vec<Arc<Value>>,
+        /// `Warning: 299` texts.
+        warnings: Vec<String>,
     },
     /// A stream of events.
     Watch(BoxStream<'static, WatchEvent>),
@@ -226,11 +240,11 @@ impl std::fmt::Debug for Outcome {
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
     /// Came into view.
-    Added(Arc<Value>),
+    Added(Arc<CachedObject>),
     /// Changed in view.
-    Modified(Arc<Value>),
+    Modified(Arc<CachedObject>),
     /// Left view: deleted, or no longer selected.
-    Deleted(Arc<Value>),
+    Deleted(Arc<CachedObject>),
     /// Nothing older than this version is still to come.
     Bookmark(Value),
     /// The last event: a Status.

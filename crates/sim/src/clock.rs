@@ -19,14 +19,14 @@ pub(crate) fn aside<T: Send>(make: impl FnOnce() -> T + Send) -> T {
 /// The random (version 4) UUID made of these bits.
 pub(crate) fn uuid(bits: u128) -> String {
     let versioned = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{versioned:032x}");
+    let group = |from: u32, bits: u32| (versioned >> from) & ((1 << bits) - 1);
     format!(
-        "{}-{}-{}-{}-{}",
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..]
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        group(96, 32),
+        group(80, 16),
+        group(64, 16),
+        group(48, 16),
+        group(0, 48)
     )
 }
 
@@ -71,7 +71,9 @@ impl Clock {
     /// The present moment as `metav1.Time` prints it: whole seconds.
     #[must_use]
     pub fn now_seconds(&self) -> String {
-        self.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+        let now = self.now();
+        let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        whole.to_string()
     }
 
     /// A random (version 4) UUID.

@@ -69,6 +69,18 @@ pub(crate) fn changed(server: &ApiServer, name: &str) {
     });
 }
 
+/// Serves again what stored definitions describe, and goes on with those that were not done.
+pub(crate) fn resume(server: &ApiServer) {
+    for name in server
+        .store()
+        .snapshot(&key("").resource)
+        .objects
+        .into_keys()
+    {
+        changed(server, &name);
+    }
+}
+
 /// Does for a definition what the server's controllers do, until there is nothing left to do.
 async fn settle(server: &ApiServer, name: &str) {
     while let Some(crd) = server.store().get(&key(name)) {

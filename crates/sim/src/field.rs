@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use crate::go;
 
+pub use crate::go::quote as go_quote;
+
 /// The kind of a field error; its wire name is the cause's `reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -190,33 +192,4 @@ impl FieldError {
     pub fn cause(&self) -> Value {
         json!({ "reason": self.kind.reason(), "message": self.body(), "field": self.field })
     }
-}
-
-/// A string as Go's `%q` prints it.
-#[must_use]
-pub fn go_quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            '\r' => quoted.push_str("\\r"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{b}' => quoted.push_str("\\v"),
-            '\u{c}' => quoted.push_str("\\f"),
-            c if u32::from(c) < 0x20 || c == '\u{7f}' => {
-                quoted.push_str(&format!("\\x{:02x}", u32::from(c)));
-            }
-            c if (0x80..0xa0).contains(&u32::from(c)) => {
-                quoted.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

@@ -29,21 +29,23 @@
 #![forbid(unsafe_code)]
 
 pub mod actors;
+pub mod admission;
 pub mod audit;
 pub mod auth;
 pub mod breakage;
+pub mod cached;
 pub mod call;
 pub mod clock;
 pub mod coderd;
 mod definitions;
 pub mod faults;
 pub mod field;
-pub mod go;
 pub mod hetzner;
 pub mod http;
 pub mod kinds;
 pub mod merge;
 pub mod object;
+mod ownership;
 mod pattern;
 pub mod resource;
 pub mod rest;
@@ -57,4 +59,9 @@ pub mod trace;
 #[cfg(feature = "world")]
 pub mod world;
 
+pub use merge::go;
 pub use server::ApiServer;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -89,6 +89,31 @@ pub enum Part {
     Status,
 }
 
+/// A subresource that shows part of an object, maybe as an object of another kind (`/scale`), and
+/// takes it back changed.
+pub trait View: Send + Sync + Debug {
+    /// The last part of the path.
+    fn name(&self) -> &'static str;
+
+    /// The resource whose objects are shown.
+    fn parent(&self) -> &Arc<Resource>;
+
+    /// What is shown of an object, owners of fields included.
+    ///
+    /// # Errors
+    /// The server's answer when the object cannot be shown so.
+    fn show(&self, object: &Value) -> Result<Value, ApiError>;
+
+    /// The object with what was shown of it changed. `now` is for what changes leave a time of.
+    ///
+    /// # Errors
+    /// The server's answer to a change that is not allowed.
+    fn take_back(&self, object: &Value, shown: Value, now: &str) -> Result<Value, ApiError>;
+
+    /// Whether changes are made by the rules of the object's kind, and not by the view's own.
+    fn by_rules_of_kind(&self) -> bool;
+}
+
 /// A request body read as an object of a kind.
 #[derive(Clone, Debug)]
 pub struct Decoded {
@@ -97,6 +122,9 @@ pub struct Decoded {
     /// `unknown field "spec.x"`: warned about or refused, as `fieldValidation` says.
     pub unknown: Vec<String>,
 }
+
+/// An order of a Table's rows.
+pub type RowOrder = fn(&Value, &Value) -> std::cmp::Ordering;
 
 /// One column of a Table.
 #[derive(Clone, Debug)]
@@ -111,6 +139,33 @@ pub struct Column {
     pub description: String,
     /// 0 is always shown, higher only with `-o wide`.
     pub priority: i32,
+}
+
+/// What a strategic merge patch has to know about one place of an object: the Go type there, and how
+/// each of its members is patched.
+pub trait PatchMeta: Debug {
+    /// Go's word for the type: `struct`, `map`, `slice`, `string`.
+    fn kind(&self) -> &'static str;
+
+    /// The member called `key`.
+    ///
+    /// # Errors
+    /// Go's message when the type has no such member.
+    fn member(&self, key: &str) -> Result<PatchMember<'_>, String>;
+
+    /// What is in the list; `None` when the place is no list.
+    fn items(&self) -> Option<Box<dyn PatchMeta + '_>>;
+}
+
+/// How one member is patched.
+#[derive(Debug)]
+pub struct PatchMember<'a> {
+    /// `merge`, `replace`, `retainKeys`, or some of them with commas between; empty for none.
+    pub strategy: String,
+    /// What tells the items of a merged list apart; empty for none.
+    pub merge_key: String,
+    /// What is in the member.
+    pub of: Box<dyn PatchMeta + 'a>,
 }
 
 /// How objects of one served version behave. Everything here is pure: no IO, no clock.
@@ -131,6 +186,19 @@ pub trait Strategy: Send + Sync + Debug {
     /// The server's answer to a merged object that is not an object of this kind.
     fn convert(&self, merged: Value) -> Result<Value, ApiError> {
         self.decode(merged).map(|decoded| decoded.object)
+    }
+
+    /// How a strategic merge patch sees objects of this kind; `None` where the server takes none.
+    fn patch_meta(&self) -> Option<Box<dyn PatchMeta + '_>> {
+        None
+    }
+
+    /// Reads what a strategic merge made, which is refused in yet other words.
+    ///
+    /// # Errors
+    /// Why the merged object is not an object of this kind.
+    fn convert_patched(&self, merged: Value) -> Result<Decoded, String> {
+        self.decode(merged).map_err(|error| error.message)
     }
 
     /// Fills in defaults.
@@ -243,9 +311,29 @@ pub trait Strategy: Send + Sync + Debug {
         stored
     }
 
+    /// Whether `from_storage` gives back what it is given: then nobody has to copy it.
+    fn serves_stored_form(&self) -> bool {
+        false
+    }
+
     /// From this served version to the stored form.
     fn to_storage(&self, object: Value) -> Value {
         object
+    }
+
+    /// What a row of a Table says of its object besides the cells.
+    fn row_conditions(&self, _object: &Value) -> Option<Value> {
+        None
+    }
+
+    /// Annotations only the versioned form of an object has: metadata on its own is without them.
+    fn versioned_annotations(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The objects of a kind that is never stored: what the server finds when it looks.
+    fn observed(&self) -> Option<Vec<Value>> {
+        None
     }
 
     /// Table columns.
@@ -253,4 +341,9 @@ pub trait Strategy: Send + Sync + Debug {
 
     /// The cells of one object, in the order of `columns`. `now` is for ages.
     fn cells(&self, object: &Value, now: jiff::Timestamp) -> Vec<Value>;
+
+    /// How the rows of a Table are ordered, where that is not the order of the list.
+    fn row_order(&self) -> Option<RowOrder> {
+        None
+    }
 }

@@ -3,23 +3,29 @@
 //! Everything a request does is in `rest`; everything about URLs and headers is in `http`. This file
 //! only holds them together and is the door for code in the same process.
 
+mod builder;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::watch;
 
+use crate::admission::Registry;
+use crate::auth::jwt::Signer;
 use crate::breakage::{Breakage, Rule};
 use crate::call::{Call, Outcome};
 use crate::clock::Clock;
-use crate::kinds;
 use crate::merge::FieldManager;
+use crate::ownership;
 use crate::resource::Resource;
 use crate::rest;
-use crate::schema::crd::DefinitionStrategy;
 use crate::status::{ApiError, GroupResource};
-use crate::store::{Hook, Key, Store, Window};
+use crate::store::{Hook, Key, Secrets, Store};
+
+pub use builder::Builder;
 
 /// Group, version and plural of a served resource.
 pub type ResourceId = (String, String, String);
@@ -27,8 +33,11 @@ pub type ResourceId = (String, String, String);
 struct Inner {
     clock: Clock,
     store: Store,
+    secrets: Secrets,
     breakage: Breakage,
     settings: Settings,
+    /// PEM of the authority that the server's clients trust; empty while there is none.
+    authority: watch::Sender<String>,
     /// Held from choosing something unique to writing it.
     writing: Mutex<()>,
     resources: RwLock<BTreeMap<ResourceId, Arc<Resource>>>,
@@ -36,11 +45,15 @@ struct Inner {
     editions: Mutex<BTreeMap<GroupResource, String>>,
     /// Made when first needed; forgotten when a version is served or no longer served.
     field_managers: Mutex<BTreeMap<GroupResource, Arc<FieldManager>>>,
+    admission: Registry,
+    /// Made when the first token is asked for or shown.
+    signer: OnceLock<Signer>,
 }
 
 #[derive(Clone, Debug)]
 struct Settings {
     rbac: bool,
+    checks_owners: bool,
     crd_delay: Duration,
 }
 
@@ -60,111 +73,39 @@ impl fmt::Debug for ApiServer {
     }
 }
 
-/// Settings of a server that is about to be made.
-#[derive(Debug)]
-pub struct Builder {
-    clock: Option<Clock>,
-    window: Window,
-    bootstrap: bool,
-    settings: Settings,
-    resources: Option<Vec<Resource>>,
-}
-
-impl Builder {
-    /// Where time and randomness come from; the system unless set.
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = Some(clock);
-        self
-    }
-
-    /// How much of the past is kept.
-    #[must_use]
-    pub fn window(mut self, window: Window) -> Self {
-        self.window = window;
-        self
-    }
-
-    /// Whether requests are authorised by the stored roles and bindings.
-    #[must_use]
-    pub fn rbac(mut self, on: bool) -> Self {
-        self.settings.rbac = on;
-        self
-    }
-
-    /// Whether the server starts with the namespaces every cluster has (it does unless told not to).
-    #[must_use]
-    pub fn bootstrap(mut self, on: bool) -> Self {
-        self.bootstrap = on;
-        self
-    }
-
-    /// How long a new CustomResourceDefinition takes to be served.
-    #[must_use]
-    pub fn crd_delay(mut self, delay: Duration) -> Self {
-        self.settings.crd_delay = delay;
-        self
-    }
-
-    /// Serves these resources instead of the built-in kinds.
-    #[must_use]
-    pub fn resources(mut self, resources: Vec<Resource>) -> Self {
-        self.resources = Some(resources);
-        self
-    }
-
-    /// Makes the server.
-    #[must_use]
-    pub fn build(self) -> ApiServer {
-        let clock = self.clock.unwrap_or_else(Clock::system);
-        let breakage = Breakage::from_env();
-        let store = Store::new(clock.clone(), self.window, breakage.is(Rule::NoopWrite));
-        let inner = Inner {
-            clock,
-            store,
-            breakage,
-            settings: self.settings,
-            writing: Mutex::new(()),
-            resources: RwLock::new(BTreeMap::new()),
-            editions: Mutex::new(BTreeMap::new()),
-            field_managers: Mutex::new(BTreeMap::new()),
-        };
-        let server = ApiServer {
-            inner: Arc::new(inner),
-            as_of: None,
-        };
-        for resource in self.resources.unwrap_or_else(builtin) {
-            server.serve(resource);
-        }
-        if self.bootstrap {
-            rest::bootstrap(&server);
-        }
-        server
-    }
-}
-
 impl ApiServer {
     /// Settings for a new server.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder {
-            clock: None,
-            window: Window::default(),
-            bootstrap: true,
-            settings: Settings {
-                rbac: false,
-                crd_delay: Duration::from_millis(15),
-            },
-            resources: None,
-        }
+        Builder::default()
     }
 
-    /// Carries out one call.
+    /// Carries out one call. What is answered is on disk, where there is one.
     ///
     /// # Errors
     /// What the server answers instead of the outcome.
     pub async fn call(&self, call: Call) -> Result<Outcome, ApiError> {
-        rest::handle(self, call).await
+        let answer = rest::handle(self, call).await;
+        self.settled().await?;
+        answer
+    }
+
+    /// Waits until everything that can be read now is on disk.
+    ///
+    /// # Errors
+    /// 500: the disk did not take it.
+    pub(crate) async fn settled(&self) -> Result<(), ApiError> {
+        let settled = self.store().settled().await;
+        settled.map_err(|_| {
+            let message = "the write was taken back: the data directory takes no writes now";
+            ApiError::new(500, "InternalError", message)
+        })
+    }
+
+    /// The keys and tokens of this cluster, kept with its objects.
+    #[must_use]
+    pub fn secrets(&self) -> &Secrets {
+        &self.inner.secrets
     }
 
     /// Where this server takes time and randomness from.
@@ -185,10 +126,42 @@ impl ApiServer {
         self.inner.settings.rbac
     }
 
+    /// Who signs the tokens of service accounts.
+    pub(crate) fn signer(&self) -> &Signer {
+        let secrets = &self.inner.secrets;
+        self.inner.signer.get_or_init(|| Signer::kept(secrets))
+    }
+
+    /// The admission policies in force.
+    pub(crate) fn admission(&self) -> &Registry {
+        &self.inner.admission
+    }
+
+    /// Whether changes of owner references are checked against what their author may do.
+    #[must_use]
+    pub fn checks_owners(&self) -> bool {
+        self.inner.settings.checks_owners
+    }
+
     /// How long a new CustomResourceDefinition takes to be served.
     #[must_use]
     pub fn crd_delay(&self) -> Duration {
         self.inner.settings.crd_delay
+    }
+
+    /// PEM of the authority that clients trust, now and whenever it changes; empty without one.
+    #[must_use]
+    pub fn authority(&self) -> watch::Receiver<String> {
+        self.inner.authority.subscribe()
+    }
+
+    /// Sets the authority that clients trust, once there is a certificate to serve with.
+    pub fn set_authority(&self, pem: &str) {
+        self.inner.authority.send_if_modified(|authority| {
+            let changes = authority != pem;
+            pem.clone_into(authority);
+            changes
+        });
     }
 
     /// Everything served now, ordered by group, version and plural.
@@ -203,6 +176,15 @@ impl ApiServer {
         self.served()
             .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
             .cloned()
+    }
+
+    /// Whether any resource of a group is served.
+    #[must_use]
+    pub fn serves_group(&self, group: &str) -> bool {
+        let first = (group.to_owned(), String::new(), String::new());
+        let served = self.served();
+        let next = served.range(first..).next();
+        next.is_some_and(|((found, ..), _)| found == group)
     }
 
     /// A served version of a resource, whichever it is.
@@ -358,12 +340,16 @@ impl ApiServer {
             return manager.clone();
         }
         let served = self.resources();
-        let versions: Vec<&Resource> = served
+        let mut versions: Vec<&Resource> = served
             .iter()
             .filter(|other| other.storage == resource.storage)
             .map(AsRef::as_ref)
             .collect();
-        let manager = Arc::new(FieldManager::of(&versions));
+        // Bodies of subresources have kinds that are served nowhere else.
+        if versions.is_empty() {
+            versions.push(resource);
+        }
+        let manager = Arc::new(ownership::field_manager(&versions));
         managers.insert(resource.storage.clone(), manager.clone());
         manager
     }
@@ -389,14 +375,6 @@ impl ApiServer {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The built-in kinds, definitions of custom ones among them.
-fn builtin() -> Vec<Resource> {
-    let mut resources = kinds::builtin();
-    let strategy = Arc::new(DefinitionStrategy::default());
-    resources.push(kinds::custom_resource_definitions(strategy));
-    resources
 }
 
 /// The place of one object of a resource.

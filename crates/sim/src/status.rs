@@ -113,6 +113,14 @@ impl ApiError {
         self
     }
 
+    /// Whether `details` names a cause of this reason.
+    #[must_use]
+    pub fn has_cause(&self, reason: &str) -> bool {
+        let causes = self.details.as_ref().and_then(|it| it.get("causes"));
+        let mut causes = causes.and_then(Value::as_array).into_iter().flatten();
+        causes.any(|cause| cause["reason"] == reason)
+    }
+
     /// 404 NotFound.
     #[must_use]
     pub fn not_found(gr: &GroupResource, name: &str) -> Self {

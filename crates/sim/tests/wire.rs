@@ -24,6 +24,7 @@ fn user(name: &str) -> User {
         name: name.into(),
         uid: String::new(),
         groups: Vec::new(),
+        ..User::default()
     }
 }
 
@@ -229,10 +230,8 @@ async fn a_box_serves_kubes_client_over_tls() {
     let listen = "127.0.0.1:0".parse().expect("an address");
     let config = BoxConfig {
         listen,
-        kubeconfig: None,
-        audit_log: None,
         rbac: true,
-        token: None,
+        ..BoxConfig::default()
     };
     let running = start(config).await.expect("started");
     let kubeconfig = kube::config::Kubeconfig::from_yaml(running.kubeconfig()).expect("readable");

@@ -8,6 +8,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ObjectMeta;
 
 use crate::children::{Children, children, digest};
+use crate::evidence::Evidence;
 use crate::office::Office;
 use crate::prove::answered;
 use crate::report;
@@ -44,7 +45,7 @@ impl Act<'_> {
             }
             Step::Prove => {
                 progress.proofs += 1;
-                self.prove().await;
+                progress.gone = !self.prove().await?;
                 Ok(())
             }
         }
@@ -246,17 +247,26 @@ impl Act<'_> {
         Ok(())
     }
 
-    async fn prove(&self) {
-        let evidence = self
-            .office
-            .prover
-            .prove(self.world, &self.hostnames())
-            .await;
-        for name in answered(self.world, &evidence) {
-            let connector = Key::new(self.key.namespace.as_deref(), name);
-            self.office.sessions.proven(&connector, evidence.at);
+    /// Proves the tunnel, and says whether there is still one: gateways may know of its deletion before its
+    /// own watch tells, and what is doubtful anyway is worth a look before it is told.
+    async fn prove(&self) -> Result<bool> {
+        let (office, hostnames) = (self.office, self.hostnames());
+        let round = office.prover.prove(self.world, &hostnames).await;
+        let (before, interval) = (
+            self.world.evidence.as_ref(),
+            self.world.proxy.spec.proof_interval.0,
+        );
+        let evidence = round.clone().after(before, interval);
+        let news = evidence.is_doubtful() && before.is_none_or(Evidence::is_good);
+        if news && !self.is_there().await? {
+            return Ok(false);
         }
-        self.office.telemetry.proof(self.key, &evidence);
-        self.office.memory.proven(self.key, evidence);
+        for name in answered(self.world, &round) {
+            let connector = Key::new(self.key.namespace.as_deref(), name);
+            office.sessions.proven(&connector, round.at);
+        }
+        office.telemetry.proof(self.key, &round);
+        office.memory.proven(self.key, evidence);
+        Ok(true)
     }
 }

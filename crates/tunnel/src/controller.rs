@@ -152,11 +152,18 @@ async fn reconcile(
         key: &key,
         began: office.clock.now(),
     };
-    let mut progress = Progress::default();
+    let uid = View::meta(&**proxy).uid.to_owned();
+    let mut progress = Progress {
+        timeline: office.memory.timeline(&key, &uid),
+        ..Progress::default()
+    };
     for _ in 0..STEPS {
         let world = observer.observe(&progress)?;
         let plan = decide(&world);
         progress.timeline = plan.status.timeline.clone();
+        if let Some(timeline) = &progress.timeline {
+            office.memory.reached(&key, &uid, timeline.clone());
+        }
         say(cx, &plan);
         let Some(step) = &plan.step else {
             return Ok(ended(cx, office, &key, proxy, plan));
@@ -170,6 +177,7 @@ async fn reconcile(
         };
         act.take(step, &mut progress).await?;
         if progress.gone {
+            cx.gone();
             return Ok(Verdict::Settled);
         }
     }

@@ -18,7 +18,7 @@ use aplomb_api::tunnel::{HttpProxyStatus, conditions as kinds, reasons};
 use self::conditions::Facts;
 use self::hostnames::Held;
 use crate::children::children;
-use crate::evidence::subject;
+use crate::evidence::{Evidence, subject};
 use crate::world::{Plan, Step, World};
 
 /// How many proofs one pass may try: what is proven may change meanwhile.
@@ -88,13 +88,19 @@ fn next(world: &World, held: &Held, facts: &Facts<'_>, served: &[String]) -> Opt
     if facts.provable() && progress.proofs < PROOFS {
         let subject = subject(world, served);
         let evidence = world.evidence.as_ref();
-        let holds = evidence.is_some_and(|it| it.holds(&subject, world.instant));
-        if !holds {
+        let holds = |it: &&Evidence| it.holds(&subject, world.instant) && !unheard(world, it);
+        if evidence.filter(holds).is_none() {
             return Some(Step::Prove);
         }
     }
     let report = facts.is_programmed() && !progress.reported;
     report.then_some(Step::Report)
+}
+
+/// Whether silence says too little yet: a tunnel that nobody calls ready is asked once more before it is called
+/// broken, which would be news to correct a moment later.
+fn unheard(world: &World, evidence: &Evidence) -> bool {
+    evidence.is_silent() && evidence.failures < PROOFS && !notes::was_ready(world)
 }
 
 fn again(world: &World, facts: &Facts<'_>) -> Duration {

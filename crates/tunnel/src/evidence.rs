@@ -6,6 +6,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::children::digest;
+use crate::client::PATIENCE;
 use crate::world::World;
 
 /// How soon a failed proof is tried again, at first and at most.
@@ -40,12 +41,31 @@ pub(crate) struct Failure {
     pub(crate) reason: &'static str,
     /// For people. The same trouble gives the same words.
     pub(crate) message: String,
+    /// What it leaves open.
+    pub(crate) doubt: Option<Doubt>,
+}
+
+/// What else than a tunnel that is broken may be behind a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// Nobody said anything in time: whoever was asked may be busy, and no more than that.
+    Silence,
+    /// The gateway knows no such tunnel, as after a deletion that was not heard of here yet.
+    Unknown,
 }
 
 impl Failure {
     pub(crate) fn new(reason: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { reason, message }
+        Self {
+            reason,
+            message,
+            doubt: None,
+        }
+    }
+
+    pub(crate) fn with(self, doubt: Option<Doubt>) -> Self {
+        Self { doubt, ..self }
     }
 }
 
@@ -60,16 +80,56 @@ impl Evidence {
         let certificates = self.certificates.as_ref().is_none_or(Result::is_ok);
         self.tunnel.is_ok() && self.origin != Some(false) && certificates
     }
+
+    /// Whether all that is wrong is that somebody did not answer in time.
+    pub(crate) fn is_silent(&self) -> bool {
+        let certificates = self.certificates.as_ref().is_none_or(Result::is_ok);
+        self.leaves(Doubt::Silence) && self.origin != Some(false) && certificates
+    }
+
+    /// Whether something else than the tunnel may have failed.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        let failure = self.tunnel.as_ref().err();
+        failure.is_some_and(|failure| failure.doubt.is_some())
+    }
+
+    /// Whether its failure leaves this open.
+    pub(crate) fn leaves(&self, doubt: Doubt) -> bool {
+        let failure = self.tunnel.as_ref().err();
+        failure.is_some_and(|failure| failure.doubt == Some(doubt))
+    }
+
+    /// What is known after this round, given what was known `before` it. Silence takes nothing from a proof
+    /// that is still good while there is time for one more round before its interval is over: who answers a
+    /// moment later was never gone.
+    pub(crate) fn after(self, before: Option<&Self>, interval: Duration) -> Self {
+        let (next, patience) = (self.at + self.due, patience(interval));
+        let good = |it: &&Self| it.is_good() && it.subject == self.subject;
+        let in_time = |it: &&Self| next + patience <= it.at + interval;
+        match before.filter(good).filter(in_time) {
+            Some(proof) if self.is_silent() => Self {
+                due: next - proof.at,
+                failures: self.failures,
+                ..proof.clone()
+            },
+            _ => self,
+        }
+    }
+}
+
+/// How long one question about a tunnel with this interval of proofs may take.
+pub(crate) fn patience(interval: Duration) -> Duration {
+    PATIENCE.min(interval / 8)
 }
 
 /// When the next proof is due after one that ended `well`. A good one is repeated early enough that a
-/// tunnel that breaks is found within one interval, the proof's own time included.
+/// tunnel that breaks is found within one interval, the proof's own time and another try included.
 ///
 /// Who is gone for long is asked no more often than who is there: a return is heard of by other means,
 /// and many that are gone must not keep the others waiting. An origin gives no sign, so it is asked on.
 pub(crate) fn due(interval: Duration, failures: u32, gone: bool, fraction: f64) -> Duration {
     match failures {
-        0 => interval.mul_f64(0.55 + 0.1 * fraction),
+        0 => interval.mul_f64(0.45 + 0.1 * fraction),
         failures if gone && failures > PATIENT => interval.mul_f64(0.55 + 0.1 * fraction),
         failures => {
             let doubled = RETRY
@@ -115,11 +175,57 @@ pub(crate) fn subject(world: &World, hostnames: &[String]) -> String {
 mod tests {
     use super::*;
 
+    const INTERVAL: Duration = Duration::from_secs(10);
+
+    fn round(at: Instant, tunnel: Result<(), Failure>) -> Evidence {
+        let failures = u32::from(tunnel.is_err());
+        Evidence {
+            subject: "web".to_owned(),
+            at,
+            due: due(INTERVAL, failures, false, 0.5),
+            failures,
+            origin: tunnel.is_ok().then_some(true),
+            tunnel,
+            certificates: None,
+        }
+    }
+
+    fn silence() -> Result<(), Failure> {
+        Err(Failure::new("ProofFailed", "no answer").with(Some(Doubt::Silence)))
+    }
+
+    #[test]
+    fn silence_takes_nothing_from_a_proof_while_another_round_fits_into_its_interval() {
+        let proof = round(Instant::now(), Ok(()));
+        let seconds = |seconds| proof.at + Duration::from_secs(seconds);
+        let held = round(seconds(8), silence()).after(Some(&proof), INTERVAL);
+        assert!(held.is_good() && held.at == proof.at && held.failures == 1);
+        assert!(!held.holds("web", seconds(9)), "it is tried again soon");
+        let late = round(seconds(9), silence()).after(Some(&held), INTERVAL);
+        assert!(!late.is_good(), "and told within the interval");
+    }
+
+    #[test]
+    fn what_somebody_said_and_what_was_never_proven_is_told_at_once() {
+        let proof = round(Instant::now(), Ok(()));
+        let soon = proof.at + Duration::from_secs(6);
+        let told = Err(Failure::new("ConnectorOffline", "it is gone"));
+        let after = |tunnel, before| round(soon, tunnel).after(before, INTERVAL);
+        assert!(!after(told, Some(&proof)).is_good());
+        assert!(!after(silence(), None).is_good());
+        let other = Evidence {
+            subject: "another session".to_owned(),
+            ..proof.clone()
+        };
+        assert!(!after(silence(), Some(&other)).is_good());
+    }
+
     #[test]
     fn a_good_proof_is_repeated_well_within_its_interval() {
         let interval = Duration::from_secs(10);
         for fraction in [0.0, 0.5, 1.0] {
-            assert!(due(interval, 0, false, fraction) <= interval.mul_f64(0.65));
+            let rounds = 3 * patience(interval) + Duration::from_millis(100);
+            assert!(due(interval, 0, false, fraction) + rounds <= interval);
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aplomb::{Cache, Key, View};
 use aplomb_api::tunnel::{
-    ConnectionDetails, GatewayReplica, GatewayReplicaSpec, HttpProxy, Revision,
+    ConnectionDetails, GatewayReplica, GatewayReplicaSpec, HttpProxy, Revision, Timeline,
 };
 
 use crate::evidence::Evidence;
@@ -53,6 +53,8 @@ struct Known {
     waiting: BTreeSet<Key>,
     /// At which version each Connector last changed how it is reached.
     details: BTreeMap<Key, Reached>,
+    /// Each tunnel's stages as they were last told, with its UID.
+    timelines: BTreeMap<Key, (String, Timeline)>,
     /// Each tunnel's children as they were last written.
     children: BTreeMap<Key, Vec<Revision>>,
     /// By UID: one that comes back under its old name is another.
@@ -134,6 +136,20 @@ impl Memory {
         child
     }
 
+    /// The stages that a tunnel had reached when it was last decided of. Its own status says the same, once
+    /// it could be written.
+    pub(crate) fn timeline(&self, tunnel: &Key, uid: &str) -> Option<Timeline> {
+        let known = self.lock();
+        let (of, timeline) = known.timelines.get(tunnel)?;
+        (of == uid).then(|| timeline.clone())
+    }
+
+    /// A tunnel has reached these stages.
+    pub(crate) fn reached(&self, tunnel: &Key, uid: &str, timeline: Timeline) {
+        let told = (uid.to_owned(), timeline);
+        self.lock().timelines.insert(tunnel.clone(), told);
+    }
+
     /// A Connector is gone.
     pub(crate) fn forget_connector(&self, key: &Key) {
         self.lock().details.remove(key);
@@ -146,6 +162,7 @@ impl Memory {
         known.connectors.remove(key);
         known.waiting.remove(key);
         known.children.remove(key);
+        known.timelines.remove(key);
     }
 
     /// The tunnels that what a gateway says concerns: all of them when it comes, goes or moves, else

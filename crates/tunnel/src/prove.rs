@@ -12,8 +12,8 @@ use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use crate::children::certificate;
-use crate::client::{Answer, Ask, AskError, PATIENCE, Question};
-use crate::evidence::{Evidence, Failure, due, subject};
+use crate::client::{Answer, Ask, AskError, Question};
+use crate::evidence::{Doubt, Evidence, Failure, due, patience, subject};
 use crate::verify::{hex, verify};
 use crate::world::{ReplicaSeen, World};
 
@@ -50,17 +50,23 @@ impl Prover {
     /// Proves the tunnel of `world`. The first round that fails is followed by another at once: what has
     /// just changed may be a moment away from working.
     pub(crate) async fn prove(&self, world: &World, hostnames: &[String]) -> Evidence {
-        let mut evidence = self.round(world, hostnames).await;
-        let news = evidence.failures == 1;
-        if news {
-            sleep(AGAIN).await;
-            evidence = self.round(world, hostnames).await;
+        let patience = patience(world.proxy.spec.proof_interval.0);
+        let first = self.round(world, hostnames, patience).await;
+        if first.failures != 1 {
+            return first;
         }
-        evidence
+        sleep(AGAIN).await;
+        // Who is busy answers late rather than never.
+        let patience = if first.is_silent() {
+            2 * patience
+        } else {
+            patience
+        };
+        self.round(world, hostnames, patience).await
     }
 
-    async fn round(&self, world: &World, hostnames: &[String]) -> Evidence {
-        let asked = questions(world, hostnames);
+    async fn round(&self, world: &World, hostnames: &[String], patience: Duration) -> Evidence {
+        let asked = questions(world, hostnames, patience);
         let answers = join_all(asked.iter().map(|asked| self.ask(asked))).await;
         let interval = world.proxy.spec.proof_interval.0;
         let mut evidence = Evidence {
@@ -121,7 +127,7 @@ pub(crate) fn answered<'a>(world: &'a World, evidence: &Evidence) -> Vec<&'a str
 }
 
 /// Every hostname with the first rule that has a backend, and the first hostname with every other.
-fn questions<'a>(world: &'a World, hostnames: &[String]) -> Vec<Asked<'a>> {
+fn questions<'a>(world: &'a World, hostnames: &[String], patience: Duration) -> Vec<Asked<'a>> {
     let rules = &world.proxy.spec.rules;
     let mut backed: Vec<usize> = (0..rules.len())
         .filter(|it| !rules[*it].backends.is_empty())
@@ -137,8 +143,10 @@ fn questions<'a>(world: &'a World, hostnames: &[String]) -> Vec<Asked<'a>> {
         for (hostname, rule) in wanted.keys() {
             let connector = connector(world, *rule);
             let mut ask = |listen: &str, tls| {
+                let hostname = &hostnames[*hostname];
+                let question = question(world, listen, tls, hostname, *rule, connector, patience);
                 all.push(Asked {
-                    question: question(world, listen, tls, &hostnames[*hostname], *rule, connector),
+                    question,
                     replica,
                     connector,
                 });
@@ -169,6 +177,7 @@ fn question(
     hostname: &str,
     rule: usize,
     connector: Option<&ConnectionDetails>,
+    patience: Duration,
 ) -> Question {
     let meta = &world.proxy.metadata;
     Question {
@@ -182,7 +191,7 @@ fn question(
             generation: meta.generation.unwrap_or_default(),
             session: connector.map(|it| it.session.clone()).unwrap_or_default(),
         },
-        patience: PATIENCE.min(world.proxy.spec.proof_interval.0 / 8),
+        patience,
     }
 }
 
@@ -198,12 +207,14 @@ fn take(evidence: &mut Evidence, asked: &Asked<'_>, shown: Shown) {
         evidence.origin = Some(evidence.origin.unwrap_or(true) && reachable);
     }
     let Err(failure) = shown.tunnel else { return };
+    // What somebody said counts for more than that another said nothing.
+    let louder = failure.doubt != Some(Doubt::Silence) && evidence.leaves(Doubt::Silence);
     let certificate = [reasons::CERTIFICATE_MISSING, reasons::CERTIFICATE_INVALID];
     if asked.question.tls && certificate.contains(&failure.reason) {
         if !matches!(evidence.certificates, Some(Err(_))) {
             evidence.certificates = Some(Err(failure));
         }
-    } else if evidence.tunnel.is_ok() {
+    } else if evidence.tunnel.is_ok() || louder {
         evidence.tunnel = Err(failure);
     }
 }
@@ -230,7 +241,8 @@ fn unanswered(error: AskError, asked: &Asked<'_>) -> Failure {
         AskError::TimedOut => Failure::new(
             reasons::PROOF_FAILED,
             format!("gateway {name} did not answer in time"),
-        ),
+        )
+        .with(Some(Doubt::Silence)),
         AskError::NoCertificate => Failure::new(
             reasons::CERTIFICATE_MISSING,
             format!(
@@ -300,8 +312,9 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
         }
         _ => reasons::PROOF_FAILED,
     };
+    let unknown = answer.status == http::StatusCode::NOT_FOUND;
     Shown {
-        tunnel: Err(Failure::new(reason, message)),
+        tunnel: Err(Failure::new(reason, message).with(unknown.then_some(Doubt::Unknown))),
         origin: None,
     }
 }

@@ -8,6 +8,7 @@
 //! conformance [--server box|real|both] [--filter TEXT] [--report FILE] [--long] [--list]
 //! conformance --self-test    breaks each rule the box can break and asserts that cases notice
 //! conformance --count FILE   says from a report how many cases ran where
+//! e2e                        runs Kubernetes' own end-to-end suite on both and counts
 //! kubectl                    runs stock kubectl against `aplomb box` and the real server
 //! ```
 //!
@@ -17,10 +18,13 @@
 #![allow(missing_debug_implementations, reason = "kube::Client has none")]
 
 pub mod answer;
+pub mod bench;
+pub mod build;
 pub mod case;
 pub mod cases;
 pub mod difference;
 pub mod differential;
+pub mod e2e;
 pub mod kubectl;
 pub mod mask;
 pub mod real;

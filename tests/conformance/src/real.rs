@@ -31,7 +31,7 @@ impl Real {
     pub async fn side() -> Result<Side> {
         let (plain, collected) = futures::try_join!(
             Self::start(Options::default()),
-            Self::start(Options::with_garbage_collection())
+            Self::start(Options::with_controllers())
         )?;
         Ok(Side {
             plain: Arc::new(plain),

@@ -36,7 +36,7 @@ impl InBox {
     /// When a port cannot be had.
     pub async fn side() -> Result<Side> {
         let plain = Self::start(&Actors::none()).await?;
-        let collected = Self::start(&Actors::default()).await?;
+        let collected = Self::start(&Actors::cluster()).await?;
         Ok(Side {
             plain: Arc::new(plain),
             collected: Arc::new(collected),

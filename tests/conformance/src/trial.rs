@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use aplomb_sim::http::protobuf;
 use http::{Request, Response, header};
 use kube::Client;
 use kube::client::Body;
@@ -256,13 +257,26 @@ async fn read(request: String, response: Response<Body>) -> Result<Answer> {
             .collect()
     };
     let bytes = body.collect_bytes().await.context("reading the body")?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let content_type = texts("content-type").concat();
     Ok(Answer {
         request,
         code: parts.status.as_u16(),
-        content_type: texts("content-type").concat(),
+        body: decode(&content_type, &bytes),
+        content_type,
         warnings: texts("warning"),
         retry_after: texts("retry-after").pop(),
-        body: serde_json::from_slice(&bytes).unwrap_or(Value::String(text)),
     })
+}
+
+/// A body as JSON where it is JSON or protobuf (a watch as the list of its events), else as text.
+fn decode(content_type: &str, bytes: &[u8]) -> Value {
+    let protobuf = content_type.starts_with("application/vnd.kubernetes.protobuf");
+    let decoded = if protobuf && content_type.ends_with("stream=watch") {
+        protobuf::events(bytes).map(Value::Array).ok()
+    } else if protobuf {
+        protobuf::decode(bytes, ("", "")).ok()
+    } else {
+        serde_json::from_slice(bytes).ok()
+    };
+    decoded.unwrap_or_else(|| String::from_utf8_lossy(bytes).into())
 }

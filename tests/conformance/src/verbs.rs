@@ -64,6 +64,16 @@ impl Trial {
             .await
     }
 
+    /// PATCH with a strategic merge patch.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn strategic(&self, path: &str, body: &Value) -> Result<Answer> {
+        let kind = "application/strategic-merge-patch+json";
+        self.send("PATCH", path, &[("content-type", kind)], body.to_string())
+            .await
+    }
+
     /// PATCH with a JSON patch.
     ///
     /// # Errors

@@ -12,7 +12,8 @@ use tokio::time::timeout;
 
 use crate::trial::Trial;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Generous: a slow machine may be ten times slower than this one.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long nothing has to happen for "nothing happened".
 const QUIET: Duration = Duration::from_millis(400);
 
@@ -68,7 +69,7 @@ impl<'t> Watch<'t> {
     /// The next event; `None` when the server ended the stream.
     ///
     /// # Errors
-    /// When nothing comes for ten seconds, or the stream breaks.
+    /// When nothing comes for a minute, or the stream breaks.
     pub async fn next(&mut self) -> Result<Option<Event>> {
         self.next_within(PATIENCE).await
     }

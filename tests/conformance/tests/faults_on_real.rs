@@ -18,7 +18,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::timeout;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 
 fn maps(client: &Client) -> Api<ConfigMap> {
     Api::namespaced(client.clone(), "default")
@@ -113,7 +113,8 @@ async fn an_old_view(client: &Client) -> Result<()> {
     let change = Patch::Merge(json!({ "data": { "key": "new" } }));
     real.patch("old", &PatchParams::default(), &change).await?;
     real.delete("gone", &DeleteParams::default()).await?;
-    let until = Some(Duration::from_secs(2));
+    // Time for the reads before it, on a slow machine too.
+    let until = Some(Duration::from_secs(10));
     let stale = Stale {
         revision,
         until,

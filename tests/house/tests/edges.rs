@@ -90,6 +90,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
         &["aplomb-sim", "aplomb-controlplane"],
         &["aplomb-vtime"],
     ),
+    ("aplomb-endurance", &[], &[]),
     ("aplomb-house", &[], &[]),
 ];
 

@@ -149,15 +149,17 @@ impl Binaries {
 /// # Errors
 /// When neither `XDG_CACHE_HOME` nor `HOME` is set.
 pub fn cache_dir() -> Result<PathBuf> {
+    Ok(cache_root()?.join(fingerprint()?))
+}
+
+/// Where everything this crate builds is kept, `.../aplomb/controlplane`.
+pub(crate) fn cache_root() -> Result<PathBuf> {
     let base = match (std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")) {
         (Some(cache), _) if !cache.is_empty() => PathBuf::from(cache),
         (_, Some(home)) => PathBuf::from(home).join(".cache"),
         _ => bail!("neither XDG_CACHE_HOME nor HOME is set"),
     };
-    Ok(base
-        .join("aplomb")
-        .join("controlplane")
-        .join(fingerprint()?))
+    Ok(base.join("aplomb").join("controlplane"))
 }
 
 fn has_version(path: &Path, program: Program, versions: &Versions) -> bool {

@@ -55,11 +55,7 @@ struct Target {
 impl Target {
     fn build(&self, into: &Path) -> Result<()> {
         note(&format!("go build {}", self.package));
-        let mut flags = "-s -w".to_owned();
-        for variable in &self.variables {
-            flags.push_str(" -X ");
-            flags.push_str(variable);
-        }
+        let flags = linker_flags(&self.variables);
         let status = go()
             .current_dir(module_dir(self.module))
             .args([
@@ -80,15 +76,20 @@ impl Target {
     }
 }
 
-fn targets(versions: &Versions) -> Vec<Target> {
+/// What tells a program of Kubernetes its own release.
+pub(crate) fn kubernetes_variables(versions: &Versions) -> Vec<String> {
     let (major, minor) = versions.kubernetes_minor();
     let base = "k8s.io/component-base/version";
-    let kubernetes = vec![
+    vec![
         format!("{base}.gitVersion={}", versions.kubernetes),
         format!("{base}.gitMajor={major}"),
         format!("{base}.gitMinor={minor}"),
         format!("{base}.gitTreeState=clean"),
-    ];
+    ]
+}
+
+fn targets(versions: &Versions) -> Vec<Target> {
+    let kubernetes = kubernetes_variables(versions);
     let helm = vec![format!(
         "helm.sh/helm/v3/internal/version.version={}",
         versions.helm
@@ -170,7 +171,17 @@ pub fn require_go() -> Result<()> {
     }
 }
 
-fn go() -> Command {
+/// No symbols, and variables set to values.
+pub(crate) fn linker_flags(variables: &[String]) -> String {
+    let mut flags = "-s -w".to_owned();
+    for variable in variables {
+        flags.push_str(" -X ");
+        flags.push_str(variable);
+    }
+    flags
+}
+
+pub(crate) fn go() -> Command {
     let mut command = Command::new("go");
     let local = [
         ("GOTOOLCHAIN", "local"),
@@ -182,6 +193,6 @@ fn go() -> Command {
 }
 
 #[allow(clippy::print_stderr)]
-fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     eprintln!("controlplane: {text}");
 }

@@ -25,6 +25,7 @@ mod etcd;
 mod options;
 mod plane;
 mod process;
+mod suite;
 mod versions;
 
 pub use binaries::{Binaries, Program, cache_dir};
@@ -32,4 +33,5 @@ pub use compile::{gateway_api_crds, require_go};
 pub use credentials::Tokens;
 pub use options::Options;
 pub use plane::ControlPlane;
+pub use suite::end_to_end_suite;
 pub use versions::Versions;

@@ -29,6 +29,23 @@ impl Default for Options {
 }
 
 impl Options {
+    /// With what a small cluster's controller manager does that clients rely on.
+    #[must_use]
+    pub fn with_controllers() -> Self {
+        let controllers = [
+            "garbage-collector-controller",
+            "namespace-controller",
+            "serviceaccount-controller",
+            "root-ca-certificate-publisher-controller",
+            "replicaset-controller",
+            "deployment-controller",
+        ];
+        Self {
+            controllers: controllers.map(str::to_owned).to_vec(),
+            ..Self::default()
+        }
+    }
+
     /// With the controllers that deletion depends on.
     #[must_use]
     pub fn with_garbage_collection() -> Self {

@@ -20,7 +20,7 @@ use crate::etcd;
 use crate::options::{self, Options};
 use crate::process::Process;
 
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(300);
 /// A port found free can be taken by somebody else before the server binds it.
 const ATTEMPTS: usize = 3;
 
@@ -106,6 +106,13 @@ impl ControlPlane {
             }
         }
         bail!("no free port for kube-apiserver after {ATTEMPTS} attempts")
+    }
+
+    /// The process ids under which the store and every API server run.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        let servers = self.apiservers.iter().map(|server| server.process.id());
+        std::iter::once(self.etcd.id()).chain(servers).collect()
     }
 
     /// A client of the first API server that may do everything and retries nothing.

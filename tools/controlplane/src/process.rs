@@ -53,6 +53,11 @@ impl Process {
         Ok(Self { name, shell, log })
     }
 
+    /// The shell's id; the program is its child.
+    pub(crate) fn id(&self) -> u32 {
+        self.shell.id()
+    }
+
     /// The exit status, if the program has ended by itself.
     pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
         self.shell.try_wait().ok().flatten()

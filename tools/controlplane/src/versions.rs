@@ -60,11 +60,20 @@ pub(crate) fn module_dir(module: &str) -> PathBuf {
         .join(module)
 }
 
+/// The module of the end-to-end suite: it needs more than the server does, and is built only when
+/// asked for.
+pub(crate) const SUITE: &str = "e2e";
+
 /// A name that changes whenever the binaries would: hash of the versions and of every lock file.
 pub(crate) fn fingerprint() -> Result<String> {
+    fingerprint_of(&MODULES)
+}
+
+/// The same for some of the modules.
+pub(crate) fn fingerprint_of(modules: &[&str]) -> Result<String> {
     let mut hash = Sha256::new();
     hash.update(PINNED);
-    for module in MODULES {
+    for module in modules {
         for file in ["go.mod", "go.sum"] {
             let path = module_dir(module).join(file);
             hash.update(
@@ -97,6 +106,7 @@ mod tests {
                 "kubernetes",
                 format!("k8s.io/kubernetes {}", pinned.kubernetes),
             ),
+            (SUITE, format!("k8s.io/kubernetes {}", pinned.kubernetes)),
             (
                 "kubernetes",
                 format!("go.etcd.io/etcd/server/v3 {}", pinned.etcd),
@@ -123,15 +133,17 @@ mod tests {
     fn every_staging_module_is_replaced_by_the_same_release() {
         let pinned = Versions::pinned().expect("versions.yaml is well formed");
         let staging = pinned.kubernetes.replacen("v1.", "v0.", 1);
-        let text = go_mod("kubernetes");
-        let replaces: Vec<_> = text
-            .lines()
-            .filter(|line| line.contains("=> k8s.io/"))
-            .collect();
-        assert_eq!(replaces.len(), 31);
-        assert!(
-            replaces.iter().all(|line| line.ends_with(&staging)),
-            "{replaces:#?}"
-        );
+        for module in ["kubernetes", SUITE] {
+            let text = go_mod(module);
+            let replaces: Vec<_> = text
+                .lines()
+                .filter(|line| line.contains("=> k8s.io/"))
+                .collect();
+            assert_eq!(replaces.len(), 31);
+            assert!(
+                replaces.iter().all(|line| line.ends_with(&staging)),
+                "{replaces:#?}"
+            );
+        }
     }
 }

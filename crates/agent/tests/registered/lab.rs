@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 pub(crate) const NAMESPACE: &str = "default";
 pub(crate) const NAME: &str = "web";
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A cluster that knows the kinds.
 pub(crate) struct Lab {

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::lab::{Agent, Lab, NAME, key, settings};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Nothing listens there.
 const AWAY: &str = "http://127.0.0.1:9";
 

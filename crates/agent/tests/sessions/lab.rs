@@ -24,11 +24,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const SESSION: &str = "this-life";
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An agent that serves whatever it exposes.
 /// How long a gateway that is listed no more keeps its connection here.
-pub(crate) const PARTING: Duration = Duration::from_millis(300);
+pub(crate) const PARTING: Duration = Duration::from_secs(2);
 
 pub(crate) struct Agent {
     pub(crate) endpoint: Endpoint,

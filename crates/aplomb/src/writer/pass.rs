@@ -89,7 +89,7 @@ pub(super) struct State {
     pub(super) wanted: BTreeSet<ObjectId>,
     /// The owner as the last answer of this pass showed it.
     pub(super) answered: Option<Value>,
-    /// Whether the owner went with the release of its finalizer.
+    /// Whether the owner is known to be deleted, or went with the release of its finalizer.
     pub(super) gone: bool,
     /// Whether anything was written.
     pub(super) wrote: Option<Instant>,
@@ -131,6 +131,11 @@ impl Pass {
     /// Takes a condition of the owner away when the pass ends.
     pub fn retract(&self, kind: &str) {
         self.state().wishes.retract(kind);
+    }
+
+    /// The owner turned out to be deleted: nothing is said of it when the pass ends.
+    pub fn owner_gone(&self) {
+        self.state().gone = true;
     }
 
     /// The owner as it is now, the writes of this pass included.

@@ -70,6 +70,10 @@ impl Pass {
         let answer = self.send(&write, request).await?;
         if answer.object_missing() && self.is_gone().await? {
             self.state().gone = true;
+            // The next pass would find no more than this one, however long the watch takes to tell.
+            if let Some(known) = &owner.known {
+                known.writing(&owner.id.key).deleted(&owner.uid);
+            }
             return Ok(());
         }
         if !answer.accepted() {

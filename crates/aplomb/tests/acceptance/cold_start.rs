@@ -11,7 +11,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
+use crate::lab::{Answers, Lab, NOISY, on_box, on_real, page, seconds, until};
 use crate::page::{Page, PageSpec};
 
 const OBJECTS: usize = 10_000;
@@ -114,14 +114,15 @@ fn without_lanes() -> queue::Config {
     config
 }
 
-fn judge(start: &Start) {
+/// Real time is given `slack` times as much.
+fn judge(start: &Start, slack: u32) {
     println!(
         "an edit among {OBJECTS} objects after a restart: handled in {:?}, {} runs, {} writes",
         start.handled,
         start.runs.len(),
         start.writes
     );
-    assert!(start.handled < seconds(1), "{:?}", start.handled);
+    assert!(start.handled < slack * seconds(1), "{:?}", start.handled);
     assert_eq!(start.writes, 1, "only the edited object needed one");
     let pace = queue::Config::default().resync.pace.unwrap();
     for (before, run) in start.runs.iter().enumerate() {
@@ -138,16 +139,17 @@ fn an_edit_during_a_cold_start_is_handled_within_a_second() {
         let without = restart(&lab, &pages, "mended again", without_lanes()).await;
         (with, without)
     });
-    judge(&with);
+    judge(&with, 1);
     println!("without lanes: handled in {:?}", without.handled);
     assert!(without.handled > seconds(30), "{:?}", without.handled);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_an_edit_during_a_cold_start_is_handled_within_a_second() {
-    judge(&on_real(|lab| async move {
+fn real_an_edit_during_a_cold_start_is_handled_at_once() {
+    let start = on_real(|lab| async move {
         let pages = converged(&lab).await;
         restart(&lab, &pages, "mended", queue::Config::default()).await
-    }));
+    });
+    judge(&start, NOISY);
 }

@@ -1,6 +1,7 @@
 //! Where a scenario runs: the box in virtual time, or a real kube-apiserver in real time. The same
 //! functions run on both, so that what was shown on one is shown on the other.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -166,6 +167,14 @@ where
     run.value
 }
 
+/// How many times what is promised real time is given: machines are noisy, and some are slow.
+pub const NOISY: u32 = 20;
+
+thread_local! {
+    /// The same for what is waited for on this thread; virtual time is given none.
+    static GIVEN: Cell<u32> = const { Cell::new(1) };
+}
+
 /// Runs a scenario on a real server.
 pub fn on_real<T, F, S>(scenario: S) -> T
 where
@@ -176,6 +185,7 @@ where
         .enable_all()
         .build()
         .expect("a runtime can be made");
+    GIVEN.set(NOISY);
     runtime.block_on(async {
         let options = Options::with_garbage_collection();
         let plane = ControlPlane::start(options)
@@ -192,12 +202,17 @@ where
     })
 }
 
+/// How many times what is promised the time of this thread is given.
+pub fn given() -> u32 {
+    GIVEN.get()
+}
+
 /// Waits until `holds`, looking often; how long it took.
 pub async fn until<F>(limit: Duration, what: &str, mut holds: impl FnMut() -> F) -> Duration
 where
     F: Future<Output = bool>,
 {
-    let began = Instant::now();
+    let (began, limit) = (Instant::now(), limit * given());
     while !holds().await {
         assert!(began.elapsed() < limit, "not within {limit:?}: {what}");
         sleep(Duration::from_millis(10)).await;

@@ -169,6 +169,7 @@ fn real_no_lane_of_an_operator_is_left_unserved_under_overload() {
     let queue = queue::Config::default();
     judge(
         &on_real(move |lab| longest(lab, WORK, seconds(24), queue)),
-        5,
+        // More would be longer than what is looked at, and say nothing.
+        8,
     );
 }

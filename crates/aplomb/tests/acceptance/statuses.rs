@@ -2,9 +2,10 @@
 
 use aplomb::conditions::{Condition, Outcome};
 use aplomb::{Class, Error, Verdict};
+use aplomb_sim::faults::WatchFault;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
@@ -116,6 +117,35 @@ fn a_pass_that_says_nothing_leaves_the_status_as_it_is() {
 #[ignore = "needs the real control plane"]
 fn real_a_pass_that_says_nothing_leaves_the_status_as_it_is() {
     on_real(kept);
+}
+
+/// The page is deleted, and its watch is slow to tell.
+async fn deleted(lab: Lab) {
+    let pages = page(&lab).await;
+    let bench = Bench::start_with(&lab, WatchFault::Lagged(seconds(5))).await;
+    bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
+    let front = bench.front();
+    let deleted = pages.delete("front", &DeleteParams::default()).await;
+    deleted.unwrap();
+    let pass = bench.pass(&front);
+    pass.status(json!({ "words": 5 }));
+    pass.flush(SETTLED).await.unwrap();
+    assert!(bench.pages.get(&bench.key).is_none(), "the next pass knows");
+    let before = bench.answers.writes().len();
+    let pass = bench.pass(&front);
+    pass.status(json!({ "words": 6 }));
+    pass.owner_gone();
+    pass.flush(SETTLED).await.unwrap();
+    assert_eq!(
+        bench.answers.writes().len(),
+        before,
+        "nothing is said of it"
+    );
+}
+
+#[test]
+fn an_owner_that_is_gone_is_known_to_be_before_its_watch_tells() {
+    on_box(1, deleted);
 }
 
 /// Declares the conditions a list with the key `type`, as a definition should.

@@ -10,7 +10,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// Longer than any story: a demo that says nothing for so long is stuck.
-const SILENCE: Duration = Duration::from_secs(180);
+const SILENCE: Duration = Duration::from_secs(600);
 
 pub(crate) struct Demo {
     pub(crate) page: String,

@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::traffic::Endpoints;
 
 /// Generous: other things run on the same cores.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// Tokens of the simulated servers.
 pub(crate) const HETZNER_TOKEN: &str =
     "k3VtZ9wQ1nRb7yXc5LdJ0hPf8sGm2AuE6iTo4WvBqNzKxYjCrHgDlSpFMeUaOIty";

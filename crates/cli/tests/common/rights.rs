@@ -179,7 +179,7 @@ impl Account {
         let (missing, unused) = (self.missing(), self.unused());
         let excused = |right: &&&Right| excuses.iter().any(|(what, _)| right.is(what));
         let (fine, too_many): (Vec<&Right>, Vec<&Right>) =
-            unused.iter().partition(|right| excused(&right));
+            unused.iter().partition(|right| excused(right));
         println!(
             "        {who}: {} requests, {} rights, {} used, {} excused",
             self.requests.len(),

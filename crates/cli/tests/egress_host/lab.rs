@@ -9,7 +9,7 @@ use std::time::Duration;
 const INSIDE: &str = "APLOMB_TEST_IN_NAMESPACE";
 const LISTEN: &str = "127.0.0.1:9963";
 /// How long anything may take before the test gives up; it is waited for, not slept through.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs `body` in a network namespace of its own: this program again, with only `test`.
 pub(crate) fn inside(test: &str, body: impl FnOnce()) {

@@ -15,7 +15,7 @@ use crate::kubectl::kubectl;
 use crate::process::Process;
 
 /// Generous: other things run on the same cores.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// The ServiceAccount, as the API server names it.
 pub(crate) const ACCOUNT: &str = "system:serviceaccount:aplomb-system:aplomb-egress";
 

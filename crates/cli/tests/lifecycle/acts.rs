@@ -69,8 +69,8 @@ pub(crate) async fn stop(stage: &mut Stage, wanted: &mut Wanted) -> Result<()> {
     }
     took.sort();
     println!("        SIGTERM to the end: {took:.2?}, promised within {DRAIN:?}");
-    // Real time on a machine that does other things as well: five times what is promised.
-    ensure!(took[2] < 5 * DRAIN, "it took {took:?} to end");
+    // Real time on a machine that does other things as well: ten times what is promised.
+    ensure!(took[2] < 10 * DRAIN, "it took {took:?} to end");
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tokio::time::{Instant, sleep};
 
-/// How long one that was asked to end is waited for; it has promised two seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one that was started or asked to end is waited for; to end it has promised two seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Process {
     pub(crate) name: String,

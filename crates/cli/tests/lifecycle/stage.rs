@@ -15,7 +15,7 @@ use crate::process::Process;
 use crate::server::Server;
 
 /// Generous: other things run on the same cores, and a lease may have to run out.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// What the operators' leases are called.
 pub(crate) const LEASES: [&str; 3] = ["aplomb-coder", "aplomb-egress", "aplomb-tunnel"];
 

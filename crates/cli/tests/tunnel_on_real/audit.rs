@@ -63,6 +63,12 @@ impl Entry {
         })
     }
 
+    /// Whether somebody else was first. An Event that is there already is our own, sent again because the answer took
+    /// too long.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.code == 409 && self.resource != "events"
+    }
+
     /// Whether it is a write that counts: Events and heartbeats do not.
     pub(crate) fn is_write(&self) -> bool {
         let reads = ["get", "list", "watch"];
@@ -116,7 +122,7 @@ pub(crate) fn clean(stage: &Stage) -> Result<()> {
         .count();
     let conflicts = all
         .iter()
-        .filter(|entry| entry.code == 409 && !twice(entry));
+        .filter(|entry| entry.is_conflict() && !twice(entry));
     let conflicts = counted(conflicts);
     println!(
         "        {} requests, {conflicts:?} conflicts, {claims} claims of a hostname that was another's",

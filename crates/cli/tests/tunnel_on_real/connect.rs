@@ -1,14 +1,12 @@
 //! `aplomb connect`, as a person or a program uses it.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::curl::Curl;
 use crate::fixtures::tunnel;
-use crate::stage::{PATIENCE, Stage};
+use crate::stage::Stage;
 use crate::{HOME, Play, Tally};
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
@@ -42,9 +40,7 @@ async fn stages(play: &Play) -> Result<()> {
             .iter()
             .any(|event| event.get("url").is_some())
     };
-    play.stage
-        .eventually("a URL is printed", PATIENCE, ready)
-        .await?;
+    play.stage.eventually("a URL is printed", ready).await?;
     let events = events(&play.agent.printed());
     let words: Vec<_> = events
         .iter()
@@ -137,7 +133,7 @@ async fn elsewhere(stage: &Stage) -> Result<()> {
         said.contains("forbidden") || said.contains("may not")
     };
     stage
-        .eventually("it is told that it may not", PATIENCE, refused)
+        .eventually("it is told that it may not", refused)
         .await?;
     agent.kill()?;
     std::fs::remove_file(theirs)?;
@@ -167,9 +163,7 @@ async fn release(play: &mut Play) -> Result<()> {
             .value(HOME, "connector/leaves", reason)
             .is_ok_and(|r| r == "Released")
     };
-    stage
-        .eventually("it is Released", Duration::from_secs(10), offline)
-        .await?;
+    stage.eventually("it is Released", offline).await?;
     println!(
         "        offline {:.1?} after SIGTERM, two kubectl included",
         began.elapsed()

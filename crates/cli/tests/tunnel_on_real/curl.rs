@@ -52,7 +52,7 @@ impl Curl {
 
     fn new(scheme: &str, listener: &str, hostname: &str, path: &str) -> Self {
         let port = listener.rsplit(':').next().unwrap_or_default();
-        let args = ["-sS", "--noproxy", "*", "--max-time", "120", "--connect-to"];
+        let args = ["-sS", "--noproxy", "*", "--max-time", "600", "--connect-to"];
         let mut args: Vec<_> = args.map(str::to_owned).into();
         args.push(format!("{hostname}:{port}:{listener}"));
         let url = format!("{scheme}://{hostname}:{port}{path}");

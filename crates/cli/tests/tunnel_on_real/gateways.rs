@@ -1,17 +1,14 @@
 //! A gateway that dies, comes back, or stops on purpose, and a second one beside it.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use tokio::time::Instant;
 
 use crate::curl::Curl;
 use crate::fixtures::tunnel;
-use crate::stage::{PATIENCE, SYSTEM};
+use crate::stage::SYSTEM;
 use crate::{HOME, Play, Tally};
 
 const HOST: &str = "gateways.example.com";
-const LIMIT: Duration = Duration::from_secs(15);
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     let endpoint = play.endpoint();
@@ -41,12 +38,12 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
 
 async fn killed(play: &mut Play) -> Result<()> {
     let prober = play.stage.probe(HOME, "gateways", HOST)?;
-    prober.works_again(Instant::now(), LIMIT).await?;
+    prober.works_again(Instant::now()).await?;
     prober.fault();
     play.stage.gateway_named("one")?.process.kill()?;
     let began = Instant::now();
     play.stage.gateway("one")?;
-    let took = prober.works_again(began, LIMIT).await?;
+    let took = prober.works_again(began).await?;
     println!("        traffic {took:.2?} after the start of the new process");
     play.stage.wait(HOME, "hp/gateways", "condition=Ready")?;
     prober.finish()?;
@@ -68,18 +65,14 @@ async fn second(play: &mut Play) -> Result<()> {
             .body()
             .is_ok_and(|body| body == "home\n")
     };
-    stage
-        .eventually("the second one serves", LIMIT, serves)
-        .await?;
+    stage.eventually("the second one serves", serves).await?;
     println!(
         "        traffic {:.2?} after the start of its process",
         began.elapsed()
     );
     let count = || stage.kubectl(&["get", "gwr", "-n", SYSTEM, "-o", "name"]);
     let two = async || count().is_ok_and(|names| names.lines().count() == 2);
-    stage
-        .eventually("two are registered", PATIENCE, two)
-        .await?;
+    stage.eventually("two are registered", two).await?;
     stage.apply(&tunnel(
         HOME,
         "both",
@@ -99,11 +92,11 @@ async fn second(play: &mut Play) -> Result<()> {
 /// While one of two listeners is dead Ready cannot be True; when its lease is over, the other one is all there is.
 async fn one_of_two(play: &mut Play) -> Result<()> {
     let prober = play.stage.probe(HOME, "gateways", HOST)?;
-    prober.works_again(Instant::now(), LIMIT).await?;
+    prober.works_again(Instant::now()).await?;
     prober.fault();
     let began = Instant::now();
     play.stage.gateway_named("two")?.process.kill()?;
-    let fell = prober.became(false, began, LIMIT).await?;
+    let fell = prober.became(false, began).await?;
     prober.finish()?;
     println!("        Ready fell {fell:.1?} after the second gateway");
     play.stage
@@ -121,22 +114,24 @@ async fn one_of_two(play: &mut Play) -> Result<()> {
 async fn drained(play: &mut Play) -> Result<()> {
     let listen = play.stage.listen().to_owned();
     let mut slow: Vec<_> = Vec::new();
-    for flag in ["--http1.1", "--http2-prior-knowledge"] {
-        let curl = Curl::http(&listen, HOST, "/slow/1500").with(&[flag, "-f", "-o", "/dev/null"]);
+    for (flag, path) in [
+        ("--http1.1", "/held"),
+        ("--http2-prior-knowledge", "/held"),
+        ("--http1.1", "/held/104857600"),
+    ] {
+        let curl = Curl::http(&listen, HOST, path).with(&[flag, "-f", "-o", "/dev/null"]);
         slow.push(curl.command().spawn()?);
     }
-    let mut large = Curl::http(&listen, HOST, "/bytes/104857600").with(&[
-        "-f",
-        "-o",
-        "/dev/null",
-        "--limit-rate",
-        "40M",
-    ]);
-    large = large.with(&["-w", ""]);
-    slow.push(large.command().spawn()?);
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let under_way = async || play.origin.held() == slow.len();
+    play.stage
+        .eventually("the requests are under way", under_way)
+        .await?;
     let began = Instant::now();
-    play.stage.gateway_named("one")?.process.terminate()?;
+    play.stage.gateway_named("one")?.process.signal("-TERM")?;
+    let draining = async || play.stage.admin("one", "/readyz").await.is_err();
+    play.stage.eventually("it takes no more", draining).await?;
+    play.origin.release(slow.len());
+    play.stage.gateway_named("one")?.process.ended()?;
     let took = began.elapsed();
     let left = play
         .stage

@@ -1,7 +1,5 @@
 //! What one tenant cannot do to another, to the gateway, or to an agent.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -9,10 +7,8 @@ use tokio::time::Instant;
 use crate::curl::Curl;
 use crate::fixtures::{tunnel, with_rules};
 use crate::peer;
-use crate::stage::{PATIENCE, Stage};
+use crate::stage::Stage;
 use crate::{HOME, Play, Tally};
-
-const LIMIT: Duration = Duration::from_secs(15);
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note(
@@ -58,9 +54,7 @@ async fn bad_route(play: &Play) -> Result<()> {
         ]);
         all.is_ok_and(|text| text.contains("\"bad\""))
     };
-    stage
-        .eventually("the bad route is reported", LIMIT, told)
-        .await?;
+    stage.eventually("the bad route is reported", told).await?;
     stage.apply(&tunnel(
         "bad",
         "fine",
@@ -127,7 +121,7 @@ async fn claims(play: &Play) -> Result<()> {
                 .is_ok_and(|said| said.contains(whom))
         };
         stage
-            .eventually(&format!("it is told that it is {whom}'s"), LIMIT, told)
+            .eventually(&format!("it is told that it is {whom}'s"), told)
             .await?;
     }
     let verdict = prober.finish()?;
@@ -167,7 +161,7 @@ async fn reserved(stage: &Stage) -> Result<()> {
             .is_ok_and(|said| said.contains("HostnameReserved"))
     };
     stage
-        .eventually("it is told that it is reserved", LIMIT, told)
+        .eventually("it is told that it is reserved", told)
         .await?;
     stage.kubectl(&["delete", "-n", HOME, "hp/squatter"])?;
     Ok(())
@@ -216,7 +210,7 @@ async fn address(stage: &Stage, name: &str, host: &str) -> Result<()> {
     }
     let ask = || Curl::http(stage.listen(), &hostname, "/metrics").answer();
     let known = async || ask().is_ok_and(|answer| answer.status != 404);
-    stage.eventually("it is served", PATIENCE, known).await?;
+    stage.eventually("it is served", known).await?;
     let answer = ask()?;
     println!(
         "        {host}: {} {}",

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use crate::chart;
 use crate::origin::Origin;
 use crate::process::Process;
-use crate::stage::{AGENT, DOMAIN, GATEWAY, OPERATOR, PATIENCE, SYSTEM, Stage};
+use crate::stage::{AGENT, DOMAIN, GATEWAY, OPERATOR, SYSTEM, Stage};
 use crate::{HOME, Tally};
 
 /// What nobody of ours may do: ServiceAccount, namespace of it, verb, resource, namespace.
@@ -43,9 +43,7 @@ pub(crate) async fn act(stage: &mut Stage, tally: &mut Tally) -> Result<(Origin,
     stage.operate()?;
     stage.gateway("one")?;
     let ready = async || stage.admin("one", "/readyz").await.is_ok();
-    let took = stage
-        .eventually("a gateway is ready", PATIENCE, ready)
-        .await?;
+    let took = stage.eventually("a gateway is ready", ready).await?;
     println!("        a gateway is ready {took:.1?} after its start");
     let origin = Origin::start(HOME)?;
     let agent = stage.agent(HOME, HOME, &origin.port.to_string(), &[])?;

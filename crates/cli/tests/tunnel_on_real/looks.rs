@@ -43,7 +43,8 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Ages move while one program after the other is asked, so ours is asked before and after.
+/// Ages move while one program after the other is asked, so ours is asked before and after. Where that takes longer
+/// than the ages stay as they are, theirs lie between ours.
 fn same(stage: &Stage) -> Result<()> {
     for kind in KINDS {
         let words = ["get", kind, "-A", "-o", "wide"];
@@ -52,7 +53,8 @@ fn same(stage: &Stage) -> Result<()> {
         for _ in 0..5 {
             let before = text(&aplomb(stage, &words)?);
             let theirs = stage.kubectl(&words)?;
-            agreed = theirs == before || theirs == text(&aplomb(stage, &words)?);
+            let after = text(&aplomb(stage, &words)?);
+            agreed = theirs == before || theirs == after || between(&before, &theirs, &after);
             last = format!("kubectl:\n{theirs}aplomb:\n{before}");
             if agreed {
                 break;
@@ -61,6 +63,47 @@ fn same(stage: &Stage) -> Result<()> {
         ensure!(agreed, "{last}");
     }
     Ok(())
+}
+
+/// Whether `shown` is as `before` and `after` but for ages, which lie between theirs.
+fn between(before: &str, shown: &str, after: &str) -> bool {
+    let [before, shown, after] = [before, shown, after].map(aged);
+    let same = before.0 == shown.0 && shown.0 == after.0;
+    let ages = before.1.iter().zip(&shown.1).zip(&after.1);
+    same && ages
+        .into_iter()
+        .all(|((from, is), to)| from <= is && is <= to)
+}
+
+/// The words of a table without its ages, and these in seconds.
+fn aged(text: &str) -> (Vec<&str>, Vec<u64>) {
+    let (mut words, mut ages) = (Vec::new(), Vec::new());
+    for word in text.split_whitespace() {
+        match seconds(word) {
+            Some(age) => ages.push(age),
+            None => words.push(word),
+        }
+    }
+    (words, ages)
+}
+
+/// What `3m5s` means; nothing where it is no age.
+fn seconds(word: &str) -> Option<u64> {
+    let mut rest = word;
+    let mut total = 0;
+    while !rest.is_empty() {
+        let end = rest.find(|it: char| !it.is_ascii_digit())?;
+        let unit = match rest[end..].chars().next()? {
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            _ => return None,
+        };
+        total += unit * rest[..end].parse::<u64>().ok()?;
+        rest = &rest[end + 1..];
+    }
+    Some(total)
 }
 
 fn told(stage: &Stage) -> Result<()> {

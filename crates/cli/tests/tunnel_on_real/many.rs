@@ -7,18 +7,22 @@ use aplomb_api::tunnel::HttpProxy;
 use aplomb_controlplane::Program;
 use futures::stream::{FuturesUnordered, TryStreamExt};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
+use kube::runtime::wait::await_condition;
 use serde_json::Value;
 use tokio::process::Command;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::audit::{self, Entry};
 use crate::fixtures::tunnel;
-use crate::stage::Stage;
+use crate::prober::is_ready;
+use crate::stage::{PATIENCE, Stage};
 use crate::{HOME, Play, Tally};
 
 const COUNT: usize = 100;
-const LIMIT: Duration = Duration::from_secs(30);
+/// How many of them are there at a time where one is made after another: how long each lives must not depend on how
+/// long it takes to make them all.
+const BESIDE: usize = 10;
 /// What one tunnel may cost, from create to delete.
 const WRITES: usize = 10;
 
@@ -49,8 +53,8 @@ async fn first_200(stage: &Stage, hostname: &str, every: Duration) -> Result<Ins
             return Ok(Instant::now());
         }
         ensure!(
-            began.elapsed() < LIMIT,
-            "{hostname} does not answer within {LIMIT:?}"
+            began.elapsed() < PATIENCE,
+            "{hostname} does not answer within {PATIENCE:?}"
         );
         sleep(every).await;
     }
@@ -63,8 +67,19 @@ fn percentiles(mut times: Vec<Duration>) -> (Duration, Duration, Duration) {
     (at(50), at(99), at(100))
 }
 
+/// Deletes a tunnel once it is Ready: what its status has to say has been said.
+async fn delete(api: &Api<HttpProxy>, kind: &str, number: usize) -> Result<()> {
+    let name = format!("{kind}-{number}");
+    let ready = |object: Option<&HttpProxy>| object.is_some_and(is_ready);
+    let waited = timeout(PATIENCE, await_condition(api.clone(), &name, ready)).await;
+    waited.with_context(|| format!("{name} is not Ready within {PATIENCE:?}"))??;
+    api.delete(&name, &DeleteParams::default()).await?;
+    Ok(())
+}
+
 async fn in_turn(play: &Play) -> Result<()> {
     let stage = &play.stage;
+    let api: Api<HttpProxy> = Api::namespaced(stage.client().await?, HOME);
     let (mut times, mut own) = (Vec::new(), Vec::new());
     let began = Instant::now();
     for number in 0..COUNT {
@@ -94,13 +109,19 @@ async fn in_turn(play: &Play) -> Result<()> {
             tokio::try_join!(kubectl, first_200(stage, &name, Duration::from_millis(5)))?;
         own.push(kubectl);
         times.push(answered - began);
+        if number >= BESIDE {
+            delete(&api, "turn", number - BESIDE).await?;
+        }
+    }
+    for number in COUNT - BESIDE..COUNT {
+        delete(&api, "turn", number).await?;
     }
     let (p50, p99, most) = percentiles(times);
     let (kubectl, ..) = percentiles(own);
     println!(
         "        kubectl apply to the first 200: p50 {p50:.0?}, p99 {p99:.0?}, most {most:.0?} (kubectl's own p50 {kubectl:.0?})"
     );
-    remove(play, "turn").await?;
+    forgotten(play, "turn").await?;
     writes(stage, "turn", began.elapsed())
 }
 
@@ -129,7 +150,7 @@ async fn at_once(play: &Play) -> Result<()> {
     writes(stage, "once", began.elapsed())
 }
 
-/// Deletes them, and waits until their claims are gone too.
+/// Deletes all of them, and waits until nothing is left of them.
 async fn remove(play: &Play, kind: &str) -> Result<()> {
     let names: Vec<_> = (0..COUNT)
         .map(|number| format!("hp/{kind}-{number}"))
@@ -140,14 +161,17 @@ async fn remove(play: &Play, kind: &str) -> Result<()> {
     play.stage
         .wait(HOME, &names[COUNT - 1], "condition=Ready")?;
     play.stage.kubectl(&args)?;
+    forgotten(play, kind).await
+}
+
+/// Waits until the claims of those that were deleted are gone too.
+async fn forgotten(play: &Play, kind: &str) -> Result<()> {
     let kind = format!("{kind}-");
     let gone = async || {
         let left = play.stage.kubectl(&["get", "hostnameclaims", "-o", "name"]);
         left.is_ok_and(|left| !left.contains(&kind))
     };
-    play.stage
-        .eventually("claims are gone", LIMIT, gone)
-        .await?;
+    play.stage.eventually("claims are gone", gone).await?;
     Ok(())
 }
 
@@ -158,7 +182,7 @@ fn writes(stage: &Stage, kind: &str, over: Duration) -> Result<()> {
     let conflicts: Vec<_> = all
         .iter()
         .filter(of)
-        .filter(|entry| entry.code == 409)
+        .filter(|entry| entry.is_conflict())
         .collect();
     ensure!(conflicts.is_empty(), "{conflicts:?}");
     let writes = |number| {

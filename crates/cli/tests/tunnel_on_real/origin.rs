@@ -4,8 +4,8 @@
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -17,8 +17,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rustls::ServerConfig;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
 type Body = BoxBody<Bytes, Infallible>;
@@ -26,7 +26,39 @@ type Body = BoxBody<Bytes, Infallible>;
 /// A service; it ends with the test.
 pub(crate) struct Origin {
     pub(crate) port: u16,
+    held: Arc<Held>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
+}
+
+/// Where answers wait until the test lets them go on, however slow the machine is.
+struct Held {
+    waiting: AtomicUsize,
+    gate: Semaphore,
+}
+
+impl Held {
+    async fn pass(&self) {
+        let _waits = Waits::begin(&self.waiting);
+        if let Ok(passed) = self.gate.acquire().await {
+            passed.forget();
+        }
+    }
+}
+
+/// Counted as long as it is there: a client that goes away waits no longer.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Origin {
@@ -50,6 +82,14 @@ impl Origin {
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
         let (stop, stopped) = tokio::sync::oneshot::channel();
+        let held = Arc::new(Held {
+            waiting: AtomicUsize::new(0),
+            gate: Semaphore::new(0),
+        });
+        let service = Service {
+            name,
+            held: Arc::clone(&held),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -57,14 +97,25 @@ impl Origin {
             runtime.block_on(async {
                 tokio::select! { biased;
                     _ = stopped => {}
-                    _ = accept(listener, name, tls) => {}
+                    _ = accept(listener, &service, tls) => {}
                 }
             });
         });
         Ok(Self {
             port,
+            held,
             stop: Some(stop),
         })
+    }
+
+    /// How many answers wait to be let go on.
+    pub(crate) fn held(&self) -> usize {
+        self.held.waiting.load(Ordering::SeqCst)
+    }
+
+    /// Lets so many of them go on.
+    pub(crate) fn release(&self, count: usize) {
+        self.held.gate.add_permits(count);
     }
 
     /// Is gone, with every connection.
@@ -81,9 +132,16 @@ impl Drop for Origin {
     }
 }
 
+/// What every connection is answered by.
+#[derive(Clone)]
+struct Service {
+    name: &'static str,
+    held: Arc<Held>,
+}
+
 async fn accept(
     listener: TcpListener,
-    name: &'static str,
+    service: &Service,
     tls: Option<TlsAcceptor>,
 ) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -92,13 +150,13 @@ async fn accept(
         let (socket, _) = listener.accept().await?;
         socket.set_nodelay(true)?;
         while connections.try_join_next().is_some() {}
-        let tls = tls.clone();
+        let (tls, service) = (tls.clone(), service.clone());
         connections.spawn(async move {
             match tls {
-                None => talk(socket, name).await,
+                None => talk(socket, service).await,
                 Some(tls) => {
                     if let Ok(socket) = tls.accept(socket).await {
-                        talk(socket, name).await;
+                        talk(socket, service).await;
                     }
                 }
             }
@@ -106,12 +164,14 @@ async fn accept(
     }
 }
 
-async fn talk<S>(socket: S, name: &'static str)
+async fn talk<S>(socket: S, service: Service)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    let service =
-        service_fn(move |request| async move { Ok::<_, Infallible>(answer(request, name).await) });
+    let service = service_fn(move |request| {
+        let service = service.clone();
+        async move { Ok::<_, Infallible>(answer(request, &service).await) }
+    });
     let builder = auto::Builder::new(TokioExecutor::new());
     // A client that goes away is no concern of a test service.
     let _ended = builder
@@ -119,7 +179,8 @@ where
         .await;
 }
 
-async fn answer(request: Request<Incoming>, name: &'static str) -> Response<Body> {
+async fn answer(request: Request<Incoming>, service: &Service) -> Response<Body> {
+    let (name, held) = (service.name, &service.held);
     let path = request.uri().path().to_owned();
     let mut parts = path.trim_start_matches('/').split('/');
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
@@ -133,10 +194,15 @@ async fn answer(request: Request<Incoming>, name: &'static str) -> Response<Body
         }
         ("bytes", Some(count)) => streamed(zeros(count), "application/octet-stream"),
         ("upload", _) => count(request).await,
-        ("events", Some(count)) => streamed(events(count), "text/event-stream"),
-        ("slow", Some(milliseconds)) => {
-            sleep(Duration::from_millis(milliseconds)).await;
+        ("events", Some(count)) => streamed(events(count, held), "text/event-stream"),
+        ("held", None) => {
+            held.pass().await;
             text(format!("{name} at last"))
+        }
+        ("held", Some(count)) => {
+            let half = zeros(count / 2);
+            let all = half.chain(awaited(held)).chain(zeros(count / 2 - 1));
+            streamed(all, "application/octet-stream")
         }
         ("trailers", _) => trailers(),
         _ => text(format!("{name}\n")),
@@ -178,13 +244,26 @@ fn zeros(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
     })
 }
 
-/// Events a tenth of a second apart.
-fn events(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
-    stream::unfold(0, move |at| async move {
-        if at > 0 {
-            sleep(Duration::from_millis(100)).await;
+/// One byte that waits to be let go on.
+fn awaited(held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
+    let held = Arc::clone(held);
+    stream::once(async move {
+        held.pass().await;
+        Bytes::from_static(&[0])
+    })
+}
+
+/// Events, each of which but the first waits to be let go on.
+fn events(count: u64, held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
+    let held = Arc::clone(held);
+    stream::unfold(0, move |at| {
+        let held = Arc::clone(&held);
+        async move {
+            if at > 0 && at < count {
+                held.pass().await;
+            }
+            (at < count).then(|| (Bytes::from(format!("data: {at}\n\n")), at + 1))
         }
-        (at < count).then(|| (Bytes::from(format!("data: {at}\n\n")), at + 1))
     })
 }
 

@@ -8,7 +8,7 @@ use crate::authority::Authority;
 use crate::curl::Curl;
 use crate::fixtures::{tunnel, with_rules};
 use crate::origin::Origin;
-use crate::stage::{PATIENCE, Stage};
+use crate::stage::Stage;
 use crate::{ALONE, HOME, Play, Tally};
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
@@ -126,7 +126,7 @@ async fn refusals(play: &Play) -> Result<()> {
         (hidden, 403, "Unauthorised"),
     ] {
         let known = async || ask(hostname).is_ok_and(|answer| answer.status != 404);
-        stage.eventually("it is served", PATIENCE, known).await?;
+        stage.eventually("it is served", known).await?;
         ask(hostname)?.is(status, reason)?;
     }
     stage.kubectl(&["delete", "-n", HOME, "hp/missing", "hp/hidden"])?;
@@ -147,11 +147,11 @@ async fn down(stage: &Stage) -> Result<()> {
     ))?;
     stage.wait(HOME, "hp/origin-down", "condition=Ready")?;
     let prober = stage.probe(HOME, "origin-down", hostname)?;
-    prober.works_again(Instant::now(), PATIENCE).await?;
+    prober.works_again(Instant::now()).await?;
     prober.fault();
     let stopped = Instant::now();
     origin.stop();
-    let took = prober.became(false, stopped, PATIENCE).await?;
+    let took = prober.became(false, stopped).await?;
     println!("        Ready fell {took:.1?} after the origin");
     Curl::http(stage.listen(), hostname, "/")
         .answer()?
@@ -161,7 +161,7 @@ async fn down(stage: &Stage) -> Result<()> {
     ensure!(told == "False", "OriginReachable is {told:?}");
     let back = Instant::now();
     let _origin = Origin::again(port, "down")?;
-    let took = prober.became(true, back, PATIENCE).await?;
+    let took = prober.became(true, back).await?;
     println!("        Ready came back {took:.1?} after the origin");
     prober.finish()?;
     stage.kubectl(&["delete", "-n", HOME, "hp/origin-down", "connector/down"])?;

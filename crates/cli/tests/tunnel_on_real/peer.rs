@@ -1,7 +1,5 @@
 //! An iroh peer that knows an agent's public key and addresses, and is no gateway of its class.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, bail, ensure};
 use aplomb_api::tunnel::{Connector, PublicKey};
 use aplomb_api::wire::{ALPN, Open, UNLISTED, encode};
@@ -11,9 +9,7 @@ use kube::Api;
 use tokio::time::timeout;
 
 use crate::HOME;
-use crate::stage::Stage;
-
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::stage::{PATIENCE, Stage};
 
 pub(crate) async fn unlisted(stage: &Stage) -> Result<()> {
     let api: Api<Connector> = Api::namespaced(stage.client().await?, HOME);

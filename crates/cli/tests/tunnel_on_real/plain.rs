@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::curl::Curl;
-use crate::stage::{PATIENCE, Stage};
+use crate::stage::Stage;
 use crate::{HOME, Play, Tally};
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
@@ -39,7 +39,7 @@ async fn connector(play: &Play) -> Result<()> {
     }
     let ask = || Curl::http(stage.listen(), hostname, "/").answer();
     let served = async || ask().is_ok_and(|answer| answer.status == 200);
-    stage.eventually("it is served", PATIENCE, served).await?;
+    stage.eventually("it is served", served).await?;
     ensure!(ask()?.body == "home\n", "{:?}", ask()?);
     stage.kubectl(&["delete", "-n", HOME, "gateway/plain", "httproute/plain"])?;
     ask()?.is(404, "UnknownHost")
@@ -71,7 +71,7 @@ async fn inside(stage: &Stage) -> Result<()> {
     }
     let ask = || Curl::http(stage.listen(), hostname, "/metrics").answer();
     let served = async || ask().is_ok_and(|answer| answer.status != 404);
-    stage.eventually("it is served", PATIENCE, served).await?;
+    stage.eventually("it is served", served).await?;
     ask()?.is(403, "Unauthorised")?;
     stage.kubectl(&[
         "delete",

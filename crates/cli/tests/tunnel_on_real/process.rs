@@ -76,6 +76,11 @@ impl Process {
     /// Asks it to end, and waits until it has.
     pub(crate) fn terminate(&mut self) -> Result<()> {
         self.signal("-TERM")?;
+        self.ended()
+    }
+
+    /// Waits until one that was asked to end has.
+    pub(crate) fn ended(&mut self) -> Result<()> {
         let status = self.child.wait()?;
         ensure!(status.success(), "{} ended with {status}", self.name);
         Ok(())

@@ -184,9 +184,14 @@ fn with_gaps(reached: Vec<Reached>, notes: &[Note]) -> Vec<Stage> {
     let mut before: Option<Timestamp> = None;
     let mut open = true;
     let mut stages = Vec::new();
-    for (name, at) in reached {
-        // What was met since the last stage that was reached belongs to the first that is not.
-        let until = at.unwrap_or(Timestamp::MAX);
+    let last = reached.len();
+    for (number, (name, at)) in (1..).zip(reached) {
+        // What was met since the last stage that was reached belongs to the first that is not, and what kept
+        // the last one from being told belongs to it.
+        let until = match at {
+            Some(at) if number == last => told(notes, at).unwrap_or(at),
+            _ => at.unwrap_or(Timestamp::MAX),
+        };
         let met = (at.is_some() || open).then_some((before, until));
         open = open && at.is_some();
         let mut stage = Stage {
@@ -210,6 +215,13 @@ fn with_gaps(reached: Vec<Reached>, notes: &[Note]) -> Vec<Stage> {
         stages.push(stage);
     }
     stages
+}
+
+/// When it was first said, at `since` or later, that the object is ready.
+fn told(notes: &[Note], since: Timestamp) -> Option<Timestamp> {
+    let ready = |note: &&Note| matches!(&note.what, What::Condition { condition, status, .. } if condition == "Ready" && status == "True");
+    let mut later = notes.iter().filter(|note| note.at >= since);
+    later.find(ready).map(|note| note.at)
 }
 
 fn millis(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<i64> {

@@ -365,9 +365,9 @@ impl Client {
     }
 }
 
-/// Waits at most ten seconds: a test that hangs should say where.
+/// Waits at most a minute: a test that hangs should say where.
 pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(10), work)
+    tokio::time::timeout(Duration::from_secs(60), work)
         .await
-        .unwrap_or_else(|_| panic!("{what}: not within ten seconds"))
+        .unwrap_or_else(|_| panic!("{what}: not within a minute"))
 }

@@ -16,6 +16,12 @@ use crate::store::{Change, Key};
 /// What every controller of the control plane calls itself.
 const USER_AGENT: &str = "kube-controller-manager";
 
+/// Whether a change is of this resource.
+pub(super) fn is_of(change: &Change, group: &str, plural: &str) -> bool {
+    let resource = &change.key.resource;
+    resource.group == group && resource.resource == plural
+}
+
 /// A way into the server for one component.
 #[derive(Clone, Debug)]
 pub(super) struct Door {
@@ -31,11 +37,27 @@ impl Door {
             name: format!("system:serviceaccount:kube-system:{name}"),
             uid: String::new(),
             groups: vec!["system:serviceaccounts".into(), "system:masters".into()],
+            ..User::default()
         };
         Self {
             server: server.clone(),
             user,
             user_agent: USER_AGENT,
+        }
+    }
+
+    /// For a part of the API server itself.
+    pub(super) fn apiserver(server: &ApiServer) -> Self {
+        let user = User {
+            name: "system:apiserver".into(),
+            uid: String::new(),
+            groups: vec!["system:masters".into()],
+            ..User::default()
+        };
+        Self {
+            server: server.clone(),
+            user,
+            user_agent: "kube-apiserver",
         }
     }
 
@@ -45,6 +67,7 @@ impl Door {
             name: format!("system:node:{node}"),
             uid: String::new(),
             groups: vec!["system:nodes".into(), "system:masters".into()],
+            ..User::default()
         };
         Self {
             server: server.clone(),
@@ -53,12 +76,14 @@ impl Door {
         }
     }
 
-    /// Every write from now on, in order.
-    pub(super) fn follow(&self) -> UnboundedReceiver<Change> {
+    /// Every write from now on that is `wanted`, in order.
+    pub(super) fn follow(&self, wanted: fn(&Change) -> bool) -> UnboundedReceiver<Change> {
         let (sender, receiver) = unbounded_channel();
-        // A closed channel means the actor has stopped; its hook then has nobody to tell.
-        self.server
-            .on_commit(Arc::new(move |change| drop(sender.send(change.clone()))));
+        self.server.on_commit(Arc::new(move |change| {
+            if wanted(change) {
+                drop(sender.send(change.clone()));
+            }
+        }));
         receiver
     }
 
@@ -105,6 +130,65 @@ impl Door {
         match self.server.call(call).await? {
             Outcome::Object { .. } | Outcome::List { .. } | Outcome::Watch(_) => Ok(()),
         }
+    }
+
+    /// Creates an object where `place` says, under a generated name if it names none.
+    pub(super) async fn create(&self, place: &Key, body: &Value) -> Result<Value, ApiError> {
+        let resource = self.served(place)?;
+        let mut call = self.call(Verb::Create, &resource, place);
+        call.name = None;
+        self.write(call, &resource, body).await
+    }
+
+    /// Replaces an object.
+    pub(super) async fn update(&self, place: &Key, body: &Value) -> Result<Value, ApiError> {
+        let resource = self.served(place)?;
+        let call = self.call(Verb::Update, &resource, place);
+        self.write(call, &resource, body).await
+    }
+
+    /// Replaces the status of an object.
+    pub(super) async fn update_status(&self, place: &Key, body: &Value) -> Result<Value, ApiError> {
+        let resource = self.served(place)?;
+        let call = self.call(Verb::Update, &resource, place).status();
+        self.write(call, &resource, body).await
+    }
+
+    /// Applies a status as a manager, whoever else has had it.
+    pub(super) async fn apply_status(
+        &self,
+        place: &Key,
+        manager: &str,
+        body: &Value,
+    ) -> Result<Value, ApiError> {
+        let resource = self.served(place)?;
+        let mut call = self.call(Verb::Patch, &resource, place).status();
+        call.patch_type = Some(PatchType::Apply);
+        call.options.field_manager = Some(manager.to_owned());
+        call.options.force = Some(true);
+        self.write(call, &resource, body).await
+    }
+
+    async fn write(
+        &self,
+        call: Call,
+        resource: &Resource,
+        body: &Value,
+    ) -> Result<Value, ApiError> {
+        let mut body = body.clone();
+        body["apiVersion"] = resource.api_version().into();
+        body["kind"] = resource.kind.as_str().into();
+        match self.server.call(call.body(&body)).await? {
+            Outcome::Object { object, .. } => Ok(Arc::unwrap_or_clone(object)),
+            Outcome::List { .. } | Outcome::Watch(_) => {
+                Err(ApiError::internal("a write is answered with an object"))
+            }
+        }
+    }
+
+    fn served(&self, place: &Key) -> Result<Arc<Resource>, ApiError> {
+        let resource = self.resource_at(&place.resource);
+        resource.ok_or_else(|| ApiError::not_found(&place.resource, &place.name))
     }
 
     /// Deletes the object if it still is the one of `options.uid`.

@@ -5,12 +5,20 @@
 //! of it. The garbage collector and the namespace lifecycle are on unless turned off, because a
 //! cluster without them is no cluster; the others stand in for machines and are opt-in.
 
+mod controller;
 mod deployment;
 mod door;
+mod events;
+mod furnishing;
 mod gc;
 mod heartbeat;
 mod namespace;
+mod owners;
+mod pods;
 mod queue;
+mod readiness;
+mod replicaset;
+mod upkeep;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -24,8 +32,11 @@ use crate::server::ApiServer;
 pub struct Actors {
     garbage_collector: Option<Range<Duration>>,
     namespace_lifecycle: Option<Range<Duration>>,
+    namespace_furnishing: Option<Range<Duration>>,
+    workloads: Option<Range<Duration>>,
     deployment_readiness: Option<Range<Duration>>,
     node_heartbeats: Option<Duration>,
+    upkeep: bool,
 }
 
 impl Default for Actors {
@@ -34,8 +45,11 @@ impl Default for Actors {
         Self {
             garbage_collector: Some(as_measured.clone()),
             namespace_lifecycle: Some(as_measured),
+            namespace_furnishing: None,
+            workloads: None,
             deployment_readiness: None,
             node_heartbeats: None,
+            upkeep: false,
         }
     }
 }
@@ -47,9 +61,32 @@ impl Actors {
         Self {
             garbage_collector: None,
             namespace_lifecycle: None,
+            namespace_furnishing: None,
+            workloads: None,
             deployment_readiness: None,
             node_heartbeats: None,
+            upkeep: false,
         }
+    }
+
+    /// What a small cluster's controller manager does, promptly.
+    #[must_use]
+    pub fn cluster() -> Self {
+        let prompt = Duration::ZERO..Duration::from_millis(50);
+        Self::none()
+            .garbage_collector(prompt.clone())
+            .namespace_lifecycle(prompt.clone())
+            .namespace_furnishing(prompt.clone())
+            .workloads(prompt)
+            .upkeep()
+    }
+
+    /// Keeps what the API server itself keeps: the status of flow schemas and API services, the API
+    /// services of custom resources, the addresses of Services.
+    #[must_use]
+    pub fn upkeep(mut self) -> Self {
+        self.upkeep = true;
+        self
     }
 
     /// Collects garbage, each object this much after it became garbage.
@@ -66,7 +103,23 @@ impl Actors {
         self
     }
 
-    /// Reports deployments as rolled out, this much after each change.
+    /// Keeps the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` in every namespace,
+    /// each made this much after it is missed.
+    #[must_use]
+    pub fn namespace_furnishing(mut self, delay: Range<Duration>) -> Self {
+        self.namespace_furnishing = Some(delay);
+        self
+    }
+
+    /// Rolls out deployments and keeps as many pods as replica sets ask for, each step this much
+    /// later. There is no kubelet: pods stay pending until somebody writes their status.
+    #[must_use]
+    pub fn workloads(mut self, delay: Range<Duration>) -> Self {
+        self.workloads = Some(delay);
+        self
+    }
+
+    /// Reports deployments as rolled out, this much after each change, in place of rolling them out.
     #[must_use]
     pub fn deployment_readiness(mut self, delay: Range<Duration>) -> Self {
         self.deployment_readiness = Some(delay);
@@ -94,15 +147,69 @@ impl Actors {
             tasks
                 .spawn(namespace::NamespaceLifecycle::new(server, Delay::new(server, delay)).run());
         }
+        if let Some(delay) = &self.namespace_furnishing {
+            let accounts = furnishing::ServiceAccounts::new(server);
+            let changes = accounts.door().follow(furnishing::ServiceAccounts::follows);
+            tasks.spawn(controller::run(
+                accounts,
+                changes,
+                Delay::new(server, delay),
+            ));
+            let authority = furnishing::RootAuthority::new(server);
+            let changes = authority.door().follow(furnishing::RootAuthority::follows);
+            tasks.spawn(controller::run(
+                authority,
+                changes,
+                Delay::new(server, delay),
+            ));
+        }
+        if let Some(delay) = &self.workloads {
+            let sets = replicaset::ReplicaSets::new(server);
+            let changes = sets.door().follow(replicaset::ReplicaSets::follows);
+            tasks.spawn(controller::run(sets, changes, Delay::new(server, delay)));
+        }
+        if let Some(delay) = self
+            .workloads
+            .as_ref()
+            .filter(|_| self.deployment_readiness.is_none())
+        {
+            let deployments = deployment::Deployments::new(server);
+            let changes = deployments.door().follow(deployment::Deployments::follows);
+            tasks.spawn(controller::run(
+                deployments,
+                changes,
+                Delay::new(server, delay),
+            ));
+        }
         if let Some(delay) = &self.deployment_readiness {
             let delay = Delay::new(server, delay);
-            tasks.spawn(deployment::DeploymentReadiness::new(server, delay).run());
+            tasks.spawn(readiness::DeploymentReadiness::new(server, delay).run());
         }
         if let Some(every) = self.node_heartbeats {
             tasks.spawn(heartbeat::run(server.clone(), every));
         }
+        if self.upkeep {
+            start_upkeep(server, &mut tasks);
+        }
         Running { _tasks: tasks }
     }
+}
+
+/// On the real server these are done before a request is answered, or as soon as it is.
+fn start_upkeep(server: &ApiServer, tasks: &mut JoinSet<()>) {
+    let at_once = || Delay::new(server, &(Duration::ZERO..Duration::ZERO));
+    let flows = upkeep::FlowSchemas::new(server);
+    let changes = flows.door().follow(upkeep::FlowSchemas::follows);
+    tasks.spawn(controller::run(flows, changes, at_once()));
+    let definitions = upkeep::Definitions::new(server);
+    let changes = definitions.door().follow(upkeep::Definitions::follows);
+    tasks.spawn(controller::run(definitions, changes, at_once()));
+    let registrations = upkeep::Registrations::new(server);
+    let changes = registrations.door().follow(upkeep::Registrations::follows);
+    tasks.spawn(controller::run(registrations, changes, at_once()));
+    let addresses = upkeep::Addresses::new(server);
+    let changes = addresses.door().follow(upkeep::Addresses::follows);
+    tasks.spawn(controller::run(addresses, changes, at_once()));
 }
 
 /// Actors at work; they stop when it is dropped.

@@ -40,6 +40,7 @@ pub fn apply(
         name: text("impersonate-user"),
         uid: text("impersonate-uid"),
         groups,
+        ..User::default()
     };
     if wanted.name.is_empty() {
         let nothing = wanted.uid.is_empty() && wanted.groups.is_empty();

@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use super::accounts::{self, ISSUER};
 use super::rbac::{self, Attributes};
 use super::tokens::Tokens;
 use crate::call::User;
@@ -14,8 +15,6 @@ use crate::status::{ApiError, GroupResource};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
-/// Whom the tokens are for.
-const AUDIENCE: &str = "https://kubernetes.default.svc";
 
 /// The kinds of review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +192,9 @@ fn user_info(user: &User) -> Value {
     if !user.groups.is_empty() {
         info.insert("groups".into(), user.groups.clone().into());
     }
+    if !user.extra.is_empty() {
+        info.insert("extra".into(), json!(user.extra));
+    }
     Value::Object(info)
 }
 
@@ -207,10 +209,25 @@ fn token_status(review: &Value, request: &Request<'_>) -> Result<Value, ApiError
         ));
     }
     let audiences = review.pointer("/spec/audiences").and_then(Value::as_array);
-    let meant = audiences.is_none_or(|all| all.is_empty() || all.iter().any(|one| one == AUDIENCE));
-    Ok(match request.tokens.user(token).filter(|_| meant) {
-        Some(user) => {
-            json!({ "authenticated": true, "user": user_info(&user), "audiences": [AUDIENCE] })
+    let stated: Vec<&str> = audiences
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let wanted = if stated.is_empty() {
+        vec![ISSUER]
+    } else {
+        stated
+    };
+    let known = |user: &User, audiences: &[String]| json!({ "authenticated": true, "user": user_info(user), "audiences": audiences });
+    let meant = wanted.contains(&ISSUER);
+    if let Some(user) = request.tokens.user(token).filter(|_| meant) {
+        return Ok(known(&user, &[ISSUER.to_owned()]));
+    }
+    Ok(match accounts::account(request.server, token, &wanted) {
+        Some(Ok((user, audiences))) => known(&user, &audiences),
+        Some(Err(why)) => {
+            json!({ "user": {}, "error": format!("[invalid bearer token, {why}]") })
         }
         None => json!({ "user": {}, "error": "invalid bearer token" }),
     })
@@ -333,6 +350,7 @@ fn named_user(spec: &Value) -> User {
         name: text("user"),
         uid: text("uid"),
         groups,
+        ..User::default()
     }
 }
 

@@ -70,6 +70,7 @@ pub fn anonymous() -> User {
         name: ANONYMOUS.into(),
         uid: String::new(),
         groups: vec![UNAUTHENTICATED.into()],
+        ..User::default()
     }
 }
 
@@ -88,7 +89,7 @@ pub fn with_authenticated(mut user: User) -> User {
 }
 
 /// The token of a header: `Bearer`, a space and something without spaces before it.
-fn bearer(authorization: &str) -> Option<&str> {
+pub(super) fn bearer(authorization: &str) -> Option<&str> {
     let mut words = authorization.trim().split(' ');
     let scheme = words.next()?;
     let token = words.next()?;
@@ -108,6 +109,7 @@ mod tests {
                 name: "bob".into(),
                 uid: "1".into(),
                 groups,
+                ..User::default()
             },
         );
         tokens

@@ -46,7 +46,7 @@ async fn on_definitions(server: &ApiServer, verb: Verb, body: &Value) -> Result<
 
 fn object_of(outcome: Outcome) -> Result<Value, ApiError> {
     match outcome {
-        Outcome::Object { object, .. } => Ok(object),
+        Outcome::Object { object, .. } => Ok(std::sync::Arc::unwrap_or_clone(object)),
         other => panic!("expected an object, got {other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Request bodies: the size limit, the syntax of JSON and YAML, and what the server says about
+//! Request bodies: the size limit, the syntax of JSON, YAML and protobuf, and what the server says about
 //! bodies it cannot read.
 //!
 //! Whether a body is a good object of its kind is `rest`'s business.
@@ -8,8 +8,10 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::BoxError;
 
-use super::negotiate::{self, Input};
-use super::{protobuf, yaml};
+use super::negotiate::Input;
+use super::protobuf::{self, Unreadable};
+use super::yaml;
+use crate::call::FieldValidation;
 use crate::rest::json;
 use crate::status::ApiError;
 
@@ -84,11 +86,13 @@ fn too_large() -> ApiError {
     ApiError::new(413, "RequestEntityTooLarge", message)
 }
 
-/// An object's body as JSON text; JSON is handed on as it came, for `rest` to judge.
+/// An object's body as JSON text; JSON is handed on as it came, for `rest` to judge. `expected` is
+/// the apiVersion and the kind a body has that does not say so.
 ///
 /// # Errors
-/// 400 in the server's words for YAML it cannot read; `kind` is the kind that was expected.
-pub(super) fn object(raw: &Bytes, input: Input, kind: &str) -> Result<Bytes, ApiError> {
+/// 400 in the server's words for YAML and protobuf it cannot read.
+pub(super) fn object(raw: &Bytes, input: Input, expected: (&str, &str)) -> Result<Bytes, ApiError> {
+    let kind = expected.1;
     let unrecognized = |why: String| {
         ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): {why} ({})",
@@ -96,10 +100,14 @@ pub(super) fn object(raw: &Bytes, input: Input, kind: &str) -> Result<Bytes, Api
         ))
     };
     let json = match input {
-        Input::Json => Ok(raw.clone()),
-        Input::Protobuf => protobuf_to_json(raw, kind),
-        Input::Yaml => yaml::to_json(raw).map_err(unrecognized),
-    }?;
+        Input::Json => raw.clone(),
+        Input::Protobuf => match protobuf::decode(raw, expected) {
+            Ok(object) => return Ok(object.to_string().into()),
+            Err(Unreadable::Frame(why)) => return Err(unrecognized(why)),
+            Err(Unreadable::Content(content)) => return Err(content.unhandled(kind)),
+        },
+        Input::Yaml => yaml::to_json(raw).map_err(unrecognized)?,
+    };
     check_group_version(&json).map_err(unrecognized)?;
     Ok(json)
 }
@@ -111,23 +119,16 @@ fn check_group_version(json: &[u8]) -> Result<(), String> {
         #[serde(rename = "apiVersion")]
         api_version: String,
     }
+    // Most bodies need not be read for this.
+    if !json.contains(&b'\\') && json.iter().filter(|byte| **byte == b'/').nth(1).is_none() {
+        return Ok(());
+    }
     match serde_json::from_slice::<TypeMeta>(json) {
         Ok(TypeMeta { api_version }) if api_version.matches('/').count() > 1 => {
             Err(format!("unexpected GroupVersion string: {api_version}"))
         }
         _ => Ok(()),
     }
-}
-
-fn protobuf_to_json(raw: &Bytes, kind: &str) -> Result<Bytes, ApiError> {
-    if !raw.starts_with(protobuf::MAGIC) {
-        return Err(ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): provided data does not \
-             appear to be a protobuf message, expected prefix [107 56 115 0] ({})",
-            summary(raw)
-        )));
-    }
-    protobuf::to_json(raw).ok_or_else(negotiate::unreadable)
 }
 
 /// The options in the body of a DELETE; `None` for an empty body.
@@ -140,7 +141,13 @@ pub(super) fn delete_options(raw: &Bytes, input: Input) -> Result<Option<Value>,
     }
     let text = match input {
         Input::Json => raw.clone(),
-        Input::Protobuf => protobuf_to_json(raw, "DeleteOptions")?,
+        Input::Protobuf => match protobuf::decode(raw, ("v1", "DeleteOptions")) {
+            Ok(options) => options.to_string().into(),
+            Err(Unreadable::Content(content)) if content.kind != "DeleteOptions" => {
+                return Err(unregistered(&content.kind, &content.api_version));
+            }
+            Err(error) => return Err(ApiError::bad_request(error.why())),
+        },
         Input::Yaml => yaml::to_json(raw).map_err(ApiError::bad_request)?,
     };
     let value = type_meta(&text).map_err(ApiError::bad_request)?;
@@ -152,31 +159,49 @@ pub(super) fn delete_options(raw: &Bytes, input: Input) -> Result<Option<Value>,
     };
     let kind = text("kind");
     if !kind.is_empty() && kind != "DeleteOptions" {
-        return Err(ApiError::bad_request(format!(
-            "no kind \"{kind}\" is registered for version \"{}\" in scheme \
-             \"pkg/runtime/scheme.go:111\"",
-            text("apiVersion")
-        )));
+        return Err(unregistered(kind, text("apiVersion")));
     }
     Ok(Some(value))
 }
 
-/// The body of an apply patch as JSON.
+/// 400 for what is not the options of a deletion.
+fn unregistered(kind: &str, api_version: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \
+         \"pkg/runtime/scheme.go:111\""
+    ))
+}
+
+/// The body of an apply patch as JSON, and what its sender is warned about.
 ///
 /// # Errors
 /// 400 in the server's words.
-pub(super) fn apply(raw: &Bytes) -> Result<Bytes, ApiError> {
+pub(super) fn apply(
+    raw: &Bytes,
+    validation: FieldValidation,
+) -> Result<(Bytes, Option<String>), ApiError> {
     let failed = |why: String| {
         ApiError::bad_request(format!(
             "error decoding YAML: error converting YAML to JSON: {why}"
         ))
     };
     let json = yaml::to_json(raw).map_err(failed)?;
-    Ok(if json.as_ref() == b"null" {
+    // JSON that was sent as such keeps its duplicates; what was YAML has lost them.
+    let judged = json != *raw && validation != FieldValidation::Ignore;
+    let twice = judged.then(|| yaml::duplicate_key(raw)).flatten();
+    if let Some(why) = &twice
+        && validation == FieldValidation::Strict
+    {
+        return Err(ApiError::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {why}"
+        )));
+    }
+    let json = if json.as_ref() == b"null" {
         Bytes::from_static(b"{}")
     } else {
         json
-    })
+    };
+    Ok((json, twice))
 }
 
 /// Reads a text as an object whose kind is text.
@@ -220,7 +245,7 @@ mod tests {
     fn unreadable_yaml_is_quoted_as_the_server_quotes_it() {
         let raw = Bytes::from_static(b"a: b: c");
         assert_eq!(
-            object(&raw, Input::Yaml, "ConfigMap").map_err(|error| error.message),
+            object(&raw, Input::Yaml, ("v1", "ConfigMap")).map_err(|error| error.message),
             Err(
                 "the object provided is unrecognized (must be of type ConfigMap): yaml: mapping \
                  values are not allowed in this context (613a20623a2063)"
@@ -233,7 +258,7 @@ mod tests {
     fn an_api_version_with_two_slashes_is_not_one() {
         let raw = Bytes::from_static(br#"{"apiVersion":"a/b/c","kind":"ConfigMap"}"#);
         assert_eq!(
-            object(&raw, Input::Json, "ConfigMap").map_err(|error| error.message),
+            object(&raw, Input::Json, ("v1", "ConfigMap")).map_err(|error| error.message),
             Err(
                 "the object provided is unrecognized (must be of type ConfigMap): unexpected \
                  GroupVersion string: a/b/c ({\"apiVersion\":\"a/b/c\",\"kind\":\" ...)"
@@ -263,7 +288,7 @@ mod tests {
     #[test]
     fn yaml_is_handed_on_as_json() {
         let raw = Bytes::from_static(b"kind: ConfigMap\ndata: {a: \"1\", b: yes}\n");
-        let json = object(&raw, Input::Yaml, "ConfigMap").expect("read");
+        let json = object(&raw, Input::Yaml, ("v1", "ConfigMap")).expect("read");
         let value: Value = serde_json::from_slice(&json).expect("JSON");
         assert_eq!(
             value,

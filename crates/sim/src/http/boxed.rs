@@ -5,12 +5,18 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
+use super::limits::Limits;
 use super::serve::{self, Handle};
 use super::service::{Service, admin};
 use super::{kubeconfig, tls};
 use crate::audit::Log;
 use crate::auth::Tokens;
 use crate::server::ApiServer;
+use crate::store::Secrets;
+
+/// Names under which a cluster keeps what its kubeconfig says.
+const TOKEN: &str = "admin.token";
+const PORT: &str = "port";
 
 /// How to start a box.
 #[derive(Clone, Debug)]
@@ -25,6 +31,8 @@ pub struct BoxConfig {
     pub rbac: bool,
     /// The administrator's token; one is made up when absent.
     pub token: Option<String>,
+    /// How much it takes on at once.
+    pub limits: Limits,
 }
 
 impl Default for BoxConfig {
@@ -37,6 +45,7 @@ impl Default for BoxConfig {
             audit_log: None,
             rbac: false,
             token: None,
+            limits: Limits::default(),
         }
     }
 }
@@ -59,6 +68,8 @@ pub enum Error {
     Foreign { path: PathBuf },
     #[error(transparent)]
     Tls(#[from] tls::Error),
+    #[error("{0}; check the data directory, its owner and the space on its disk")]
+    Kept(#[from] std::io::Error),
 }
 
 /// A box that is serving. Dropping it stops it; files it wrote stay.
@@ -115,17 +126,16 @@ pub async fn start_with(server: ApiServer, config: BoxConfig) -> Result<Running,
     }
     let audit = config.audit_log.map(open_log).transpose()?;
     let tokens = Tokens::default();
-    let token = config.token.unwrap_or_else(|| server.clock().uuid());
+    let secrets = server.secrets().clone();
+    let token = match config.token {
+        Some(token) => token,
+        None => secrets.get_or_make(TOKEN, || Ok::<_, Error>(server.clock().uuid()))?,
+    };
     tokens.insert(&token, admin());
-    let service = Service::with(server, tokens, audit);
-    let identity = tls::Identity::generate(config.listen.ip())?;
+    let service = Service::limited(server, tokens, audit, config.limits);
+    let identity = tls::Identity::of(&secrets, config.listen.ip())?;
     let ca = identity.ca_pem.clone();
-    let handle = serve::serve(service.clone(), config.listen, Some(identity))
-        .await
-        .map_err(|source| Error::Listen {
-            address: config.listen,
-            source,
-        })?;
+    let handle = listen(&service, config.listen, identity, &secrets).await?;
     let text = kubeconfig::render(handle.address(), &ca, &token);
     if let Some(path) = config.kubeconfig {
         kubeconfig::write(&path, &text).map_err(|source| Error::File { path, source })?;
@@ -135,6 +145,32 @@ pub async fn start_with(server: ApiServer, config: BoxConfig) -> Result<Running,
         handle,
         kubeconfig: text,
     })
+}
+
+/// Listens where it did before if the port was free to choose, so that a kubeconfig written then
+/// goes on working.
+async fn listen(
+    service: &Service,
+    address: SocketAddr,
+    identity: tls::Identity,
+    secrets: &Secrets,
+) -> Result<Handle, Error> {
+    let open = |address| serve::serve(service.clone(), address, Some(identity.clone()));
+    let before = secrets.get(PORT)?.and_then(|port| port.parse().ok());
+    if let Some(port) = before.filter(|_| address.port() == 0) {
+        match open(SocketAddr::new(address.ip(), port)).await {
+            Ok(handle) => return Ok(handle),
+            Err(error) => {
+                tracing::warn!(%error, port, "The port of before is taken; the kubeconfig names a new one");
+            }
+        }
+    }
+    let opened = open(address).await;
+    let handle = opened.map_err(|source| Error::Listen { address, source })?;
+    if address.port() == 0 {
+        secrets.keep(PORT, &handle.address().port().to_string())?;
+    }
+    Ok(handle)
 }
 
 fn open_log(path: PathBuf) -> Result<Log, Error> {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::negotiate::{Output, Shape};
+use super::listing::{Listing, Objects};
+use super::negotiate::{Form, Output, Shape};
 use super::query::Query;
 use crate::resource::{Column, Resource};
 use crate::status::ApiError;
@@ -33,7 +34,7 @@ pub(super) struct Converter {
 /// The frame of a list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ListMeta {
-    /// `resourceVersion`.
+    /// `resourceVersion`; 0 for a list of what is not stored, which has none.
     pub resource_version: u64,
     /// `continue`.
     pub continue_token: Option<String>,
@@ -77,20 +78,22 @@ impl Converter {
     ///
     /// # Errors
     /// 406 when a list was asked for.
-    pub(super) fn object(&self, object: &Value, now: Timestamp) -> Result<Value, ApiError> {
+    pub(super) fn object(
+        &self,
+        object: Arc<Value>,
+        now: Timestamp,
+    ) -> Result<Arc<Value>, ApiError> {
         if object.get("kind").and_then(Value::as_str) == Some("Status") {
-            return Ok(object.clone());
+            return Ok(object);
         }
         match self.shape {
-            Shape::Object => Ok(object.clone()),
-            Shape::Partial => Ok(self.partial(object)),
+            Shape::Object => Ok(object),
+            Shape::Partial => Ok(self.partial(&object).into()),
             Shape::PartialList => Err(self.wrong_number("PartialObjectMetadataList", false)),
-            Shape::Table => Ok(self.table(
-                std::slice::from_ref(object),
-                &object_meta(object),
-                true,
-                now,
-            )),
+            Shape::Table => {
+                let meta = object_meta(&object);
+                Ok(self.table(&[&object], &meta, true, now).into())
+            }
         }
     }
 
@@ -100,30 +103,43 @@ impl Converter {
     /// 406 when one object was asked for.
     pub(super) fn list(
         &self,
-        items: &[Arc<Value>],
+        items: Vec<Arc<Value>>,
         meta: &ListMeta,
         now: Timestamp,
-    ) -> Result<Value, ApiError> {
+    ) -> Result<Listing, ApiError> {
         match self.shape {
-            Shape::Object => Ok(json!({
-                "kind": self.resource.list_kind,
-                "apiVersion": self.resource.api_version(),
-                "metadata": list_meta(meta, true),
-                "items": items.iter().map(|item| item.as_ref().clone()).collect::<Vec<_>>(),
+            Shape::Object => Ok(Listing::Objects(Objects {
+                kind: self.resource.list_kind.clone(),
+                api_version: self.resource.api_version(),
+                metadata: list_meta(meta, true),
+                items,
+                bare: self.resource.strategy.bare_list_items(),
             })),
             Shape::Partial => Err(self.wrong_number("PartialObjectMetadata", true)),
-            Shape::PartialList => Ok(json!({
+            Shape::PartialList => Ok(Listing::Shaped(json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": self.api_version(),
                 "metadata": list_meta(meta, false),
                 // A Go list nothing was put into.
                 "items": (!items.is_empty())
                     .then(|| items.iter().map(|item| self.partial(item)).collect::<Vec<_>>()),
-            })),
+            }))),
             Shape::Table => {
-                let items: Vec<Value> = items.iter().map(|item| item.as_ref().clone()).collect();
-                Ok(self.table(&items, &list_meta(meta, false), true, now))
+                let items: Vec<&Value> = items.iter().map(|item| &**item).collect();
+                let table = self.table(&items, &list_meta(meta, false), true, now);
+                Ok(Listing::Shaped(table))
             }
+        }
+    }
+
+    /// The name of a form in which every watcher gets the same bytes. Tables depend on the moment.
+    pub(super) fn shared_form(&self, form: Form) -> Option<&'static str> {
+        match (self.shape, self.version, form) {
+            (Shape::Object, _, Form::Protobuf) => Some("protobuf"),
+            (Shape::Object, _, _) => Some("json"),
+            (Shape::Partial, "v1", Form::Protobuf) => Some("protobuf metadata v1"),
+            (Shape::Partial, "v1", _) => Some("json metadata v1"),
+            _ => None,
         }
     }
 
@@ -141,7 +157,7 @@ impl Converter {
             Shape::Partial => Some(Cow::Owned(self.partial(object))),
             Shape::PartialList => None,
             Shape::Table => Some(Cow::Owned(self.table(
-                std::slice::from_ref(object),
+                &[object],
                 &object_meta(object),
                 first,
                 now,
@@ -154,7 +170,17 @@ impl Converter {
     }
 
     fn partial(&self, object: &Value) -> Value {
-        let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+        let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+        for name in self.resource.strategy.versioned_annotations() {
+            let annotations = metadata
+                .get_mut("annotations")
+                .and_then(Value::as_object_mut);
+            let emptied =
+                annotations.is_some_and(|all| all.remove(*name).is_some() && all.is_empty());
+            if let Some(metadata) = metadata.as_object_mut().filter(|_| emptied) {
+                metadata.remove("annotations");
+            }
+        }
         json!({
             "kind": "PartialObjectMetadata",
             "apiVersion": self.api_version(),
@@ -162,7 +188,7 @@ impl Converter {
         })
     }
 
-    fn table(&self, objects: &[Value], metadata: &Value, columns: bool, now: Timestamp) -> Value {
+    fn table(&self, objects: &[&Value], metadata: &Value, columns: bool, now: Timestamp) -> Value {
         let columns = columns.then(|| {
             self.resource
                 .strategy
@@ -171,37 +197,42 @@ impl Converter {
                 .map(column_definition)
                 .collect::<Vec<_>>()
         });
-        let rows: Vec<Value> = objects.iter().map(|object| self.row(object, now)).collect();
+        let mut objects: Vec<&Value> = objects.to_vec();
+        if let Some(order) = self.resource.strategy.row_order() {
+            objects.sort_by(|one, other| order(one, other));
+        }
+        let rows: Vec<Value> = objects
+            .into_iter()
+            .map(|object| self.row(object, now))
+            .collect();
         json!({
             "kind": "Table",
             "apiVersion": self.api_version(),
             "metadata": metadata,
             "columnDefinitions": columns,
-            "rows": rows,
+            // A kind nobody made columns for has a Go list nothing was put into.
+            "rows": (!rows.is_empty() || !self.has_plain_columns()).then_some(rows),
         })
+    }
+
+    fn has_plain_columns(&self) -> bool {
+        let strategy = &self.resource.strategy;
+        let mut columns = strategy.columns().into_iter();
+        !strategy.is_custom() && columns.any(|column| column.name == "Created At")
     }
 
     fn row(&self, object: &Value, now: Timestamp) -> Value {
         let included = match self.include {
             Include::Metadata => self.partial(object),
-            Include::Object => self.typed(object),
+            Include::Object => object.clone(),
             Include::Nothing => Value::Null,
         };
-        json!({ "cells": self.resource.strategy.cells(object, now), "object": included })
-    }
-
-    /// Items of built-in lists do not say what they are; rows do.
-    fn typed(&self, object: &Value) -> Value {
-        let mut object = object.clone();
-        if let Some(members) = object.as_object_mut() {
-            members
-                .entry("kind")
-                .or_insert_with(|| self.resource.kind.as_str().into());
-            members
-                .entry("apiVersion")
-                .or_insert_with(|| self.resource.api_version().into());
+        let strategy = &self.resource.strategy;
+        let mut row = json!({ "cells": strategy.cells(object, now), "object": included });
+        if let Some(conditions) = strategy.row_conditions(object) {
+            row["conditions"] = conditions;
         }
-        object
+        row
     }
 
     fn wrong_number(&self, asked: &str, is_list: bool) -> ApiError {
@@ -255,10 +286,12 @@ fn object_meta(object: &Value) -> Value {
 /// Lists of custom resources show an empty token where others leave it out, but only as they are.
 fn list_meta(meta: &ListMeta, bare: bool) -> Value {
     let mut members = Map::new();
-    members.insert(
-        "resourceVersion".into(),
-        meta.resource_version.to_string().into(),
-    );
+    if meta.resource_version > 0 {
+        members.insert(
+            "resourceVersion".into(),
+            meta.resource_version.to_string().into(),
+        );
+    }
     if let Some(token) = &meta.continue_token
         && (bare || !token.is_empty())
     {

@@ -1,4 +1,5 @@
-//! Warnings of custom resource versions that their definition calls deprecated.
+//! Warnings of versions that are deprecated: two of the built-in kinds, and those custom resources
+//! whose definition says so.
 
 use serde_json::Value;
 
@@ -6,8 +7,11 @@ use super::builtin::version_key;
 use crate::resource::Resource;
 use crate::server::ApiServer;
 
-/// The warning every request for a version carries, if its definition says so.
+/// The warning every request for a version carries, if it is deprecated.
 pub(super) fn warning(server: &ApiServer, resource: &Resource) -> Option<String> {
+    if !resource.strategy.is_custom() {
+        return builtin(resource).map(str::to_owned);
+    }
     let name = format!("{}.{}", resource.plural, resource.group);
     let definition = server.get(
         "apiextensions.k8s.io",
@@ -46,4 +50,14 @@ pub(super) fn warning(server: &ApiServer, resource: &Resource) -> Option<String>
         words.push_str(&format!("; use {group}/{better} {kind}"));
     }
     Some(words)
+}
+
+fn builtin(resource: &Resource) -> Option<&'static str> {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        ("", "endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        _ => None,
+    }
 }

@@ -1,50 +1,32 @@
 //! Discovery: which groups, versions and resources there are, in the legacy documents and in the
 //! aggregated one.
 //!
-//! Everything is made from the resources the server serves at the moment of the request.
+//! The built-in kinds are listed as the real server lists them, custom ones from the definitions
+//! served at the moment of the request. Nothing that is not served is listed.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256, Sha512};
 
-use super::builtin::{is_builtin, rank, version_key};
-use crate::auth::review;
+use super::builtin::{rank, version_key};
+use crate::kinds::published;
 use crate::resource::Resource;
 use crate::server::ApiServer;
 use crate::subresource::scale;
 
-/// One resource as discovery sees it.
-struct Entry {
-    plural: String,
-    singular: String,
-    kind: String,
-    namespaced: bool,
-    verbs: Vec<String>,
-    short_names: Vec<String>,
-    categories: Vec<String>,
-    /// Name, verbs, and whether it shows a Scale instead of the kind.
-    subresources: Vec<(&'static str, &'static [&'static str], bool)>,
-    /// The version objects are kept in; none for what is not kept.
-    stored_as: Option<String>,
-}
+/// The resources of a version, each as the legacy list shows it.
+type Version = (String, Vec<Value>);
 
 /// Served resources by group and version, groups in their order.
-type Groups = Vec<(String, Vec<(String, Vec<Entry>)>)>;
+type Groups = Vec<(String, Vec<Version>)>;
 
-const ALL_VERBS: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
-const CUSTOM_VERBS: [&str; 8] = [
+/// Group, version and plural.
+type Id<'a> = (&'a str, &'a str, &'a str);
+
+const VERBS: [&str; 8] = [
     "delete",
     "deletecollection",
     "get",
@@ -54,47 +36,129 @@ const CUSTOM_VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
+const VIEW_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-fn words(list: &[&str]) -> Vec<String> {
-    list.iter().map(|&word| word.to_owned()).collect()
+/// Group and version of a resource list.
+fn version_of(list: &Value) -> (&str, &str) {
+    let group_version = text(&list["groupVersion"]);
+    group_version.split_once('/').unwrap_or(("", group_version))
 }
 
-const VIEW_VERBS: &[&str] = &["get", "patch", "update"];
-
-fn subresources(
-    server: &ApiServer,
-    resource: &Resource,
-) -> Vec<(&'static str, &'static [&'static str], bool)> {
-    let mut found = Vec::new();
-    if resource.group.is_empty() && resource.plural == "namespaces" {
-        found.push(("finalize", &["update"] as &[&str], false));
-    }
-    if resource.has_status {
-        found.push(("status", VIEW_VERBS, false));
-    }
-    if !is_builtin(&resource.group) && scale::Paths::of(server, resource).is_some() {
-        found.push(("scale", VIEW_VERBS, true));
-    }
-    found
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
-fn entry(server: &ApiServer, resource: &Arc<Resource>) -> Entry {
-    let verbs = match (resource.verbs.is_empty(), is_builtin(&resource.group)) {
-        (false, _) => resource.verbs.clone(),
-        (true, true) => words(&ALL_VERBS),
-        (true, false) => words(&CUSTOM_VERBS),
+fn items_of(list: &Value) -> impl Iterator<Item = &Value> {
+    list["resources"].as_array().into_iter().flatten()
+}
+
+/// The resource an entry of a list belongs to, and the subresource it is.
+fn split(item: &Value) -> (&str, Option<&str>) {
+    let name = text(&item["name"]);
+    name.split_once('/')
+        .map_or((name, None), |(plural, part)| (plural, Some(part)))
+}
+
+fn groups(server: &ApiServer) -> Groups {
+    let resources = server.resources();
+    let served: BTreeSet<Id<'_>> = resources
+        .iter()
+        .map(|r| (r.group.as_str(), r.version.as_str(), r.plural.as_str()))
+        .collect();
+    let mut found: BTreeMap<String, BTreeMap<String, Vec<Value>>> = BTreeMap::new();
+    let mut add = |group: &str, version: &str, items: Vec<Value>| {
+        if !items.is_empty() {
+            let versions = found.entry(group.to_owned()).or_default();
+            versions
+                .entry(version.to_owned())
+                .or_default()
+                .extend(items);
+        }
     };
-    Entry {
-        plural: resource.plural.clone(),
-        singular: resource.singular.clone(),
-        kind: resource.kind.clone(),
-        namespaced: resource.namespaced,
-        verbs,
-        short_names: resource.short_names.clone(),
-        categories: resource.categories.clone(),
-        subresources: subresources(server, resource),
-        stored_as: Some(stored_as(resource)),
+    let mut listed: BTreeSet<Id<'_>> = BTreeSet::new();
+    for list in published::discovery() {
+        let (group, version) = version_of(list);
+        add(group, version, shown(list, &served));
+        listed.extend(items_of(list).map(|item| (group, version, split(item).0)));
     }
+    for resource in &resources {
+        let Resource {
+            group,
+            version,
+            plural,
+            ..
+        } = resource.as_ref();
+        if !listed.contains(&(group.as_str(), version.as_str(), plural.as_str())) {
+            add(group, version, custom_items(server, resource));
+        }
+    }
+    let mut groups: Groups = found
+        .into_iter()
+        .map(|(group, versions)| {
+            let mut versions: Vec<Version> = versions.into_iter().collect();
+            versions.sort_by_key(|(version, _)| version_key(version));
+            (group, versions)
+        })
+        .collect();
+    groups.sort_by_key(|(group, _)| (rank(group), group.clone()));
+    groups
+}
+
+/// The entries of a built-in list whose resource is served; what cannot be read is not kept
+/// anywhere, and always there.
+fn shown(list: &Value, served: &BTreeSet<Id<'_>>) -> Vec<Value> {
+    let (group, version) = version_of(list);
+    let mut here: BTreeSet<&str> = BTreeSet::new();
+    for item in items_of(list) {
+        let (plural, part) = split(item);
+        if part.is_none() && (!can_be_read(item) || served.contains(&(group, version, plural))) {
+            here.insert(plural);
+        }
+    }
+    items_of(list)
+        .filter(|item| here.contains(split(item).0))
+        .cloned()
+        .collect()
+}
+
+/// A custom resource and its subresources.
+fn custom_items(server: &ApiServer, resource: &Resource) -> Vec<Value> {
+    let mut item = json!({
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": VERBS,
+        "storageVersionHash": storage_hash(&resource.group, &stored_as(resource), &resource.kind),
+    });
+    for (key, names) in [
+        ("shortNames", &resource.short_names),
+        ("categories", &resource.categories),
+    ] {
+        if !names.is_empty() {
+            item[key] = names.clone().into();
+        }
+    }
+    let part = |name: &str, kind: &str| {
+        json!({
+            "name": format!("{}/{name}", resource.plural),
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            "kind": kind,
+            "verbs": VIEW_VERBS,
+        })
+    };
+    let mut items = vec![item];
+    if resource.has_status {
+        items.push(part("status", &resource.kind));
+    }
+    if scale::Paths::of(server, resource).is_some() {
+        let mut item = part("scale", "Scale");
+        item["group"] = "autoscaling".into();
+        item["version"] = "v1".into();
+        items.push(item);
+    }
+    items
 }
 
 /// Versions of a custom resource are kept as one of them.
@@ -103,7 +167,7 @@ fn stored_as(resource: &Resource) -> String {
         return resource.version.clone();
     }
     let stored = resource.strategy.to_storage(json!({}));
-    let api_version = stored["apiVersion"].as_str().unwrap_or_default();
+    let api_version = text(&stored["apiVersion"]);
     api_version
         .rsplit('/')
         .next()
@@ -111,67 +175,44 @@ fn stored_as(resource: &Resource) -> String {
         .to_owned()
 }
 
-fn review_entry(kind: review::Kind, name: &str, plural: &str) -> Entry {
-    Entry {
-        plural: plural.to_owned(),
-        singular: name.to_lowercase(),
-        kind: name.to_owned(),
-        namespaced: kind.namespaced(),
-        verbs: words(&["create"]),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        subresources: Vec::new(),
-        stored_as: None,
-    }
-}
-
-fn groups(server: &ApiServer) -> Groups {
-    let mut found: BTreeMap<String, BTreeMap<String, Vec<Entry>>> = BTreeMap::new();
-    let mut add = |group: &str, version: &str, entry: Entry| {
-        let versions = found.entry(group.to_owned()).or_default();
-        versions.entry(version.to_owned()).or_default().push(entry);
-    };
-    for resource in server.resources() {
-        add(&resource.group, &resource.version, entry(server, &resource));
-    }
-    for (kind, group, name, plural) in review::KINDS {
-        add(group, "v1", review_entry(kind, name, plural));
-    }
-    let mut groups: Groups = found
-        .into_iter()
-        .map(|(group, versions)| {
-            let mut versions: Vec<_> = versions.into_iter().collect();
-            versions.sort_by_key(|(version, _)| version_key(version));
-            for (_, entries) in &mut versions {
-                entries.sort_by(|a, b| a.plural.cmp(&b.plural));
-            }
-            (group, versions)
-        })
-        .collect();
-    groups.sort_by_key(|(group, _)| (rank(group), group.clone()));
-    groups
-}
-
 /// Whether anything of a group is served.
 #[must_use]
 pub(super) fn serves_group(server: &ApiServer, group: &str) -> bool {
-    review::KINDS.iter().any(|(_, g, ..)| *g == group)
-        || server
-            .resources()
-            .iter()
-            .any(|resource| resource.group == group)
+    server.serves_group(group) || UNKEPT.contains(group)
+}
+
+/// Groups with kinds that are not kept anywhere and so always there.
+static UNKEPT: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+    let lists = published::discovery().iter();
+    let unkept = lists.filter(|list| items_of(list).any(|item| !can_be_read(item)));
+    unkept.map(|list| version_of(list).0).collect()
+});
+
+fn can_be_read(item: &Value) -> bool {
+    let verbs = item["verbs"].as_array().into_iter().flatten();
+    split(item).1.is_some() || verbs.into_iter().any(|verb| verb == "get")
 }
 
 /// `/apis` in the legacy form.
 #[must_use]
 pub(super) fn group_list(server: &ApiServer) -> Value {
-    let named = groups(server)
-        .into_iter()
-        .filter(|(group, _)| !group.is_empty());
+    let mut named = groups(server);
+    named.retain(|(group, _)| !group.is_empty());
+    // Custom groups stand in the order of their versions' full names here.
+    named.sort_by_key(|(group, versions)| (rank(group), first_name(group, versions)));
     let items: Vec<Value> = named
-        .map(|(group, versions)| group_item(&group, &versions))
+        .iter()
+        .map(|(group, versions)| group_item(group, versions))
         .collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": items })
+}
+
+/// The first of a group's versions in the order of their full names, `v1.example.com`.
+fn first_name(group: &str, versions: &[Version]) -> Option<String> {
+    let names = versions
+        .iter()
+        .map(|(version, _)| format!("{version}.{group}"));
+    names.min()
 }
 
 /// `/apis/<group>`.
@@ -186,8 +227,8 @@ pub(super) fn group(server: &ApiServer, name: &str) -> Option<Value> {
     Some(document)
 }
 
-fn group_item(group: &str, versions: &[(String, Vec<Entry>)]) -> Value {
-    let version = |(version, _): &(String, Vec<Entry>)| json!({ "groupVersion": format!("{group}/{version}"), "version": version });
+fn group_item(group: &str, versions: &[Version]) -> Value {
+    let version = |(version, _): &Version| json!({ "groupVersion": format!("{group}/{version}"), "version": version });
     let all: Vec<Value> = versions.iter().map(version).collect();
     json!({ "name": group, "versions": all, "preferredVersion": all.first() })
 }
@@ -196,11 +237,7 @@ fn group_item(group: &str, versions: &[(String, Vec<Entry>)]) -> Value {
 #[must_use]
 pub(super) fn resource_list(server: &ApiServer, group: &str, version: &str) -> Option<Value> {
     let (_, versions) = groups(server).into_iter().find(|(name, _)| name == group)?;
-    let (_, entries) = versions.into_iter().find(|(name, _)| name == version)?;
-    let resources: Vec<Value> = entries
-        .iter()
-        .flat_map(|entry| legacy_items(group, entry))
-        .collect();
+    let (_, resources) = versions.into_iter().find(|(name, _)| name == version)?;
     let group_version = if group.is_empty() {
         version.to_owned()
     } else {
@@ -213,45 +250,6 @@ pub(super) fn resource_list(server: &ApiServer, group: &str, version: &str) -> O
         list["apiVersion"] = "v1".into();
     }
     Some(list)
-}
-
-fn legacy_items(group: &str, entry: &Entry) -> Vec<Value> {
-    let mut item = json!({
-        "name": entry.plural,
-        "singularName": entry.singular,
-        "namespaced": entry.namespaced,
-        "kind": entry.kind,
-        "verbs": entry.verbs,
-    });
-    with_names(&mut item, entry);
-    if let Some(version) = &entry.stored_as {
-        item["storageVersionHash"] = storage_hash(group, version, &entry.kind).into();
-    }
-    let mut items = vec![item];
-    for (name, verbs, scale) in &entry.subresources {
-        let mut item = json!({
-            "name": format!("{}/{name}", entry.plural),
-            "singularName": "",
-            "namespaced": entry.namespaced,
-            "kind": if *scale { "Scale" } else { &entry.kind },
-            "verbs": verbs,
-        });
-        if *scale {
-            item["group"] = "autoscaling".into();
-            item["version"] = "v1".into();
-        }
-        items.push(item);
-    }
-    items
-}
-
-fn with_names(item: &mut Value, entry: &Entry) {
-    if !entry.short_names.is_empty() {
-        item["shortNames"] = entry.short_names.clone().into();
-    }
-    if !entry.categories.is_empty() {
-        item["categories"] = entry.categories.clone().into();
-    }
 }
 
 fn storage_hash(group: &str, version: &str, kind: &str) -> String {
@@ -276,53 +274,76 @@ pub(super) fn aggregated(server: &ApiServer, core: bool) -> Value {
     })
 }
 
-fn aggregated_group(group: &str, versions: &[(String, Vec<Entry>)]) -> Value {
+fn aggregated_group(group: &str, versions: &[Version]) -> Value {
     let mut metadata = Map::new();
     if !group.is_empty() {
         metadata.insert("name".into(), group.into());
     }
+    // Built-in kinds leave out what is that of the list around them.
+    let builtin = published::discovery()
+        .iter()
+        .any(|list| version_of(list).0 == group);
     let versions: Vec<Value> = versions
         .iter()
-        .map(|(version, entries)| {
-            let resources: Vec<Value> = entries
-                .iter()
-                .map(|entry| aggregated_resource(group, version, entry))
-                .collect();
+        .map(|(version, items)| {
+            let (group, version_shown) = if builtin {
+                ("", "")
+            } else {
+                (group, version.as_str())
+            };
+            let resources = aggregated_resources(group, version_shown, items);
             json!({ "version": version, "resources": resources, "freshness": "Current" })
         })
         .collect();
     json!({ "metadata": metadata, "versions": versions })
 }
 
-fn aggregated_resource(group: &str, version: &str, entry: &Entry) -> Value {
-    // Built-in kinds leave out what is that of the list around them.
-    let (group, version) = if is_builtin(group) {
-        ("", "")
-    } else {
-        (group, version)
-    };
-    let kind = json!({ "group": group, "version": version, "kind": entry.kind });
-    let mut item = json!({
-        "resource": entry.plural,
-        "responseKind": kind,
-        "scope": if entry.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": entry.singular,
-        "verbs": entry.verbs,
-    });
-    with_names(&mut item, entry);
-    let views: Vec<Value> = entry
-        .subresources
-        .iter()
-        .map(|(name, verbs, scale)| {
-            let scale_kind = json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" });
-            let kind = if *scale { scale_kind } else { kind.clone() };
-            json!({ "subresource": name, "responseKind": kind, "verbs": verbs })
-        })
-        .collect();
-    if !views.is_empty() {
-        item["subresources"] = views.into();
+/// The entries of a legacy list, subresources inside their resource.
+fn aggregated_resources(group: &str, version: &str, items: &[Value]) -> Vec<Value> {
+    let mut resources: Vec<Value> = Vec::new();
+    for item in items {
+        let own = |key: &str, or: &str| item[key].as_str().unwrap_or(or).to_owned();
+        let kind = json!({
+            "group": own("group", group),
+            "version": own("version", version),
+            "kind": item["kind"],
+        });
+        let (plural, part) = split(item);
+        if let Some(part) = part {
+            let view = json!({ "subresource": part, "responseKind": kind, "verbs": item["verbs"] });
+            let parent = resources.iter_mut().find(|r| r["resource"] == plural);
+            if let Some(parent) = parent {
+                push(parent, view);
+            }
+            continue;
+        }
+        let scope = if item["namespaced"] == true {
+            "Namespaced"
+        } else {
+            "Cluster"
+        };
+        let mut resource = json!({
+            "resource": plural,
+            "responseKind": kind,
+            "scope": scope,
+            "singularResource": item["singularName"],
+            "verbs": item["verbs"],
+        });
+        for key in ["shortNames", "categories"] {
+            if let Some(names) = item.get(key) {
+                resource[key] = names.clone();
+            }
+        }
+        resources.push(resource);
     }
-    item
+    resources
+}
+
+fn push(resource: &mut Value, view: Value) {
+    match &mut resource["subresources"] {
+        Value::Array(views) => views.push(view),
+        none => *none = json!([view]),
+    }
 }
 
 /// The ETag of a document, quoted.

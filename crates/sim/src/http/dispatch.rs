@@ -13,12 +13,12 @@ use super::negotiate::{self, produces};
 use super::perform::{self, Target};
 use super::respond::Reply;
 use super::view::{self, View};
-use super::{discovery, nonresource};
+use super::{connect, discovery, nonresource, proxy};
 use crate::auth::review;
 use crate::call::Verb;
 use crate::resource::{Part, Resource};
 use crate::status::ApiError;
-use crate::subresource::scale;
+use crate::subresource::{Sub, scale};
 
 const TYPES: [&str; 3] = [
     "application/json",
@@ -34,6 +34,12 @@ pub(super) async fn answer(context: &mut Context<'_>, body: BoxedBody<'_>) -> Re
     }
     if !context.info.is_resource {
         return nonresource::answer(context);
+    }
+    if connect::concerns(context) {
+        return connect::answer(context).unwrap_or_else(|error| context.error(&error));
+    }
+    if proxy::concerns(context) {
+        return proxy::answer(context).unwrap_or_else(|error| context.error(&error));
     }
     let builtin = is_builtin(&context.info.group);
     let target = if builtin {
@@ -96,16 +102,24 @@ fn route(context: &Context<'_>) -> Result<Handler, ApiError> {
     if let Some(kind) = review::Kind::find(&info.group, &info.version, &info.resource) {
         return route_review(context, kind).map(Handler::Review);
     }
+    if info.group.is_empty() && info.resource == "bindings" {
+        return bindings(context).map(Handler::Verb);
+    }
     let resource = server
         .resource(&info.group, &info.version, &info.resource)
         .ok_or_else(not_found)?;
     if info.group.is_empty() && info.resource == "namespaces" && info.subresource == "finalize" {
         return finalize(context, resource);
     }
-    let target = place(context, resource)?;
-    let target = Target {
-        verb: method_verb(context, &target)?,
-        ..target
+    let target = match Sub::find(&resource, &info.subresource) {
+        Some(sub) => place_sub(context, resource, sub)?,
+        None => {
+            let target = place(context, resource)?;
+            Target {
+                verb: method_verb(context, &target)?,
+                ..target
+            }
+        }
     };
     if target.verb == Verb::Patch && negotiate::patch_type(&context.headers).is_none() {
         return Err(router_error(
@@ -120,6 +134,59 @@ fn route(context: &Context<'_>) -> Result<Handler, ApiError> {
         return Err(router_not_acceptable(&types));
     }
     Ok(Handler::Verb(target))
+}
+
+/// A subresource that is neither the object nor its status, with the verb of the request.
+fn place_sub(context: &Context<'_>, resource: Arc<Resource>, sub: Sub) -> Result<Target, ApiError> {
+    let info = &context.info;
+    if resource.namespaced == info.namespace.is_empty() || info.parts.len() > 3 {
+        return Err(not_found());
+    }
+    let verb = match context.method {
+        _ if info.legacy_watch => return Err(not_allowed()),
+        Method::GET => Verb::Get,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::POST => Verb::Create,
+        _ => return Err(not_allowed()),
+    };
+    if !sub.serves(verb) {
+        return Err(not_allowed());
+    }
+    Ok(Target {
+        resource,
+        part: Part::Main,
+        namespace: Some(info.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+        name: Some(info.name.clone()),
+        verb,
+        custom: false,
+        sub: Some(sub),
+    })
+}
+
+/// What `pods/binding` does, of the Pod the body names.
+fn bindings(context: &Context<'_>) -> Result<Target, ApiError> {
+    let info = &context.info;
+    let pods = context.shared.server.resource("", &info.version, "pods");
+    let pods = pods.ok_or_else(not_found)?;
+    if info.parts.len() > 1 {
+        return Err(not_found());
+    }
+    if context.method != Method::POST || info.namespace.is_empty() {
+        return Err(not_allowed());
+    }
+    if !produces(&context.headers, &TYPES) {
+        return Err(router_not_acceptable(&TYPES.join(", ")));
+    }
+    Ok(Target {
+        resource: pods,
+        part: Part::Main,
+        namespace: Some(info.namespace.clone()),
+        name: None,
+        verb: Verb::Create,
+        custom: false,
+        sub: Some(Sub::Binding),
+    })
 }
 
 fn finalize(context: &Context<'_>, resource: Arc<Resource>) -> Result<Handler, ApiError> {
@@ -138,6 +205,7 @@ fn finalize(context: &Context<'_>, resource: Arc<Resource>) -> Result<Handler, A
         name,
         verb,
         custom: false,
+        sub: None,
     };
     Ok(Handler::View(target, View::Finalize))
 }
@@ -189,6 +257,7 @@ fn place(context: &Context<'_>, resource: Arc<Resource>) -> Result<Target, ApiEr
         name,
         verb: Verb::Get,
         custom: false,
+        sub: None,
     })
 }
 
@@ -254,6 +323,7 @@ fn custom(context: &Context<'_>) -> Result<Handler, ApiError> {
         name,
         verb,
         custom: true,
+        sub: None,
     };
     Ok(match scale {
         Some(paths) => Handler::View(target, View::Scale(paths)),

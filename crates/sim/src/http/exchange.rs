@@ -14,14 +14,16 @@ use http_body_util::BodyExt;
 use tower::BoxError;
 
 use super::body;
+use super::deadline;
 use super::dispatch;
 use super::negotiate::header;
 use super::query::{Query, unescape};
 use super::respond::{Body, Content, Reply};
 use super::route::RequestInfo;
 use super::service::Shared;
+use crate::admission::Notes;
 use crate::audit;
-use crate::auth::{Attributes, Decision, impersonate, rbac};
+use crate::auth::{Attributes, Decision, accounts, impersonate, rbac};
 use crate::call::User;
 use crate::status::ApiError;
 
@@ -43,6 +45,8 @@ pub(super) struct Context<'a> {
     pub(super) info: RequestInfo,
     pub(super) user: User,
     pub(super) record: audit::Record,
+    /// What admission says about the request besides the answer.
+    pub(super) notes: Notes,
 }
 
 impl Context<'_> {
@@ -80,6 +84,7 @@ where
         info: info.as_ref().cloned().unwrap_or_default(),
         user: User::default(),
         record,
+        notes: Notes::default(),
     };
     let reply = match info {
         Err(why) => {
@@ -156,9 +161,13 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
+    if let Err(error) = deadline::check(&context.info, &context.query) {
+        return context.error(&error);
+    }
     let server = &context.shared.server;
     let authorization = header(&context.headers, AUTHORIZATION.as_str());
-    let user = match context.shared.tokens.authenticate(authorization) {
+    let tokens = &context.shared.tokens;
+    let user = match accounts::authenticate(server, tokens, authorization) {
         Ok(user) => user,
         Err(error) => return context.error(&error),
     };
@@ -183,8 +192,16 @@ where
             .error(&rbac::refusal(&context.user, &asked, reason))
             .nosniff();
     }
+    let _room = match context.shared.in_flight.admit(&context.info) {
+        Ok(room) => room,
+        Err(error) => return context.error(&error),
+    };
     let close = context.headers.get(http::header::CONTENT_LENGTH).cloned();
     let reply = dispatch::answer(context, body::boxed(body)).await;
+    // Whatever the answer says, it says it of what is on disk.
+    if let Err(error) = context.shared.server.settled().await {
+        return context.error(&error);
+    }
     if reply.code == 413 && body::far_over(close.as_ref()) {
         return reply.with(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -226,7 +243,9 @@ fn ending_with(body: Body, end: audit::StreamEnd) -> Body {
     .boxed_unsync()
 }
 
-fn finish(context: Context<'_>, mut reply: Reply, version: Version) -> Response<Body> {
+fn finish(mut context: Context<'_>, reply: Reply, version: Version) -> Response<Body> {
+    let mut reply = reply.warn(&context.notes.warnings());
+    context.record.annotations = context.notes.annotations();
     let text = |value: &str| HeaderValue::from_str(value).ok();
     if let Some(id) = text(&context.record.audit_id) {
         reply.headers.insert(AUDIT_ID, id);

@@ -5,18 +5,24 @@
 
 mod body;
 mod builtin;
+mod connect;
 mod convert;
+mod deadline;
 mod deprecation;
 mod discovery;
 mod dispatch;
 mod exchange;
 mod health;
+mod limits;
+mod listing;
 mod negotiate;
 mod nonresource;
 mod openapi;
+mod openid;
 mod params;
 mod perform;
-mod protobuf;
+pub mod protobuf;
+mod proxy;
 pub(crate) mod query;
 mod refusal;
 mod respond;
@@ -32,6 +38,7 @@ mod serve;
 mod tls;
 
 pub use boxed::{BoxConfig, Error, Running, start, start_with};
+pub use limits::Limits;
 pub use respond::Body;
 pub use serve::{Handle, serve};
 pub use service::{Service, admin, client};

@@ -1,7 +1,7 @@
 //! Which form of answer a request wants and which form of body it brought.
 //!
-//! The box writes and reads JSON and YAML. It names protobuf where the server does, but reads only
-//! a few small kinds of it and writes none: a client that takes nothing else gets 406 or 415.
+//! JSON and YAML are for every kind. Protobuf is for those the server brings with it and for the
+//! metadata of all; a Table has no protobuf form.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
@@ -29,11 +29,35 @@ pub(super) enum Shape {
     PartialList,
 }
 
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub(super) enum Form {
+    #[default]
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+impl Form {
+    /// In the order the server tries them.
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+
+    /// The part of its media type after `application/`.
+    const fn subtype(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Yaml => "yaml",
+            Self::Protobuf => "vnd.kubernetes.protobuf",
+        }
+    }
+}
+
 /// The form of an answer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Output {
-    /// YAML instead of JSON.
-    pub yaml: bool,
+    /// JSON, YAML or protobuf.
+    pub form: Form,
     /// Indented.
     pub pretty: bool,
     /// Conversion asked for.
@@ -49,6 +73,8 @@ pub(super) enum Offer {
     Plain,
     /// Table and metadata.
     Conversions,
+    /// The same for custom resources, which only as metadata have a protobuf form.
+    Custom,
     /// Aggregated discovery, in the versions the server still speaks.
     Discovery,
 }
@@ -84,16 +110,15 @@ pub(super) fn output(headers: &HeaderMap, query: &Query, offer: Offer) -> Result
     choose(headers, query, offer).ok_or_else(|| not_acceptable(MEDIA_TYPES))
 }
 
-/// The form of a watch: only JSON is streamed.
+/// Whether a watch can be written in the form that was chosen: YAML is not streamed.
 ///
 /// # Errors
-/// 406 when nothing the client accepts can be streamed.
-pub(super) fn stream(headers: &HeaderMap, query: &Query) -> Result<Output, ApiError> {
-    let output = output(headers, query, Offer::Conversions)?;
-    if output.yaml {
+/// 406 when it cannot.
+pub(super) fn stream(output: &Output) -> Result<(), ApiError> {
+    if output.form == Form::Yaml {
         Err(not_acceptable(STREAM_TYPES))
     } else {
-        Ok(output)
+        Ok(())
     }
 }
 
@@ -114,20 +139,29 @@ fn choose(headers: &HeaderMap, query: &Query, offer: Offer) -> Option<Output> {
     }
     let clauses = parse_accept(accept);
     clauses.iter().find_map(|clause| {
-        ["json", "yaml"].iter().find_map(|subtype| {
-            let (shape, shape_version) = if clause.matches(subtype) {
+        Form::ALL.into_iter().find_map(|form| {
+            let (shape, shape_version) = if clause.matches(form.subtype()) {
                 convert(clause, offer)?
             } else {
                 return None;
             };
-            Some(Output {
-                yaml: *subtype == "yaml",
+            (form != Form::Protobuf || has_protobuf(shape, offer)).then_some(Output {
+                form,
                 pretty,
                 shape,
                 shape_version,
             })
         })
     })
+}
+
+/// Whether a shape can be written as protobuf.
+fn has_protobuf(shape: Shape, offer: Offer) -> bool {
+    match shape {
+        Shape::Object => offer != Offer::Custom,
+        Shape::Table => offer == Offer::Discovery,
+        Shape::Partial | Shape::PartialList => true,
+    }
 }
 
 /// The conversion a clause asks for, if the endpoint offers it.
@@ -151,7 +185,7 @@ fn convert(clause: &Clause, offer: Offer) -> Option<(Shape, &'static str)> {
         (Offer::Discovery, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => {
             Some((Shape::Table, "v2"))
         }
-        (Offer::Conversions, "meta.k8s.io", "v1" | "v1beta1", kind) => {
+        (Offer::Conversions | Offer::Custom, "meta.k8s.io", "v1" | "v1beta1", kind) => {
             let version = if version == "v1" { "v1" } else { "v1beta1" };
             let shape = match kind {
                 "Table" => Shape::Table,
@@ -205,6 +239,20 @@ pub(super) fn produces(headers: &HeaderMap, types: &[&str]) -> bool {
         })
 }
 
+/// Which of these subtypes of `application` a client likes best; the first when it does not say.
+#[must_use]
+pub(super) fn accepts(headers: &HeaderMap, subtypes: &[&str]) -> Option<usize> {
+    let accept = header(headers, ACCEPT.as_str());
+    let clauses = parse_accept(if accept.is_empty() { "*/*" } else { accept });
+    clauses.iter().find_map(|clause| {
+        let fits = |subtype: &&str| {
+            (clause.kind == "application" || clause.kind == "*")
+                && (clause.subtype == **subtype || clause.subtype == "*")
+        };
+        subtypes.iter().position(fits)
+    })
+}
+
 fn is_pretty(headers: &HeaderMap, query: &Query) -> bool {
     match query.first("pretty").filter(|value| !value.is_empty()) {
         Some(value) => matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"),
@@ -236,14 +284,9 @@ pub(super) fn input(headers: &HeaderMap) -> Result<Input, ApiError> {
         "" if given.is_empty() => Ok(Input::Json),
         "application/json" if params_are_sound(given) => Ok(Input::Json),
         "application/yaml" if params_are_sound(given) => Ok(Input::Yaml),
-        "application/vnd.kubernetes.protobuf" => Ok(Input::Protobuf),
-        _ => Err(unreadable()),
+        "application/vnd.kubernetes.protobuf" if params_are_sound(given) => Ok(Input::Protobuf),
+        _ => Err(unsupported(MEDIA_TYPES)),
     }
-}
-
-/// 415 for a body in a form the box does not read.
-pub(super) fn unreadable() -> ApiError {
-    unsupported(MEDIA_TYPES)
 }
 
 /// Whether the parameters of a media type are all `key=value`.
@@ -323,11 +366,13 @@ mod tests {
         assert_eq!(chosen(kubectl).map(|o| o.shape), Some(Shape::Table));
         let typed = "application/vnd.kubernetes.protobuf,application/json";
         assert_eq!(
-            chosen(typed).map(|o| (o.shape, o.yaml)),
-            Some((Shape::Object, false))
+            chosen(typed).map(|o| (o.shape, o.form)),
+            Some((Shape::Object, Form::Protobuf))
         );
+        let custom = output(&accept(typed), &Query::default(), Offer::Custom);
+        assert_eq!(custom.map(|o| o.form), Ok(Form::Json));
         let weighed = "application/json;q=0.5, application/yaml";
-        assert_eq!(chosen(weighed).map(|o| o.yaml), Some(true));
+        assert_eq!(chosen(weighed).map(|o| o.form), Some(Form::Yaml));
     }
 
     #[test]
@@ -338,6 +383,7 @@ mod tests {
             "application/json;as=Table;v=v9;g=meta.k8s.io",
             "application/json;as=Nope;v=v1;g=meta.k8s.io",
             "application/json;as=Table;v=v1;g=foo",
+            "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
         ] {
             assert!(chosen(value).is_none(), "{value}");
         }

@@ -1,18 +1,16 @@
 //! Paths that are not resources: discovery, OpenAPI, health, version.
 
 use http::Method;
-use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY,
-};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use serde_json::{Value, json};
 
 use super::builtin::is_builtin;
 use super::dispatch::{no_such_path, not_allowed, not_found, router_not_acceptable};
 use super::exchange::Context;
-use super::negotiate::{self, Offer, Output, Shape, header, produces};
+use super::negotiate::{self, Form, Offer, Output, Shape, header, produces};
 use super::respond::Reply;
 use super::route::split_path;
-use super::{discovery, health, openapi};
+use super::{discovery, health, openapi, openid};
 use crate::status::ApiError;
 
 pub(super) fn answer(context: &Context<'_>) -> Reply {
@@ -27,10 +25,16 @@ fn find(context: &Context<'_>) -> Result<Reply, ApiError> {
     match parts.as_slice() {
         [] if path.starts_with('/') => Ok(Reply::json(200, indented(&paths(context)))),
         ["version"] => version(context),
+        [".well-known", "openid-configuration"] | ["openid", "v1", "jwks"] => {
+            openid::answer(context)
+        }
         ["healthz" | "livez" | "readyz", ..] => health::answer(context, &parts),
-        ["openapi", "v2"] => Ok(openapi_v2(context)),
-        ["openapi", "v3"] => Ok(openapi_index(context)),
-        ["openapi", "v3", rest @ ..] => Ok(openapi_document(context, rest)),
+        ["openapi", "v2"] if !path.ends_with('/') => Ok(openapi::swagger(context)),
+        ["openapi", "v3"] if !path.ends_with('/') => Ok(openapi::index(context)),
+        ["openapi", "v3", ..] => {
+            let document = path.trim_start_matches("/openapi/v3/");
+            Ok(openapi::document(context, document))
+        }
         ["api"] => api(context),
         ["apis"] => apis(context),
         ["api", "v1"] => router_list(context, "", "v1"),
@@ -116,7 +120,11 @@ fn aggregated(context: &Context<'_>, core: bool, output: &Output) -> Reply {
         reply.headers.remove(CONTENT_TYPE);
         reply
     } else {
-        let kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        let kind = if output.form == Form::Protobuf {
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        } else {
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        };
         Reply::object(200, &document, output).with(CONTENT_TYPE, HeaderValue::from_static(kind))
     };
     reply
@@ -159,6 +167,7 @@ fn version(context: &Context<'_>) -> Result<Reply, ApiError> {
 /// Every path of the root document.
 fn paths(context: &Context<'_>) -> Value {
     let mut paths: Vec<String> = [
+        "/.well-known/openid-configuration",
         "/api",
         "/api/v1",
         "/apis",
@@ -166,6 +175,7 @@ fn paths(context: &Context<'_>) -> Value {
         "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/",
+        "/openid/v1/jwks",
         "/version",
     ]
     .map(str::to_owned)
@@ -193,53 +203,6 @@ fn paths(context: &Context<'_>) -> Value {
     }
     paths.sort();
     json!({ "paths": paths })
-}
-
-fn openapi_index(context: &Context<'_>) -> Reply {
-    let index = openapi::index(&context.shared.server).to_string();
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    Reply::bytes(200, plain, index).with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
-}
-
-fn openapi_document(context: &Context<'_>, parts: &[&str]) -> Reply {
-    let Some(document) = openapi::document(&context.shared.server, &parts.join("/")) else {
-        let mut reply = Reply::json(404, "");
-        reply.headers.remove(CONTENT_TYPE);
-        return reply;
-    };
-    let etag = discovery::etag(&document);
-    let mut reply = Reply::json(200, document.to_string());
-    if context
-        .query
-        .first("hash")
-        .is_some_and(|hash| format!("\"{hash}\"") == etag)
-    {
-        let cache = HeaderValue::from_static("public, immutable");
-        reply.headers.insert(CACHE_CONTROL, cache);
-    }
-    if let Ok(etag) = HeaderValue::try_from(etag) {
-        reply.headers.insert(ETAG, etag);
-    }
-    reply
-        .with(VARY, HeaderValue::from_static("Accept"))
-        .with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
-}
-
-fn openapi_v2(context: &Context<'_>) -> Reply {
-    let accept = header(&context.headers, "accept");
-    let reply = if accept.contains("proto-openapi.spec.v2") {
-        let kind = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-        Reply::bytes(
-            200,
-            HeaderValue::from_static(kind),
-            openapi::SWAGGER_PROTOBUF,
-        )
-    } else {
-        Reply::json(200, openapi::swagger().to_string())
-    };
-    reply
-        .with(VARY, HeaderValue::from_static("Accept"))
-        .with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
 }
 
 fn indented(value: &Value) -> String {

@@ -15,10 +15,15 @@ use super::{deprecation, params};
 use crate::auth::{escalation, review};
 use crate::call::{Call, Options, Outcome, PatchType, Verb};
 use crate::resource::{Part, Resource};
+use crate::rest::labels::LabelSelector;
 use crate::status::ApiError;
+use crate::subresource::{self, Sub};
 
 const CUSTOM_PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+/// The forms a custom resource can be written in. The server names protobuf too and has no answer
+/// for a body in it.
+const CUSTOM_TYPES: &str = "application/json, application/yaml";
 
 /// What a request is about, once its path has been understood.
 #[derive(Clone, Debug)]
@@ -29,6 +34,16 @@ pub(super) struct Target {
     pub(super) name: Option<String>,
     pub(super) verb: Verb,
     pub(super) custom: bool,
+    /// The subresource, where it is neither the object nor its status.
+    pub(super) sub: Option<Sub>,
+}
+
+impl Target {
+    /// What bodies and answers are objects of.
+    fn shown(&self) -> Arc<Resource> {
+        self.sub
+            .map_or_else(|| self.resource.clone(), |sub| sub.shows(&self.resource))
+    }
 }
 
 /// The parts of a call that come from the query and the body.
@@ -37,6 +52,8 @@ pub(super) struct Input {
     options: Options,
     body: Bytes,
     patch_type: Option<PatchType>,
+    /// What is wrong with the text of the body, if it is taken all the same.
+    warning: Option<String>,
 }
 
 pub(super) async fn answer(
@@ -44,14 +61,12 @@ pub(super) async fn answer(
     target: Target,
     body: BoxedBody<'_>,
 ) -> Reply {
-    let deprecated = target
-        .custom
-        .then(|| deprecation::warning(&context.shared.server, &target.resource));
+    let deprecated = deprecation::warning(&context.shared.server, &target.resource);
     let reply = match perform(context, target, body).await {
         Ok(reply) => reply,
         Err(error) => context.error(&error),
     };
-    reply.warn(deprecated.flatten().as_slice())
+    reply.warn(deprecated.as_slice())
 }
 
 async fn perform(
@@ -59,23 +74,33 @@ async fn perform(
     target: Target,
     body: BoxedBody<'_>,
 ) -> Result<Reply, ApiError> {
-    let output = negotiate::output(&context.headers, &context.query, Offer::Conversions)?;
-    let converter = Converter::new(target.resource.clone(), &output, &context.query)?;
-    let input = read(context, &target, body).await?;
+    let offer = if target.custom {
+        Offer::Custom
+    } else {
+        Offer::Conversions
+    };
+    let output = negotiate::output(&context.headers, &context.query, offer)?;
+    let converter = Converter::new(target.shown(), &output, &context.query)?;
+    let mut input = read(context, &target, body).await?;
     if target.verb == Verb::Watch {
-        negotiate::stream(&context.headers, &context.query)?;
+        negotiate::stream(&output)?;
     }
+    let warning = input.warning.take();
     let call = call(context, &target, input);
     let stated = matches!(call.verb, Verb::Create | Verb::Update).then(|| call.body.clone());
     escalation::check(&context.shared.server, &call).await?;
-    let outcome = context.shared.server.call(call).await;
+    let server = &context.shared.server;
+    let outcome = match target.sub {
+        Some(sub) => subresource::handle(server, sub, call).await,
+        None => server.call(call).await,
+    };
     // A body that could not be read says nothing about any object.
     let read = !matches!(&outcome, Err(error) if error.code == 400);
-    if let Some(body) = stated.filter(|_| read) {
+    if let Some(body) = stated.filter(|_| read && context.shared.audit.is_some()) {
         context.record.note_object(&body);
     }
-    let outcome = outcome?;
-    render(context, outcome, &converter, &output)
+    let reply = render(context, outcome?, &converter, &output)?;
+    Ok(reply.warn(warning.as_slice()))
 }
 
 pub(super) async fn read(
@@ -95,6 +120,8 @@ pub(super) async fn read(
         Verb::Delete => read_delete(context, body).await?,
         Verb::DeleteCollection => {
             let list = params::list(query, Verb::List)?;
+            let selector = list.label_selector.as_deref().unwrap_or_default();
+            LabelSelector::parse(selector).map_err(ApiError::bad_request)?;
             let given = read_delete(context, body).await?;
             Options {
                 delete: given.delete,
@@ -117,13 +144,19 @@ async fn read_object(
 ) -> Result<Input, ApiError> {
     named(target)?;
     let form = negotiate::input(&context.headers)?;
+    // A scale is a kind of the server's own, whatever it scales.
+    let custom = target.custom && context.info.subresource != "scale";
+    if custom && form == negotiate::Input::Protobuf {
+        return Err(negotiate::unsupported(CUSTOM_TYPES));
+    }
     let raw = body::read(body).await?;
     let options = params::write(&context.query, options)?;
-    let body = body::object(&raw, form, &target.resource.kind)?;
+    let resource = target.shown();
+    let body = body::object(&raw, form, (&resource.api_version(), &resource.kind))?;
     Ok(Input {
         options,
         body,
-        patch_type: None,
+        ..Input::default()
     })
 }
 
@@ -146,15 +179,16 @@ async fn read_patch(
     named(target)?;
     let raw = body::read(body).await?;
     let options = params::patch(&context.query, patch_type)?;
-    let body = if patch_type == PatchType::Apply {
-        body::apply(&raw)?
+    let (body, warning) = if patch_type == PatchType::Apply {
+        body::apply(&raw, options.field_validation)?
     } else {
-        raw
+        (raw, None)
     };
     Ok(Input {
         options,
         body,
         patch_type: Some(patch_type),
+        warning,
     })
 }
 
@@ -189,6 +223,7 @@ pub(super) fn call(context: &Context<'_>, target: &Target, input: Input) -> Call
         verb: target.verb,
         resource: target.resource.clone(),
         part: target.part,
+        view: None,
         namespace: target.namespace.clone(),
         name: if reads_many {
             None
@@ -200,6 +235,7 @@ pub(super) fn call(context: &Context<'_>, target: &Target, input: Input) -> Call
         patch_type: input.patch_type,
         user: context.user.clone(),
         user_agent: context.record.user_agent.clone(),
+        notes: context.notes.clone(),
     }
 }
 
@@ -216,13 +252,14 @@ fn render(
             object,
             warnings,
         } => converter
-            .object(&object, clock.now())
+            .object(object, clock.now())
             .map(|object| Reply::object(code, &object, output).warn(&warnings)),
         Outcome::List {
             resource_version,
             continue_token,
             remaining,
             items,
+            warnings,
         } => {
             let meta = ListMeta {
                 resource_version,
@@ -230,14 +267,13 @@ fn render(
                 remaining,
             };
             converter
-                .list(&items, &meta, clock.now())
-                .map(|list| Reply::object(200, &list, output))
+                .list(items, &meta, clock.now())
+                .map(|list| list.reply(output).warn(&warnings))
         }
-        Outcome::Watch(events) => Ok(Reply::stream(watch::lines(
-            events,
-            converter.clone(),
-            clock.clone(),
-        ))),
+        Outcome::Watch(events) => Ok(Reply::stream(
+            output.form,
+            watch::events(events, converter.clone(), clock.clone(), output.form),
+        )),
     };
     // A shape that does not fit is refused without negotiation.
     Ok(written.unwrap_or_else(|error| Reply::raw_error(&error)))
@@ -263,7 +299,8 @@ async fn perform_review(
     let form = negotiate::input(&context.headers)?;
     let raw = body::read(body).await?;
     params::write(&context.query, "CreateOptions")?;
-    let json = body::object(&raw, form, kind.name())?;
+    let api_version = format!("{}/{}", context.info.group, context.info.version);
+    let json = body::object(&raw, form, (&api_version, kind.name()))?;
     let request = review::Request {
         server: &context.shared.server,
         tokens: &context.shared.tokens,

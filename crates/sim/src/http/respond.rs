@@ -9,10 +9,12 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
+use serde::Serialize;
 use serde_json::Value;
 use tower::BoxError;
 
-use super::negotiate::{self, Output};
+use super::negotiate::{self, Form, Output};
+use super::protobuf;
 use super::query::Query;
 use crate::status::ApiError;
 
@@ -21,6 +23,9 @@ pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
+const PROTOBUF: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf");
+const PROTOBUF_STREAM: HeaderValue =
+    HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const NOSNIFF: (HeaderName, HeaderValue) = (
     HeaderName::from_static("x-content-type-options"),
@@ -90,17 +95,29 @@ impl Reply {
     /// An object in the form that was negotiated.
     #[must_use]
     pub(super) fn object(code: u16, object: &Value, output: &Output) -> Self {
-        let mut reply = if output.yaml {
-            Self::bytes(code, YAML, to_yaml(object))
-        } else if output.pretty {
-            Self::json(code, pretty(object))
-        } else {
-            Self::json(code, compact(object))
+        let mut reply = match output.form {
+            Form::Yaml => Self::bytes(code, YAML, to_yaml(object)),
+            Form::Json => Self::written(code, object, output),
+            Form::Protobuf => match protobuf::encode(object) {
+                Some(bytes) => Self::bytes(code, PROTOBUF, bytes),
+                None => return Self::raw_error(&protobuf::not_marshalable()),
+            },
         };
         if object.get("kind").and_then(Value::as_str) == Some("Status") {
             reply.status = Some(object.clone());
         }
         reply
+    }
+
+    /// Something that is written as JSON without being an object in memory first.
+    #[must_use]
+    pub(super) fn written(code: u16, what: &impl Serialize, output: &Output) -> Self {
+        let text = if output.pretty {
+            pretty(what)
+        } else {
+            compact(what)
+        };
+        Self::json(code, text)
     }
 
     /// An error in the form the client asked for, or raw where it cannot be had.
@@ -135,15 +152,20 @@ impl Reply {
         }
     }
 
-    /// A stream of JSON lines.
+    /// A stream of watch events, as lines of JSON or frames of protobuf.
     #[must_use]
-    pub(super) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+    pub(super) fn stream(form: Form, events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         use futures::StreamExt as _;
-        let frames = lines.map(|line| Ok::<_, BoxError>(Frame::data(line)));
+        let kind = if form == Form::Protobuf {
+            PROTOBUF_STREAM
+        } else {
+            JSON
+        };
+        let frames = events.map(|line| Ok::<_, BoxError>(Frame::data(line)));
         let body = Content::Stream(StreamBody::new(frames).boxed_unsync());
         Self {
             body,
-            ..Self::json(200, Bytes::new())
+            ..Self::bytes(200, kind, Bytes::new())
         }
     }
 
@@ -216,14 +238,14 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
 }
 
 /// JSON on one line, ended as Go's encoder ends it.
-fn compact(object: &Value) -> Vec<u8> {
+fn compact(object: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(object).expect("a JSON value is always written");
     bytes.push(b'\n');
     bytes
 }
 
 /// Indented JSON.
-fn pretty(object: &Value) -> Vec<u8> {
+fn pretty(object: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec_pretty(object).expect("a JSON value is always written")
 }
 

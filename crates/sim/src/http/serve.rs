@@ -31,7 +31,6 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long open requests get to finish on a graceful stop.
 const GRACE: Duration = Duration::from_secs(2);
-const MAX_HEADER_COUNT: usize = 2048;
 const MAX_STREAMS: u32 = 250;
 /// What a peer of a TLS listener starts with when it speaks plain HTTP.
 const PLAIN_STARTS: [&[u8; 5]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"];
@@ -82,6 +81,9 @@ pub async fn serve(
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
+    if let Some(identity) = &tls {
+        service.server().set_authority(&identity.ca_pem);
+    }
     let acceptor = tls.map(|identity| TlsAcceptor::from(identity.config));
     let task = tokio::spawn(accept(listener, service, acceptor, stop.clone()));
     Ok(Handle {
@@ -98,10 +100,15 @@ async fn accept(
     stop: CancellationToken,
 ) {
     let mut connections = tokio::task::JoinSet::new();
+    let most = service.limits().connections;
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) if connections.len() >= most => {
+                    drop(stream);
+                    tracing::debug!(%peer, "Connection was refused: there are as many as may be");
+                }
                 Ok((stream, peer)) => {
                     let (service, tls, stop) = (service.clone(), tls.clone(), stop.clone());
                     connections.spawn(connection(stream, peer, service, tls, stop));
@@ -220,7 +227,6 @@ fn builder(protocol: Protocol) -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .title_case_headers(true)
-        .max_headers(MAX_HEADER_COUNT)
         .max_buf_size(MAX_HEADERS);
     builder
         .http2()

@@ -14,6 +14,8 @@ use tower::util::MapRequestLayer;
 use tower::{BoxError, ServiceBuilder};
 
 use super::exchange;
+use super::limits::{InFlight, Limits};
+use super::openapi;
 use super::respond::Body;
 use crate::audit::Log;
 use crate::auth::Tokens;
@@ -29,6 +31,10 @@ pub(super) struct Shared {
     pub(super) audit: Option<Log>,
     /// The flow schema and priority level every answer names.
     pub(super) flow: (String, String),
+    /// What is published about the kinds.
+    pub(super) openapi: openapi::Book,
+    pub(super) limits: Limits,
+    pub(super) in_flight: InFlight,
 }
 
 /// The box behind HTTP. Cheap to clone; clones share tokens and audit log.
@@ -47,6 +53,12 @@ impl Service {
     /// Serves a server with known tokens and, perhaps, an audit log.
     #[must_use]
     pub fn with(server: ApiServer, tokens: Tokens, audit: Option<Log>) -> Self {
+        Self::limited(server, tokens, audit, Limits::default())
+    }
+
+    /// The same with bounds of its own.
+    #[must_use]
+    pub fn limited(server: ApiServer, tokens: Tokens, audit: Option<Log>, limits: Limits) -> Self {
         let flow = (server.clock().uuid(), server.clock().uuid());
         Self {
             shared: Arc::new(Shared {
@@ -54,8 +66,17 @@ impl Service {
                 tokens,
                 audit,
                 flow,
+                openapi: openapi::Book::default(),
+                limits,
+                in_flight: InFlight::new(&limits),
             }),
         }
+    }
+
+    /// Its bounds.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
     }
 
     /// The server behind it.
@@ -141,6 +162,7 @@ pub fn admin() -> User {
         name: "admin".into(),
         uid: "admin".into(),
         groups: vec![MASTERS.into()],
+        ..User::default()
     }
 }
 

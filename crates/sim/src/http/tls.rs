@@ -1,4 +1,5 @@
-//! Certificates: an authority and a serving certificate, made anew for each server.
+//! Certificates: an authority, which lasts as long as the cluster, and a serving certificate, made
+//! anew for each start.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,6 +7,8 @@ use std::sync::Arc;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
+
+use crate::store::Secrets;
 
 /// Names every box answers to, besides the address it listens on.
 const NAMES: [&str; 6] = [
@@ -16,6 +19,10 @@ const NAMES: [&str; 6] = [
     "127.0.0.1",
     "::1",
 ];
+
+/// Names of what is kept of the authority.
+const CA_KEY: &str = "ca.key";
+const CA_CERTIFICATE: &str = "ca.crt";
 
 /// What a TLS listener needs, and the authority its clients trust.
 #[derive(Clone, Debug)]
@@ -33,6 +40,8 @@ pub enum Error {
     Certificate(#[from] rcgen::Error),
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
+    #[error("{0}")]
+    Kept(#[from] std::io::Error),
 }
 
 impl Identity {
@@ -41,7 +50,17 @@ impl Identity {
     /// # Errors
     /// A name that cannot stand in a certificate.
     pub fn generate(address: IpAddr) -> Result<Self, Error> {
-        let ca_key = KeyPair::generate()?;
+        Self::of(&Secrets::default(), address)
+    }
+
+    /// An identity of the authority that is kept with a cluster, which is made if there is none.
+    ///
+    /// # Errors
+    /// What is kept cannot be read.
+    pub fn of(secrets: &Secrets, address: IpAddr) -> Result<Self, Error> {
+        let key =
+            secrets.get_or_make::<Error>(CA_KEY, || Ok(KeyPair::generate()?.serialize_pem()))?;
+        let ca_key = KeyPair::from_pem(&key)?;
         let mut ca = CertificateParams::new(Vec::new())?;
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         ca.key_usages = vec![
@@ -50,7 +69,8 @@ impl Identity {
         ];
         ca.distinguished_name
             .push(DnType::CommonName, "aplomb-box-ca");
-        let ca_pem = ca.self_signed(&ca_key)?.pem();
+        let ca_pem =
+            secrets.get_or_make::<Error>(CA_CERTIFICATE, || Ok(ca.self_signed(&ca_key)?.pem()))?;
         let config = serving(&Issuer::new(ca, ca_key), address)?;
         Ok(Self {
             ca_pem,

@@ -1,10 +1,12 @@
 //! Requests for a subresource that shows an object in another way: `/scale` and `/finalize`.
 
 use super::body::BoxedBody;
+use super::convert::Converter;
 use super::exchange::Context;
 use super::negotiate::{self, Offer};
 use super::perform::{self, Target};
 use super::respond::Reply;
+use crate::kinds::{self, Subkind};
 use crate::status::ApiError;
 use crate::subresource::{finalize, scale};
 
@@ -32,12 +34,18 @@ async fn show(
     view: &View,
     body: BoxedBody<'_>,
 ) -> Result<Reply, ApiError> {
-    let output = negotiate::output(&context.headers, &context.query, Offer::Plain)?;
+    let (offer, shown) = match view {
+        View::Scale(_) => (Offer::Custom, kinds::subkind(Subkind::Scale)),
+        View::Finalize => (Offer::Plain, target.resource.clone()),
+    };
+    let output = negotiate::output(&context.headers, &context.query, offer)?;
+    let converter = Converter::new(shown, &output, &context.query)?;
     let input = perform::read(context, target, body).await?;
     let call = perform::call(context, target, input);
     let object = match view {
         View::Scale(paths) => scale::handle(&context.shared.server, paths, &call)?,
         View::Finalize => finalize::handle(&context.shared.server, &call)?,
     };
+    let object = converter.object(object.into(), context.shared.server.clock().now())?;
     Ok(Reply::object(200, &object, &output))
 }

@@ -1,4 +1,4 @@
-//! Watch streams on the wire: one JSON line per event.
+//! Watch streams on the wire: one JSON line or one protobuf frame per event.
 //!
 //! Which events there are is `rest`'s business.
 
@@ -7,40 +7,57 @@ use futures::stream::{BoxStream, Stream, StreamExt};
 use serde_json::Value;
 
 use super::convert::Converter;
+use super::negotiate::Form;
+use super::protobuf;
 use crate::call::WatchEvent;
 use crate::clock::Clock;
 
-/// The lines of a watch. The stream ends after an error, and where an event has no such shape.
-pub(super) fn lines(
+/// The events of a watch as bytes. The stream ends after an error, and where an event has no such
+/// shape.
+pub(super) fn events(
     events: BoxStream<'static, WatchEvent>,
     converter: Converter,
     clock: Clock,
+    form: Form,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     let start = (events, converter, clock, true);
-    futures::stream::unfold(Some(start), |state| async move {
+    futures::stream::unfold(Some(start), move |state| async move {
         let (mut events, converter, clock, first) = state?;
         let event = events.next().await?;
         let ended = matches!(event, WatchEvent::Error(_));
-        let line = line(&event, &converter, &clock, first)?;
-        Some((line, (!ended).then_some((events, converter, clock, false))))
+        let bytes = write(&event, &converter, &clock, first, form)?;
+        Some((bytes, (!ended).then_some((events, converter, clock, false))))
     })
 }
 
-fn line(event: &WatchEvent, converter: &Converter, clock: &Clock, first: bool) -> Option<Bytes> {
-    let now = clock.now();
-    let convert = |object: &'_ Value| -> Option<Vec<u8>> {
-        let object = converter.event(object, first, now)?;
-        Some(serde_json::to_vec(&*object).expect("a JSON value is always written"))
-    };
+fn write(
+    event: &WatchEvent,
+    converter: &Converter,
+    clock: &Clock,
+    first: bool,
+    form: Form,
+) -> Option<Bytes> {
+    let write = |kind, object| framed(kind, &*converter.event(object, first, clock.now())?, form);
     let (kind, object) = match event {
-        WatchEvent::Added(object) => ("ADDED", convert(object)?),
-        WatchEvent::Modified(object) => ("MODIFIED", convert(object)?),
-        WatchEvent::Deleted(object) => ("DELETED", convert(object)?),
-        WatchEvent::Bookmark(object) => ("BOOKMARK", convert(object)?),
-        WatchEvent::Error(error) => ("ERROR", error.to_status().to_string().into_bytes()),
+        WatchEvent::Added(object) => ("ADDED", object),
+        WatchEvent::Modified(object) => ("MODIFIED", object),
+        WatchEvent::Deleted(object) => ("DELETED", object),
+        WatchEvent::Bookmark(object) => return write("BOOKMARK", object),
+        WatchEvent::Error(error) => return framed("ERROR", &error.to_status(), form),
     };
+    match converter.shared_form(form) {
+        Some(form) => object.written((kind, form), || write(kind, object)),
+        None => write(kind, object),
+    }
+}
+
+fn framed(kind: &str, object: &Value, form: Form) -> Option<Bytes> {
+    if form == Form::Protobuf {
+        return protobuf::frame(kind, object).map(Bytes::from);
+    }
     // The type first, as the server writes it: clients that read as they go depend on it.
-    let frame = (format!("{{\"type\":\"{kind}\",\"object\":"), "}\n");
-    let line = [frame.0.as_bytes(), &object, frame.1.as_bytes()];
-    Some(line.concat().into())
+    let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+    serde_json::to_writer(&mut line, object).expect("a JSON value is always written");
+    line.extend_from_slice(b"}\n");
+    Some(line.into())
 }

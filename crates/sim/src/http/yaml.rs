@@ -3,6 +3,7 @@
 //! Only the first document counts, as there.
 
 use bytes::Bytes;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::rest::json;
@@ -85,10 +86,12 @@ const WORDS: &[(&str, &str, Line)] = &[
 /// # Errors
 /// What is wrong, beginning with `yaml:`.
 pub(super) fn to_json(raw: &Bytes) -> Result<Bytes, String> {
-    let text = String::from_utf8_lossy(raw);
-    if text.trim_start().starts_with('{') && json::parse(raw).is_ok() {
+    let json = raw.trim_ascii_start().starts_with(b"{");
+    // The quicker reader settles most bodies, and not all: ours goes deeper.
+    if json && (serde_json::from_slice::<IgnoredAny>(raw).is_ok() || json::parse(raw).is_ok()) {
         return Ok(raw.clone());
     }
+    let text = String::from_utf8_lossy(raw);
     let text = first_document(&text);
     let first = text
         .lines()
@@ -105,6 +108,26 @@ pub(super) fn to_json(raw: &Bytes) -> Result<Bytes, String> {
     let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| complaint(text, &error))?;
     Ok(value.to_string().into())
+}
+
+/// What is said about a key that is written twice in one mapping; nothing when none is.
+pub(super) fn duplicate_key(raw: &Bytes) -> Option<String> {
+    let text = String::from_utf8_lossy(raw);
+    let text = first_document(&text);
+    let options = serde_saphyr::options! {
+        budget: None,
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
+        with_snippet: false,
+    };
+    let error = serde_saphyr::from_str_with_options::<Value>(text, options).err()?;
+    let line = error.location()?.line();
+    let written = text
+        .lines()
+        .nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
+    let key = written.trim_start().trim_start_matches("- ");
+    let key = key.split(':').next()?.trim().trim_matches(['"', '\'']);
+    let key = crate::field::go_quote(key);
+    Some(format!("line {line}: key {key} already set in map"))
 }
 
 /// The text up to the line that begins a second document.

@@ -1,4 +1,8 @@
-//! Validating admission policies and their bindings: stored and printed, evaluated elsewhere.
+//! Validating admission policies and their bindings as objects; `crate::admission` evaluates them.
+
+mod expressions;
+pub(super) mod mutating;
+mod resources;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -9,6 +13,8 @@ use super::names;
 use super::print::{age, name, selector};
 use super::value::{at, default_to, has, items_mut, list, text};
 use crate::field::FieldError;
+
+pub(super) use resources::rule;
 
 /// How policies behave.
 pub(super) const POLICY: Behaviour = Behaviour {
@@ -65,29 +71,49 @@ fn validate_policy(policy: &Value) -> Vec<FieldError> {
     let spec = at(policy, &["spec"]);
     let failure = text(spec, &["failurePolicy"]);
     let mut errors = check::one_of("spec.failurePolicy", failure, &["Fail", "Ignore"]);
-    if !has(spec, &["matchConstraints"]) {
-        errors.push(FieldError::required("spec.matchConstraints", ""));
-    } else if list(spec, &["matchConstraints", "resourceRules"]).is_empty() {
-        errors.push(FieldError::required(
-            "spec.matchConstraints.resourceRules",
-            "",
-        ));
+    let params = at(spec, &["paramKind"]);
+    if params.is_object() {
+        errors.extend(resources::param_kind(params, "spec.paramKind"));
     }
-    if list(spec, &["validations"]).is_empty() && list(spec, &["auditAnnotations"]).is_empty() {
-        for key in ["validations", "auditAnnotations"] {
-            let why = "validations or auditAnnotations must contain at least one item";
-            errors.push(FieldError::required(format!("spec.{key}"), why));
+    let constraints = at(spec, &["matchConstraints"]);
+    if constraints.is_object() {
+        errors.extend(resources::matching(constraints, "spec.matchConstraints"));
+        if list(constraints, &["resourceRules"]).is_empty() {
+            errors.push(FieldError::required(
+                "spec.matchConstraints.resourceRules",
+                "",
+            ));
         }
+    } else {
+        errors.push(FieldError::required("spec.matchConstraints", ""));
     }
+    errors.extend(expressions::validate(
+        text(policy, &["metadata", "name"]),
+        spec,
+    ));
     errors
 }
 
 fn validate_binding(binding: &Value) -> Vec<FieldError> {
-    let mut errors = match text(binding, &["spec", "policyName"]) {
+    let spec = at(binding, &["spec"]);
+    let mut errors = match text(spec, &["policyName"]) {
         "" => vec![FieldError::required("spec.policyName", "")],
         name => check::invalid("spec.policyName", name, names::subdomain(name, false)),
     };
-    let actions = list(binding, &["spec", "validationActions"]);
+    let reference = at(spec, &["paramRef"]);
+    if reference.is_object() {
+        errors.extend(resources::param_ref(reference, "spec.paramRef"));
+    }
+    let matching = at(spec, &["matchResources"]);
+    if matching.is_object() {
+        errors.extend(resources::matching(matching, "spec.matchResources"));
+    }
+    errors.extend(validate_actions(list(spec, &["validationActions"])));
+    errors
+}
+
+fn validate_actions(actions: &[Value]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     for (index, action) in actions.iter().enumerate() {
         let (name, field) = (
             action.as_str().unwrap_or(""),
@@ -98,6 +124,12 @@ fn validate_binding(binding: &Value) -> Vec<FieldError> {
             errors.push(FieldError::duplicate(field, name));
         }
     }
+    let said = |name: &str| actions.iter().any(|action| action == name);
+    if said("Deny") && said("Warn") {
+        let why = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
+        let field = "spec.validationActions";
+        errors.push(FieldError::invalid(field, actions.to_vec(), why));
+    }
     if actions.is_empty() {
         let why = "at least one validation action is required";
         errors.push(FieldError::required("spec.validationActions", why));
@@ -105,17 +137,20 @@ fn validate_binding(binding: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn policy_cells(policy: &Value, now: Timestamp) -> Vec<Value> {
-    let kind = at(policy, &["spec", "paramKind"]);
-    let shown = match kind {
+fn param_kind(policy: &Value) -> Value {
+    let shown = match at(policy, &["spec", "paramKind"]) {
         Value::Null => "<unset>".to_owned(),
         kind => format!("{}/{}", text(kind, &["apiVersion"]), text(kind, &["kind"])),
     };
+    shown.into()
+}
+
+fn policy_cells(policy: &Value, now: Timestamp) -> Vec<Value> {
     let validations = list(policy, &["spec", "validations"]).len();
     vec![
         name(policy),
         validations.into(),
-        shown.into(),
+        param_kind(policy),
         age(policy, now),
     ]
 }

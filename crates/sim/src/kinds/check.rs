@@ -100,7 +100,7 @@ pub(super) fn label_selector(selector: &Value, field: &str) -> Vec<FieldError> {
 }
 
 /// Whether labels satisfy a (valid) label selector.
-pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
+pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
     let equal =
         members(selector, &["matchLabels"]).all(|(key, value)| label(key) == value.as_str());

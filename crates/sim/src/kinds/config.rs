@@ -11,6 +11,7 @@ use super::print::{age, name};
 use super::value::{at, default_to, has, items_mut, members, restore, set, text};
 use crate::field::FieldError;
 use crate::resource::Part;
+use crate::rest::json;
 
 /// How many bytes the values of a ConfigMap or a Secret may have together.
 const MAX_SIZE: usize = 1024 * 1024;
@@ -178,7 +179,7 @@ fn well_formed(object: &Value, key: &str) -> Vec<FieldError> {
         return vec![FieldError::required(field, "")];
     };
     let bytes = STANDARD.decode(encoded).unwrap_or_default();
-    let why = match serde_json::from_slice::<Value>(&bytes) {
+    let why = match json::parse(&bytes).map(|document| document.value) {
         Ok(Value::Object(_) | Value::Null) => return Vec::new(),
         Ok(other) => {
             format!(
@@ -186,22 +187,13 @@ fn well_formed(object: &Value, key: &str) -> Vec<FieldError> {
                 super::decode::describe(&other)
             )
         }
-        Err(_) if bytes.is_empty() => "unexpected end of JSON input".to_owned(),
-        Err(error) if error.is_eof() => "unexpected end of JSON input".to_owned(),
-        Err(error) => syntax_error(&bytes, error.column()),
+        Err(why) => why,
     };
     vec![FieldError::invalid(
         field,
         "<secret contents redacted>",
         why,
     )]
-}
-
-fn syntax_error(bytes: &[u8], column: usize) -> String {
-    let offender = bytes
-        .get(column.saturating_sub(1))
-        .map_or(' ', |byte| char::from(*byte));
-    format!("invalid character '{offender}' looking for beginning of value")
 }
 
 fn validate_secret_update(new: &Value, old: &Value, _part: Part) -> Vec<FieldError> {

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use flate2::read::GzDecoder;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 /// One kind as the real server's discovery and Table answers describe it.
@@ -50,9 +52,18 @@ pub(super) static KINDS: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("data/kinds.json")).expect("vendored kinds are valid")
 });
 
-static COMPONENTS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("data/openapi.json")).expect("vendored schemas are valid")
-});
+static COMPONENTS: LazyLock<BTreeMap<String, Value>> =
+    LazyLock::new(|| unpack(include_bytes!("data/components.json.gz")));
+
+/// What a fresh server makes for itself, in the order in which it was recorded.
+pub(super) fn cluster() -> Vec<Value> {
+    unpack(include_bytes!("data/cluster.json.gz"))
+}
+
+/// A packed file of `data/`.
+fn unpack<T: DeserializeOwned>(packed: &[u8]) -> T {
+    serde_json::from_reader(GzDecoder::new(packed)).expect("vendored data is valid")
+}
 
 impl Entry {
     /// `v1` or `group/version`.

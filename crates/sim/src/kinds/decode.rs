@@ -99,7 +99,7 @@ impl std::fmt::Display for Wrong {
 #[derive(Debug, Default)]
 struct Decoder {
     /// Name of the struct being read.
-    container: String,
+    container: &'static str,
     /// JSON names (and Go names of inlined structs) from the root to here.
     fields: Vec<String>,
     /// The same with list indexes and map keys, for unknown fields.
@@ -122,6 +122,7 @@ impl Decoder {
             (GoType::Slice(inner), Value::Array(items)) => self.slice(items, inner),
             (GoType::Bytes, Value::Array(items)) => Ok(self.bytes(items)),
             (GoType::Map(inner), Value::Object(members)) => self.map(members, inner),
+            (GoType::String, Value::String(_)) => Ok(input.clone()),
             _ => Ok(self.scalar(input, kind, &print(kind))),
         }
     }
@@ -162,7 +163,7 @@ impl Decoder {
                 continue;
             };
             let (depth, length) = (self.fields.len(), self.path.len());
-            let container = std::mem::replace(&mut self.container, of.short().to_owned());
+            let container = std::mem::replace(&mut self.container, of.short());
             self.fields.extend(inlined.into_iter().map(str::to_owned));
             self.fields.push(key.clone());
             self.push_key(key);
@@ -336,7 +337,7 @@ impl Decoder {
                 Wrong::Type {
                     value,
                     kind,
-                    container: self.container.clone(),
+                    container: self.container.to_owned(),
                     field,
                 }
             }
@@ -387,7 +388,7 @@ impl Decoder {
         Wrong::Type {
             value,
             kind: go.to_owned(),
-            container: self.container.clone(),
+            container: self.container.to_owned(),
             field: self.fields.clone(),
         }
     }

@@ -18,7 +18,7 @@ const DEPRECATED: &str =
 pub(super) const ENDPOINT_SLICE: Behaviour = Behaviour {
     default: default_slice,
     prepare_create: drop_topology,
-    prepare_update: |slice, _, _| drop_topology(slice),
+    drop_changed: drop_topology,
     validate: validate_slice,
     validate_update: slice_update,
     validates_updates: false,

@@ -4,48 +4,73 @@
 //! per kind (or family of kinds) holds its defaults, rules and printed columns. Nothing here stores
 //! anything or knows HTTP.
 
+mod addresses;
 mod admission;
+mod autoscaling;
 mod behaviour;
 mod bootstrap;
+mod certificates;
 mod check;
 mod claims;
+mod classes;
 mod cluster;
 mod config;
 mod data;
 mod decode;
+mod devices;
 mod encode;
 mod endpoints;
 mod events;
+mod flow;
 mod gobase64;
 mod gotime;
 mod gotype;
+pub(crate) mod hash;
+mod health;
+mod ingress;
 mod leases;
 mod names;
+mod patch_meta;
+pub mod plugins;
 mod pods;
 mod policy;
 mod print;
+pub(crate) mod published;
 mod quantity;
+mod quota;
 mod rbac;
+mod registration;
+mod require;
 mod scheme;
 mod services;
 mod shown;
+mod storage;
 mod strategy;
+mod subkinds;
+mod table;
+mod unstructured;
 mod value;
+mod webhooks;
 mod workloads;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use bootstrap::bootstrap;
+pub use bootstrap::{Own, bootstrap, cluster};
+pub(crate) use check::selects;
 pub use data::components;
+pub(crate) use pods::defaults::qos_class;
+pub use subkinds::{Subkind, label_selector_text, subkind};
 
-use crate::resource::{Decoded, Resource, Strategy};
+use crate::resource::{Decoded, PatchMeta, Resource, Strategy};
 use crate::status::{ApiError, GroupResource};
 
 use self::behaviour::Behaviour;
 use self::data::Entry;
+use self::gotype::GoType;
 use self::strategy::BuiltinStrategy;
+use self::table::behaviour_of;
 
 const CRD: &str = "customresourcedefinitions";
 
@@ -82,10 +107,40 @@ pub fn decode_custom_resource_definition(body: Value) -> Result<Decoded, ApiErro
     BuiltinStrategy::new(crd_entry(), &Behaviour::PLAIN).decode(body)
 }
 
+/// How a strategic merge patch sees a CustomResourceDefinition, whose OpenAPI schema is given.
+#[must_use]
+pub fn custom_resource_definition_patch_meta(schema: &Value) -> Box<dyn PatchMeta + '_> {
+    patch_meta::of(&crd_entry().go_type(), schema)
+}
+
+/// Reads a merged object as a CustomResourceDefinition, as [`Strategy::convert_patched`] does.
+///
+/// # Errors
+/// Why it is none.
+pub fn convert_patched_custom_resource_definition(merged: Value) -> Result<Decoded, String> {
+    BuiltinStrategy::new(crd_entry(), &Behaviour::PLAIN).convert_patched(merged)
+}
+
 /// The OpenAPI schema of CustomResourceDefinition with its references resolved.
 #[must_use]
 pub fn custom_resource_definition_openapi() -> Value {
     data::resolved(&crd_entry().schema)
+}
+
+/// An object of a built-in kind with nothing set, without `apiVersion` and `kind`: the fields Go's
+/// encoder never leaves out. A create is compared with it, so what it holds is nobody's.
+#[must_use]
+pub fn empty_object(resource: &Resource) -> Value {
+    let is_it = |entry: &&Entry| {
+        entry.group == resource.group
+            && entry.version == resource.version
+            && entry.plural == resource.plural
+    };
+    let entry = data::KINDS.iter().find(is_it);
+    entry.map_or_else(
+        || subkinds::empty_object(resource),
+        |entry| encode::zero(&GoType::Named(entry.go_type())),
+    )
 }
 
 fn crd_entry() -> &'static Entry {
@@ -116,35 +171,6 @@ fn resource(entry: &'static Entry, strategy: Arc<dyn Strategy>) -> Resource {
         verbs: entry.verbs.clone(),
         storage: GroupResource::new(storage_group, &entry.plural),
         strategy,
-    }
-}
-
-fn behaviour_of(entry: &Entry) -> &'static Behaviour {
-    match (entry.group.as_str(), entry.kind.as_str()) {
-        ("", "ConfigMap") => &config::CONFIG_MAP,
-        ("", "Endpoints") => &endpoints::ENDPOINTS,
-        ("", "Event") => &events::CORE,
-        ("", "Namespace") => &cluster::NAMESPACE,
-        ("", "Node") => &cluster::NODE,
-        ("", "PersistentVolumeClaim") => &claims::CLAIM,
-        ("", "Pod") => &pods::POD,
-        ("", "Secret") => &config::SECRET,
-        ("", "Service") => &services::SERVICE,
-        ("", "ServiceAccount") => &config::SERVICE_ACCOUNT,
-        ("apps", "Deployment") => &workloads::DEPLOYMENT,
-        ("apps", "ReplicaSet") => &workloads::REPLICA_SET,
-        ("events.k8s.io", _) => &events::NEW,
-        ("networking.k8s.io", _) => &policy::NETWORK_POLICY,
-        ("policy", _) => &policy::POD_DISRUPTION_BUDGET,
-        ("rbac.authorization.k8s.io", "Role") => &rbac::ROLE,
-        ("rbac.authorization.k8s.io", "ClusterRole") => &rbac::CLUSTER_ROLE,
-        ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::ROLE_BINDING,
-        ("rbac.authorization.k8s.io", _) => &rbac::CLUSTER_ROLE_BINDING,
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => &admission::POLICY,
-        ("admissionregistration.k8s.io", _) => &admission::BINDING,
-        ("coordination.k8s.io", _) => &leases::LEASE,
-        ("discovery.k8s.io", _) => &endpoints::ENDPOINT_SLICE,
-        _ => &Behaviour::PLAIN,
     }
 }
 

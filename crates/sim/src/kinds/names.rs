@@ -288,6 +288,98 @@ pub(super) fn fully_qualified(name: &str, field: &str) -> Vec<FieldError> {
         .collect()
 }
 
+static UNDERSCORED: LazyLock<Rule> = LazyLock::new(|| {
+    let message = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character";
+    let pattern = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
+    Rule::new(pattern, message, &["example.com"], 253)
+});
+
+/// A DNS subdomain that may hold underscores.
+pub(super) fn underscored_subdomain(name: &str) -> Vec<String> {
+    UNDERSCORED.check(name)
+}
+
+/// A domain name of at least three labels.
+pub(super) fn three_segments(name: &str, field: &str) -> Vec<FieldError> {
+    if name.is_empty() {
+        return vec![FieldError::required(field, "")];
+    }
+    let wrong = SUBDOMAIN.check(name);
+    let why = if !wrong.is_empty() {
+        wrong.join(",")
+    } else if name.split('.').count() < 3 {
+        "should be a domain with at least three segments separated by dots".to_owned()
+    } else {
+        return Vec::new();
+    };
+    vec![FieldError::invalid(field, name, why)]
+}
+
+static RFC1035: LazyLock<Rule> = LazyLock::new(|| {
+    let message = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
+    let pattern = "[a-z]([-a-z0-9]*[a-z0-9])?";
+    Rule::new(pattern, message, &["my-name", "abc-123"], 63)
+});
+
+/// A DNS label that starts with a letter.
+pub(super) fn rfc1035_label(name: &str) -> Vec<String> {
+    RFC1035.check(name)
+}
+
+static WILDCARD: LazyLock<Rule> = LazyLock::new(|| {
+    let pattern = "\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+    let message = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
+    Rule::new(pattern, message, &["*.example.com"], 253)
+});
+
+/// A star and a DNS subdomain.
+pub(super) fn wildcard_subdomain(name: &str) -> Vec<String> {
+    WILDCARD.check(name)
+}
+
+const PATH_PATTERN: &str = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
+static PATH: LazyLock<Rule> =
+    LazyLock::new(|| Rule::new(PATH_PATTERN, "Invalid path", &[], usize::MAX));
+
+/// A path below a domain: `example.com/part`.
+pub(super) fn domain_prefixed_path(path: &str, field: &str) -> Vec<FieldError> {
+    if path.is_empty() {
+        return vec![FieldError::required(field, "")];
+    }
+    let Some((host, rest)) = path
+        .split_once('/')
+        .filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
+    else {
+        let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        return vec![FieldError::invalid(field, path, why)];
+    };
+    let mut errors: Vec<FieldError> = SUBDOMAIN
+        .check(host)
+        .into_iter()
+        .map(|why| FieldError::invalid(field, host, why))
+        .collect();
+    errors.extend(
+        PATH.check(rest)
+            .into_iter()
+            .map(|why| FieldError::invalid(field, rest, why)),
+    );
+    errors
+}
+
+/// The name of a CSI driver, in any case.
+pub(super) fn csi_driver(name: &str, field: &str) -> Vec<FieldError> {
+    if name.is_empty() {
+        return vec![FieldError::required(field, "")];
+    }
+    let mut errors = Vec::new();
+    if name.len() > 63 {
+        errors.push(FieldError::too_long(field, 63));
+    }
+    let wrong = SUBDOMAIN.check(&name.to_lowercase()).into_iter();
+    errors.extend(wrong.map(|why| FieldError::invalid(field, name, why)));
+    errors
+}
+
 static HTTP_HEADER: LazyLock<Rule> = LazyLock::new(|| {
     let message = "a valid HTTP header must consist of alphanumeric characters or '-'";
     Rule::new("[-A-Za-z0-9]+", message, &["X-Header-Name"], usize::MAX)

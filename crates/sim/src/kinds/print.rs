@@ -113,9 +113,44 @@ pub(super) fn labels(object: &Value, path: &[&str]) -> String {
     or(&pairs.join(","), NONE)
 }
 
+/// How long it was from `start` to `end`, or to now when there is no end.
+pub(super) fn between(start: &str, end: &str, now: Timestamp) -> String {
+    match end.parse() {
+        Ok(end) => since(start, end),
+        Err(_) => since(start, now),
+    }
+}
+
+/// A number of seconds as a duration.
+pub(super) fn seconds(seconds: i64) -> String {
+    human(seconds.saturating_mul(1000))
+}
+
+/// A truth value that may be missing.
+pub(super) fn boolean(value: &Value) -> &'static str {
+    match value.as_bool() {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "<unset>",
+    }
+}
+
+/// A flag as a cell; `otherwise` when there is none.
+pub(super) fn flag(object: &Value, path: &[&str], otherwise: bool) -> Value {
+    super::value::at(object, path)
+        .as_bool()
+        .unwrap_or(otherwise)
+        .into()
+}
+
 /// Names and images of the containers of a pod template.
 pub(super) fn containers(object: &Value) -> [Value; 2] {
-    let containers = list(object, &["spec", "template", "spec", "containers"]);
+    containers_at(object, &["spec", "template", "spec", "containers"])
+}
+
+/// Names and images of the containers at `path`.
+pub(super) fn containers_at(object: &Value, path: &[&str]) -> [Value; 2] {
+    let containers = list(object, path);
     let join = |key: &str| {
         containers
             .iter()
@@ -124,6 +159,22 @@ pub(super) fn containers(object: &Value) -> [Value; 2] {
             .join(",")
     };
     [join("name").into(), join("image").into()]
+}
+
+/// Access modes in short, in a fixed order.
+pub(super) fn access_modes(modes: &[Value]) -> String {
+    let short = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
+    short
+        .iter()
+        .filter(|(long, _)| modes.iter().any(|mode| mode == long))
+        .map(|(_, short)| *short)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// `value`, or `otherwise` when it is empty.

@@ -227,6 +227,69 @@ fn binary(units: i128, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
     )
 }
 
+/// A quantity as Go keeps it once read: a scaled number, or a decimal where that is too small.
+pub(super) struct GoFields {
+    pub(super) value: i64,
+    pub(super) scale: i32,
+    /// In billionths.
+    pub(super) decimal: Option<i128>,
+    pub(super) spelling: String,
+    pub(super) format: &'static str,
+}
+
+/// What Go keeps of a quantity that is stored.
+pub(super) fn go_fields(text: &str) -> GoFields {
+    let mut fields = GoFields {
+        value: 0,
+        scale: 0,
+        decimal: None,
+        spelling: text.to_owned(),
+        format: "DecimalSI",
+    };
+    let parts = split(text).ok();
+    let read = parts.and_then(|parts| Some((interpret(parts.suffix)?, parts)));
+    let Some(((_, exponent, format), parts)) = read.filter(|_| text != "0") else {
+        return fields;
+    };
+    let places = i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX);
+    let digits = format!("{}{}", parts.whole, parts.fraction);
+    let length = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    let (precision, scale, factor) = match format {
+        Format::BinarySi if places == 0 => {
+            fields.format = "BinarySI";
+            let whole = i32::try_from(parts.whole.len()).unwrap_or(i32::MAX);
+            (
+                14 - whole - exponent * 3 / 10,
+                0,
+                1_i64.checked_shl(exponent.unsigned_abs()),
+            )
+        }
+        Format::BinarySi => (-1, 0, None),
+        Format::DecimalExponent => {
+            fields.format = "DecimalExponent";
+            (18 - length, exponent - places, Some(1))
+        }
+        Format::DecimalSi => (18 - length, exponent - places, Some(1)),
+    };
+    let mantissa: i128 = digits.parse().unwrap_or_default();
+    let small = factor.and_then(|factor| i64::try_from(mantissa).ok()?.checked_mul(factor));
+    let quantity = Quantity::parse(text);
+    match small.filter(|_| precision >= 0 && scale >= -9) {
+        Some(value) => {
+            fields.value = if parts.negative { -value } else { value };
+            fields.scale = scale;
+            if !keeps_spelling(format, mantissa, &digits, exponent, places) {
+                fields.spelling = String::new();
+            }
+        }
+        None => {
+            fields.decimal = quantity.ok().map(|quantity| quantity.nanos);
+            fields.spelling = String::new();
+        }
+    }
+    fields
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::behaviour::Behaviour;
 use super::data::{self, Entry};
 use super::value::{at, restore, set};
-use super::{decode, encode, events, scheme, services};
+use super::{autoscaling, decode, encode, events, patch_meta, scheme, services, unstructured};
 use crate::field::{FieldError, go_quote};
-use crate::resource::{Column, Decoded, Part, Strategy};
+use crate::resource::{Column, Decoded, Part, PatchMeta, RowOrder, Strategy};
 use crate::status::ApiError;
 
 /// How objects of a built-in kind behave.
@@ -91,6 +91,26 @@ impl Strategy for BuiltinStrategy {
         Ok(object)
     }
 
+    fn patch_meta(&self) -> Option<Box<dyn PatchMeta + '_>> {
+        Some(patch_meta::of(&self.go_type, self.openapi()))
+    }
+
+    fn convert_patched(&self, merged: Value) -> Result<Decoded, String> {
+        let unknown = unstructured::check(&merged, &self.go_type)?;
+        let mut object = decode::convert(&merged, &self.go_type)?;
+        set(
+            &mut object,
+            &["apiVersion"],
+            self.entry.api_version().into(),
+        );
+        set(&mut object, &["kind"], self.entry.kind.as_str().into());
+        let owners = at(&merged, &["metadata", "managedFields"]).as_array();
+        if owners.is_some_and(Vec::is_empty) {
+            set(&mut object, &["metadata", "managedFields"], json!([{}]));
+        }
+        Ok(Decoded { object, unknown })
+    }
+
     fn default(&self, object: &mut Value) {
         (self.behaviour.default)(object);
     }
@@ -103,7 +123,7 @@ impl Strategy for BuiltinStrategy {
                 encode::zero_field(&self.go_type, "status"),
             );
         }
-        if !self.behaviour.generation.is_empty() {
+        if !self.behaviour.generation.is_empty() && !self.behaviour.starts_without_generation {
             set(object, &["metadata", "generation"], json!(1));
         }
         (self.behaviour.prepare_create)(object);
@@ -123,6 +143,7 @@ impl Strategy for BuiltinStrategy {
         if part == Part::Main {
             self.move_generation(object, old);
         }
+        (self.behaviour.drop_changed)(object);
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
@@ -174,7 +195,7 @@ impl Strategy for BuiltinStrategy {
 
     fn unknown_field_label(&self, field: &str) -> String {
         if !self.selectable_fields(&Value::Null).is_empty() {
-            return format!("field label not supported: {field}");
+            return (self.behaviour.unknown_label)(field);
         }
         let field = go_quote(field);
         format!(
@@ -197,6 +218,9 @@ impl Strategy for BuiltinStrategy {
 
     fn reset_fields(&self, part: Part) -> Vec<Vec<String>> {
         let paths: &[&[&str]] = match part {
+            Part::Main if !self.behaviour.unowned_by_main.is_empty() => {
+                self.behaviour.unowned_by_main
+            }
             Part::Main if self.has_status => &[&["status"]],
             Part::Main => &[],
             Part::Status if !self.behaviour.unowned_by_status.is_empty() => {
@@ -223,18 +247,42 @@ impl Strategy for BuiltinStrategy {
     }
 
     fn from_storage(&self, stored: Value) -> Value {
-        match self.entry.group.as_str() {
-            "events.k8s.io" => events::from_core(stored),
+        let mut object = match (self.entry.group.as_str(), self.entry.version.as_str()) {
+            ("events.k8s.io", _) => events::from_core(stored),
+            ("autoscaling", "v1") => autoscaling::convert::to_v1(stored),
             _ => stored,
+        };
+        if let Some(fill) = self.behaviour.default_stored {
+            fill(&mut object);
         }
+        object
+    }
+
+    fn serves_stored_form(&self) -> bool {
+        let version = (self.entry.group.as_str(), self.entry.version.as_str());
+        let converted = matches!(version, ("events.k8s.io", _) | ("autoscaling", "v1"));
+        !converted && self.behaviour.default_stored.is_none()
     }
 
     fn to_storage(&self, mut object: Value) -> Value {
         forget_empty_lists(&mut object);
-        match self.entry.group.as_str() {
-            "events.k8s.io" => events::to_core(object),
+        match (self.entry.group.as_str(), self.entry.version.as_str()) {
+            ("events.k8s.io", _) => events::to_core(object),
+            ("autoscaling", "v1") => autoscaling::convert::from_v1(object),
             _ => object,
         }
+    }
+
+    fn row_conditions(&self, object: &Value) -> Option<Value> {
+        (self.behaviour.row_conditions)(object)
+    }
+
+    fn versioned_annotations(&self) -> &'static [&'static str] {
+        self.behaviour.versioned_annotations
+    }
+
+    fn observed(&self) -> Option<Vec<Value>> {
+        self.behaviour.observed.map(|look| look())
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -250,6 +298,10 @@ impl Strategy for BuiltinStrategy {
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         (self.behaviour.cells)(object, now)
+    }
+
+    fn row_order(&self) -> Option<RowOrder> {
+        self.behaviour.row_order
     }
 }
 

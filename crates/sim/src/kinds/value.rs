@@ -94,3 +94,12 @@ pub(super) fn set(object: &mut Value, path: &[&str], value: Value) {
 pub(super) fn restore(object: &mut Value, old: &Value, path: &[&str]) {
     set(object, path, at(old, path).clone());
 }
+
+/// Adds a finalizer that keeps an object while it is in use.
+pub(super) fn protect(object: &mut Value, finalizer: &str) {
+    let mut finalizers = list(object, &["metadata", "finalizers"]).to_vec();
+    if !finalizers.iter().any(|present| present == finalizer) {
+        finalizers.push(finalizer.into());
+    }
+    set(object, &["metadata", "finalizers"], finalizers.into());
+}

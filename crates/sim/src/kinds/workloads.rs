@@ -1,5 +1,15 @@
 //! Deployments and replica sets.
 
+pub(super) mod controller;
+pub(super) mod cron;
+pub(super) mod daemon;
+pub(super) mod job;
+mod job_indexes;
+mod job_policy;
+mod job_status;
+mod schedule;
+pub(super) mod stateful;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -128,20 +138,7 @@ fn validate_replica_set(set: &Value) -> Vec<FieldError> {
 
 fn selector_and_template(spec: &Value) -> Vec<FieldError> {
     let wanted = at(spec, &["selector"]);
-    let mut errors = Vec::new();
-    if wanted.is_null() {
-        errors.push(FieldError::required("spec.selector", ""));
-    } else {
-        errors.extend(check::label_selector(wanted, "spec.selector"));
-        if selector(wanted).is_empty() {
-            let shown = shown::selector(wanted);
-            errors.push(shown::invalid(
-                "spec.selector",
-                &shown,
-                "empty selector is invalid for deployment",
-            ));
-        }
-    }
+    let mut errors = selector_given(wanted, "deployment");
     let usable = check::label_selector(wanted, "").is_empty();
     if !usable {
         errors.push(shown::invalid(
@@ -152,25 +149,42 @@ fn selector_and_template(spec: &Value) -> Vec<FieldError> {
         return errors;
     }
     let labels = at(spec, &["template", "metadata", "labels"]);
-    // No selector at all selects nothing; an empty one selects everything.
-    let selected = if wanted.is_null() {
-        false
-    } else {
-        selector(wanted).is_empty() || check::selects(wanted, labels)
-    };
-    if !selected {
-        let why = "`selector` does not match template `labels`";
-        errors.push(shown::invalid(
-            "spec.template.metadata.labels",
-            &labels.to_string(),
-            why,
-        ));
+    if !picks(wanted, labels) {
+        errors.push(template_not_picked(labels, "spec.template"));
     }
-    errors.extend(super::pods::validate_template(
+    errors.extend(super::pods::running_template(
         at(spec, &["template"]),
         "spec.template",
+        "ReplicaSet",
     ));
     errors
+}
+
+/// Whether a selector picks these labels; none at all picks nothing, an empty one everything.
+fn picks(wanted: &Value, labels: &Value) -> bool {
+    !wanted.is_null() && (selector(wanted).is_empty() || check::selects(wanted, labels))
+}
+
+/// A selector that is there and is not empty.
+fn selector_given(wanted: &Value, kind: &str) -> Vec<FieldError> {
+    if wanted.is_null() {
+        return vec![FieldError::required("spec.selector", "")];
+    }
+    let mut errors = check::label_selector(wanted, "spec.selector");
+    errors.extend(selector_not_empty(wanted, kind));
+    errors
+}
+
+fn selector_not_empty(wanted: &Value, kind: &str) -> Option<FieldError> {
+    let why = format!("empty selector is invalid for {kind}");
+    (!wanted.is_null() && selector(wanted).is_empty())
+        .then(|| shown::invalid("spec.selector", &shown::selector(wanted), &why))
+}
+
+/// A template the selector does not pick.
+fn template_not_picked(labels: &Value, field: &str) -> FieldError {
+    let why = "`selector` does not match template `labels`";
+    shown::invalid(format!("{field}.metadata.labels"), &labels.to_string(), why)
 }
 
 fn validate_strategy(strategy: &Value) -> Vec<FieldError> {
@@ -265,16 +279,15 @@ fn deployment_update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
         ],
         &["updatedReplicas", "readyReplicas", "availableReplicas"],
     );
+    errors.extend(collisions_decremented(new, old));
+    errors
+}
+
+fn collisions_decremented(new: &Value, old: &Value) -> Option<FieldError> {
     let collisions = |object: &Value| number(object, &["status", "collisionCount"]);
     let now = collisions(new).unwrap_or(0);
-    if collisions(old).is_some_and(|before| now < before) {
-        errors.push(FieldError::invalid(
-            "status.collisionCount",
-            now,
-            "cannot be decremented",
-        ));
-    }
-    errors
+    let why = "cannot be decremented";
+    (now < collisions(old)?).then(|| FieldError::invalid("status.collisionCount", now, why))
 }
 
 fn replica_set_update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {

@@ -1,8 +1,8 @@
 //! Conflicts between an applier and the other owners of its fields, in the server's words.
 
+use super::go;
 use super::managed::ManagerId;
 use super::path::{PathElement, path_text};
-use crate::field::go_quote;
 
 /// One field that somebody else owns with another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,9 +66,12 @@ pub fn message(conflicts: &[Conflict]) -> String {
 
 /// An owner's version matters only for updates: an applier is the same in all versions.
 fn owner(manager: &ManagerId) -> String {
-    let mut text = go_quote(&manager.manager);
+    let mut text = go::quote(&manager.manager);
     if !manager.subresource.is_empty() {
-        text = format!("{text} with subresource {}", go_quote(&manager.subresource));
+        text = format!(
+            "{text} with subresource {}",
+            go::quote(&manager.subresource)
+        );
     }
     if manager.operation == "Update" {
         text = format!("{text} using {}", manager.api_version);

@@ -4,10 +4,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::go;
 use super::set::Set;
 use super::types::Types;
 use super::update::borrowed;
-use crate::go;
 
 /// Who is treated so.
 pub(super) const KUBECTL: &str = "kubectl";

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::fields_v1;
+use super::go;
 use super::time;
 use super::update::{Managers, VersionedSet};
-use crate::go;
 
 /// At most this many entries of updates are kept apart.
 const MAX_UPDATE_MANAGERS: usize = 10;

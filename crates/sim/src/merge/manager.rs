@@ -20,13 +20,14 @@
 //! the request.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::conflict::Conflict;
+use super::conflict::{self, Conflict};
 use super::last_applied;
 use super::managed::{self, Managed, ManagerId};
-use super::object::{as_decoded, bare, described, text_at, type_text};
+use super::object::{as_decoded, bare, described, same_but, same_but_owners, text_at, type_text};
 use super::openapi::Components;
 use super::set::Set;
 use super::types::{Convert, Types, plain_set};
@@ -74,6 +75,17 @@ pub enum MergeError {
     /// 500 without a reason.
     Internal(String),
 }
+
+impl fmt::Display for MergeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflicts(conflicts) => f.write_str(&conflict::message(conflicts)),
+            Self::BadRequest(why) | Self::Internal(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for MergeError {}
 
 impl From<UpdateError> for MergeError {
     fn from(error: UpdateError) -> Self {
@@ -197,15 +209,12 @@ impl FieldManager {
         let (Some(old), Some(now)) = (managed::entries(live), managed::entries(new)) else {
             return;
         };
-        let same_owners = old.len() == now.len()
-            && old
-                .iter()
-                .zip(now)
-                .all(|(a, b)| without(a, "time") == without(b, "time"));
+        let same_owners =
+            old.len() == now.len() && old.iter().zip(now).all(|(a, b)| same_but(a, b, "time"));
         if !same_owners || old == now {
             return;
         }
-        if bare(live) == bare(new) {
+        if same_but_owners(live, new) {
             *new = live.clone();
         }
     }
@@ -244,8 +253,10 @@ impl FieldManager {
             self.ignored_main
                 .get(writer.api_version)
                 .unwrap_or(&NOTHING)
-        } else {
+        } else if writer.subresource == "status" {
             &self.ignored_status
+        } else {
+            &NOTHING
         };
         Updater {
             types: &self.types,
@@ -420,12 +431,4 @@ fn never_tracked() -> Set {
             .map(|name| vec!["metadata".to_owned(), (*name).to_owned()]),
     );
     plain_set(&paths)
-}
-
-fn without(entry: &Value, field: &str) -> Value {
-    let mut entry = entry.clone();
-    if let Some(map) = entry.as_object_mut() {
-        map.remove(field);
-    }
-    entry
 }

@@ -21,6 +21,26 @@ pub(super) fn bare(object: &Value) -> Value {
     Value::Object(map.iter().map(field).collect())
 }
 
+/// Whether two objects have the same members, one of them aside.
+pub(super) fn same_but(a: &Value, b: &Value, member: &str) -> bool {
+    let (Value::Object(a), Value::Object(b)) = (a, b) else {
+        return a == b;
+    };
+    let others = |map: &'_ Map<String, Value>| map.len() - usize::from(map.contains_key(member));
+    others(a) == others(b)
+        && a.iter()
+            .all(|(name, value)| name == member || b.get(name) == Some(value))
+}
+
+/// Whether two objects are equal without their owners.
+pub(super) fn same_but_owners(a: &Value, b: &Value) -> bool {
+    let same_metadata = match (a.get("metadata"), b.get("metadata")) {
+        (Some(a), Some(b)) => same_but(a, b, "managedFields"),
+        (a, b) => a == b,
+    };
+    same_metadata && same_but(a, b, "metadata")
+}
+
 pub(super) fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)
@@ -96,6 +116,16 @@ mod tests {
             type_text("example.com/v1", "Widget"),
             "example.com/v1, Kind=Widget"
         );
+    }
+
+    #[test]
+    fn owners_make_no_difference() {
+        let object = |owner: &str, data: &str| json!({"metadata": {"name": "p", "managedFields": [owner]}, "data": data});
+        assert!(same_but_owners(&object("a", "1"), &object("b", "1")));
+        assert!(!same_but_owners(&object("a", "1"), &object("a", "2")));
+        let bare = json!({"metadata": {"name": "p"}, "data": "1"});
+        assert!(same_but_owners(&object("a", "1"), &bare));
+        assert!(!same_but_owners(&json!({"data": "1"}), &bare));
     }
 
     #[test]

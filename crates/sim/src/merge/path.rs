@@ -8,8 +8,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::go;
 use super::value;
-use crate::go;
 
 /// One step of a path.
 #[derive(Clone, Debug)]

@@ -7,8 +7,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Number, Value};
 
-use crate::field::go_quote;
-use crate::go;
+use super::go;
 
 /// Whether two values mean the same.
 #[must_use]
@@ -88,7 +87,7 @@ pub fn text(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(b) => b.to_string(),
         Value::Number(n) => number_text(n),
-        Value::String(s) => go_quote(s),
+        Value::String(s) => go::quote(s),
         Value::Array(items) => {
             format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(","))
         }
@@ -137,7 +136,7 @@ pub fn go_value(value: &Value) -> String {
 pub fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
-        Value::String(s) => go_quote(s),
+        Value::String(s) => go::quote(s),
         Value::Array(items) => {
             let items: Vec<_> = items.iter().map(go_syntax).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
@@ -145,7 +144,7 @@ pub fn go_syntax(value: &Value) -> String {
         Value::Object(map) => {
             let fields: Vec<_> = map
                 .iter()
-                .map(|(k, v)| format!("{}:{}", go_quote(k), go_syntax(v)))
+                .map(|(k, v)| format!("{}:{}", go::quote(k), go_syntax(v)))
                 .collect();
             format!("map[string]interface {{}}{{{}}}", fields.join(", "))
         }

@@ -1,10 +1,13 @@
 //! The admission every server has: objects live in namespaces that exist and are not going away,
-//! and a few namespaces may not be deleted.
+//! a few namespaces may not be deleted, and what plugins fill in is filled in.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::definitions;
+use crate::kinds;
 use crate::object;
 use crate::server::{ApiServer, key_of};
 use crate::status::{ApiError, GroupResource};
@@ -16,7 +19,7 @@ fn namespaces() -> GroupResource {
 }
 
 /// The stored Namespace of a name.
-fn namespace(server: &ApiServer, name: &str) -> Option<std::sync::Arc<Value>> {
+fn namespace(server: &ApiServer, name: &str) -> Option<Arc<Value>> {
     server.store().get(&key_of(&namespaces(), None, name))
 }
 
@@ -59,6 +62,57 @@ pub(super) fn create(server: &ApiServer, call: &Call, object: &Value) -> Result<
         ApiError::forbidden(&call.resource.group_resource(), about, &why)
             .with_detail("causes", json!([cause])),
     )
+}
+
+/// Lets the plugins every server runs fill in a new built-in object, or refuse it.
+pub(super) fn fill(server: &ApiServer, call: &Call, object: &mut Value) -> Result<(), ApiError> {
+    let resource = &call.resource;
+    if resource.strategy.is_custom() {
+        return Ok(());
+    }
+    if resource.kind == "CertificateSigningRequest" {
+        sign(call, object);
+    }
+    let namespace = call.namespace.as_deref();
+    let peers = |group: &str, plural: &str| -> Vec<Arc<Value>> {
+        let snapshot = server.store().snapshot(&GroupResource::new(group, plural));
+        let here = |object: &Arc<Value>| match object::namespace(object) {
+            "" => true,
+            other => Some(other) == namespace,
+        };
+        snapshot.objects.into_values().filter(here).collect()
+    };
+    kinds::plugins::admit(&resource.kind, object, &peers).map_err(|why| {
+        let name = object::name(object);
+        ApiError::forbidden(&resource.group_resource(), name, &why)
+    })
+}
+
+/// A signing request says who asks, and nobody else can say it.
+fn sign(call: &Call, request: &mut Value) {
+    let user = &call.user;
+    let extra = (!user.extra.is_empty()).then(|| json!(user.extra));
+    let parts = [
+        ("username", Some(json!(user.name))),
+        (
+            "uid",
+            Some(json!(user.uid)).filter(|_| !user.uid.is_empty()),
+        ),
+        (
+            "groups",
+            Some(json!(user.groups)).filter(|_| !user.groups.is_empty()),
+        ),
+        ("extra", extra),
+    ];
+    let Some(spec) = request["spec"].as_object_mut() else {
+        return;
+    };
+    for (key, value) in parts {
+        match value {
+            Some(value) => spec.insert(key.to_owned(), value),
+            None => spec.remove(key),
+        };
+    }
 }
 
 /// Refuses a change in a namespace that is not there.

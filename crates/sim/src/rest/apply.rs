@@ -19,12 +19,13 @@ pub(super) fn apply(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
     let terms = update::Terms {
         uid: None,
         may_create: call.part == Part::Main || call.resource.strategy.allow_create_on_update(),
+        ruled: false,
     };
     let updated = update::change(server, call, &terms, &mut |live| {
         warnings.clear();
         let merged = managers.apply(live, &applied, force)?;
-        warnings.extend(findings(call, &duplicates)?);
-        let mut object = typed(call, merged)?;
+        warnings.extend_from_slice(check_duplicates(call, &duplicates)?);
+        let mut object = typed(call, merged, &applied)?;
         call.resource.strategy.default(&mut object);
         check_uid(call, live, &object)?;
         create::set_namespace(call, &mut object)?;
@@ -41,20 +42,38 @@ pub(super) fn apply(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
 
 /// A built-in kind passes through its Go type. A custom resource is stored as it was merged, and
 /// put in order only when it is read back.
-fn typed(call: &Call, merged: Value) -> Result<Value, ApiError> {
+fn typed(call: &Call, merged: Value, applied: &Value) -> Result<Value, ApiError> {
     if call.resource.strategy.is_custom() {
         return Ok(merged);
     }
-    let mut object = call.resource.strategy.convert(merged)?;
+    let place = place_of(&merged);
+    let mut object = call
+        .resource
+        .strategy
+        .convert(merged)
+        .map_err(|mut error| {
+            // The refusal names the object as the body does.
+            error.message = error.message.replacen(&place, &place_of(applied), 1);
+            error
+        })?;
     meta::normalize(&mut object);
     Ok(object)
+}
+
+fn place_of(object: &Value) -> String {
+    format!("({}/{};", object::namespace(object), object::name(object))
 }
 
 fn read(call: &Call) -> Result<(Value, Vec<String>), ApiError> {
     let refuse = |why: &str| ApiError::bad_request(format!("error decoding YAML: {why}"));
     let document = json::parse(&call.body).map_err(|why| refuse(&why))?;
     if document.value.is_object() {
-        return Ok((document.value, document.duplicates));
+        let again = document.duplicates.iter().zip(document.lines);
+        let told = again.map(|(path, line)| {
+            let key = path.rsplit('.').next().unwrap_or_default();
+            format!("line {line}: key {} already set in map", go_quote(key))
+        });
+        return Ok((document.value, told.collect()));
     }
     let what = go_name(&document.value);
     Err(refuse(&format!(
@@ -62,19 +81,15 @@ fn read(call: &Call) -> Result<(Value, Vec<String>), ApiError> {
     )))
 }
 
-/// Duplicate fields are judged after the merge, as the server does.
-fn findings(call: &Call, duplicates: &[String]) -> Result<Vec<String>, ApiError> {
-    let found: Vec<String> = duplicates
-        .iter()
-        .map(|path| format!("duplicate field {}", go_quote(path)))
-        .collect();
+/// Duplicate fields are judged after the merge, as the server does: refused, or warned about.
+fn check_duplicates<'a>(call: &Call, duplicates: &'a [String]) -> Result<&'a [String], ApiError> {
     match call.options.field_validation {
-        FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Strict if !found.is_empty() => Err(ApiError::bad_request(format!(
-            "error strict decoding YAML: {}",
-            found.join(", ")
+        FieldValidation::Ignore => Ok(&[]),
+        FieldValidation::Strict if !duplicates.is_empty() => Err(ApiError::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+            duplicates.join("\n  ")
         ))),
-        _ => Ok(found),
+        _ => Ok(duplicates),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::peculiar::Peculiarity;
+use super::served;
 use crate::call::{Call, Verb};
 use crate::object;
 use crate::resource::Part;
@@ -23,15 +24,16 @@ pub(super) fn put(
     call: &Call,
     key: &Key,
     old: Option<&Arc<Value>>,
-    object: &Value,
+    mut object: Value,
 ) -> Result<Result<Arc<Value>, Moved>, ApiError> {
     let strategy = &call.resource.strategy;
     let _alone = server.writing();
-    let mut object = object.clone();
     object::set_or_remove(&mut object, "resourceVersion", None);
     object::set_or_remove(&mut object, "selfLink", None);
-    let live = old.map(|old| strategy.from_storage(Value::clone(old)));
-    allocate(server, call, live.as_ref(), &mut object)?;
+    if allocates(call) {
+        let live = old.map(|old| served(&call.resource, old));
+        allocate(server, call, live.as_deref(), &mut object)?;
+    }
     object::settle_numbers(&mut object);
     let stored = strategy.to_storage(object);
     if too_large(&stored) {
@@ -48,8 +50,7 @@ pub(super) fn allocate(
     old: Option<&Value>,
     object: &mut Value,
 ) -> Result<(), ApiError> {
-    let writes = matches!(call.verb, Verb::Create | Verb::Update | Verb::Patch);
-    if !Peculiarity::of(&call.resource).allocates || call.part != Part::Main || !writes {
+    if !allocates(call) {
         return Ok(());
     }
     let snapshot = server.store().snapshot(&call.resource.storage);
@@ -57,6 +58,11 @@ pub(super) fn allocate(
     call.resource
         .strategy
         .allocate(object, old, &peers, call.options.dry_run)
+}
+
+fn allocates(call: &Call) -> bool {
+    let writes = matches!(call.verb, Verb::Create | Verb::Update | Verb::Patch);
+    writes && call.part == Part::Main && Peculiarity::of(&call.resource).allocates
 }
 
 /// Whether the object does not fit into one request to etcd. Only large objects are measured.

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::peculiar::Peculiarity;
 use super::{Managers, Written, admission, commit, decode, meta, options, served};
+use crate::admission::{self as policy, Request};
 use crate::call::{Call, Outcome};
 use crate::field::go_quote;
 use crate::object;
@@ -51,7 +52,7 @@ fn admit(
 ) -> Result<Written, ApiError> {
     admission::create(server, call, &object)?;
     warnings.extend(duplicate_owner_warning(&mut object, true));
-    with_generated_name(server, call, &object)
+    with_generated_name(server, call, object)
 }
 
 /// Sets the namespace of the path, or refuses another one.
@@ -98,11 +99,12 @@ pub(super) fn duplicate_owner_warning(object: &mut Value, after_admission: bool)
 fn with_generated_name(
     server: &ApiServer,
     call: &Call,
-    object: &Value,
+    object: Value,
 ) -> Result<Written, ApiError> {
-    let prefix = object::meta_str(object, "generateName");
-    if prefix.is_empty() || !object::name(object).is_empty() {
-        return store_new(server, call, object.clone());
+    let prefix = object::meta_str(&object, "generateName");
+    let stated = object::name(&object).to_owned();
+    if prefix.is_empty() || !stated.is_empty() {
+        return store_new(server, call, &stated, object);
     }
     let mut refused = None;
     for _ in 0..NAME_ATTEMPTS {
@@ -110,7 +112,7 @@ fn with_generated_name(
         let kept: String = prefix.chars().take(GENERATE_NAME_MAX).collect();
         let name = format!("{kept}{}", server.clock().name_suffix());
         object::set_or_remove(&mut named, "name", Some(name.into()));
-        match store_new(server, call, named) {
+        match store_new(server, call, "", named) {
             Err(error) if error.reason == "AlreadyExists" => refused = Some(error),
             other => return other,
         }
@@ -118,26 +120,33 @@ fn with_generated_name(
     Err(refused.unwrap_or_else(|| ApiError::internal("no name was generated")))
 }
 
-/// Fills in, checks and stores an object that is not there yet.
+/// Fills in, checks and stores an object that is not there yet and came with the name `stated`.
 pub(super) fn store_new(
     server: &ApiServer,
     call: &Call,
+    stated: &str,
     mut object: Value,
 ) -> Result<Written, ApiError> {
     let resource = &call.resource;
+    admission::fill(server, call, &mut object)?;
     fill_system_fields(server, &mut object);
     commit::allocate(server, call, None, &mut object)?;
     resource.strategy.prepare_create(&mut object);
     validate(call, &object)?;
     let mut warnings = resource.strategy.warnings(&object);
     warnings.extend(options::finalizer_warnings(resource, &object, None));
+    let request = Request::create(call, stated, &object);
+    if let Err(error) = policy::validate(server, &request) {
+        return Err(error.after_warnings(warnings));
+    }
     let name = object::name(&object).to_owned();
     let key = key_of(&resource.storage, call.namespace.as_deref(), &name);
+    let generated = !object::meta_str(&object, "generateName").is_empty();
     if call.options.dry_run {
         return match server.store().get(&key) {
-            Some(there) => Err(exists(call, &object, &there).after_warnings(warnings)),
+            Some(there) => Err(exists(call, (&name, generated), &there).after_warnings(warnings)),
             None => Ok(Written {
-                object: super::as_if_stored(resource, object),
+                object: super::as_if_stored(resource, object).into(),
                 warnings,
             }),
         };
@@ -147,13 +156,13 @@ pub(super) fn store_new(
         let message = "resourceVersion should not be set on objects to be created";
         return Err(ApiError::new(500, "", message).after_warnings(warnings));
     }
-    match commit::put(server, call, &key, None, &object)? {
+    match commit::put(server, call, &key, None, object)? {
         Ok(stored) => Ok(Written {
             object: served(resource, &stored),
             warnings,
         }),
         Err(moved) => {
-            let error = exists(call, &object, &moved.0.unwrap_or_default());
+            let error = exists(call, (&name, generated), &moved.0.unwrap_or_default());
             Err(error.after_warnings(warnings))
         }
     }
@@ -187,10 +196,10 @@ fn validate(call: &Call, object: &Value) -> Result<(), ApiError> {
     ))
 }
 
-fn exists(call: &Call, object: &Value, there: &Value) -> ApiError {
-    let (resource, name) = (call.resource.group_resource(), object::name(object));
+fn exists(call: &Call, (name, generated): (&str, bool), there: &Value) -> ApiError {
+    let resource = call.resource.group_resource();
     let mut error = ApiError::already_exists(&resource, name);
-    if !object::meta_str(object, "generateName").is_empty() {
+    if generated {
         error.message = format!(
             "{resource} {} already exists, the server was not able to generate a unique name for the object",
             go_quote(name)

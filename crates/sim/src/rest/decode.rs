@@ -37,7 +37,12 @@ pub(super) fn body(call: &Call) -> Result<Body, ApiError> {
     }
     let kind = object::text(&value, "kind").to_owned();
     let decoded = resource.strategy.decode(value)?;
-    let findings = in_order(duplicate_fields(&document.duplicates), decoded.unknown);
+    let mut findings = duplicate_fields(&document.duplicates);
+    findings.extend(decoded.unknown);
+    // A custom resource is read first and compared with its schema then.
+    if !resource.strategy.is_custom() {
+        in_order(&call.body, &mut findings);
+    }
     let strict = call.options.field_validation == FieldValidation::Strict;
     if strict && !findings.is_empty() {
         let why = format!("strict decoding error: {}", findings.join(", "));
@@ -58,15 +63,19 @@ fn duplicate_fields(paths: &[String]) -> Vec<String> {
     paths.iter().map(duplicate).collect()
 }
 
-/// Findings in the order of the fields they are about, which is how bodies are mostly written.
-fn in_order(duplicates: Vec<String>, mut findings: Vec<String>) -> Vec<String> {
-    let field = |finding: &str| finding.split('"').nth(1).unwrap_or_default().to_owned();
-    for duplicate in duplicates {
-        let later = |other: &String| field(other) > field(&duplicate);
-        let at = findings.iter().position(later).unwrap_or(findings.len());
-        findings.insert(at, duplicate);
+/// Puts findings in the order in which the body comes to the fields they are about.
+fn in_order(body: &[u8], findings: &mut [String]) {
+    if findings.len() < 2 {
+        return;
     }
-    findings
+    let fields = json::fields(body);
+    findings.sort_by_cached_key(|finding| {
+        let field = finding.split('"').nth(1).unwrap_or_default();
+        // A duplicate is noticed when the field comes again.
+        let earlier = usize::from(finding.starts_with("duplicate"));
+        let mut places = fields.iter().enumerate().filter(|(_, name)| *name == field);
+        places.nth(earlier).map_or(usize::MAX, |(place, _)| place)
+    });
 }
 
 fn unrecognized(call: &Call, why: &str) -> ApiError {

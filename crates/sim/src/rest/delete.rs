@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::peculiar::Peculiarity;
 use super::{admission, commit, list, options, phased, served};
-use crate::call::{Call, DeleteOptions, Outcome, Verb};
+use crate::admission::{self as policy, Request};
+use crate::call::{Call, DeleteOptions, Outcome};
 use crate::field::FieldError;
 use crate::object;
 use crate::server::{ApiServer, key_of};
@@ -31,6 +32,25 @@ enum Step {
 
 pub(super) fn delete(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
     validate_options(&call.options.delete)?;
+    match delete_one(server, call) {
+        Err(error) => Err(error.after_warnings(orphan_warning(call))),
+        Ok(Outcome::Object {
+            code,
+            object,
+            mut warnings,
+        }) => {
+            warnings.splice(0..0, orphan_warning(call));
+            Ok(Outcome::Object {
+                code,
+                object,
+                warnings,
+            })
+        }
+        Ok(other) => Ok(other),
+    }
+}
+
+fn delete_one(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
     let name = call.name.as_deref().unwrap_or_default();
     let resource = &call.resource;
     let key = key_of(&resource.storage, call.namespace.as_deref(), name);
@@ -44,6 +64,7 @@ pub(super) fn delete(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErro
         }
         check_preconditions(call, &live)?;
         admission::delete(call, name)?;
+        policy::validate(server, &Request::delete(call, &live))?;
         let step = decide(server, call, &live);
         if let Some(outcome) = carry_out(server, call, &key, &stored, live, step)? {
             return Ok(outcome);
@@ -194,7 +215,8 @@ pub(super) fn gc_finalizers(call: &Call, live: &Value) -> Vec<String> {
     let (orphan, foreground) = if events {
         (false, false)
     } else {
-        dependents(&call.options.delete, &current)
+        let orphans = Peculiarity::of(&call.resource).orphans;
+        dependents(&call.options.delete, &current, orphans)
     };
     let mut wanted: Vec<String> = current
         .iter()
@@ -213,8 +235,8 @@ pub(super) fn gc_finalizers(call: &Call, live: &Value) -> Vec<String> {
 }
 
 /// Whether dependents are orphaned, and whether they go first: by the options, else by what the
-/// object already says.
-fn dependents(delete: &DeleteOptions, current: &[&str]) -> (bool, bool) {
+/// object already says, else by its kind.
+fn dependents(delete: &DeleteOptions, current: &[&str], orphans: bool) -> (bool, bool) {
     if let Some(orphan) = delete.orphan_dependents {
         return (orphan, false);
     }
@@ -225,7 +247,7 @@ fn dependents(delete: &DeleteOptions, current: &[&str]) -> (bool, bool) {
         None => match current.iter().find(|f| matches!(**f, ORPHAN | FOREGROUND)) {
             Some(&ORPHAN) => (true, false),
             Some(_) => (false, true),
-            None => (false, false),
+            None => (orphans, false),
         },
     }
 }
@@ -236,7 +258,7 @@ fn carry_out(
     call: &Call,
     key: &Key,
     stored: &Arc<Value>,
-    live: Value,
+    live: Arc<Value>,
     step: Step,
 ) -> Result<Option<Outcome>, ApiError> {
     let dry_run = call.options.dry_run;
@@ -245,19 +267,20 @@ fn carry_out(
         Step::Remove if dry_run => Ok(Some(gone(call, live))),
         Step::Remove => Ok(remove(server, call, key, stored)),
         Step::Mark(object) | Step::MarkAndRemove(object) if dry_run => {
-            Ok(Some(stays(call, object)))
+            Ok(Some(stays(call, object.into())))
         }
         Step::Mark(object) => {
-            let written = commit::put(server, call, key, Some(stored), &object)?;
+            let written = commit::put(server, call, key, Some(stored), object)?;
             Ok(written
                 .ok()
                 .map(|now| stays(call, served(&call.resource, &now))))
         }
-        Step::MarkAndRemove(object) => match commit::put(server, call, key, Some(stored), &object)?
-        {
-            Ok(now) => Ok(remove(server, call, key, &now)),
-            Err(_) => Ok(None),
-        },
+        Step::MarkAndRemove(object) => {
+            match commit::put(server, call, key, Some(stored), object)? {
+                Ok(now) => Ok(remove(server, call, key, &now)),
+                Err(_) => Ok(None),
+            }
+        }
     }
 }
 
@@ -266,7 +289,19 @@ fn remove(server: &ApiServer, call: &Call, key: &Key, stored: &Arc<Value>) -> Op
     Some(gone(call, served(&call.resource, &last)))
 }
 
-fn stays(call: &Call, object: Value) -> Outcome {
+/// Jobs leave their Pods behind, which few expect.
+fn orphan_warning(call: &Call) -> Vec<String> {
+    let delete = &call.options.delete;
+    let unsaid = delete.propagation_policy.is_none() && delete.orphan_dependents.is_none();
+    if !unsaid || (call.resource.group.as_str(), call.resource.plural.as_str()) != ("batch", "jobs")
+    {
+        return Vec::new();
+    }
+    let warning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+    vec![warning.to_owned()]
+}
+
+fn stays(call: &Call, object: Arc<Value>) -> Outcome {
     let code = if call.options.delete.orphan_dependents == Some(false) {
         202
     } else {
@@ -279,10 +314,10 @@ fn stays(call: &Call, object: Value) -> Outcome {
     }
 }
 
-fn gone(call: &Call, mut object: Value) -> Outcome {
+fn gone(call: &Call, mut object: Arc<Value>) -> Outcome {
     if Peculiarity::of(&call.resource).returns_deleted {
         if call.resource.strategy.shows_otherwise() {
-            call.resource.strategy.show(&mut object);
+            call.resource.strategy.show(Arc::make_mut(&mut object));
         }
         return Outcome::Object {
             code: 200,
@@ -306,7 +341,7 @@ fn gone(call: &Call, mut object: Value) -> Outcome {
     });
     Outcome::Object {
         code: 200,
-        object: status,
+        object: status.into(),
         warnings: Vec::new(),
     }
 }
@@ -317,18 +352,23 @@ pub(super) async fn delete_collection(
     call: &Call,
 ) -> Result<Outcome, ApiError> {
     validate_options(&call.options.delete)?;
-    let outcome = list::list(server, call).await?;
-    if let Outcome::List { items, .. } = &outcome {
+    let mut outcome = list::list(server, call).await?;
+    if let Outcome::List {
+        items, warnings, ..
+    } = &mut outcome
+    {
         for item in items {
             let mut one = call.clone();
-            one.verb = Verb::Delete;
             one.name = Some(object::name(item).to_owned());
             one.namespace = Some(object::namespace(item).to_owned()).filter(|ns| !ns.is_empty());
-            match delete(server, &one) {
-                Err(error) if error.code != 404 => return Err(error),
+            match delete_one(server, &one) {
+                Err(error) if error.code != 404 => {
+                    return Err(error.after_warnings(orphan_warning(call)));
+                }
                 _ => {}
             }
         }
+        *warnings = orphan_warning(call);
     }
     Ok(outcome)
 }

@@ -25,6 +25,8 @@ pub struct Document {
     pub value: Value,
     /// Paths of fields that occur twice, `spec.items[0].name`.
     pub duplicates: Vec<String>,
+    /// The lines they are on when they occur again.
+    pub(super) lines: Vec<usize>,
 }
 
 /// Reads a document.
@@ -38,6 +40,8 @@ pub fn parse(text: &[u8]) -> Result<Document, String> {
         depth: 0,
         path: Vec::new(),
         duplicates: Vec::new(),
+        lines: Vec::new(),
+        fields: None,
     };
     parser.space();
     let value = parser.value()?;
@@ -48,7 +52,25 @@ pub fn parse(text: &[u8]) -> Result<Document, String> {
     Ok(Document {
         value,
         duplicates: parser.duplicates,
+        lines: parser.lines,
     })
+}
+
+/// The path of every field of a document in the order of the text, as far as it can be read.
+pub(super) fn fields(text: &[u8]) -> Vec<String> {
+    let mut parser = Parser {
+        text,
+        at: 0,
+        depth: 0,
+        path: Vec::new(),
+        duplicates: Vec::new(),
+        lines: Vec::new(),
+        fields: Some(Vec::new()),
+    };
+    parser.space();
+    // A document with a mistake was refused before anybody asks for its fields.
+    let _ = parser.value();
+    parser.fields.unwrap_or_default()
 }
 
 enum Step {
@@ -62,6 +84,9 @@ struct Parser<'a> {
     depth: usize,
     path: Vec<Step>,
     duplicates: Vec<String>,
+    lines: Vec<usize>,
+    /// Every field that was met; kept only when somebody wants to know.
+    fields: Option<Vec<String>>,
 }
 
 impl Parser<'_> {
@@ -126,8 +151,15 @@ impl Parser<'_> {
             self.at += 1;
             self.space();
             self.path.push(Step::Field(key.clone()));
+            let met = self.fields.is_some().then(|| self.path_text());
+            if let (Some(fields), Some(met)) = (&mut self.fields, met) {
+                fields.push(met);
+            }
             if map.contains_key(&key) {
                 self.duplicates.push(self.path_text());
+                let before = &self.text[..self.at];
+                self.lines
+                    .push(before.iter().filter(|byte| **byte == b'\n').count() + 1);
             }
             let value = self.value()?;
             self.path.pop();

@@ -12,7 +12,6 @@ use super::token::Token;
 use super::{options, served};
 use crate::call::{Call, Options, Outcome};
 use crate::field::FieldError;
-use crate::resource::Resource;
 use crate::server::ApiServer;
 use crate::status::ApiError;
 use crate::store::Snapshot;
@@ -171,7 +170,7 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
         if !selection.matches(resource, &object) {
             continue;
         }
-        items.push(Arc::new(listed(resource, object)));
+        items.push(object);
         if Some(items.len()) == limit {
             let left = rest.count();
             if left > 0 && (token.is_some() || !is_lookup(call, selection)) {
@@ -191,6 +190,7 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
         continue_token,
         remaining,
         items,
+        warnings: Vec::new(),
     }
 }
 
@@ -209,15 +209,4 @@ fn in_prefix<'a>(
     objects
         .range::<str, _>((Bound::Included(start), Bound::Unbounded))
         .take_while(move |(key, _)| key.starts_with(prefix))
-}
-
-fn listed(resource: &Resource, mut object: Value) -> Value {
-    if let Some(map) = object
-        .as_object_mut()
-        .filter(|_| resource.strategy.bare_list_items())
-    {
-        map.remove("apiVersion");
-        map.remove("kind");
-    }
-    object
 }

@@ -37,13 +37,21 @@ impl Managers {
             manager: server.field_manager(&call.resource),
             name: stated.unwrap_or_else(|| from_user_agent(&call.user_agent)),
             api_version: call.resource.api_version(),
-            subresource: if call.part == Part::Status {
-                "status"
-            } else {
-                ""
+            subresource: match (&call.view, call.part) {
+                (Some(view), _) => view.name(),
+                (None, Part::Status) => "status",
+                (None, Part::Main) => "",
             },
             time: server.clock().now_seconds(),
             keeps_dropped: server.broken(Rule::SsaPrune),
+        }
+    }
+
+    /// The same for what is written through a subresource.
+    pub(super) fn through(self, subresource: &'static str) -> Self {
+        Self {
+            subresource,
+            ..self
         }
     }
 

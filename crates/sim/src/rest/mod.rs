@@ -3,6 +3,7 @@
 
 mod admission;
 mod apply;
+pub(crate) mod bootstrap;
 mod commit;
 mod create;
 mod decode;
@@ -15,11 +16,13 @@ mod list;
 mod managers;
 mod meta;
 pub mod names;
+mod observed;
 mod options;
 mod patch;
 mod peculiar;
 mod phased;
 mod selector;
+mod strategic;
 mod token;
 mod update;
 mod watch;
@@ -30,23 +33,21 @@ use serde_json::{Value, json};
 
 use crate::call::{Call, Outcome, Verb};
 use crate::definitions;
-use crate::kinds;
+use crate::field::FieldError;
 use crate::object;
-use crate::resource::{Part, Resource};
-use crate::server::{ApiServer, key_of};
+use crate::resource::{Part, Resource, View};
+use crate::server::ApiServer;
 use crate::status::ApiError;
+use crate::store::Key;
 
 use managers::Managers;
 
 /// An object that was stored, in the served version, and what the client is told.
 #[derive(Debug)]
 struct Written {
-    object: Value,
+    object: Arc<Value>,
     warnings: Vec<String>,
 }
-
-/// Where the server says it listens; nothing in the box connects to it.
-const ADVERTISED: (&str, u16) = ("192.0.2.1", 6443);
 
 /// Carries out one authenticated and authorised call.
 ///
@@ -56,13 +57,100 @@ pub async fn handle(server: &ApiServer, call: Call) -> Result<Outcome, ApiError>
     if definitions::concerns(&call) {
         return write_definition(server, &call).await;
     }
+    if let Some(found) = call.resource.strategy.observed() {
+        return observed::answer(&call, found);
+    }
     let outcome = match call.verb {
+        Verb::Get if call.view.is_some() => get_through(server, &call).await,
         Verb::Get => get::get(server, &call).await,
         Verb::List => list::list(server, &call).await,
         Verb::Watch => return watch::watch(server, call).await,
         _ => write(server, &call).await,
     };
     outcome.map(|outcome| shown(&call, outcome))
+}
+
+/// Reads an object and shows what its view shows.
+async fn get_through(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
+    let Some(view) = &call.view else {
+        return get::get(server, call).await;
+    };
+    let whole = Call {
+        resource: view.parent().clone(),
+        ..call.clone()
+    };
+    match get::get(server, &whole).await? {
+        Outcome::Object {
+            code,
+            object,
+            warnings,
+        } => Ok(Outcome::Object {
+            code,
+            object: shown_through(&**view, &object)?.into(),
+            warnings,
+        }),
+        other => Ok(other),
+    }
+}
+
+/// What is answered of an object through a view: owners of fields only where it is the object itself.
+fn shown_through(view: &dyn View, object: &Value) -> Result<Value, ApiError> {
+    let mut shown = view.show(object)?;
+    if object::text(&shown, "kind") != view.parent().kind {
+        object::set_or_remove(&mut shown, "managedFields", None);
+    }
+    Ok(shown)
+}
+
+/// A body of a POST to a subresource: an object of `call.resource` in the namespace of the path, and
+/// warnings about it.
+///
+/// # Errors
+/// The server's answer to a body it does not take.
+pub(crate) fn posted(server: &ApiServer, call: &Call) -> Result<(Value, Vec<String>), ApiError> {
+    options::validate(call, "CreateOptions")?;
+    let decode::Body {
+        mut object,
+        warnings,
+    } = decode::body(call)?;
+    let placed = create::set_namespace(call, &mut object);
+    match placed.and_then(|()| admission::create(server, call, &object)) {
+        Ok(()) => Ok((object, warnings)),
+        Err(error) => Err(error.after_warnings(warnings)),
+    }
+}
+
+/// A new object of a subresource with its owner.
+pub(crate) fn owned(
+    server: &ApiServer,
+    call: &Call,
+    object: Value,
+    subresource: &'static str,
+) -> Value {
+    let managers = Managers::of(server, call).through(subresource);
+    managers.update(None, object)
+}
+
+/// What is wrong with the metadata of an object of a kind, by that kind's rule for names.
+pub(crate) fn metadata_errors(resource: &Resource, object: &Value) -> Vec<FieldError> {
+    let mut errors = meta::validate_create(resource, object);
+    errors.extend(options::finalizer_errors(resource, object));
+    errors
+}
+
+/// Stores what a subresource made of an object, past the rules of its kind; `None` when somebody
+/// else was faster.
+///
+/// # Errors
+/// The server's answer to an object that is too large.
+pub(crate) fn put(
+    server: &ApiServer,
+    call: &Call,
+    key: &Key,
+    stored: &Arc<Value>,
+    object: Value,
+) -> Result<Option<Arc<Value>>, ApiError> {
+    Ok(commit::put(server, call, key, Some(stored), object)?.ok())
 }
 
 /// What an answer shows of the objects in it.
@@ -77,7 +165,7 @@ fn shown(call: &Call, mut outcome: Outcome) -> Outcome {
             if object::is_terminating(object)
                 && (call.verb == Verb::Delete) != object::finalizers(object).is_empty() => {}
         Outcome::Object { object, .. } if object["kind"] == resource.kind.as_str() => {
-            resource.strategy.show(object);
+            resource.strategy.show(Arc::make_mut(object));
         }
         Outcome::List { items, .. } => {
             for item in items {
@@ -115,8 +203,11 @@ async fn write_definition(server: &ApiServer, call: &Call) -> Result<Outcome, Ap
 }
 
 /// A stored object in the version of a resource.
-fn served(resource: &Resource, stored: &Value) -> Value {
-    resource.strategy.from_storage(stored.clone())
+fn served(resource: &Resource, stored: &Arc<Value>) -> Arc<Value> {
+    if resource.strategy.serves_stored_form() {
+        return stored.clone();
+    }
+    Arc::new(resource.strategy.from_storage(Value::clone(stored)))
 }
 
 /// An object that is not stored, in the form it would come back in.
@@ -124,28 +215,6 @@ fn as_if_stored(resource: &Resource, mut object: Value) -> Value {
     let strategy = &resource.strategy;
     object::settle_numbers(&mut object);
     strategy.from_storage(strategy.to_storage(object))
-}
-
-/// Makes what every cluster has: its namespaces and the service of the server itself.
-pub(crate) fn bootstrap(server: &ApiServer) {
-    for body in kinds::bootstrap(ADVERTISED.0, ADVERTISED.1) {
-        let (version, kind) = (body["apiVersion"].as_str(), body["kind"].as_str());
-        let Some(resource) =
-            server.resource_of_kind(version.unwrap_or_default(), kind.unwrap_or_default())
-        else {
-            continue;
-        };
-        let namespace = resource
-            .namespaced
-            .then(|| object::namespace(&body).to_owned());
-        let key = key_of(&resource.storage, namespace.as_deref(), object::name(&body));
-        if server.store().get(&key).is_some() {
-            continue;
-        }
-        let mut call = Call::new(Verb::Create, resource).body(&body);
-        call.namespace = namespace;
-        create::create(server, &call).expect("what every cluster has is valid");
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! PATCH: JSON patch and merge patch. An apply goes to `apply`; a strategic merge is refused.
+//! PATCH: JSON patch, merge patch and strategic merge patch. An apply goes to `apply`.
 
 use serde_json::Value;
 
 use super::decode::{TYPE_META, go_name};
 use super::jsonpatch::{self, JsonPatch};
+use super::strategic::{self, Refusal};
 use super::{Managers, admission, apply, create, json, meta, options, update};
 use crate::call::{Call, FieldValidation, Outcome, PatchType};
 use crate::field::{FieldError, go_quote};
@@ -17,7 +18,8 @@ const MAX_OPERATIONS: usize = 10_000;
 
 pub(super) fn patch(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
     let patch_type = call.patch_type.unwrap_or(PatchType::StrategicMerge);
-    if patch_type == PatchType::StrategicMerge {
+    let strategic = patch_type == PatchType::StrategicMerge;
+    if strategic && call.resource.strategy.patch_meta().is_none() {
         return Err(unsupported(&call.resource));
     }
     options::validate(call, "PatchOptions")?;
@@ -31,8 +33,15 @@ pub(super) fn patch(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
         // Every attempt starts from the live object again, and so do its warnings.
         warnings.clear();
         let live = live.expect("a missing object is refused before it is patched");
-        let mut object = patched(call, patch_type, live, &mut warnings)?;
+        let (mut object, foreign) = if strategic {
+            (strategically_patched(call, live, &mut warnings)?, false)
+        } else {
+            patched(call, patch_type, live, &mut warnings)?
+        };
         object = managers.update(Some(live), object);
+        if foreign {
+            object::set_or_remove(&mut object, "managedFields", None);
+        }
         create::set_namespace(call, &mut object)?;
         update::check_name(call, &object)?;
         admission::update(server, call)?;
@@ -68,12 +77,14 @@ fn unsupported(resource: &Resource) -> ApiError {
     ApiError::new(415, "UnsupportedMediaType", message)
 }
 
+/// The live object after a patch, and whether the patch made it a custom resource of a version there
+/// is no schema of, whose owners the server forgets.
 fn patched(
     call: &Call,
     patch_type: PatchType,
     live: &Value,
     warnings: &mut Vec<String>,
-) -> Result<Value, ApiError> {
+) -> Result<(Value, bool), ApiError> {
     let strict = call.options.field_validation;
     let (result, mut findings) = match patch_type {
         PatchType::Json => json_patch(call, live)?,
@@ -85,8 +96,10 @@ fn patched(
     let text = result.to_string();
     check_type_meta(&call.resource, &result, &text)?;
     if !call.resource.strategy.is_custom() && object::text(&result, "apiVersion").is_empty() {
-        return unversioned(call, &result, &text, findings, warnings);
+        return unversioned(call, &result, &text, findings, warnings).map(|object| (object, false));
     }
+    let foreign = call.resource.strategy.is_custom()
+        && object::text(&result, "apiVersion") != call.resource.api_version();
     let decoded = call.resource.strategy.decode(result).map_err(|error| {
         let why = error
             .message
@@ -104,10 +117,58 @@ fn patched(
     let mut object = decoded.object;
     meta::normalize(&mut object);
     call.resource.strategy.default(&mut object);
+    Ok((object, foreign))
+}
+
+/// The live object after a strategic merge patch, read as an object of the kind.
+fn strategically_patched(
+    call: &Call,
+    live: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<Value, ApiError> {
+    let strategy = &call.resource.strategy;
+    let document = json::parse(&call.body).map_err(ApiError::bad_request)?;
+    let mut patch = match document.value {
+        Value::Object(patch) => patch,
+        Value::Null => serde_json::Map::new(),
+        other => {
+            let what = go_name(&other);
+            return Err(ApiError::bad_request(format!(
+                "json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+            )));
+        }
+    };
+    let meta = strategy
+        .patch_meta()
+        .ok_or_else(|| unsupported(&call.resource))?;
+    let live = live.as_object().cloned().unwrap_or_default();
+    let merged = strategic::merge(live, &mut patch, &*meta).map_err(Refusal::answer)?;
+    let text = strategic::shown(&Value::Object(patch));
+    let decoded = strategy
+        .convert_patched(merged)
+        .map_err(|why| invalid_patch(&text, &why))?;
+    let duplicates = document
+        .duplicates
+        .iter()
+        .map(|path| format!("duplicate field {}", go_quote(path)));
+    let findings: Vec<String> = duplicates.chain(decoded.unknown).collect();
+    match call.options.field_validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => warnings.extend(findings),
+        FieldValidation::Strict if findings.is_empty() => {}
+        FieldValidation::Strict => {
+            let why = format!("strict decoding error: {}", findings.join(", "));
+            return Err(invalid_patch(&text, &why));
+        }
+    }
+    let mut object = decoded.object;
+    meta::normalize(&mut object);
+    strategy.default(&mut object);
     Ok(object)
 }
 
-/// What is no object has no kind; a custom resource must not have lost its kind or version.
+/// What is no object has no kind; a custom resource must not have lost its kind. That it lost its
+/// version is noticed later, once the version it is a change of is the right one.
 fn check_type_meta(resource: &Resource, result: &Value, text: &str) -> Result<(), ApiError> {
     if !result.is_object() {
         let what = go_name(result);
@@ -126,10 +187,6 @@ fn check_type_meta(resource: &Resource, result: &Value, text: &str) -> Result<()
     if result.get("apiVersion").is_some_and(Value::is_null) {
         let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
         return Err(invalid_patch(text, why));
-    }
-    if object::text(result, "apiVersion").is_empty() {
-        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-        return Err(ApiError::internal(why));
     }
     Ok(())
 }

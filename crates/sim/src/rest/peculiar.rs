@@ -19,10 +19,16 @@ pub(super) struct Peculiarity {
     pub(super) checks: (usize, usize),
     /// An update is checked as a new object before it is checked as a change.
     pub(super) new_first: bool,
+    /// What is wrong with a change comes after what is wrong with the object.
+    pub(super) change_last: bool,
+    /// A change of the status is not checked by the kind at all.
+    pub(super) unchecked_status: bool,
     /// Its strategy gives out what must be unique among all of its objects.
     pub(super) allocates: bool,
     /// A deletion answers with the object and not with a Status.
     pub(super) returns_deleted: bool,
+    /// A deletion that does not say otherwise leaves the dependents behind.
+    pub(super) orphans: bool,
 }
 
 const fn row(
@@ -40,7 +46,21 @@ const fn row(
         returns_deleted,
         allocates: false,
         new_first: false,
+        change_last: false,
+        unchecked_status: false,
+        orphans: false,
     }
+}
+
+const fn orphaning(row: Peculiarity) -> Peculiarity {
+    Peculiarity {
+        orphans: true,
+        ..row
+    }
+}
+
+const fn returned(group: &'static str, plural: &'static str) -> Peculiarity {
+    row(group, plural, "", (2, 1), true)
 }
 
 const fn new_first(row: Peculiarity) -> Peculiarity {
@@ -51,11 +71,13 @@ const fn new_first(row: Peculiarity) -> Peculiarity {
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
+const RESOURCE: &str = "resource.k8s.io";
+const STORAGE: &str = "storage.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The server checks metadata in its generic code and again in most kinds; each finding is a cause
 /// of its own, so the number of times is part of the answer.
-const TABLE: [Peculiarity; 17] = [
+const TABLE: [Peculiarity; 35] = [
     row("", "configmaps", "", (2, 2), false),
     row("", "secrets", "", (2, 2), false),
     new_first(row("", "namespaces", "", (2, 2), true)),
@@ -65,7 +87,10 @@ const TABLE: [Peculiarity; 17] = [
         allocates: true,
         ..row("", "services", "services/specs", (2, 1), true)
     },
-    row("", "pods", "", (2, 2), true),
+    Peculiarity {
+        change_last: true,
+        ..row("", "pods", "", (2, 2), true)
+    },
     row("", "events", "", (1, 1), false),
     new_first(row(RBAC, "roles", "", (2, 2), false)),
     new_first(row(RBAC, "clusterroles", "", (2, 2), false)),
@@ -87,6 +112,33 @@ const TABLE: [Peculiarity; 17] = [
         false,
     )),
     row("policy", "poddisruptionbudgets", "", (1, 1), false),
+    new_first(orphaning(row("batch", "jobs", "", (2, 2), false))),
+    Peculiarity {
+        unchecked_status: true,
+        ..row("batch", "cronjobs", "", (2, 1), false)
+    },
+    row("networking.k8s.io", "ingresses", "ingress", (2, 2), false),
+    orphaning(row(
+        "",
+        "replicationcontrollers",
+        "controllers",
+        (2, 1),
+        false,
+    )),
+    row("", "endpoints", "services/endpoints", (2, 1), false),
+    returned("", "persistentvolumes"),
+    returned("", "persistentvolumeclaims"),
+    returned("", "podtemplates"),
+    returned("", "resourcequotas"),
+    returned(RESOURCE, "deviceclasses"),
+    returned(RESOURCE, "resourceclaims"),
+    returned(RESOURCE, "resourceclaimtemplates"),
+    returned(RESOURCE, "resourceslices"),
+    returned(STORAGE, "csidrivers"),
+    returned(STORAGE, "csinodes"),
+    returned(STORAGE, "storageclasses"),
+    returned(STORAGE, "volumeattachments"),
+    returned(STORAGE, "volumeattributesclasses"),
     row("", "", "", (2, 1), false),
 ];
 

@@ -1,10 +1,13 @@
 //! Kinds whose deletion begins long before it ends: Namespaces and CustomResourceDefinitions are
 //! marked first, emptied by a controller, and only then removed.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::delete::gc_finalizers;
 use super::{admission, commit, served};
+use crate::admission::{self as policy, Request};
 use crate::call::{Call, Outcome};
 use crate::object;
 use crate::resource::Resource;
@@ -38,16 +41,17 @@ pub(super) fn delete(server: &ApiServer, call: &Call, key: &Key) -> Result<Outco
         let Some(stored) = server.store().get(key) else {
             return Err(ApiError::not_found(&resource.group_resource(), &key.name));
         };
-        let mut object = served(resource, &stored);
+        let mut object = Value::clone(&served(resource, &stored));
         check_preconditions(call, &object)?;
         admission::delete(call, &key.name)?;
-        let answer = |object| Outcome::Object {
+        policy::validate(server, &Request::delete(call, &object))?;
+        let answer = |object: Arc<Value>| Outcome::Object {
             code: 200,
             object,
             warnings: Vec::new(),
         };
         if object::is_terminating(&object) {
-            return Ok(answer(object));
+            return Ok(answer(object.into()));
         }
         let now = server.clock().now_seconds();
         if is_namespace(resource) {
@@ -57,9 +61,9 @@ pub(super) fn delete(server: &ApiServer, call: &Call, key: &Key) -> Result<Outco
             object = lifecycle::mark_deleted(&object, &now);
         }
         if call.options.dry_run {
-            return Ok(answer(object));
+            return Ok(answer(object.into()));
         }
-        if let Ok(written) = commit::put(server, call, key, Some(&stored), &object)? {
+        if let Ok(written) = commit::put(server, call, key, Some(&stored), object)? {
             return Ok(answer(served(resource, &written)));
         }
     }

@@ -94,7 +94,7 @@ impl Selection {
     /// Whether an object (in the served version) is selected.
     #[must_use]
     pub(super) fn matches(&self, resource: &Resource, object: &Value) -> bool {
-        if !self.labels.matches(object) {
+        if !self.labels.is_empty() && !self.labels.matches(object) {
             return false;
         }
         if self.fields.is_empty() {
@@ -136,7 +136,9 @@ fn require_name(fields: &mut Vec<Term>, name: &str) -> Result<(), ApiError> {
 }
 
 fn check_field(resource: &Resource, field: &str) -> Result<(), ApiError> {
-    let everywhere = resource.namespaced || !resource.strategy.is_custom();
+    // A built-in kind that names its fields names all of them.
+    let names_none = resource.strategy.selectable_fields(&Value::Null).is_empty();
+    let everywhere = resource.namespaced || (!resource.strategy.is_custom() && names_none);
     if field == "metadata.name" || (field == "metadata.namespace" && everywhere) {
         return Ok(());
     }

@@ -161,7 +161,7 @@ fn widget(name: &str) -> Value {
 
 async fn object(server: &ApiServer, call: Call) -> Result<Value, ApiError> {
     match server.call(call).await? {
-        Outcome::Object { object, .. } => Ok(object),
+        Outcome::Object { object, .. } => Ok(std::sync::Arc::unwrap_or_clone(object)),
         other => panic!("expected an object, got {other:?}"),
     }
 }

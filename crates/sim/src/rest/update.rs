@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::peculiar::{Peculiarity, etcd_key, removes_when_finalized};
 use super::{Managers, Written, admission, commit, create, decode, meta, options, served};
+use crate::admission::{self as policy, Request};
 use crate::breakage::Rule;
 use crate::call::{Call, Outcome};
 use crate::field::FieldError;
@@ -18,7 +19,7 @@ use crate::status::{ApiError, GroupResource};
 /// An object after a change.
 #[derive(Debug)]
 pub(super) struct Updated {
-    pub(super) object: Value,
+    pub(super) object: Arc<Value>,
     pub(super) created: bool,
     pub(super) warnings: Vec<String>,
 }
@@ -47,6 +48,8 @@ pub(super) struct Terms<'a> {
     pub(super) uid: Option<&'a str>,
     /// A missing object is made.
     pub(super) may_create: bool,
+    /// The view through which the object is changed has kept its own rules.
+    pub(super) ruled: bool,
 }
 
 pub(super) fn update(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
@@ -64,6 +67,7 @@ pub(super) fn update(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErro
     let terms = Terms {
         uid: uid.as_deref(),
         may_create: call.resource.strategy.allow_create_on_update(),
+        ruled: false,
     };
     let managers = Managers::of(server, call);
     let updated = change(server, call, &terms, &mut |live| {
@@ -96,9 +100,38 @@ pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Changes an object, or what a view shows of it.
+pub(super) fn change(
+    server: &ApiServer,
+    call: &Call,
+    terms: &Terms<'_>,
+    transform: &mut dyn FnMut(Option<&Value>) -> Result<Value, ApiError>,
+) -> Result<Updated, ApiError> {
+    let Some(view) = &call.view else {
+        return change_object(server, call, terms, transform);
+    };
+    let whole = Call {
+        resource: view.parent().clone(),
+        ..call.clone()
+    };
+    let terms = Terms {
+        uid: terms.uid,
+        may_create: false,
+        ruled: !view.by_rules_of_kind(),
+    };
+    let now = server.clock().now_seconds();
+    let mut updated = change_object(server, &whole, &terms, &mut |live| {
+        let live = live.expect("a missing object is refused before it is shown");
+        let wanted = transform(Some(&view.show(live)?))?;
+        view.take_back(live, wanted, &now)
+    })?;
+    updated.object = super::shown_through(&**view, &updated.object)?.into();
+    Ok(updated)
+}
+
 /// Reads, lets `transform` make the new object from the live one, checks and writes; again when
 /// somebody else was faster.
-pub(super) fn change(
+fn change_object(
     server: &ApiServer,
     call: &Call,
     terms: &Terms<'_>,
@@ -125,11 +158,17 @@ pub(super) fn change(
         check_uid(call, terms, &live)?;
         let mut object = transform(Some(&live))?;
         check_version(server, call, &mut object, &live)?;
+        check_typed(call, &object)?;
         commit::allocate(server, call, Some(&live), &mut object)?;
-        prepare(server, call, &mut object, &live);
+        prepare(server, call, terms, &mut object, &live);
         ignore_timestamps(call, &live, &mut object);
-        validate(call, &object, &live)?;
+        if !terms.ruled {
+            validate(call, &object, &live)?;
+        }
         let warnings = warnings(call, &object, &live);
+        if let Err(error) = admitted(server, call, &object, &live) {
+            return Err(error.after_warnings(warnings));
+        }
         let written = store(server, call, &key, &stored, &live, object)?;
         if let Some(object) = written {
             return Ok(Updated {
@@ -139,6 +178,20 @@ pub(super) fn change(
             });
         }
     }
+}
+
+/// What policies have to say about a change, which they see as the client does.
+fn admitted(server: &ApiServer, call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
+    let Some(view) = &call.view else {
+        return policy::validate(server, &Request::update(call, object, live));
+    };
+    let (object, live) = (view.show(object)?, view.show(live)?);
+    let (version, kind) = (
+        object::text(&object, "apiVersion"),
+        object::text(&object, "kind"),
+    );
+    let request = Request::update(call, &object, &live).through(view.name(), version, kind);
+    policy::validate(server, &request)
 }
 
 /// What a client is told about a change; a status has no say in what is warned about.
@@ -157,11 +210,27 @@ fn ignore_timestamps(call: &Call, live: &Value, object: &mut Value) {
     if call.resource.strategy.is_custom() {
         return FieldManager::ignore_timestamps(live, object);
     }
+    if rewrites(live, object) {
+        return;
+    }
     let mut stored = super::as_if_stored(&call.resource, object.clone());
     FieldManager::ignore_timestamps(live, &mut stored);
     if stored == *live {
         *object = stored;
     }
+}
+
+/// Whether some text outside of the metadata is another one now, which is quick to see and true of
+/// most changes.
+fn rewrites(live: &Value, object: &Value) -> bool {
+    let (Value::Object(live), Value::Object(object)) = (live, object) else {
+        return matches!((live, object), (Value::String(old), Value::String(new)) if old != new);
+    };
+    let both = live
+        .iter()
+        .filter_map(|(name, old)| Some((name, old, object.get(name)?)));
+    both.filter(|(name, ..)| *name != "metadata")
+        .any(|(_, old, new)| rewrites(old, new))
 }
 
 fn made(
@@ -174,7 +243,8 @@ fn made(
     if !call.options.dry_run {
         object::set_or_remove(&mut object, "resourceVersion", None);
     }
-    let Written { object, warnings } = create::store_new(server, call, object)?;
+    let name = call.name.as_deref().unwrap_or_default();
+    let Written { object, warnings } = create::store_new(server, call, name, object)?;
     Ok(Updated {
         object,
         created: true,
@@ -243,6 +313,15 @@ fn check_version(
     Ok(())
 }
 
+/// A patch can take the `apiVersion` of a custom resource away.
+fn check_typed(call: &Call, object: &Value) -> Result<(), ApiError> {
+    if call.resource.strategy.is_custom() && object::text(object, "apiVersion").is_empty() {
+        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+        return Err(ApiError::internal(why));
+    }
+    Ok(())
+}
+
 /// What the rules that can be broken on purpose leave undone.
 fn break_rules(server: &ApiServer, call: &Call, object: &mut Value, status: Option<Value>) {
     let isolated = !server.broken(Rule::StatusIsolation) || call.part == Part::Status;
@@ -255,18 +334,20 @@ fn break_rules(server: &ApiServer, call: &Call, object: &mut Value, status: Opti
     }
 }
 
-fn prepare(server: &ApiServer, call: &Call, object: &mut Value, live: &Value) {
+fn prepare(server: &ApiServer, call: &Call, terms: &Terms<'_>, object: &mut Value, live: &Value) {
     let of_live = |member: &str| {
         object::metadata(live)
             .and_then(|meta| meta.get(member))
             .cloned()
     };
-    object::set_or_remove(object, "generation", of_live("generation"));
-    let status = object.get("status").cloned();
-    call.resource
-        .strategy
-        .prepare_update(object, live, call.part);
-    break_rules(server, call, object, status);
+    if !terms.ruled {
+        object::set_or_remove(object, "generation", of_live("generation"));
+        let status = object.get("status").cloned();
+        call.resource
+            .strategy
+            .prepare_update(object, live, call.part);
+        break_rules(server, call, object, status);
+    }
     if object::uid(object).is_empty() {
         object::set_or_remove(object, "uid", of_live("uid"));
     }
@@ -309,7 +390,10 @@ fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
 fn kind_errors(call: &Call, object: &Value, live: &Value) -> Vec<FieldError> {
     let resource = &call.resource;
     let row = Peculiarity::of(resource);
-    let as_new = row.checks.1 > 1 && (call.part == Part::Main || resource.kind == "Node");
+    if call.part == Part::Status && row.unchecked_status {
+        return Vec::new();
+    }
+    let as_new = row.checks.1 > 1 && call.part == Part::Main;
     let found = resource.strategy.validate_update(object, live, call.part);
     let mut changed = Vec::new();
     if row.checks.0 > 1 {
@@ -323,7 +407,9 @@ fn kind_errors(call: &Call, object: &Value, live: &Value) -> Vec<FieldError> {
     let mut new = meta::validate_create(resource, object);
     new.extend(options::finalizer_errors(resource, object));
     if row.new_first {
-        let own = found.strip_prefix(&rest[..]);
+        let own = found
+            .strip_suffix(&rest[..])
+            .or_else(|| found.strip_prefix(&rest[..]));
         new.extend(if own.is_some() {
             rest.clone()
         } else {
@@ -333,7 +419,9 @@ fn kind_errors(call: &Call, object: &Value, live: &Value) -> Vec<FieldError> {
         new.extend(changed);
         return new;
     }
-    let own = found.strip_suffix(&rest[..]);
+    // A kind that looks at the new object first has what it found there at the start.
+    let last = row.change_last || (!rest.is_empty() && found.starts_with(&rest));
+    let own = (!last).then(|| found.strip_suffix(&rest[..])).flatten();
     changed.extend(own.unwrap_or_default().iter().cloned());
     new.extend(if own.is_some() {
         rest.clone()
@@ -360,24 +448,30 @@ fn store(
     stored: &Arc<Value>,
     live: &Value,
     object: Value,
-) -> Result<Option<Value>, ApiError> {
+) -> Result<Option<Arc<Value>>, ApiError> {
     let finalized = is_finalized(&object, live) && removes_when_finalized(&call.resource, &object);
+    if call.options.dry_run && finalized {
+        return Ok(Some(object.into()));
+    }
     if call.options.dry_run {
-        return Ok(Some(super::as_if_stored(&call.resource, object)));
+        return Ok(Some(super::as_if_stored(&call.resource, object).into()));
     }
     if finalized && !server.broken(Rule::FinalizerEvent) {
         return Ok(server
             .store()
             .commit(key, Some(stored), None)
             .ok()
-            .map(|_| object));
+            .map(|_| object.into()));
     }
-    match commit::put(server, call, key, Some(stored), &object)? {
+    let last = finalized.then(|| Arc::new(object.clone()));
+    match commit::put(server, call, key, Some(stored), object)? {
         Err(_) => Ok(None),
-        Ok(now) if finalized => {
-            let gone = server.store().commit(key, Some(&now), None);
-            Ok(gone.ok().map(|_| object))
-        }
-        Ok(now) => Ok(Some(served(&call.resource, &now))),
+        Ok(now) => match last {
+            Some(last) => {
+                let gone = server.store().commit(key, Some(&now), None);
+                Ok(gone.ok().map(|_| last))
+            }
+            None => Ok(Some(served(&call.resource, &now))),
+        },
     }
 }

@@ -16,6 +16,7 @@ use super::get::{too_large, version, wait_until_fresh};
 use super::selector::Selection;
 use super::{options, served};
 use crate::breakage::Rule;
+use crate::cached::{CachedObject, Side};
 use crate::call::{Call, Options, Outcome, WatchEvent};
 use crate::field::FieldError;
 use crate::object;
@@ -73,7 +74,7 @@ fn begin(server: &ApiServer, call: &Call, selection: &Selection) -> (Cursor, Vec
         if selection.covers(namespace) {
             let object = served(resource, stored);
             if selection.matches(resource, &object) {
-                queue.push_back(WatchEvent::Added(Arc::new(object)));
+                queue.push_back(WatchEvent::Added(CachedObject::new(object)));
             }
         }
     }
@@ -247,31 +248,46 @@ impl Watcher {
         if too_new || !self.selection.covers(&change.key.namespace) {
             return None;
         }
-        let view = |stored: &Option<Arc<Value>>| {
-            let object = served(&self.resource, stored.as_ref()?);
-            self.selection
-                .matches(&self.resource, &object)
-                .then_some(object)
+        let show = |stored: &Arc<Value>, side| {
+            change
+                .views
+                .get_or_make(&self.resource, side, || served(&self.resource, stored))
+        };
+        let view = |stored: &Option<Arc<Value>>, side| {
+            let object = show(stored.as_ref()?, side);
+            let selected = self.selection.matches(&self.resource, &object);
+            selected.then_some(object)
         };
         // Of a change within a view that selects everything only what is new is shown.
         if let (Some(_), Some(new), true) = (&change.old, &change.new, self.selection.is_empty()) {
-            return Some(WatchEvent::Modified(Arc::new(served(&self.resource, new))));
+            return Some(WatchEvent::Modified(show(new, Side::After)));
         }
-        match (view(&change.old), view(&change.new)) {
+        match (
+            view(&change.old, Side::Before),
+            view(&change.new, Side::After),
+        ) {
             (None, None) => None,
-            (None, Some(new)) => Some(WatchEvent::Added(Arc::new(new))),
-            (Some(_), Some(new)) => Some(WatchEvent::Modified(Arc::new(new))),
+            (None, Some(new)) => Some(WatchEvent::Added(new)),
+            (Some(_), Some(new)) => Some(WatchEvent::Modified(new)),
             (Some(_), None) if change.new.is_some() && self.server.broken(Rule::SelectorLeave) => {
                 None
             }
             (Some(old), None) => {
-                let mut old = object::at_version(&old, change.revision);
-                if change.new.is_some() && self.resource.strategy.shows_otherwise() {
-                    // What leaves the view is not the form all watches share.
-                    self.resource.strategy.show(&mut old);
-                }
-                Some(WatchEvent::Deleted(Arc::new(old)))
+                let gone = || Arc::new(self.gone(change, &old));
+                let views = &change.views;
+                let gone = views.get_or_make(&self.resource, Side::Gone, gone);
+                Some(WatchEvent::Deleted(gone))
             }
         }
+    }
+
+    /// What leaves the view, as it was, at the version at which it left.
+    fn gone(&self, change: &Change, old: &Value) -> Value {
+        let mut old = object::at_version(old, change.revision);
+        if change.new.is_some() && self.resource.strategy.shows_otherwise() {
+            // What leaves the view is not the form all watches share.
+            self.resource.strategy.show(&mut old);
+        }
+        old
     }
 }

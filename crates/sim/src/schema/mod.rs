@@ -3,7 +3,7 @@
 //!
 //! Everything here is pure: no IO, no clock, no store. `server` decides when a definition is served.
 
-mod cel;
+pub(crate) mod cel;
 pub mod columns;
 pub mod crd;
 mod decode;

@@ -21,6 +21,8 @@ pub struct Cursor {
     store: Store,
     resource: GroupResource,
     seen: u64,
+    /// The revision of the store when the watch began.
+    began: u64,
     epoch: u64,
     wake: Arc<Notify>,
 }
@@ -40,7 +42,7 @@ impl Cursor {
     pub(super) fn new(
         store: Store,
         resource: GroupResource,
-        seen: u64,
+        (seen, began): (u64, u64),
         epoch: u64,
         wake: Arc<Notify>,
     ) -> Self {
@@ -48,6 +50,7 @@ impl Cursor {
             store,
             resource,
             seen,
+            began,
             epoch,
             wake,
         }
@@ -65,18 +68,19 @@ impl Cursor {
         let Some(table) = state.tables.get(&self.resource) else {
             return Next::Cut;
         };
-        if table.epoch != self.epoch || self.seen < table.dropped {
+        let behind = table.count_since(self.seen.max(self.began));
+        let passed = self.seen < table.dropped || behind > self.store.window.behind;
+        if table.epoch != self.epoch || passed {
             return Next::Cut;
         }
-        let changes = table.since(self.seen, BATCH);
-        if let Some(last) = changes.last() {
-            self.seen = last.revision;
+        // Made before looking, so that no bell is slept through: it rings after there is more to see.
+        let woken = Box::pin(self.wake.clone().notified_owned());
+        let last = state.durable().min(state.revision);
+        let changes = table.since(self.seen, last, BATCH);
+        if let Some(newest) = changes.last() {
+            self.seen = newest.revision;
             return Next::Changes(changes);
         }
-        // Made under the lock that writers ring the bell under, so that none is slept through.
-        Next::Idle(
-            state.revision.max(self.seen),
-            Box::pin(self.wake.clone().notified_owned()),
-        )
+        Next::Idle(last.max(self.seen), woken)
     }
 }

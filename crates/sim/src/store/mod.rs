@@ -4,6 +4,9 @@
 //! be written is decided in `rest`. Every write goes through [`Store::commit`].
 
 mod cursor;
+pub mod disk;
+mod journal;
+mod persist;
 mod table;
 
 use std::collections::BTreeMap;
@@ -14,11 +17,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::cached::Views;
 use crate::clock::Clock;
 use crate::object;
 use crate::status::GroupResource;
 
 pub use cursor::{Cursor, Next};
+pub use disk::{DataDir, Secrets};
+pub use journal::Lost;
+
+use journal::Journal;
 use table::Table;
 
 /// Where an object is kept.
@@ -44,6 +52,18 @@ impl Key {
     }
 }
 
+impl Key {
+    /// The key of a path below its resource.
+    pub(crate) fn at(resource: &GroupResource, path: &str) -> Self {
+        let (namespace, name) = path.split_once('/').unwrap_or(("", path));
+        Self {
+            resource: resource.clone(),
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
 /// One write: what was there and what is there now.
 #[derive(Clone, Debug)]
 pub struct Change {
@@ -57,6 +77,8 @@ pub struct Change {
     pub old: Option<Arc<Value>>,
     /// The object after, with its new version; `None` for a deletion.
     pub new: Option<Arc<Value>>,
+    /// What watches have made of it.
+    pub views: Views,
 }
 
 /// Sees every write in order. Runs inside the write: it must not call back into the store.
@@ -84,6 +106,9 @@ pub struct Window {
     pub fresh: Duration,
     /// How often everything older than the last time is dropped from exact reads.
     pub compaction: Duration,
+    /// A watch that is this many events behind is cut off, as the server does with one whose buffer
+    /// is full. What was there when it began does not count.
+    pub behind: usize,
 }
 
 impl Default for Window {
@@ -94,6 +119,7 @@ impl Default for Window {
             max_events: 102_400,
             fresh: Duration::from_secs(75),
             compaction: Duration::from_secs(300),
+            behind: usize::MAX,
         }
     }
 }
@@ -106,6 +132,8 @@ struct State {
     next_tick: Timestamp,
     tables: BTreeMap<GroupResource, Table>,
     hooks: Vec<Hook>,
+    /// The way to the disk, where there is one.
+    journal: Option<Journal>,
 }
 
 /// The objects of one box. Cheap to clone; clones share the objects.
@@ -146,6 +174,7 @@ impl Store {
             next_tick,
             tables: BTreeMap::new(),
             hooks: Vec::new(),
+            journal: None,
         };
         Self {
             clock,
@@ -199,6 +228,7 @@ impl Store {
         let mut state = self.lock();
         let (now, every) = (self.clock.now(), self.window.compaction);
         state.tick(now, every);
+        state.tell_of(resource);
         if revision < state.compacted {
             return Err(Compacted {
                 oldest: state.compacted,
@@ -253,7 +283,7 @@ impl Store {
         Ok(Cursor::new(
             self.clone(),
             resource.clone(),
-            from,
+            (from, revision),
             table.epoch,
             table.wake.clone(),
         ))
@@ -272,7 +302,7 @@ impl Store {
         let cursor = Cursor::new(
             self.clone(),
             resource.clone(),
-            revision,
+            (revision, revision),
             table.epoch,
             table.wake.clone(),
         );
@@ -296,6 +326,7 @@ impl Store {
         for table in state.tables.values_mut() {
             table.drop_window(revision);
         }
+        state.tell_of_all();
     }
 
     /// Ends every watch and empties every window, as a restart of the server does.
@@ -305,11 +336,14 @@ impl Store {
         for table in state.tables.values_mut() {
             table.restart(revision);
         }
+        state.tell_of_all();
     }
 
     /// Makes place for a resource: watches of it may start at this moment.
     pub fn open(&self, resource: &GroupResource) {
-        self.lock().table(resource);
+        let mut state = self.lock();
+        state.table(resource);
+        state.tell_of(resource);
     }
 
     /// Ends the watches of a resource and empties its window.
@@ -317,12 +351,15 @@ impl Store {
         let mut state = self.lock();
         let revision = state.revision;
         state.table(resource).restart(revision);
+        state.tell_of(resource);
     }
 
     /// Forgets a resource that is no longer served. Its watches end.
     pub fn forget(&self, resource: &GroupResource) {
-        if let Some(mut table) = self.lock().tables.remove(resource) {
+        let mut state = self.lock();
+        if let Some(mut table) = state.tables.remove(resource) {
             table.restart(u64::MAX);
+            state.tell_forgotten(resource, &table);
         }
     }
 
@@ -334,9 +371,10 @@ impl Store {
 impl State {
     fn table(&mut self, resource: &GroupResource) -> &mut Table {
         let revision = self.revision;
+        let on_disk = self.journal.is_some();
         self.tables
             .entry(resource.clone())
-            .or_insert_with(|| Table::new(revision))
+            .or_insert_with(|| Table::new(revision, on_disk))
     }
 
     fn write(
@@ -364,9 +402,11 @@ impl State {
             key: key.clone(),
             old,
             new,
+            views: Views::default(),
         });
         let compacted = self.compacted;
         self.table(&key.resource).apply(&change, window, compacted);
+        self.tell(&change);
         for hook in &self.hooks {
             hook(&change);
         }
@@ -380,6 +420,7 @@ impl State {
             self.compact(marked);
             self.marked = revision;
             self.next_tick = after(self.next_tick, every);
+            self.tell_of_all();
         }
     }
 

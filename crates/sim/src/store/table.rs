@@ -11,6 +11,9 @@ use tokio::sync::Notify;
 
 use super::{Change, Window};
 
+/// So many of the newest writes keep what watches made of them; watchers are rarely further apart.
+const SHARED: usize = 256;
+
 pub(super) struct Table {
     pub(super) objects: BTreeMap<String, Arc<Value>>,
     /// Watches may start after this revision or any later one.
@@ -23,11 +26,27 @@ pub(super) struct Table {
     log: VecDeque<Arc<Change>>,
     /// How many of the newest entries of the log are open to watches.
     ring: usize,
+    /// For the disk: what it has not been told yet. `None` where there is no disk.
+    untold: Option<Untold>,
+}
+
+/// What became of a table since the disk was told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Untold {
+    /// Writes that left the log.
+    pub(super) trimmed: Vec<u64>,
+    /// Where watches may start now, if that has moved.
+    pub(super) floor: Option<u64>,
 }
 
 impl Table {
-    pub(super) fn new(revision: u64) -> Self {
+    pub(super) fn new(revision: u64, on_disk: bool) -> Self {
+        let untold = on_disk.then(|| Untold {
+            floor: Some(revision),
+            ..Untold::default()
+        });
         Self {
+            untold,
             objects: BTreeMap::new(),
             floor: revision,
             epoch: 0,
@@ -38,6 +57,51 @@ impl Table {
         }
     }
 
+    /// A table as it was left on disk.
+    pub(super) fn restored(floor: u64) -> Self {
+        Self {
+            untold: Some(Untold::default()),
+            ..Self::new(floor, true)
+        }
+    }
+
+    /// Puts back a write of the past; the objects are those of the present already.
+    pub(super) fn remember(&mut self, change: Arc<Change>) {
+        self.ring += usize::from(change.revision > self.floor);
+        self.log.push_back(change);
+    }
+
+    /// What the disk has to be told.
+    pub(super) fn untold(&mut self) -> Option<Untold> {
+        let untold = self.untold.as_mut().map(std::mem::take);
+        untold.filter(|untold| *untold != Untold::default())
+    }
+
+    fn move_floor(&mut self, floor: u64) {
+        self.floor = floor;
+        if let Some(untold) = &mut self.untold {
+            untold.floor = Some(floor);
+        }
+    }
+
+    /// Undoes every write after `revision`; they are handed back newest first.
+    pub(super) fn take_back(&mut self, revision: u64) -> Vec<Arc<Change>> {
+        let first = self.first_after(revision);
+        let undone: Vec<Arc<Change>> = self.log.drain(first..).rev().collect();
+        for change in &undone {
+            let key = change.key.path();
+            match &change.old {
+                Some(old) => self.objects.insert(key, old.clone()),
+                None => self.objects.remove(&key),
+            };
+        }
+        self.ring = self.ring.saturating_sub(undone.len());
+        if self.floor > revision {
+            self.move_floor(revision);
+        }
+        undone
+    }
+
     pub(super) fn apply(&mut self, change: &Arc<Change>, window: &Window, compacted: u64) {
         let key = change.key.path();
         match &change.new {
@@ -45,10 +109,16 @@ impl Table {
             None => self.objects.remove(&key),
         };
         self.log.push_back(change.clone());
+        if let Some(old) = self.log.len().checked_sub(SHARED + 1) {
+            self.log[old].views.forget();
+        }
         self.ring += 1;
         self.evict(change, window);
         self.trim(compacted);
-        self.wake.notify_waiters();
+        // Watchers are shown what is on disk: its writer rings the bell then.
+        if self.untold.is_none() {
+            self.wake.notify_waiters();
+        }
     }
 
     fn evict(&mut self, newest: &Change, window: &Window) {
@@ -58,7 +128,8 @@ impl Table {
             if self.ring <= window.max_events && age.unsigned_abs() <= window.fresh {
                 return;
             }
-            self.floor = oldest.revision;
+            let passed = oldest.revision;
+            self.move_floor(passed);
             self.ring -= 1;
         }
     }
@@ -71,16 +142,20 @@ impl Table {
                 .front()
                 .is_some_and(|change| change.revision <= compacted)
         {
-            self.dropped = self
-                .log
-                .pop_front()
-                .map_or(self.dropped, |change| change.revision);
+            if let Some(change) = self.log.pop_front() {
+                self.dropped = change.revision;
+                if let Some(untold) = &mut self.untold {
+                    untold.trimmed.push(change.revision);
+                }
+            }
         }
     }
 
     /// Closes everything up to `revision` to watches.
     pub(super) fn drop_window(&mut self, revision: u64) {
-        self.floor = self.floor.max(revision);
+        if revision > self.floor {
+            self.move_floor(revision);
+        }
         let first = self.first_after(self.floor);
         self.ring = self.log.len() - first;
     }
@@ -109,10 +184,20 @@ impl Table {
         objects
     }
 
-    /// Up to `limit` writes after `revision`.
-    pub(super) fn since(&self, revision: u64, limit: usize) -> Vec<Arc<Change>> {
+    /// Up to `limit` writes after `revision`, none of them after `last`.
+    pub(super) fn since(&self, revision: u64, last: u64, limit: usize) -> Vec<Arc<Change>> {
         let first = self.first_after(revision);
-        self.log.range(first..).take(limit).cloned().collect()
+        self.log
+            .range(first..)
+            .take(limit)
+            .take_while(|change| change.revision <= last)
+            .cloned()
+            .collect()
+    }
+
+    /// How many writes there are after `revision`.
+    pub(super) fn count_since(&self, revision: u64) -> usize {
+        self.log.len() - self.first_after(revision)
     }
 
     pub(super) fn log(&self) -> Vec<Arc<Change>> {

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::admission::{self, Request};
 use crate::call::Call;
 use crate::object;
 use crate::rest::json;
@@ -48,6 +49,8 @@ pub fn handle(server: &ApiServer, call: &Call) -> Result<Value, ApiError> {
         Some(list) => finalized["spec"]["finalizers"] = list.into(),
         None => finalized["spec"] = Value::Object(serde_json::Map::new()),
     }
+    let request = Request::update(call, &finalized, &current);
+    admission::validate(server, &request.through("finalize", "v1", "Namespace"))?;
     let gone =
         object::is_terminating(&finalized) && !waits && object::finalizers(&finalized).is_empty();
     let answer = finalized.clone();

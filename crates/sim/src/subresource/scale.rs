@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::admission::{self, Request};
 use crate::call::{Call, PatchType, Verb};
 use crate::field::FieldError;
 use crate::merge::{FieldManager, Writer};
@@ -127,8 +128,11 @@ pub fn handle(server: &ApiServer, paths: &Paths, call: &Call) -> Result<Value, A
         if !errors.is_empty() {
             return Err(ApiError::invalid(&resource.group_kind(), name, &errors));
         }
+        let scaled = paths.view(&object);
+        let request = Request::update(call, &scaled, &view);
+        admission::validate(server, &request.through("scale", "autoscaling/v1", "Scale"))?;
         if call.options.dry_run {
-            return Ok(paths.view(&object));
+            return Ok(scaled);
         }
         let _alone = server.writing();
         if let Ok(written) = server.store().commit(

@@ -234,5 +234,6 @@ pub(super) fn master(name: &str) -> User {
         name: name.to_owned(),
         uid: String::new(),
         groups: vec!["system:masters".to_owned()],
+        ..User::default()
     }
 }

@@ -36,7 +36,8 @@ fn readiness(world: &World, ready: &Condition, status: &HttpProxyStatus) -> Opti
     (!under_way).then(|| Note::warning(&ready.reason, ACTION, ready.message.clone()))
 }
 
-fn was_ready(world: &World) -> bool {
+/// Whether the status says that it is ready.
+pub(super) fn was_ready(world: &World) -> bool {
     was(world, kinds::READY).is_some_and(|(status, _)| status == Status::True.word())
 }
 

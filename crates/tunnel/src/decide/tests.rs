@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
-use crate::evidence::{Evidence, Failure};
+use crate::evidence::{Doubt, Evidence, Failure};
 use crate::world::{Child, Claim, ConnectorSeen, Progress, ReplicaSeen, Written};
 
 const UID: &str = "5d3e2c1b-0000-4000-8000-000000000001";
@@ -285,6 +285,44 @@ fn a_failed_proof_says_why_and_is_tried_again_soon() {
     let plan = decide(&world);
     assert_eq!(ready(&plan), (Status::False, reasons::CONNECTOR_OFFLINE));
     assert!(plan.again <= std::time::Duration::from_millis(100));
+}
+
+#[test]
+fn silence_is_asked_again_before_a_new_tunnel_is_called_broken() {
+    let mut world = proven(served(&[]));
+    let silence = Failure::new(reasons::PROOF_FAILED, "no answer").with(Some(Doubt::Silence));
+    if let Some(evidence) = &mut world.evidence {
+        (evidence.tunnel, evidence.failures) = (Err(silence), 1);
+    }
+    world.progress.proofs = 1;
+    assert_eq!(decide(&world).step, Some(Step::Prove));
+    world.progress.proofs = PROOFS;
+    let plan = decide(&world);
+    assert_eq!(
+        (ready(&plan), plan.step.clone()),
+        ((Status::False, reasons::PROOF_FAILED), None)
+    );
+    // One that is called ready must not be called so any longer than that.
+    world.progress.proofs = 1;
+    let ready = json!({
+        "type": "Ready", "status": "True", "reason": "Proven", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let mut proxy = HttpProxy::clone(&world.proxy);
+    let status = serde_json::from_value(json!({ "conditions": [ready] }));
+    proxy.status = Some(status.expect("a status"));
+    world.proxy = Arc::new(proxy);
+    assert_eq!(decide(&world).step, None);
+}
+
+#[test]
+fn a_stage_keeps_its_time_although_its_status_could_not_be_written() {
+    let mut world = proven(served(&[]));
+    let first = decide(&world).status.timeline;
+    world.progress.timeline.clone_from(&first);
+    world.now = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(60);
+    world.began = world.now;
+    assert_eq!(decide(&world).status.timeline, first);
 }
 
 #[test]

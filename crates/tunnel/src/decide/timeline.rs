@@ -10,13 +10,17 @@ use crate::world::{World, Written};
 pub(super) fn timeline(world: &World, facts: &Facts<'_>, ready: bool) -> Timeline {
     let generation = world.proxy.metadata.generation;
     let stored = world.proxy.status.as_ref();
-    let stored = stored.and_then(|status| status.timeline.clone());
-    let begun = world.progress.timeline.clone();
-    let mut line = begun
-        .or(stored)
-        .filter(|line| line.generation == generation)
-        .unwrap_or_default();
-    line.generation = generation;
+    let stored = stored.and_then(|status| status.timeline.as_ref());
+    let known = [stored, world.progress.timeline.as_ref()];
+    let mut line = Timeline {
+        generation,
+        ..Timeline::default()
+    };
+    for known in known.into_iter().flatten() {
+        if known.generation == generation {
+            keep(&mut line, known);
+        }
+    }
     let written = matches!(world.progress.written, Some(Written::Children(_)));
     reach(&mut line.created, true, world.began);
     reach(&mut line.accepted, facts.held.step.is_none(), world.now);
@@ -30,6 +34,20 @@ pub(super) fn timeline(world: &World, facts: &Facts<'_>, ready: bool) -> Timelin
     let programmed = line.programmed.is_some();
     reach(&mut line.proven, ready && programmed, world.now);
     line
+}
+
+/// Takes over the times that are not known yet.
+fn keep(line: &mut Timeline, known: &Timeline) {
+    let take = |to: &mut Option<MicroTime>, from: &Option<MicroTime>| {
+        if to.is_none() {
+            to.clone_from(from);
+        }
+    };
+    take(&mut line.created, &known.created);
+    take(&mut line.accepted, &known.accepted);
+    take(&mut line.children_written, &known.children_written);
+    take(&mut line.programmed, &known.programmed);
+    take(&mut line.proven, &known.proven);
 }
 
 fn reach(stage: &mut Option<MicroTime>, reached: bool, now: Timestamp) {

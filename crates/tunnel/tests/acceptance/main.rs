@@ -13,6 +13,7 @@ mod plant;
 mod replica;
 
 mod arrivals;
+mod busy;
 mod conflicts;
 mod connectors;
 mod crashes;

@@ -18,7 +18,7 @@ use aplomb_tunnel::{Answer, Ask, AskError, Question};
 use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use iroh_base::SecretKey;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// From one end to the other.
 const TRIP: Duration = Duration::from_millis(1);
@@ -33,6 +33,8 @@ pub struct Net(Arc<Mutex<Ends>>);
 struct Ends {
     agents: BTreeMap<String, AgentEnd>,
     gateways: BTreeMap<String, Arc<Server>>,
+    /// Until when gateways do not get round to answering.
+    busy: Option<Instant>,
 }
 
 struct AgentEnd {
@@ -74,6 +76,18 @@ impl Net {
         let mut ends = self.0.lock().unwrap();
         if let Some(agent) = ends.agents.get_mut(&id) {
             agent.down = (!up).then(Instant::now);
+        }
+    }
+
+    /// Gateways answer nothing for so long, and then everything.
+    pub fn busy(&self, time: Duration) {
+        self.0.lock().unwrap().busy = Some(Instant::now() + time);
+    }
+
+    async fn idle(&self) {
+        let busy = self.0.lock().unwrap().busy;
+        if let Some(until) = busy {
+            sleep_until(until).await;
         }
     }
 
@@ -190,6 +204,8 @@ impl Ask for Net {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, AskError>> {
         Box::pin(async move {
             sleep(TRIP).await;
+            let idle = timeout(question.patience, self.idle()).await;
+            idle.map_err(|_| AskError::TimedOut)?;
             let server = self
                 .0
                 .lock()

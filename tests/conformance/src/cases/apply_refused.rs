@@ -35,6 +35,9 @@ pub(super) const CASES: &[Case] = &[
     }),
     Case::new("apply-refused/yaml-that-is-none", |t| Box::pin(bad_yaml(t))),
     Case::new("apply-refused/yaml-is-taken", |t| Box::pin(yaml(t))),
+    Case::new("apply-refused/duplicate-fields", |t| {
+        Box::pin(duplicates(t))
+    }),
 ];
 
 async fn raw(t: &Trial, query: &str, body: &Value) -> Result<crate::answer::Answer> {
@@ -191,5 +194,20 @@ async fn yaml(t: &Trial) -> Result<()> {
         .await?
         .code(201)?;
     made.has("/spec/color", "red")?.has("/metadata/name", "a")?;
+    Ok(())
+}
+
+async fn duplicates(t: &Trial) -> Result<()> {
+    let yaml = "\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  x: one\n  w: two\n  x: three\n";
+    let json = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"one","x":"three"}}"#;
+    let lines = json.replace(",", ",\n");
+    for body in [yaml, json, &lines] {
+        for validation in ["Strict", "Warn", "Ignore"] {
+            let path = t.core("configmaps/a");
+            let path = format!("{path}?fieldManager=me&dryRun=All&fieldValidation={validation}");
+            t.send("PATCH", &path, &[("content-type", APPLY)], body)
+                .await?;
+        }
+    }
     Ok(())
 }

@@ -306,11 +306,9 @@ async fn future(t: &Trial) -> Result<()> {
     let refused = page(t, path).await?.refused(504, "Timeout")?;
     let refused = refused.has("/details/causes/0/reason", "ResourceVersionTooLarge")?;
     refused.has("/details/retryAfterSeconds", 1)?;
-    ensure!(
-        (2..8).contains(&started.elapsed().as_secs()),
-        "{:?}",
-        started.elapsed()
-    );
+    // It waits three seconds for such a version to come; how much longer is the machine's affair.
+    let took = started.elapsed();
+    ensure!((2..30).contains(&took.as_secs()), "{took:?}");
     Ok(())
 }
 

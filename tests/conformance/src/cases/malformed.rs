@@ -374,7 +374,7 @@ async fn exchange(t: &Trial, bytes: &[u8]) -> Result<String> {
     stream.shutdown().await?;
     let mut answer = Vec::new();
     // A peer may close without the TLS goodbye: what came is what counts.
-    let _ended = timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await;
+    let _ended = timeout(Duration::from_secs(30), stream.read_to_end(&mut answer)).await;
     let text = String::from_utf8_lossy(&answer).into_owned();
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }

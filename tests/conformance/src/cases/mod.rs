@@ -1,5 +1,8 @@
 //! The cases, one file per section of the rules. Every case states one rule.
 
+mod admission;
+mod admission_inputs;
+mod admission_refused;
 mod apply;
 mod apply_refused;
 mod apply_types;
@@ -10,17 +13,25 @@ mod discovery;
 mod errors;
 mod garbage;
 mod kinds;
+mod kinds_table;
 mod lease;
 mod list;
 mod malformed;
 mod managers;
+mod openapi;
+mod protobuf;
 mod rbac;
+mod rule_costs;
+mod rules;
 mod samples;
 mod schema;
 mod status;
+mod strategic;
+mod subresources;
 mod trouble;
 mod versions;
 mod watch;
+mod workloads;
 
 use crate::case::Case;
 
@@ -31,6 +42,8 @@ pub fn all() -> Vec<Case> {
         versions::CASES,
         create::CASES,
         status::CASES,
+        strategic::CASES,
+        subresources::CASES,
         apply::CASES,
         managers::CASES,
         apply_types::CASES,
@@ -38,15 +51,24 @@ pub fn all() -> Vec<Case> {
         deletion::CASES,
         garbage::CASES,
         watch::CASES,
+        rules::CASES,
+        workloads::CASES,
         list::CASES,
         errors::CASES,
         malformed::CASES,
         schema::CASES,
         crd::CASES,
         discovery::CASES,
+        openapi::CASES,
         lease::CASES,
         kinds::CASES,
+        kinds_table::CASES,
         rbac::CASES,
+        protobuf::CASES,
+        admission::CASES,
+        admission_inputs::CASES,
+        admission_refused::CASES,
+        rule_costs::CASES,
         trouble::CASES,
     ]
     .concat()

@@ -285,7 +285,7 @@ async fn bookmarks(t: &Trial) -> Result<()> {
         .await?
         .version()?;
     let mut seen = Vec::new();
-    while let Some(event) = watch.next_within(Duration::from_secs(15)).await? {
+    while let Some(event) = watch.next_within(Duration::from_secs(60)).await? {
         ensure!(event.kind == "BOOKMARK", "{}", event.kind);
         seen.push(event);
     }
@@ -404,7 +404,7 @@ async fn time_limit(t: &Trial) -> Result<()> {
         .await?;
     ensure!(watch.next().await?.is_none(), "an event");
     let took = started.elapsed();
-    ensure!((900..5000).contains(&took.as_millis()), "{took:?}");
+    ensure!((900..30_000).contains(&took.as_millis()), "{took:?}");
     Ok(())
 }
 

@@ -16,18 +16,27 @@ pub const BARRIER: &str = "barrier";
 /// Namespaces that exist throughout a run.
 pub const NAMESPACES: [&str; 2] = ["ns-a", "ns-b"];
 
-const MENUS: [&str; 15] = [
+const MENUS: [&str; 24] = [
     include_str!("menu/configmap.yaml"),
     include_str!("menu/secret.yaml"),
     include_str!("menu/service.yaml"),
     include_str!("menu/serviceaccount.yaml"),
     include_str!("menu/lease.yaml"),
     include_str!("menu/deployment.yaml"),
+    include_str!("menu/replicaset.yaml"),
+    include_str!("menu/replicationcontroller.yaml"),
+    include_str!("menu/statefulset.yaml"),
+    include_str!("menu/daemonset.yaml"),
+    include_str!("menu/job.yaml"),
+    include_str!("menu/cronjob.yaml"),
+    include_str!("menu/pod.yaml"),
+    include_str!("menu/node.yaml"),
     include_str!("menu/role.yaml"),
     include_str!("menu/rolebinding.yaml"),
     include_str!("menu/poddisruptionbudget.yaml"),
     include_str!("menu/networkpolicy.yaml"),
     include_str!("menu/endpointslice.yaml"),
+    include_str!("menu/ingress.yaml"),
     include_str!("menu/namespace.yaml"),
     include_str!("menu/widget.yaml"),
     include_str!("menu/gadget.yaml"),
@@ -50,6 +59,9 @@ pub struct Kind {
     /// Serves `/status`.
     #[serde(default)]
     pub status: bool,
+    /// Other subresources the run uses.
+    #[serde(default)]
+    pub subs: Vec<String>,
     /// Defined by a CRD.
     #[serde(default)]
     pub custom: bool,
@@ -71,6 +83,15 @@ pub struct Kind {
     /// The same for `/status`.
     #[serde(default)]
     pub status_bad: Vec<Value>,
+    /// Fragments with the directives and merge keys of strategic merge patches.
+    #[serde(default)]
+    pub strategic: Vec<Value>,
+    /// The same, mostly refused.
+    #[serde(default)]
+    pub strategic_bad: Vec<Value>,
+    /// The same for `/status`, accepted or not.
+    #[serde(default)]
+    pub status_strategic: Vec<Value>,
 }
 
 /// Metadata fragments, which every kind shares.
@@ -80,6 +101,10 @@ pub struct Metadata {
     pub good: Vec<Value>,
     /// Mostly refused.
     pub bad: Vec<Value>,
+    /// With directives of strategic merge patches.
+    pub strategic: Vec<Value>,
+    /// The same, mostly refused.
+    pub strategic_bad: Vec<Value>,
 }
 
 /// All kinds of a run.

@@ -21,7 +21,7 @@ static ALLOCATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b10\.0\.0\.(\d+)
 static GENERATED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\b(gen-a\.|gen-|Bad_)[b-df-hj-np-tv-z2-9]{5}\b"));
 static VERSION_FIELD: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r#"(resourceVersion\\?":\s?\\?")\d+"#));
+    LazyLock::new(|| pattern(r#"(resourceVersion(?:\\?":\s?\\?"|:))\d+"#));
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a constant of this file")
@@ -29,6 +29,68 @@ fn pattern(text: &str) -> Regex {
 
 /// Addresses below this one in the service range are only ever given out when asked for.
 const FIRST_ALLOCATED: u32 = 16;
+
+/// A refused change of a Pod ends with a comparison of Go structures, line by line.
+fn without_struct_diff(text: &str) -> String {
+    let Some((before, diff)) = text.split_once("\n@@ ") else {
+        return text.to_owned();
+    };
+    let rest = diff
+        .lines()
+        .skip(1)
+        .skip_while(|line| line.starts_with([' ', '+', '-', '@']));
+    format!("{before}{}", rest.collect::<Vec<_>>().join("\n"))
+}
+
+/// A refused change of what a job is made of shows the whole of it as the server's own structures.
+fn without_immutable(text: &str) -> String {
+    const BEFORE: &str = "Invalid value: {";
+    const AFTER: &str = ": field is immutable";
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(BEFORE).map(|at| at + BEFORE.len() - 1) {
+        let (before, value) = rest.split_at(start);
+        out.push_str(before);
+        rest = value;
+        let Some(end) = value.find(AFTER) else { break };
+        let shown = value[..end].to_lowercase();
+        if !shown.contains("invalid value: ")
+            && ["\"containers\"", "\"rules\""]
+                .iter()
+                .any(|word| shown.contains(word))
+        {
+            out.push_str("<structure>");
+            rest = &value[end..];
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What a token request is answered with: the token, and the servers' names for themselves.
+fn token(body: &mut Value) {
+    if body["kind"] != "TokenRequest" {
+        return;
+    }
+    if body["status"]["token"]
+        .as_str()
+        .is_some_and(|token| token.split('.').count() == 3)
+    {
+        body["status"]["token"] = json!("<token>");
+    }
+    for audience in body["spec"]["audiences"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+    {
+        if audience
+            .as_str()
+            .is_some_and(|name| name.starts_with("https://"))
+        {
+            *audience = json!("<issuer>");
+        }
+    }
+}
 
 /// What one server's UIDs and versions stand for.
 #[derive(Debug, Default)]
@@ -48,10 +110,13 @@ impl Mask {
             .is_some_and(|kind| kind.ends_with("List"))
         {
             self.list(storage, &mut body);
+        } else if body["kind"] == "Table" {
+            self.table(storage, &mut body);
         } else if body["kind"] == "Status" {
             self.status(key, &mut body);
         } else if body.is_object() {
             self.object(storage, &mut body, true);
+            token(&mut body);
         }
         self.strings(&mut body);
         let warnings: Vec<String> = answer.warnings.iter().map(|text| self.text(text)).collect();
@@ -83,7 +148,34 @@ impl Mask {
                 self.object(storage, item, true);
             }
         }
-        let metadata = &mut list["metadata"];
+        self.list_metadata(&mut list["metadata"]);
+    }
+
+    /// Cells that say how long ago something was depend on the moment.
+    fn table(&mut self, storage: &str, table: &mut Value) {
+        let columns = table["columnDefinitions"].as_array().cloned();
+        let of_time: Vec<bool> = columns
+            .unwrap_or_default()
+            .iter()
+            .map(|column| ["Age", "Duration", "Last Schedule"].contains(&text_of(column, "name")))
+            .collect();
+        for row in table["rows"].as_array_mut().into_iter().flatten() {
+            for (cell, of_time) in row["cells"]
+                .as_array_mut()
+                .into_iter()
+                .flatten()
+                .zip(&of_time)
+            {
+                if *of_time && cell.as_str().is_some_and(|text| text.ends_with(['s', 'm'])) {
+                    *cell = json!("<duration>");
+                }
+            }
+            self.object(storage, &mut row["object"], true);
+        }
+        self.list_metadata(&mut table["metadata"]);
+    }
+
+    fn list_metadata(&self, metadata: &mut Value) {
         if let Some(version) = number(&metadata["resourceVersion"]) {
             let fresh = if version >= self.newest {
                 "<now>"
@@ -217,6 +309,7 @@ impl Mask {
         };
         let text = UUID.replace_all(text, uid);
         let text = NOW.replace_all(&text, "<time>");
+        let text = without_immutable(&without_struct_diff(&text));
         let text = typed_errors(&sorted_patch(&text));
         let text = VERSION_FIELD.replace_all(&text, "$1<version>");
         let text = GENERATED.replace_all(&text, "$1<random>");
@@ -343,6 +436,26 @@ fn tidy(value: &mut Value) {
     }
 }
 
+fn text_of<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or("")
+}
+
 fn number(value: &Value) -> Option<u64> {
     value.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_structure_that_may_not_change_is_masked() {
+        let shown =
+            r#"spec.template: Invalid value: {"Spec":{"Containers":[]}}: field is immutable"#;
+        let masked = "spec.template: Invalid value: <structure>: field is immutable";
+        assert_eq!(without_immutable(shown), masked);
+        let other = r#"spec.a: Invalid value: {"b":1}: must not be; "#;
+        let both = format!("{other}{shown}");
+        assert_eq!(without_immutable(&both), format!("{other}{masked}"));
+    }
 }

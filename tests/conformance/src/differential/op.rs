@@ -93,6 +93,8 @@ pub struct Op {
     pub name: Option<String>,
     /// Addresses `/status`.
     pub status: bool,
+    /// Addresses another subresource of the object.
+    pub sub: Option<&'static str>,
     /// Query parameters.
     pub query: Vec<(&'static str, String)>,
     /// What is sent.
@@ -126,6 +128,7 @@ impl Op {
             namespace: namespace.map(str::to_owned),
             name: name.map(str::to_owned),
             status: false,
+            sub: None,
             query: Vec::new(),
             body: Body::Empty,
             content_type: None,
@@ -166,12 +169,16 @@ impl Op {
             self.verb,
             Verb::Create | Verb::List | Verb::DeleteCollection
         );
-        if let (true, Some(name)) = (named, &self.name) {
+        if let (true, Some(name)) = (named || self.sub.is_some(), &self.name) {
             target.push('/');
             target.push_str(&percent(name));
         }
         if self.status {
             target.push_str("/status");
+        }
+        if let Some(sub) = self.sub {
+            target.push('/');
+            target.push_str(sub);
         }
         let key = self.key(kind);
         for (index, (name, value)) in self.query.iter().enumerate() {

@@ -14,6 +14,7 @@ use super::peer::Peer;
 use super::report::Report;
 use super::side::{Log, Side};
 use super::track::Key;
+use super::watches::Selection;
 
 /// Operations between two barriers.
 const BARRIER_EVERY: usize = 500;
@@ -95,7 +96,11 @@ impl Run<'_> {
         if real.answer.code == 0 && other.answer.code != 0 {
             return self.heal(op).await;
         }
-        let part = if op.status { "/status" } else { "" };
+        let part = match op.sub {
+            Some(sub) => format!("/{sub}"),
+            None if op.status => "/status".to_owned(),
+            None => String::new(),
+        };
         let subject = format!("{verb} {}{part}", kind.label());
         if self.compare(number, &subject, &real.wire, &real.masked, &other.masked) {
             self.heal(op).await?;
@@ -193,11 +198,11 @@ impl Run<'_> {
             .logs(self.catalog, marker, &self.unsettled)
             .await?;
         self.unsettled.clear();
-        let watched: Vec<(usize, bool)> = self.real.watched().collect();
-        for ((index, selected), (real, other)) in watched.into_iter().zip(real.iter().zip(&other)) {
+        let watched: Vec<(usize, Selection)> = self.real.watched().collect();
+        for ((index, selection), (real, other)) in watched.into_iter().zip(real.iter().zip(&other))
+        {
             let kind = &self.catalog.kinds[index];
-            let selector = if selected { " selected" } else { "" };
-            let subject = format!("watch {}{selector}", kind.label());
+            let subject = format!("watch {}{}", kind.label(), selection.as_str());
             let target = format!("{}?watch=true", kind.collection(None));
             let wire = Wire {
                 method: "GET",

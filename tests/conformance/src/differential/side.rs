@@ -11,7 +11,7 @@ use super::mask::Mask;
 use super::op::{Body, Op, Verb, Wire};
 use super::peer::{Answer, Peer};
 use super::track::{Key, Tracked};
-use super::watches::{self, Watch};
+use super::watches::{self, Selection, Watch};
 
 /// One server.
 #[derive(Debug)]
@@ -128,7 +128,8 @@ impl Side {
         if answer.code == 404 && !op.dry_run() {
             return self.tracked.gone(&key);
         }
-        if !ok || op.dry_run() || op.accept.is_some() {
+        // What a subresource shows may be less than the object.
+        if !ok || op.dry_run() || op.accept.is_some() || op.sub.is_some() {
             return;
         }
         let body = &answer.body;
@@ -207,10 +208,8 @@ impl Side {
         for watch in &self.watches {
             let kind = &catalog.kinds[watch.kind];
             let events = watch.until(number).await.with_context(|| {
-                format!(
-                    "{}: {} (selected: {})",
-                    self.peer.name, kind.kind, watch.selected
-                )
+                let how = watch.selection.as_str();
+                format!("{}: {}{how}", self.peer.name, kind.kind)
             })?;
             let mut log = Log::new();
             for event in events {
@@ -227,10 +226,10 @@ impl Side {
     }
 
     /// Kind and selection of each log of [`Side::logs`].
-    pub fn watched(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
+    pub fn watched(&self) -> impl Iterator<Item = (usize, Selection)> + '_ {
         self.watches
             .iter()
-            .map(|watch| (watch.kind, watch.selected))
+            .map(|watch| (watch.kind, watch.selection))
     }
 }
 

@@ -1,5 +1,5 @@
-//! The watches of a run: opened before the first operation, one on everything and one with a label
-//! selector for each kind, and compared between barriers.
+//! The watches of a run: opened before the first operation, for each kind one on everything, one
+//! with a label selector and one with a field selector, and compared between barriers.
 //!
 //! A barrier is a write to a marker object of the kind: when a watch has shown it, everything
 //! before it has been shown too, so no comparison waits for a time to pass.
@@ -11,18 +11,52 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::catalog::{BARRIER, Catalog, WATCHED};
+use super::catalog::{BARRIER, Catalog, Kind, WATCHED};
 use super::peer::{Lines, Peer};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a watch selects; every one of them selects the marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// Everything, in all namespaces.
+    All,
+    /// By label, in all namespaces.
+    Label,
+    /// By field, in the marker's namespace.
+    Field,
+}
+
+impl Selection {
+    /// How the report names it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "",
+            Self::Label => " selected",
+            Self::Field => " by field",
+        }
+    }
+
+    fn target(self, kind: &Kind) -> String {
+        let namespace = kind.barrier().0.filter(|_| self == Self::Field);
+        let selector = match self {
+            Self::All => String::new(),
+            Self::Label => format!("&labelSelector={}", WATCHED.replace('=', "%3D")),
+            Self::Field => "&fieldSelector=metadata.name%21%3Dtwo".to_owned(),
+        };
+        let collection = kind.collection(namespace);
+        format!("{collection}?watch=true&timeoutSeconds=3600{selector}")
+    }
+}
 
 /// One stream of events.
 #[derive(Debug)]
 pub struct Watch {
     /// Index into the catalog.
     pub kind: usize,
-    /// Selects by label.
-    pub selected: bool,
+    /// What it shows of them.
+    pub selection: Selection,
     events: Arc<Inbox>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -46,17 +80,13 @@ impl Drop for Watch {
 pub async fn open(catalog: &Catalog, peer: &Peer) -> Result<Vec<Watch>> {
     let mut watches = Vec::new();
     for (index, kind) in catalog.kinds.iter().enumerate() {
-        for selected in [false, true] {
-            let mut target = format!("{}?watch=true&timeoutSeconds=3600", kind.collection(None));
-            if selected {
-                target.push_str(&format!("&labelSelector={}", WATCHED.replace('=', "%3D")));
-            }
-            let lines = peer.watch(&target).await?;
+        for selection in [Selection::All, Selection::Label, Selection::Field] {
+            let lines = peer.watch(&selection.target(kind)).await?;
             let events = Arc::new(Inbox::default());
             let task = tokio::spawn(pump(lines, Arc::clone(&events)));
             watches.push(Watch {
                 kind: index,
-                selected,
+                selection,
                 events,
                 task,
             });

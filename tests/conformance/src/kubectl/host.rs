@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with a kubeconfig. Dropping it stops the server.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Host {
         let kubeconfig = dir.path().join("kubeconfig");
         let started = Instant::now();
         let mut child = Command::new(program)
-            .args(["box", "--listen", "127.0.0.1:0", "--kubeconfig"])
+            .args(["box", "--rbac", "--listen", "127.0.0.1:0", "--kubeconfig"])
             .arg(&kubeconfig)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -74,7 +74,7 @@ impl Host {
     /// When it does not come up.
     pub async fn real() -> Result<Self> {
         let started = Instant::now();
-        let plane = ControlPlane::start(Options::with_garbage_collection()).await?;
+        let plane = ControlPlane::start(Options::with_controllers()).await?;
         let kubeconfig = plane.kubeconfig_path();
         let ready_after = started.elapsed();
         Ok(Self {

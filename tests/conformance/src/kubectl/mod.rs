@@ -1,76 +1,78 @@
-//! Stock kubectl against `aplomb box` and against the real server: the same script, the same
-//! exit codes, the same output once what must differ is hidden.
+//! Stock kubectl and helm against `aplomb box` and against the real server: the same scripts, the
+//! same exit codes, the same output once what must differ is hidden.
 
 pub mod host;
 pub mod normal;
+pub mod recording;
 pub mod script;
 pub mod session;
+mod verdict;
 
 use anyhow::Result;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 
 use host::Host;
-use session::{Outcome, Session};
+use recording::Recording;
+use script::Script;
+use session::{Outcome, play};
+pub use verdict::Verdict;
 
-/// What one step did on both hosts.
+/// How many scripts are played at once; kubectl waits as much as it works.
+const AT_ONCE: usize = 3;
+
+/// What the box is compared with.
 #[derive(Debug)]
-pub struct Verdict {
-    /// The command line.
-    pub step: String,
-    /// Why it is not as it should be.
-    pub failure: Option<String>,
+pub enum Peer {
+    /// Nothing: only exit codes count.
+    Nobody,
+    /// A real control plane.
+    Real(Box<Host>),
+    /// What a real control plane did before.
+    Recorded(Recording),
 }
 
-/// Runs the script on the box and, if there is one, on the real server.
-///
-/// # Errors
-/// When kubectl cannot be run.
-pub async fn run(the_box: &Host, real: Option<&Host>) -> Result<Vec<Verdict>> {
-    let (mine, theirs) = match real {
-        Some(real) => {
-            let (mine, theirs) = futures::try_join!(play(the_box), play(real))?;
-            (mine, Some(theirs))
+/// A script that has been played: what the peer did, and what the box's doing came to.
+#[derive(Debug)]
+pub struct Played {
+    /// The script's name.
+    pub name: String,
+    /// What the peer did.
+    pub theirs: Option<Vec<Outcome>>,
+    /// One for every command.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Plays scripts on both, those that look at the whole cluster one by one and before the others.
+pub fn run<'a>(
+    the_box: &'a Host,
+    peer: &'a Peer,
+    scripts: &'a [Script],
+) -> BoxStream<'a, Result<Played>> {
+    let (alone, others): (Vec<_>, Vec<_>) = scripts.iter().partition(|script| script.alone);
+    let alone = stream::iter(alone).then(move |script| compare(the_box, peer, script));
+    let others = stream::iter(others)
+        .map(move |script| compare(the_box, peer, script))
+        .buffer_unordered(AT_ONCE);
+    alone.chain(others).boxed()
+}
+
+async fn compare(the_box: &Host, peer: &Peer, script: &Script) -> Result<Played> {
+    let theirs = async {
+        match peer {
+            Peer::Nobody => Ok(None),
+            Peer::Real(real) => play(real, script).await.map(Some),
+            Peer::Recorded(recording) => recording.of(script).map(Some),
         }
-        None => (play(the_box).await?, None),
     };
-    let judge = |(at, outcome): (usize, &Outcome)| {
-        judge(outcome, theirs.as_ref().and_then(|theirs| theirs.get(at)))
-    };
-    Ok(mine.iter().enumerate().map(judge).collect())
-}
-
-async fn play(host: &Host) -> Result<Vec<Outcome>> {
-    let mut session = Session::start(host)?;
-    script::play(&mut session).await?;
-    Ok(session.into_outcomes())
-}
-
-fn judge(mine: &Outcome, theirs: Option<&Outcome>) -> Verdict {
-    let failure = if mine.code != mine.expected {
-        Some(format!(
-            "exit {} instead of {}\n{}",
-            mine.code, mine.expected, mine.output
-        ))
-    } else {
-        theirs.and_then(|theirs| differs(mine, theirs))
-    };
-    Verdict {
-        step: mine.step.clone(),
-        failure,
-    }
-}
-
-fn differs(mine: &Outcome, theirs: &Outcome) -> Option<String> {
-    let real = format!("exit {}\n{}", theirs.code, theirs.output);
-    let my = format!("exit {}\n{}", mine.code, mine.output);
-    let (mut real_lines, mut my_lines) = (real.lines(), my.lines());
-    loop {
-        match (real_lines.next(), my_lines.next()) {
-            (None, None) => return None,
-            (a, b) if a == b => {}
-            (a, b) => {
-                let shown = |line: Option<&str>| line.unwrap_or("(end of output)").to_owned();
-                return Some(format!("real: {}\n    box:  {}", shown(a), shown(b)));
-            }
-        }
-    }
+    let (mine, theirs) = futures::try_join!(play(the_box, script), theirs)?;
+    let verdicts = mine.iter().enumerate().map(|(at, outcome)| {
+        let other = theirs.as_ref().and_then(|theirs| theirs.get(at));
+        Verdict::new(&script.name, outcome, other)
+    });
+    Ok(Played {
+        name: script.name.clone(),
+        verdicts: verdicts.collect(),
+        theirs,
+    })
 }

@@ -40,7 +40,7 @@ pub(super) struct GarbageCollector {
 impl GarbageCollector {
     pub(super) fn new(server: &ApiServer, delay: Delay) -> Self {
         let door = Door::controller(server, "generic-garbage-collector");
-        let changes = door.follow();
+        let changes = door.follow(|change| change.key.resource.resource != IGNORED);
         let mut collector = Self {
             door,
             changes,
@@ -82,9 +82,6 @@ impl GarbageCollector {
     }
 
     fn note(&mut self, change: &Change) {
-        if change.key.resource.resource == IGNORED {
-            return;
-        }
         let concerned = self.graph.apply(change);
         self.enqueue(concerned);
         if change.key.resource.resource == DEFINITIONS {

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::graph::{Decision, Graph, Place};
+use crate::cached::Views;
 use crate::object;
 use crate::status::GroupResource;
 use crate::store::{Change, Key};
@@ -88,6 +89,7 @@ fn change(old: Option<&Value>, new: Option<&Value>) -> Change {
         key,
         old: arc(old),
         new: arc(new),
+        views: Views::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Delay;
-use super::door::Door;
+use super::door::{Door, is_of};
 use super::queue::Queue;
 use crate::call::Verb;
 use crate::object;
@@ -36,7 +36,7 @@ pub(super) struct NamespaceLifecycle {
 impl NamespaceLifecycle {
     pub(super) fn new(server: &ApiServer, delay: Delay) -> Self {
         let door = Door::controller(server, "namespace-controller");
-        let changes = door.follow();
+        let changes = door.follow(|change| change.new.is_none() || is_of(change, "", "namespaces"));
         let mut queue = Queue::new();
         for namespace in server.list("", "namespaces") {
             queue.add(object::name(&namespace).to_owned(), Duration::ZERO);

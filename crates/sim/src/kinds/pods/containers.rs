@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::check;
 use super::super::names;
 use super::super::value::{at, has, list, number, text};
-use super::{environment, resources, volumes};
+use super::{environment, resources, security, volumes};
 use crate::field::FieldError;
 
 /// The regular containers.
@@ -122,6 +122,11 @@ fn common(container: &Value, spec: &Value, field: &str) -> Vec<FieldError> {
     errors.extend(resources::requirements(
         at(container, &["resources"]),
         &format!("{field}.resources"),
+    ));
+    let context = at(container, &["securityContext"]);
+    errors.extend(security::of_container(
+        context,
+        &format!("{field}.securityContext"),
     ));
     errors
 }

@@ -232,7 +232,7 @@ fn old_drivers(volume: &mut Value) {
 }
 
 /// Amounts finer than a thousandth are rounded up.
-fn resource_list(holder: &mut Value, path: &[&str]) {
+pub(crate) fn resource_list(holder: &mut Value, path: &[&str]) {
     let Some(resources) = object_mut(holder, path) else {
         return;
     };

@@ -5,13 +5,17 @@ pub(super) mod defaults;
 mod environment;
 mod print;
 mod resources;
+mod scheduling;
+mod security;
 mod validate;
 mod volumes;
 pub(super) mod warnings;
 
 use serde_json::{Value, json};
 
-pub(super) use validate::template as validate_template;
+pub(super) use resources::{requirements as resource_requirements, validate_name as resource_name};
+pub(super) use scheduling::node_selector;
+pub(super) use validate::{running_template, template as validate_template, tolerations};
 
 use super::behaviour::Behaviour;
 use super::value::{at, items_mut, list, number, restore, set, text};
@@ -33,6 +37,7 @@ pub(super) const POD: Behaviour = Behaviour {
     ],
     selectable,
     cells: print::cells,
+    row_conditions: print::row_conditions,
     warnings: warnings::pod,
     // Pods are mostly written by machines: changes are not looked at.
     update_warnings: |_, _| Vec::new(),

@@ -1,7 +1,7 @@
 //! The Table cells of a pod: how many containers are ready, and the one word for its state.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::print::{NONE, age, name, or, since};
 use super::super::value::{at, has, list, number, text};
@@ -31,6 +31,18 @@ pub(crate) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
         or(text(pod, &["status", "nominatedNodeName"]), NONE).into(),
         readiness_gates(pod).into(),
     ]
+}
+
+/// Clients leave rows of Pods that have ended out unless asked for all.
+pub(crate) fn row_conditions(pod: &Value) -> Option<Value> {
+    let phase = text(pod, &["status", "phase"]);
+    let message = match phase {
+        "Succeeded" => "The pod has completed successfully.",
+        "Failed" => "The pod failed.",
+        _ => return None,
+    };
+    let ended = json!({"type": "Completed", "status": "True", "reason": phase, "message": message});
+    Some(json!([ended]))
 }
 
 struct State {

@@ -9,7 +9,7 @@ use super::super::value::{at, members};
 use crate::field::FieldError;
 
 /// Requests and limits.
-pub(super) fn requirements(resources: &Value, field: &str) -> Vec<FieldError> {
+pub(crate) fn requirements(resources: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, amount) in members(resources, &["limits"]) {
         errors.extend(one(key, amount, &format!("{field}.limits[{key}]")));
@@ -71,7 +71,8 @@ fn one(name: &str, amount: &Value, field: &str) -> Vec<FieldError> {
     errors
 }
 
-fn validate_name(name: &str, field: &str) -> Vec<FieldError> {
+/// The name of a resource a container may ask for.
+pub(crate) fn validate_name(name: &str, field: &str) -> Vec<FieldError> {
     let mut errors = check::invalid(field, name, names::qualified(name));
     if !errors.is_empty() && name.contains('/') {
         return errors;

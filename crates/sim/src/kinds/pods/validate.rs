@@ -6,7 +6,7 @@ use super::super::check;
 use super::super::names;
 use super::super::shown;
 use super::super::value::{at, has, list, number, set, text};
-use super::{containers, volumes};
+use super::{containers, scheduling, security, volumes};
 use crate::field::FieldError;
 use crate::resource::Part;
 
@@ -39,7 +39,24 @@ pub(super) fn pod(pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The template of a deployment or a replica set.
+/// The template of a kind whose Pods run until they are deleted.
+pub(crate) fn running_template(template: &Value, field: &str, kind: &str) -> Vec<FieldError> {
+    let mut errors = self::template(template, field);
+    let spec = at(template, &["spec"]);
+    errors.extend(check::one_of(
+        &format!("{field}.spec.restartPolicy"),
+        text(spec, &["restartPolicy"]),
+        &["Always"],
+    ));
+    if has(spec, &["activeDeadlineSeconds"]) {
+        let why = format!("activeDeadlineSeconds in {kind} is not Supported");
+        let field = format!("{field}.spec.activeDeadlineSeconds");
+        errors.push(FieldError::forbidden(field, why));
+    }
+    errors
+}
+
+/// The template of Pods of any kind.
 pub(crate) fn template(template: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = check::labels(
         template,
@@ -52,19 +69,6 @@ pub(crate) fn template(template: &Value, field: &str) -> Vec<FieldError> {
         let why = "ephemeral containers not allowed in pod template";
         errors.push(FieldError::forbidden(
             format!("{field}.spec.ephemeralContainers"),
-            why,
-        ));
-    }
-    let policy = text(spec, &["restartPolicy"]);
-    errors.extend(check::one_of(
-        &format!("{field}.spec.restartPolicy"),
-        policy,
-        &["Always"],
-    ));
-    if has(spec, &["activeDeadlineSeconds"]) {
-        let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
-        errors.push(FieldError::forbidden(
-            format!("{field}.spec.activeDeadlineSeconds"),
             why,
         ));
     }
@@ -143,8 +147,17 @@ fn pod_spec(spec: &Value, field: &str, is_pod: bool) -> Vec<FieldError> {
         &["nodeSelector"],
         &format!("{field}.nodeSelector"),
     ));
+    let context = at(spec, &["securityContext"]);
+    errors.extend(security::of_pod(
+        context,
+        &format!("{field}.securityContext"),
+    ));
+    let affinity = at(spec, &["affinity"]);
+    errors.extend(scheduling::affinity(affinity, &format!("{field}.affinity")));
+    errors.extend(security::dns(spec, field));
     errors.extend(gates(spec, "readinessGates", "conditionType", field));
     errors.extend(gates(spec, "schedulingGates", "name", field));
+    errors.extend(scheduling::spread(spec, field));
     errors.extend(named(spec, field));
     let seconds = number(spec, &["activeDeadlineSeconds"]);
     if let Some(seconds) = seconds.filter(|seconds| !(1..=MAX_SECONDS).contains(seconds)) {
@@ -227,7 +240,8 @@ fn host_network_ports(spec: &Value, field: &str, is_pod: bool) -> Vec<FieldError
     errors
 }
 
-fn tolerations(spec: &Value, field: &str) -> Vec<FieldError> {
+/// Tolerations of a pod, or of what has them for one.
+pub(crate) fn tolerations(spec: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
         errors.extend(validate_toleration(

@@ -17,8 +17,7 @@ pub(super) fn pod(pod: &Value) -> Vec<String> {
 
 /// Warnings for a new deployment or replica set.
 pub(crate) fn workload(workload: &Value) -> Vec<String> {
-    let purpose = "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended";
-    let mut warnings: Vec<String> = name(workload, purpose).into_iter().collect();
+    let mut warnings: Vec<String> = name_of_pods(workload).into_iter().collect();
     warnings.extend(template(workload));
     warnings
 }
@@ -29,6 +28,20 @@ pub(crate) fn template(workload: &Value) -> Vec<String> {
         at(workload, &["spec", "template", "spec"]),
         "spec.template.spec",
     )
+}
+
+/// Warnings for the template at `path` of an object.
+pub(crate) fn template_at(object: &Value, path: &[&str]) -> Vec<String> {
+    spec(
+        at(at(object, path), &["spec"]),
+        &format!("{}.spec", path.join(".")),
+    )
+}
+
+/// What is said of a name that Pods are called after.
+pub(crate) fn name_of_pods(object: &Value) -> Option<String> {
+    let purpose = "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended";
+    name(object, purpose)
 }
 
 fn name(object: &Value, purpose: &str) -> Option<String> {

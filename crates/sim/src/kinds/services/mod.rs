@@ -36,8 +36,17 @@ pub(super) const SERVICE: Behaviour = Behaviour {
     ..Behaviour::PLAIN
 };
 
+/// An address that was only given in the old form is kept so and shown in both.
+fn both_forms(service: &mut Value) {
+    let address = text(service, &["spec", "clusterIP"]).to_owned();
+    if !address.is_empty() && list(service, &["spec", "clusterIPs"]).is_empty() {
+        set(service, &["spec", "clusterIPs"], json!([address]));
+    }
+}
+
 /// A policy inside the cluster means nothing to a service outside of it: it is kept but not shown.
 pub(super) fn shown(service: &mut Value) {
+    both_forms(service);
     if !needs_cluster_ip(service) {
         set(service, &["spec", "internalTrafficPolicy"], Value::Null);
     }
@@ -119,6 +128,10 @@ fn prepare_update(service: &mut Value, old: &Value, part: Part) {
     }
     let same = |new: &Value, key: &str| at(new, &["spec", key]) == at(old, &["spec", key]);
     let drop = |new: &mut Value, key: &str| set(new, &["spec", key], Value::Null);
+    // A change that leaves the address alone is judged by what readers see of it.
+    if same(service, "clusterIP") && !needs_cluster_ip(old) {
+        both_forms(service);
+    }
     if needs_cluster_ip(old) && !needs_cluster_ip(service) {
         if same(service, "clusterIP") && same(service, "clusterIPs") {
             drop(service, "clusterIP");

@@ -203,7 +203,7 @@ fn keyed_element(
         }
     }
     if found.is_empty() {
-        let keys: Vec<_> = keys.iter().map(|key| crate::field::go_quote(key)).collect();
+        let keys: Vec<_> = keys.iter().map(|key| super::go::quote(key)).collect();
         return Err(format!(
             "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
             keys.join(" ")

@@ -8,6 +8,7 @@ use super::escape::reserved;
 use super::signatures::{self, Overload};
 use super::source::Issue;
 use super::types::Type;
+use super::unify::{odd_one_out, substitute, unify};
 use super::value::Val;
 
 const TYPE_NAMES: [(&str, Type); 8] = [
@@ -33,18 +34,50 @@ pub(super) fn check(node: &Node, variables: &[(&str, Type)]) -> Result<Type, Vec
     let mut checker = Checker {
         scope,
         issues: Vec::new(),
+        literals: Vec::new(),
+        types: None,
     };
     let found = checker.node(node);
-    if checker.issues.is_empty() {
-        Ok(found)
-    } else {
-        Err(checker.issues)
+    match (checker.issues.is_empty(), checker.literals.is_empty()) {
+        (true, true) => Ok(found),
+        (true, false) => Err(checker.literals),
+        (false, _) => Err(checker.issues),
     }
+}
+
+/// The type of every part of an expression, by the part's address.
+pub(super) fn types(node: &Node, variables: &[(&str, Type)]) -> BTreeMap<usize, Type> {
+    let scope = variables
+        .iter()
+        .map(|(name, kind)| ((*name).to_owned(), kind.clone()));
+    let mut checker = Checker {
+        scope: scope.collect(),
+        issues: Vec::new(),
+        literals: Vec::new(),
+        types: Some(BTreeMap::new()),
+    };
+    checker.node(node);
+    checker.types.unwrap_or_default()
+}
+
+/// What tells one part of an expression from another.
+pub(super) fn address(node: &Node) -> usize {
+    std::ptr::from_ref(node).addr()
+}
+
+/// The full name of a function that is called as `namespace.name(...)`.
+pub(super) fn namespaced(function: &str, target: Option<&Node>) -> Option<String> {
+    let prefix = target?.qualified_name()?;
+    Some(format!("{prefix}.{function}")).filter(|name| signatures::lookup(name).is_some())
 }
 
 struct Checker {
     scope: Vec<(String, Type)>,
     issues: Vec<Issue>,
+    /// What is wrong with literals, which is told only when nothing else is.
+    literals: Vec<Issue>,
+    /// Kept only when somebody wants to know.
+    types: Option<BTreeMap<usize, Type>>,
 }
 
 impl Checker {
@@ -61,6 +94,14 @@ impl Checker {
     }
 
     fn node(&mut self, node: &Node) -> Type {
+        let found = self.expression(node);
+        if let Some(types) = &mut self.types {
+            types.insert(address(node), found.clone());
+        }
+        found
+    }
+
+    fn expression(&mut self, node: &Node) -> Type {
         match &node.expr {
             Expr::Literal(value) => literal(value),
             Expr::Ident(name) => self.ident(node.at, name),
@@ -69,6 +110,9 @@ impl Checker {
                 field,
                 optional,
             } => {
+                if let Some(kind) = self.dotted(node) {
+                    return kind;
+                }
                 let operand = self.node(operand);
                 let found = self.field(node.at, &operand, field);
                 if *optional {
@@ -92,6 +136,15 @@ impl Checker {
             Expr::Struct { name } => self.undeclared(node.at, name),
             Expr::Macro(inner) => self.comprehension(node.at, inner),
         }
+    }
+
+    /// A variable whose name has a dot in it.
+    fn dotted(&self, node: &Node) -> Option<Type> {
+        let mut known = self.scope.iter().filter(|(name, _)| name.contains('.'));
+        let name = known.clone().next().and_then(|_| node.qualified_name())?;
+        known
+            .find(|(n, _)| *n == name)
+            .map(|(_, kind)| kind.clone())
     }
 
     fn ident(&mut self, at: usize, name: &str) -> Type {
@@ -138,12 +191,8 @@ impl Checker {
             .map(|arg| self.argument(function, arg))
             .collect();
         self.check_literals(function, target, args);
-        let qualified = target
-            .and_then(Node::qualified_name)
-            .map(|prefix| format!("{prefix}.{function}"));
-        if let Some((name, overloads)) =
-            qualified.and_then(|name| Some((name.clone(), signatures::lookup(&name)?)))
-        {
+        if let Some(name) = namespaced(function, target) {
+            let overloads = signatures::lookup(&name).unwrap_or_default();
             return self.resolve(at, &name, overloads, false, &types);
         }
         if let Some(target) = target {
@@ -230,12 +279,14 @@ impl Checker {
             _ => false,
         };
         if wrong {
-            self.issue(at, format!("invalid {function} argument"));
+            let message = format!("invalid {function} argument");
+            self.literals.push(Issue::new(at, message));
         }
     }
 
     fn list(&mut self, items: &[(Node, bool)]) -> Type {
         let mut common: Option<Type> = None;
+        let mut parts = Vec::with_capacity(items.len());
         for (item, optional) in items {
             let found = self.node(item);
             let found = if *optional {
@@ -243,15 +294,19 @@ impl Checker {
             } else {
                 found
             };
+            parts.push((item.at, found.clone()));
             common = Some(self.join(common, found, item.at));
         }
+        self.literals.extend(odd_one_out(&parts));
         Type::list(common.unwrap_or(Type::Dyn))
     }
 
     fn map(&mut self, entries: &[(Node, Node, bool)]) -> Type {
         let (mut keys, mut values): (Option<Type>, Option<Type>) = (None, None);
+        let (mut key_parts, mut parts) = (Vec::new(), Vec::new());
         for (key, value, optional) in entries {
             let found = self.node(key);
+            key_parts.push((key.at, found.clone()));
             keys = Some(self.join(keys, found, key.at));
             let found = self.node(value);
             let found = if *optional {
@@ -259,8 +314,11 @@ impl Checker {
             } else {
                 found
             };
+            parts.push((value.at, found.clone()));
             values = Some(self.join(values, found, value.at));
         }
+        self.literals
+            .extend(odd_one_out(&key_parts).or_else(|| odd_one_out(&parts)));
         Type::Map(
             Arc::new(keys.unwrap_or(Type::Dyn)),
             Arc::new(values.unwrap_or(Type::Dyn)),
@@ -390,45 +448,5 @@ fn out_of_optional(found: Type) -> Type {
     match found {
         Type::Optional(inner) => (*inner).clone(),
         other => other,
-    }
-}
-
-/// Whether `actual` fits `formal`; parameters are bound on the way.
-fn unify(formal: &Type, actual: &Type, bound: &mut BTreeMap<char, Type>) -> bool {
-    match (formal, actual) {
-        (Type::Param(name), actual) => match bound.get(name).cloned() {
-            None => {
-                bound.insert(*name, actual.clone());
-                true
-            }
-            Some(known) if known.is_flexible() => {
-                bound.insert(*name, actual.clone());
-                true
-            }
-            Some(Type::Null) if actual.is_nullable() => {
-                bound.insert(*name, actual.clone());
-                true
-            }
-            Some(known) => unify(&known, actual, bound),
-        },
-        (a, b) if a.is_flexible() || b.is_flexible() => true,
-        (a, Type::Null) => a.is_nullable(),
-        (Type::List(a), Type::List(b))
-        | (Type::Optional(a), Type::Optional(b))
-        | (Type::Kind(a), Type::Kind(b)) => matches!(formal, Type::Kind(_)) || unify(a, b, bound),
-        (Type::Map(ak, av), Type::Map(bk, bv)) => unify(ak, bk, bound) && unify(av, bv, bound),
-        (a, b) => a == b,
-    }
-}
-
-fn substitute(kind: &Type, bound: &BTreeMap<char, Type>) -> Type {
-    let inner = |kind: &Arc<Type>| Arc::new(substitute(kind, bound));
-    match kind {
-        Type::Param(name) => bound.get(name).cloned().unwrap_or(Type::Dyn),
-        Type::List(item) => Type::List(inner(item)),
-        Type::Optional(value) => Type::Optional(inner(value)),
-        Type::Kind(value) => Type::Kind(inner(value)),
-        Type::Map(key, value) => Type::Map(inner(key), inner(value)),
-        other => other.clone(),
     }
 }

@@ -112,8 +112,11 @@ pub(super) fn print(value: &Val) -> String {
         Val::Timestamp(time) => print_timestamp(*time),
         Val::Duration(value) => print_duration(*value),
         Val::Type(name) => name.clone(),
-        Val::List(..) | Val::Map(_) | Val::Optional(_) | Val::Opaque(_) | Val::Invalid(_) => {
-            value.type_name().to_owned()
-        }
+        Val::List(..)
+        | Val::Map(_)
+        | Val::Optional(_)
+        | Val::Opaque(_)
+        | Val::Invalid(_)
+        | Val::Host(_) => value.type_name().to_owned(),
     }
 }

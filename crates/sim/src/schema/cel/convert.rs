@@ -11,6 +11,11 @@ use super::times::{parse_duration, parse_timestamp};
 use super::value::{Key, ListKind, Val};
 use crate::schema::structural::Structural;
 
+/// The value of `json` as it stands.
+pub(crate) fn value_of(json: &Value) -> Val {
+    convert(json, None)
+}
+
 /// The value of `json` under `schema`; without one, as it stands.
 pub(super) fn convert(json: &Value, schema: Option<&Structural>) -> Val {
     if let Some(why) = schema.and_then(|schema| mismatch(json, schema)) {

@@ -1,6 +1,7 @@
 //! Property names as expressions write them.
 
-const RESERVED: [&str; 21] = [
+/// Words no identifier may be.
+pub(crate) const RESERVED: [&str; 21] = [
     "true",
     "false",
     "null",

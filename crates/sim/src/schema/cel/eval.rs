@@ -9,10 +9,10 @@ use super::functions;
 use super::value::{Key, Val};
 
 /// The outcome of an evaluation.
-pub(super) type Outcome = Result<Val, String>;
+pub(crate) type Outcome = Result<Val, String>;
 
 /// What stands where no function takes the values given.
-pub(super) const NO_OVERLOAD: &str = "no such overload";
+pub(crate) const NO_OVERLOAD: &str = "no such overload";
 
 /// What stops an expression that takes too long.
 pub(super) const COST_EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
@@ -22,15 +22,20 @@ const COST_LIMIT: u32 = 1_000_000;
 
 /// Evaluates an expression under `variables`.
 pub(super) fn evaluate(node: &Node, variables: Vec<(String, Val)>) -> Outcome {
+    measure(node, variables).0
+}
+
+/// The same, and what it cost.
+pub(super) fn measure(node: &Node, variables: Vec<(String, Val)>) -> (Outcome, u32) {
     let mut evaluation = Evaluation {
         scope: variables,
         cost: 0,
     };
     let outcome = evaluation.node(node);
     if evaluation.cost > COST_LIMIT {
-        Err(COST_EXCEEDED.to_owned())
+        (Err(COST_EXCEEDED.to_owned()), evaluation.cost)
     } else {
-        outcome
+        (outcome, evaluation.cost)
     }
 }
 
@@ -343,7 +348,10 @@ fn select(operand: &Val, field: &str) -> Outcome {
             .ok_or_else(|| format!("no such key: {field}")),
         Val::Optional(_) => select_optional(operand, field),
         Val::List(..) => Err("unsupported index type 'string' in list".to_owned()),
-        _ => Err(NO_OVERLOAD.to_owned()),
+        Val::Host(host) => host
+            .field(field)
+            .unwrap_or_else(|| Err(format!("no such key: {field}"))),
+        _ => Err(format!("no such key: {field}")),
     }
 }
 
@@ -352,7 +360,11 @@ fn select_optional(operand: &Val, field: &str) -> Outcome {
         Val::Optional(Some(inner)) => select_optional(inner, field),
         Val::Optional(None) => Ok(Val::Optional(None)),
         Val::Map(_) => Ok(Val::Optional(lookup(operand, field).cloned().map(Box::new))),
-        _ => Err(NO_OVERLOAD.to_owned()),
+        Val::Host(host) => host
+            .field(field)
+            .map_or(Ok(Val::Optional(None)), |found| found.map(Val::some)),
+        Val::List(..) => Err("unsupported index type 'string' in list".to_owned()),
+        _ => Ok(Val::Optional(None)),
     }
 }
 
@@ -360,7 +372,10 @@ fn has(operand: &Val, field: &str) -> Outcome {
     match operand {
         Val::Map(_) => Ok(Val::Bool(lookup(operand, field).is_some())),
         Val::Optional(Some(inner)) => has(inner, field),
-        Val::Optional(None) => Ok(Val::Bool(false)),
-        _ => Err(NO_OVERLOAD.to_owned()),
+        Val::List(..) => Err("unsupported index type 'string' in list".to_owned()),
+        Val::Host(host) => host
+            .field(field)
+            .map_or(Ok(Val::Bool(false)), |found| found.map(|_| Val::Bool(true))),
+        _ => Ok(Val::Bool(false)),
     }
 }

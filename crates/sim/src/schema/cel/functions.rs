@@ -9,6 +9,11 @@ use super::{bridge, conversions, lists, strings, times};
 
 /// Calls `function`; the receiver, if there is one, is the first value.
 pub(super) fn call(function: &str, values: &[Val], receiver: bool) -> Outcome {
+    if let (true, Some((Val::Host(host), args))) = (receiver, values.split_first()) {
+        return host
+            .call(function, args)
+            .unwrap_or_else(|| Err(NO_OVERLOAD.to_owned()));
+    }
     match (function, values) {
         ("_==_", [a, b]) => Ok(Val::Bool(a.equals(b))),
         ("_!=_", [a, b]) => Ok(Val::Bool(!a.equals(b))),

@@ -9,8 +9,10 @@ mod bridge;
 mod check;
 mod conversions;
 mod convert;
+mod cost;
 mod escape;
 mod eval;
+mod expression;
 mod functions;
 mod lexer;
 mod lists;
@@ -22,10 +24,17 @@ mod source;
 mod strings;
 mod times;
 mod types;
+mod unify;
 mod value;
 
+pub(crate) use convert::value_of;
+pub(crate) use escape::RESERVED;
+pub(crate) use eval::Outcome;
+pub(crate) use expression::{Expression, Mistake};
 pub(super) use program::Compiled;
 pub(super) use rules::Rules;
+pub(crate) use types::Type;
+pub(crate) use value::{Host, Val};
 
 #[cfg(test)]
 mod tests;

@@ -233,7 +233,14 @@ impl Parser {
     fn arguments(&mut self, close: &str) -> Result<Vec<Node>, Issue> {
         let mut args = Vec::new();
         while !self.is(close) {
-            args.push(self.expression()?);
+            let begin = self.token().at;
+            let argument = self.expression();
+            args.push(
+                argument.map_err(|issue| match args.is_empty() && issue.at == begin {
+                    true => or_close(&issue),
+                    false => issue,
+                })?,
+            );
             if self.take(",").is_none() {
                 break;
             }
@@ -315,6 +322,12 @@ impl Parser {
         self.expect("}")?;
         Ok(Node::new(at, Expr::Map(entries)))
     }
+}
+
+/// Where arguments begin, there may also be none.
+fn or_close(issue: &Issue) -> Issue {
+    let with_close = START.replace("'(', ", "'(', ')', ");
+    Issue::new(issue.at, issue.message.replace(START, &with_close))
 }
 
 fn call(at: usize, function: &str, args: Vec<Node>) -> Node {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::ast::{Expr, Node};
 use super::conversions::from_text;
+use super::cost::{self, Declared};
 use super::types::{self, Type};
 use super::value::Val;
 use super::{check, convert, eval, parser, source};
@@ -35,18 +36,7 @@ pub(crate) struct Program {
 impl Compiled {
     /// Compiles `rule` for values of `schema`.
     pub(crate) fn new(rule: &Rule, schema: &Structural, is_resource: bool) -> Self {
-        let self_type = types::of_schema(schema, "selfType", is_resource);
-        let old_type = self_type.clone().map(|kind| {
-            if rule.optional_old_self {
-                Type::optional(kind)
-            } else {
-                kind
-            }
-        });
-        let variables: Vec<(&str, Type)> = [("self", self_type), ("oldSelf", old_type)]
-            .into_iter()
-            .filter_map(|(n, t)| Some((n, t?)))
-            .collect();
+        let variables = variables(rule, schema, is_resource);
         let mut compiled = Self {
             rule: rule.clone(),
             program: Ok(None),
@@ -80,6 +70,26 @@ impl Compiled {
             }
         }
         compiled
+    }
+
+    /// What the rule costs at worst if there are `cardinality` values of the node (as many as fit
+    /// into a request unless told), and what its message costs.
+    pub(crate) fn costs(
+        &self,
+        schema: &Structural,
+        is_resource: bool,
+        cardinality: Option<u64>,
+    ) -> (u64, Option<u64>) {
+        let (Ok(Some(program)), Some(declared)) =
+            (&self.program, Declared::of(schema, is_resource))
+        else {
+            return (0, None);
+        };
+        let variables = variables(&self.rule, schema, is_resource);
+        let estimate = |node: &Node| cost::estimate(node, &variables, &declared);
+        let times = cardinality.unwrap_or_else(|| declared.cardinality());
+        let own = estimate(&program.node).saturating_mul(times);
+        (own, self.message.as_ref().map(estimate))
     }
 
     /// What a failure says: the message expression if it gives a usable text, else the message.
@@ -117,6 +127,19 @@ impl Program {
     }
 }
 
+/// `self` and `oldSelf` of a rule, as far as rules can see them.
+fn variables(rule: &Rule, schema: &Structural, is_resource: bool) -> Vec<(&'static str, Type)> {
+    let this = types::of_schema(schema, "selfType", is_resource);
+    let old = this.clone().map(|kind| match rule.optional_old_self {
+        true => Type::optional(kind),
+        false => kind,
+    });
+    [("self", this), ("oldSelf", old)]
+        .into_iter()
+        .filter_map(|(name, kind)| Some((name, kind?)))
+        .collect()
+}
+
 fn compile(
     source: &str,
     variables: &[(&str, Type)],
@@ -136,7 +159,7 @@ fn compile(
 }
 
 /// A conversion of a text that is written out and cannot be converted.
-fn bad_literal(node: &Node) -> Option<String> {
+pub(super) fn bad_literal(node: &Node) -> Option<String> {
     match &node.expr {
         Expr::Call {
             function,

@@ -230,13 +230,33 @@ duration.getHours() int
 duration.getMinutes() int
 duration.getSeconds() int
 duration.getMilliseconds() int
+Authorizer.path(string) PathCheck
+Authorizer.group(string) GroupCheck
+Authorizer.serviceAccount(string, string) Authorizer
+GroupCheck.resource(string) ResourceCheck
+ResourceCheck.subresource(string) ResourceCheck
+ResourceCheck.namespace(string) ResourceCheck
+ResourceCheck.name(string) ResourceCheck
+ResourceCheck.fieldSelector(string) ResourceCheck
+ResourceCheck.labelSelector(string) ResourceCheck
+PathCheck.check(string) Decision
+ResourceCheck.check(string) Decision
+Decision.errored() bool
+Decision.error() string
+Decision.allowed() bool
+Decision.reason() string
 ";
 
 /// Namespaces whose functions are called as `namespace.name(...)` without a receiver.
 const NAMESPACES: [&str; 6] = ["sets", "lists", "optional", "format", "ip", "strings"];
 
 /// The names of types the Kubernetes libraries add.
-const OPAQUE: [(&str, &str); 6] = [
+const OPAQUE: [(&str, &str); 11] = [
+    ("Authorizer", "kubernetes.authorization.Authorizer"),
+    ("PathCheck", "kubernetes.authorization.PathCheck"),
+    ("GroupCheck", "kubernetes.authorization.GroupCheck"),
+    ("ResourceCheck", "kubernetes.authorization.ResourceCheck"),
+    ("Decision", "kubernetes.authorization.Decision"),
     ("URL", "kubernetes.URL"),
     ("IP", "net.IP"),
     ("CIDR", "net.CIDR"),

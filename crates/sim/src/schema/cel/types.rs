@@ -9,7 +9,7 @@ use crate::schema::structural::Structural;
 
 /// A type. `Error` is what an expression with a mistake has; it fits everywhere.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Type {
+pub(crate) enum Type {
     Dyn,
     Error,
     Null,
@@ -33,7 +33,7 @@ pub(super) enum Type {
 
 /// An object with known fields, under their escaped names.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(crate) struct Object {
     pub(super) name: String,
     pub(super) fields: BTreeMap<String, Type>,
 }
@@ -45,8 +45,37 @@ impl PartialEq for Object {
 }
 
 impl Type {
-    pub(super) fn list(item: Type) -> Self {
+    pub(crate) fn list(item: Type) -> Self {
         Self::List(Arc::new(item))
+    }
+
+    /// An object with these fields and no others.
+    pub(crate) fn object<'a>(
+        name: &str,
+        fields: impl IntoIterator<Item = (&'a str, Type)>,
+    ) -> Self {
+        let fields = fields
+            .into_iter()
+            .map(|(field, kind)| (field.to_owned(), kind));
+        Self::Object(Arc::new(Object {
+            name: name.to_owned(),
+            fields: fields.collect(),
+        }))
+    }
+
+    /// The name of the type of a whole expression, which differs from the one mistakes are told with.
+    pub(crate) fn declared_name(&self) -> String {
+        match self {
+            Self::Null => "null_type".to_owned(),
+            Self::Timestamp => "google.protobuf.Timestamp".to_owned(),
+            Self::Duration => "google.protobuf.Duration".to_owned(),
+            Self::List(item) => format!("list({})", item.declared_name()),
+            Self::Map(key, value) => {
+                format!("map({}, {})", key.declared_name(), value.declared_name())
+            }
+            Self::Optional(value) => format!("optional_type({})", value.declared_name()),
+            other => other.to_string(),
+        }
     }
 
     pub(super) fn optional(value: Type) -> Self {

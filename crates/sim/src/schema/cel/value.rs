@@ -7,9 +7,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube_cel::cel;
 
+use super::eval::Outcome;
+
 /// A value. Maps keep their entries in order of keys, so that runs are alike.
 #[derive(Clone, Debug)]
-pub(super) enum Val {
+pub(crate) enum Val {
     Null,
     Bool(bool),
     Int(i64),
@@ -28,11 +30,29 @@ pub(super) enum Val {
     Opaque(Opaque),
     /// Data that is not what its schema says; reading it is an error.
     Invalid(Arc<str>),
+    /// Something whose fields and methods are worked out when they are asked for.
+    Host(Arc<dyn Host>),
+}
+
+/// A value that lives outside the language: the variables of a policy, an authorizer.
+pub(crate) trait Host: std::fmt::Debug + Send + Sync {
+    /// The name `type()` gives.
+    fn type_name(&self) -> &'static str;
+
+    /// A field; `None` when there is none of that name.
+    fn field(&self, _name: &str) -> Option<Outcome> {
+        None
+    }
+
+    /// What a method answers; `None` when there is none that takes these values.
+    fn call(&self, _method: &str, _args: &[Val]) -> Option<Outcome> {
+        None
+    }
 }
 
 /// How items of a list correspond, by `x-kubernetes-list-type`.
 #[derive(Clone, Debug, Default)]
-pub(super) enum ListKind {
+pub(crate) enum ListKind {
     #[default]
     Atomic,
     Set,
@@ -41,7 +61,7 @@ pub(super) enum ListKind {
 
 /// Keys of maps.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(crate) enum Key {
     Bool(bool),
     Int(i64),
     Uint(u64),
@@ -50,13 +70,13 @@ pub(super) enum Key {
 
 /// A library's value and the name of its type.
 #[derive(Clone, Debug)]
-pub(super) struct Opaque {
+pub(crate) struct Opaque {
     pub(super) type_name: &'static str,
     pub(super) value: cel::Value,
 }
 
 impl Val {
-    pub(super) fn text(text: &str) -> Self {
+    pub(crate) fn text(text: &str) -> Self {
         Self::String(text.into())
     }
 
@@ -88,7 +108,7 @@ impl Val {
     }
 
     /// The name `type()` gives.
-    pub(super) fn type_name(&self) -> &str {
+    pub(crate) fn type_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
             Self::Bool(_) => "bool",
@@ -105,6 +125,7 @@ impl Val {
             Self::Type(_) => "type",
             Self::Opaque(opaque) => opaque.type_name,
             Self::Invalid(_) => "error",
+            Self::Host(host) => host.type_name(),
         }
     }
 
@@ -122,6 +143,7 @@ impl Val {
                 (a, b) => a.is_none() && b.is_none(),
             },
             (Self::Opaque(a), Self::Opaque(b)) => a.type_name == b.type_name && a.value == b.value,
+            (Self::Host(a), Self::Host(b)) => Arc::ptr_eq(a, b),
             _ => self.compare(other) == Some(Ordering::Equal),
         }
     }
@@ -165,7 +187,11 @@ impl Val {
             Self::List(items, _) => items.is_empty(),
             Self::Map(entries) => entries.is_empty(),
             Self::Optional(value) => value.is_none(),
-            Self::Timestamp(_) | Self::Type(_) | Self::Opaque(_) | Self::Invalid(_) => false,
+            Self::Timestamp(_)
+            | Self::Type(_)
+            | Self::Opaque(_)
+            | Self::Invalid(_)
+            | Self::Host(_) => false,
         }
     }
 }

@@ -86,6 +86,26 @@ const VERSION: &[(&str, &str, &str)] = &[
     ("SelectableFields", "selectableFields", "null"),
 ];
 
+const SUBRESOURCES: &[(&str, &str, &str)] =
+    &[("Status", "status", "null"), ("Scale", "scale", "null")];
+
+const SCALE: &[(&str, &str, &str)] = &[
+    ("SpecReplicasPath", "specReplicasPath", "\"\""),
+    ("StatusReplicasPath", "statusReplicasPath", "\"\""),
+    ("LabelSelectorPath", "labelSelectorPath", "null"),
+];
+
+const COLUMN: &[(&str, &str, &str)] = &[
+    ("Name", "name", "\"\""),
+    ("Type", "type", "\"\""),
+    ("Format", "format", "\"\""),
+    ("Description", "description", "\"\""),
+    ("Priority", "priority", "0"),
+    ("JSONPath", "jsonPath", "\"\""),
+];
+
+const SELECTABLE: &[(&str, &str, &str)] = &[("JSONPath", "jsonPath", "\"\"")];
+
 /// One `x-kubernetes-validations` entry.
 pub(super) fn rule(value: &Value) -> String {
     members(value, RULE)
@@ -123,6 +143,14 @@ fn member(go_name: &str, value: &Value) -> String {
         }
         ("AllOf" | "OneOf" | "AnyOf", Value::Array(items)) => list(items, schema),
         ("XValidations", Value::Array(items)) => list(items, rule),
+        ("AdditionalPrinterColumns", Value::Array(items)) => {
+            list(items, |column| members(column, COLUMN))
+        }
+        ("SelectableFields", Value::Array(items)) => {
+            list(items, |field| members(field, SELECTABLE))
+        }
+        ("Subresources", some) => members(some, SUBRESOURCES),
+        ("Scale", some) => members(some, SCALE),
         ("Not", schema_value) => schema(schema_value),
         ("Items", schema_value) => format!(
             "{{\"Schema\":{},\"JSONSchemas\":null}}",

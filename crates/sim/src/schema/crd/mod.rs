@@ -1,5 +1,6 @@
 //! CustomResourceDefinition objects: what they define, and how they behave themselves.
 
+mod costs;
 mod default;
 mod default_rules;
 mod dump;

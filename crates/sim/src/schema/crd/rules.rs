@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::costs::{self, Costs};
 use super::spec::printed;
 use super::{dump, selectable, text};
 use crate::field::FieldError;
@@ -114,68 +115,101 @@ pub(super) fn validate_expressions(
     let mut walk = Walk {
         known,
         errors: Vec::new(),
+        costs: Costs::default(),
     };
-    walk.node(raw, schema, path, true, None);
-    walk.errors
+    walk.node(&Place {
+        raw,
+        schema,
+        path,
+        is_resource: true,
+        lost: None,
+        cardinality: Some(1),
+    });
+    let mut errors = walk.errors;
+    errors.extend(walk.costs.judge(path));
+    errors
 }
 
 struct Walk<'a> {
     known: &'a [FieldError],
     errors: Vec<FieldError>,
+    costs: Costs,
+}
+
+/// A node of the schema and what its ancestors say about it.
+struct Place<'a> {
+    raw: &'a Value,
+    schema: &'a Structural,
+    path: &'a str,
+    is_resource: bool,
+    /// The first ancestor whose children have no counterpart in an old object.
+    lost: Option<&'a str>,
+    /// How many values of the node there may be; unknown below a list or map without a limit.
+    cardinality: Option<u64>,
 }
 
 impl Walk<'_> {
-    /// `lost` is the first ancestor whose children have no counterpart in an old object.
-    fn node(
-        &mut self,
-        raw: &Value,
-        schema: &Structural,
-        path: &str,
-        is_resource: bool,
-        lost: Option<&str>,
-    ) {
+    fn node(&mut self, place: &Place<'_>) {
+        let Place { raw, schema, .. } = *place;
         if let Some(additional) = schema.additional_schema() {
-            let at = format!("{path}.additionalProperties");
-            self.node(
-                &raw["additionalProperties"],
-                additional,
-                &at,
-                additional.extensions.embedded_resource,
-                lost,
-            );
+            let raw = &raw["additionalProperties"];
+            self.below(place, raw, additional, "additionalProperties", None);
         }
         for (name, property) in &schema.properties {
-            let at = format!("{path}.properties[{name}]");
-            let is_resource = property.extensions.embedded_resource;
-            self.node(&raw["properties"][name], property, &at, is_resource, lost);
+            let raw = &raw["properties"][name];
+            self.below(place, raw, property, &format!("properties[{name}]"), None);
         }
         if let Some(items) = schema.items.as_deref() {
             let is_map = schema.extensions.list_type.as_deref() == Some("map");
-            let lost = lost.or(if is_map { None } else { Some(path) });
-            self.node(
-                &raw["items"],
-                items,
-                &format!("{path}.items"),
-                items.extensions.embedded_resource,
-                lost,
-            );
+            let lost = if is_map { None } else { Some(place.path) };
+            self.below(place, &raw["items"], items, "items", lost);
         }
-        if self.known.iter().any(|error| error.field.starts_with(path)) {
+        let is_wrong = |error: &FieldError| error.field.starts_with(place.path);
+        if self.known.iter().any(is_wrong) {
             return;
         }
         for (index, rule) in schema.rules.iter().enumerate() {
-            let compiled = Compiled::new(rule, schema, is_resource);
-            let at = format!("{path}.x-kubernetes-validations[{index}]");
-            self.rule(
-                &compiled,
-                &raw["x-kubernetes-validations"][index],
-                &at,
-                lost,
-            );
+            let compiled = Compiled::new(rule, schema, place.is_resource);
+            let at = format!("{}.x-kubernetes-validations[{index}]", place.path);
+            let costs = compiled.costs(schema, place.is_resource, place.cardinality);
+            self.errors.extend(self.costs.observe(&at, costs.0));
+            let raw = &raw["x-kubernetes-validations"][index];
+            self.rule(&compiled, raw, &at, place.lost, costs.1);
         }
     }
 
-    fn rule(&mut self, compiled: &Compiled, raw: &Value, at: &str, lost: Option<&str>) {
+    fn below(
+        &mut self,
+        above: &Place<'_>,
+        raw: &Value,
+        schema: &Structural,
+        step: &str,
+        lost: Option<&str>,
+    ) {
+        let path = format!("{}.{step}", above.path);
+        let most = costs::most_elements(above.schema);
+        let cardinality = above
+            .cardinality
+            .zip(most)
+            .map(|(above, most)| above.saturating_mul(most));
+        self.node(&Place {
+            raw,
+            schema,
+            path: &path,
+            is_resource: schema.extensions.embedded_resource,
+            lost: above.lost.or(lost),
+            cardinality,
+        });
+    }
+
+    fn rule(
+        &mut self,
+        compiled: &Compiled,
+        raw: &Value,
+        at: &str,
+        lost: Option<&str>,
+        message_cost: Option<u64>,
+    ) {
         let shown = dump::rule(raw);
         if let Err(why) = &compiled.program {
             self.errors
@@ -184,6 +218,8 @@ impl Walk<'_> {
         if let Some(why) = &compiled.message_error {
             self.errors
                 .push(printed(&format!("{at}.messageExpression"), &shown, why));
+        } else if let Some(cost) = message_cost {
+            self.errors.extend(self.costs.observe_message(at, cost));
         }
         let uses_old_self = matches!(&compiled.program, Ok(Some(program)) if program.uses_old_self);
         if let (true, Some(lost)) = (uses_old_self, lost) {

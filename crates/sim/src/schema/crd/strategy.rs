@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{default, spec, text, versions};
 use crate::field::FieldError;
 use crate::kinds;
-use crate::resource::{Column, Decoded, Part, Strategy};
+use crate::resource::{Column, Decoded, Part, PatchMeta, Strategy};
 use crate::schema::columns;
 use crate::schema::names::dns_1123_subdomain;
 use crate::schema::structural::Structural;
@@ -24,6 +24,14 @@ pub struct DefinitionStrategy {
 impl Strategy for DefinitionStrategy {
     fn decode(&self, body: Value) -> Result<Decoded, ApiError> {
         kinds::decode_custom_resource_definition(body)
+    }
+
+    fn patch_meta(&self) -> Option<Box<dyn PatchMeta + '_>> {
+        Some(kinds::custom_resource_definition_patch_meta(self.openapi()))
+    }
+
+    fn convert_patched(&self, merged: Value) -> Result<Decoded, String> {
+        kinds::convert_patched_custom_resource_definition(merged)
     }
 
     fn default(&self, object: &mut Value) {

@@ -50,7 +50,24 @@ impl Generator<'_> {
             return self.get(place);
         }
         let namespace = place.namespace.as_deref();
-        let op = Op::new(Verb::DeleteCollection, place.kind, namespace, None);
+        let mut op = Op::new(Verb::DeleteCollection, place.kind, namespace, None);
+        if self.dice.chance(40) {
+            let body = self.dice.pick(&[
+                json!({"propagationPolicy": "Background"}),
+                json!({"propagationPolicy": "Orphan"}),
+                json!({"propagationPolicy": "Upward"}),
+                json!({"gracePeriodSeconds": 0}),
+                json!({"dryRun": ["All"]}),
+                json!({"dryRun": ["Some"]}),
+                json!({"preconditions": {"uid": "00000000-0000-4000-8000-0000000000dd"}}),
+                json!({"orphanDependents": false}),
+                json!({"bogus": 1}),
+            ]);
+            op.body = Body::Json(body);
+        }
+        if self.dice.chance(15) {
+            op = op.param("limit", self.dice.pick(&["1", "2", "x"]));
+        }
         match self.dice.below(10) {
             0..=3 => op.param("labelSelector", "app=one"),
             4..=5 => op.param("labelSelector", "app in (one,two)"),

@@ -7,6 +7,7 @@ mod deletes;
 mod malformed;
 mod patches;
 mod reads;
+mod subresources;
 mod writes;
 
 use std::collections::BTreeSet;
@@ -72,17 +73,20 @@ impl<'a> Generator<'a> {
                 false => self.apply(&place),
             };
         }
+        if !kind.subs.is_empty() && self.dice.chance(20) {
+            return self.subresource(&place);
+        }
         match self.dice.below(100) {
             0..=4 => self.get(&place),
             5..=11 => self.list(&place),
             12..=18 => self.create(&place),
-            19..=31 => self.update(&place),
-            32..=47 => self.json_patch(&place),
-            48..=63 => self.merge_patch(&place),
-            64..=86 => self.apply(&place),
-            87 => self.strategic_patch(&place),
+            19..=30 => self.update(&place),
+            31..=42 => self.json_patch(&place),
+            43..=54 => self.merge_patch(&place),
+            55..=74 => self.apply(&place),
+            75..=87 => self.strategic_patch(&place),
             88..=89 => self.malformed(&place),
-            90 => self.delete_collection(&place),
+            90..=91 => self.delete_collection(&place),
             _ => {
                 let op = self.delete(&place);
                 if !op.dry_run() {
@@ -212,7 +216,12 @@ mod tests {
         let catalog = Catalog::load().expect("menus are valid");
         let mut generator = Generator::new(&catalog, 1);
         let verbs: Vec<Verb> = (0..10_000).map(|_| generator.next_op().verb).collect();
-        for verb in [Verb::JsonPatch, Verb::MergePatch, Verb::Apply] {
+        for verb in [
+            Verb::JsonPatch,
+            Verb::MergePatch,
+            Verb::Apply,
+            Verb::StrategicPatch,
+        ] {
             assert!(
                 verbs.iter().filter(|each| **each == verb).count() >= 500,
                 "{verb:?}"

@@ -41,13 +41,60 @@ impl Generator<'_> {
         self.write_params(op)
     }
 
+    /// At most one fragment of a patch may be refused: which of two the real server meets first is
+    /// the order of a Go map.
     pub(super) fn strategic_patch(&mut self, place: &Place) -> Op {
-        if !self.catalog.kinds[place.kind].custom {
-            return self.get(place);
+        let (kind, mut op) = self.patch(place, Verb::StrategicPatch);
+        let bad = if self.dice.chance(50) { 20 } else { 0 };
+        let mut body = json!({});
+        for fragment in self.fragments(&kind, op.status, bad) {
+            overlay(&mut body, &fragment, true);
         }
-        let mut op = place.op(Verb::StrategicPatch);
-        op.body = Body::Json(json!({"spec": {"size": 3}}));
-        op
+        if bad == 0 {
+            let fragment = self.directive(&kind, op.status);
+            overlay(&mut body, &fragment, true);
+            // Whether items are first added or first taken away is the order of a Go map.
+            let metadata = body["metadata"].as_object_mut();
+            if let Some(metadata) = metadata
+                && metadata.contains_key("$deleteFromPrimitiveList/finalizers")
+            {
+                metadata.remove("finalizers");
+            }
+        }
+        match self.dice.below(100) {
+            0..=3 => overlay(
+                &mut body,
+                &json!({"metadata": {"resourceVersion": "$version"}}),
+                true,
+            ),
+            4..=6 => overlay(
+                &mut body,
+                &json!({"metadata": {"resourceVersion": "$older"}}),
+                true,
+            ),
+            7 => body = json!({}),
+            8 => body = json!([1]),
+            9 => body = json!(null),
+            _ => {}
+        }
+        op.body = Body::Json(body);
+        self.write_params(op)
+    }
+
+    fn directive(&mut self, kind: &Kind, status: bool) -> Value {
+        let (good, bad) = match (status, self.dice.chance(40)) {
+            (_, true) => (
+                &self.catalog.metadata.strategic,
+                &self.catalog.metadata.strategic_bad,
+            ),
+            (true, _) => (&kind.status_strategic, &kind.status_strategic),
+            (false, _) => (&kind.strategic, &kind.strategic_bad),
+        };
+        let menu = if self.dice.chance(25) { bad } else { good };
+        if menu.is_empty() {
+            return json!({});
+        }
+        self.dice.pick(menu)
     }
 
     pub(super) fn json_patch(&mut self, place: &Place) -> Op {

@@ -9,6 +9,9 @@ const METADATA_ONLY: &str =
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
+
 const LABEL_SELECTORS: [&str; 12] = [
     "app=one",
     "app==two",
@@ -24,7 +27,7 @@ const LABEL_SELECTORS: [&str; 12] = [
     "app=bad!",
 ];
 
-const FIELD_SELECTORS: [&str; 10] = [
+const FIELD_SELECTORS: [&str; 14] = [
     "metadata.name=one",
     "metadata.name!=one",
     "metadata.name=one,metadata.namespace=ns-a",
@@ -35,6 +38,10 @@ const FIELD_SELECTORS: [&str; 10] = [
     "metadata.labels=x",
     "metadata.name",
     "type=Opaque",
+    "status.replicas=1",
+    "status.successful!=1",
+    "spec.nodeName=,status.phase=Pending",
+    "spec.unschedulable=false",
 ];
 
 impl Generator<'_> {
@@ -46,8 +53,8 @@ impl Generator<'_> {
             5..=6 => op = op.param("resourceVersion", "nonsense"),
             _ => {}
         }
-        if self.dice.chance(5) {
-            op.accept = Some(METADATA_ONLY);
+        if self.dice.chance(15) {
+            op.accept = Some(self.dice.pick(&[METADATA_ONLY, TABLE, PROTOBUF]));
         }
         op
     }
@@ -72,8 +79,8 @@ impl Generator<'_> {
             op = op.param("fieldSelector", self.dice.pick(&FIELD_SELECTORS));
         }
         op = self.versioned(op);
-        if self.dice.chance(4) {
-            op.accept = Some(METADATA_LIST);
+        if self.dice.chance(12) {
+            op.accept = Some(self.dice.pick(&[METADATA_LIST, TABLE, PROTOBUF]));
         }
         op
     }

@@ -12,31 +12,28 @@ import (
 	"reflect"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	eventsv1 "k8s.io/api/events/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-var roots = []any{
-	corev1.Namespace{}, corev1.Node{}, corev1.Pod{}, corev1.Secret{}, corev1.ConfigMap{},
-	corev1.Service{}, corev1.ServiceAccount{}, corev1.Event{}, corev1.Endpoints{},
-	corev1.PersistentVolumeClaim{},
-	eventsv1.Event{}, discoveryv1.EndpointSlice{}, coordinationv1.Lease{},
-	appsv1.Deployment{}, appsv1.ReplicaSet{},
-	rbacv1.Role{}, rbacv1.ClusterRole{}, rbacv1.RoleBinding{}, rbacv1.ClusterRoleBinding{},
-	policyv1.PodDisruptionBudget{}, networkingv1.NetworkPolicy{},
-	apiextensionsv1.CustomResourceDefinition{},
-	admissionregistrationv1.ValidatingAdmissionPolicy{},
-	admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
-	metav1.DeleteOptions{},
+// Every stable kind of the API: those of the clientset, and the two the clientset does not know.
+func roots() []reflect.Type {
+	found := []reflect.Type{
+		reflect.TypeFor[apiextensionsv1.CustomResourceDefinition](),
+		reflect.TypeFor[apiregistrationv1.APIService](),
+		reflect.TypeFor[metav1.Status](), reflect.TypeFor[metav1.DeleteOptions](),
+		reflect.TypeFor[metav1.WatchEvent](), reflect.TypeFor[metav1.PartialObjectMetadata](),
+		reflect.TypeFor[metav1.PartialObjectMetadataList](), reflect.TypeFor[metav1.APIGroupList](),
+		reflect.TypeFor[metav1.APIResourceList](), reflect.TypeFor[metav1.APIVersions](),
+	}
+	for kind, known := range scheme.Scheme.AllKnownTypes() {
+		if !strings.ContainsAny(kind.Version[1:], "ab") && strings.HasPrefix(known.PkgPath(), "k8s.io/api/") {
+			found = append(found, known)
+		}
+	}
+	return found
 }
 
 // A field of a struct. Inlined structs have no name.
@@ -130,8 +127,8 @@ func fields(t reflect.Type) []field {
 }
 
 func main() {
-	for _, root := range roots {
-		collect(reflect.TypeOf(root))
+	for _, root := range roots() {
+		collect(root)
 	}
 	encoder := json.NewEncoder(os.Stdout)
 	encoder.SetEscapeHTML(false)

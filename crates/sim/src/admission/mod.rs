@@ -1,0 +1,66 @@
+//! Admission: who may object to a write once it is known what would be stored.
+//!
+//! `rest` asks here after an object has been prepared and checked and before it is stored, as the
+//! server does. The plugins are ValidatingAdmissionPolicy and, where asked for,
+//! OwnerReferencesPermissionEnforcement; mutating policies and webhooks are not evaluated. Nothing
+//! here writes.
+
+mod authorizer;
+pub(crate) mod compile;
+mod dispatch;
+mod evaluate;
+mod matching;
+mod notes;
+mod owners;
+mod params;
+mod policy;
+mod registry;
+mod request;
+mod variables;
+
+pub use notes::Notes;
+pub(crate) use registry::Registry;
+pub(crate) use request::Request;
+
+use crate::server::ApiServer;
+use crate::status::ApiError;
+
+/// The group policies and bindings are in.
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// Policies do not judge themselves or each other, nor questions that are answered and not stored.
+const EXEMPT: [(&str, &str); 10] = [
+    (GROUP, "validatingadmissionpolicies"),
+    (GROUP, "validatingadmissionpolicybindings"),
+    (GROUP, "mutatingadmissionpolicies"),
+    (GROUP, "mutatingadmissionpolicybindings"),
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+];
+
+/// Asks every policy that is bound and matches.
+///
+/// # Errors
+/// The first refusal.
+pub(crate) fn validate(server: &ApiServer, request: &Request<'_>) -> Result<(), ApiError> {
+    if server.checks_owners() {
+        owners::check(server, request)?;
+    }
+    let resource = &request.call.resource;
+    let place = (resource.group.as_str(), resource.plural.as_str());
+    if EXEMPT.contains(&place) {
+        return Ok(());
+    }
+    let hooks = server.admission().hooks(server);
+    if hooks.is_empty() {
+        return Ok(());
+    }
+    dispatch::dispatch(server, request, &hooks)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! What others need to check the tokens of service accounts: the issuer, and its public key.
+
+use http::Method;
+use http::header::{CACHE_CONTROL, HeaderValue};
+use serde_json::json;
+
+use super::dispatch::{not_allowed, router_not_acceptable};
+use super::exchange::Context;
+use super::negotiate::{header, produces};
+use super::respond::Reply;
+use crate::auth::accounts::ISSUER;
+use crate::status::ApiError;
+
+const KEY_SET: &str = "application/jwk-set+json";
+
+pub(super) fn answer(context: &Context<'_>) -> Result<Reply, ApiError> {
+    if context.method != Method::GET {
+        return Err(not_allowed());
+    }
+    let keys = context.info.path.ends_with("jwks");
+    let kind = if keys { KEY_SET } else { "application/json" };
+    if !produces(&context.headers, &[kind]) {
+        return Err(router_not_acceptable(kind));
+    }
+    let document = if keys {
+        context.shared.server.signer().key_set()
+    } else {
+        let host = header(&context.headers, "host");
+        json!({
+            "issuer": ISSUER,
+            "jwks_uri": format!("https://{host}/openid/v1/jwks"),
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        })
+    };
+    let fresh = HeaderValue::from_static("public, max-age=3600");
+    let kind = HeaderValue::from_static(kind);
+    Ok(Reply::bytes(200, kind, document.to_string()).with(CACHE_CONTROL, fresh))
+}

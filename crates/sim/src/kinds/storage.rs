@@ -1,0 +1,5 @@
+//! Storage: volumes, their classes, and what CSI drivers say about themselves.
+
+pub(super) mod classes;
+pub(super) mod csi;
+pub(super) mod volumes;

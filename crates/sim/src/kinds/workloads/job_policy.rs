@@ -1,0 +1,220 @@
+//! The failure and success policies of a job.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::value::{at, has, list, number, text};
+use super::super::{check, names, shown};
+use super::job_indexes;
+use crate::field::{ErrorType, FieldError};
+
+const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
+const OPERATORS: [&str; 2] = ["In", "NotIn"];
+const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
+
+/// A policy of either kind has no more rules.
+const MAX_RULES: usize = 20;
+/// A list of indexes in a rule is no longer, in bytes.
+const MAX_INDEXES: usize = 64 * 1024;
+
+/// What is wrong with the success policy of a job.
+pub(super) fn success(spec: &Value, field: &str) -> Vec<FieldError> {
+    let rules = list(spec, &["successPolicy", "rules"]);
+    if text(spec, &["completionMode"]) != "Indexed" {
+        let members = |rule: &Value| {
+            shown::object(&[
+                (
+                    "SucceededIndexes",
+                    at(rule, &["succeededIndexes"]).to_string(),
+                ),
+                ("SucceededCount", at(rule, &["succeededCount"]).to_string()),
+            ])
+        };
+        let all: Vec<String> = rules.iter().map(members).collect();
+        let all = match has(spec, &["successPolicy", "rules"]) {
+            true => format!("[{}]", all.join(",")),
+            false => "null".to_owned(),
+        };
+        let (field, shown) = (
+            format!("{field}.successPolicy"),
+            shown::object(&[("Rules", all)]),
+        );
+        return vec![shown::invalid(
+            field,
+            &shown,
+            "requires indexed completion mode",
+        )];
+    }
+    let field = format!("{field}.successPolicy.rules");
+    let mut errors = Vec::new();
+    if rules.is_empty() {
+        let why = "at least one rules must be specified when the successPolicy is specified";
+        errors.push(FieldError::required(&field, why));
+    }
+    errors.extend(too_many(rules, &field));
+    let completions = number(spec, &["completions"]).unwrap_or(0);
+    for (index, rule) in rules.iter().enumerate() {
+        errors.extend(success_rule(
+            completions,
+            rule,
+            &format!("{field}[{index}]"),
+        ));
+    }
+    errors
+}
+
+fn too_many(rules: &[Value], field: &str) -> Option<FieldError> {
+    let why = format!("must have at most {MAX_RULES} items");
+    let count = rules.len();
+    (count > MAX_RULES).then(|| FieldError::new(ErrorType::TooMany, field, count.into(), why))
+}
+
+fn success_rule(completions: i64, rule: &Value, field: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let wanted = number(rule, &["succeededCount"]);
+    let indexes = at(rule, &["succeededIndexes"]).as_str();
+    if wanted.is_none() && indexes.is_none() {
+        let why = "at least one of succeededCount or succeededIndexes must be specified";
+        errors.push(FieldError::required(field, why));
+    }
+    let mut named = 0;
+    if let Some(indexes) = indexes {
+        let field = format!("{field}.succeededIndexes");
+        if indexes.len() > MAX_INDEXES {
+            errors.push(FieldError::too_long(&field, MAX_INDEXES));
+        }
+        match job_indexes::count(indexes, completions) {
+            Ok(count) => named = count,
+            Err(why) => {
+                let why = format!("error parsing succeededIndexes: {why}");
+                errors.push(FieldError::invalid(&field, indexes, why));
+            }
+        }
+    }
+    let Some(wanted) = wanted else { return errors };
+    let count = format!("{field}.succeededCount");
+    errors.extend(check::nonnegative(rule, &["succeededCount"], &count));
+    let mut more = |most: i64, of: &str| {
+        let why = format!("must be less than or equal to {most} (the number of {of})");
+        errors.extend((wanted > most).then(|| FieldError::invalid(&count, wanted, why)));
+    };
+    more(completions, "specified completions");
+    if indexes.is_some() {
+        more(named, "indexes in the specified succeededIndexes field");
+    }
+    errors
+}
+
+/// What is wrong with the failure policy of a job.
+pub(super) fn failure(spec: &Value, field: &str) -> Vec<FieldError> {
+    let field = format!("{field}.podFailurePolicy.rules");
+    let rules = list(spec, &["podFailurePolicy", "rules"]);
+    let mut errors: Vec<FieldError> = too_many(rules, &field).into_iter().collect();
+    for (index, rule) in rules.iter().enumerate() {
+        errors.extend(failure_rule(spec, rule, &format!("{field}[{index}]")));
+    }
+    errors
+}
+
+/// A word out of a set, in the way these rules ask for one.
+fn word(object: &Value, key: &str, field: &str, allowed: &[&str]) -> Vec<FieldError> {
+    let field = format!("{field}.{key}");
+    match text(object, &[key]) {
+        "" => {
+            let shown: Vec<String> = allowed.iter().map(|word| format!("\"{word}\"")).collect();
+            let why = format!("valid values: [{}]", shown.join(" "));
+            vec![FieldError::required(field, why)]
+        }
+        value => check::one_of(&field, value, allowed),
+    }
+}
+
+fn failure_rule(spec: &Value, rule: &Value, field: &str) -> Vec<FieldError> {
+    let mut errors = word(rule, "action", field, &ACTIONS);
+    if text(rule, &["action"]) == "FailIndex" && !has(spec, &["backoffLimitPerIndex"]) {
+        let why = "requires the backoffLimitPerIndex to be set";
+        errors.push(FieldError::invalid(
+            format!("{field}.action"),
+            "FailIndex",
+            why,
+        ));
+    }
+    let codes = at(rule, &["onExitCodes"]);
+    if !codes.is_null() {
+        errors.extend(exit_codes(spec, codes, &format!("{field}.onExitCodes")));
+    }
+    let conditions = list(rule, &["onPodConditions"]);
+    for (index, pattern) in conditions.iter().enumerate() {
+        let field = format!("{field}.onPodConditions[{index}]");
+        let kind = text(pattern, &["type"]);
+        errors.extend(check::invalid(
+            &format!("{field}.type"),
+            kind,
+            names::qualified(kind),
+        ));
+        errors.extend(word(pattern, "status", &field, &STATUSES));
+    }
+    let both = !codes.is_null() && !conditions.is_empty();
+    if both || (codes.is_null() && conditions.is_empty()) {
+        let why = if both {
+            "specifying both OnExitCodes and OnPodConditions is not supported"
+        } else {
+            "specifying one of OnExitCodes and OnPodConditions is required"
+        };
+        errors.push(FieldError {
+            value: None,
+            ..FieldError::invalid(field, "", why)
+        });
+    }
+    errors
+}
+
+fn exit_codes(spec: &Value, codes: &Value, field: &str) -> Vec<FieldError> {
+    let mut errors = word(codes, "operator", field, &OPERATORS);
+    if let Some(name) = at(codes, &["containerName"]).as_str() {
+        let pods = at(spec, &["template", "spec"]);
+        let mut all = list(pods, &["containers"])
+            .iter()
+            .chain(list(pods, &["initContainers"]));
+        if !all.any(|container| text(container, &["name"]) == name) {
+            let why = "must be one of the container or initContainer names in the pod template";
+            errors.push(FieldError::invalid(
+                format!("{field}.containerName"),
+                name,
+                why,
+            ));
+        }
+    }
+    let field = format!("{field}.values");
+    let values: Vec<i64> = list(codes, &["values"])
+        .iter()
+        .filter_map(Value::as_i64)
+        .collect();
+    let all = at(codes, &["values"]).to_string();
+    if values.is_empty() {
+        errors.push(shown::invalid(
+            &field,
+            &all,
+            "at least one value is required",
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    for (index, value) in values.iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        if text(codes, &["operator"]) == "In" && *value == 0 {
+            errors.push(FieldError::invalid(
+                &field,
+                0,
+                "must not be 0 for the In operator",
+            ));
+        }
+        if !seen.insert(*value) {
+            errors.push(FieldError::duplicate(field, *value));
+        }
+    }
+    if !values.is_sorted() {
+        errors.push(shown::invalid(&field, &all, "must be ordered"));
+    }
+    errors
+}

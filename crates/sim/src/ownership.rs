@@ -1,0 +1,151 @@
+//! Where field management (`merge`, which knows nothing of the box) meets the box: built from
+//! strategies, answering in the server's words.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::kinds;
+use crate::merge::types::Convert;
+use crate::merge::{FieldManager, MergeError, Version, conflict};
+use crate::resource::{Part, Resource, Strategy};
+use crate::status::ApiError;
+
+/// For one resource in all its versions: everything that shares a kind and a place in storage.
+#[must_use]
+pub(crate) fn field_manager(versions: &[&Resource]) -> FieldManager {
+    let kind = versions
+        .first()
+        .map_or("", |resource| resource.kind.as_str());
+    let custom = versions
+        .iter()
+        .any(|resource| resource.strategy.is_custom());
+    let names: Vec<String> = versions
+        .iter()
+        .map(|resource| resource.api_version())
+        .collect();
+    let described: Vec<Version<'_>> = versions
+        .iter()
+        .zip(&names)
+        .map(|(resource, api_version)| Version {
+            api_version,
+            openapi: schema(resource, custom),
+            empty: if custom {
+                json!({})
+            } else {
+                kinds::empty_object(resource)
+            },
+            reset_main: resource.strategy.reset_fields(Part::Main),
+            reset_status: resource.strategy.reset_fields(Part::Status),
+        })
+        .collect();
+    let manager = FieldManager::new(kind, &described, kinds::components(), custom);
+    // Custom resources have one form in all versions; what is half pruned must not be read as
+    // if it came from storage.
+    if custom || versions.len() == 1 {
+        manager
+    } else {
+        manager.with_conversion(through_storage(versions))
+    }
+}
+fn through_storage(versions: &[&Resource]) -> Convert {
+    let strategies: BTreeMap<String, Arc<dyn Strategy>> = versions
+        .iter()
+        .map(|r| (r.api_version(), Arc::clone(&r.strategy)))
+        .collect();
+    Arc::new(
+        move |object, from, to| match (strategies.get(from), strategies.get(to)) {
+            (Some(from), Some(to)) => to.from_storage(from.to_storage(object.clone())),
+            _ => object.clone(),
+        },
+    )
+}
+
+/// A built-in kind's schema is taken with its references: inlined it cannot hold a type that is
+/// inside itself, as the schemas of CRDs are.
+fn schema(resource: &Resource, custom: bool) -> &Value {
+    let wanted = json!([{
+        "group": resource.group, "version": resource.version, "kind": resource.kind,
+    }]);
+    let mut components = kinds::components().values().filter(|_| !custom);
+    let component =
+        components.find(|schema| schema.get("x-kubernetes-group-version-kind") == Some(&wanted));
+    component.unwrap_or_else(|| resource.strategy.openapi())
+}
+
+impl From<MergeError> for ApiError {
+    fn from(error: MergeError) -> Self {
+        match error {
+            MergeError::Conflicts(conflicts) => {
+                let causes: Vec<Value> = conflicts
+                    .iter()
+                    .map(conflict::Conflict::cause)
+                    .map(|cause| {
+                        json!({
+                            "reason": "FieldManagerConflict",
+                            "message": cause.message,
+                            "field": cause.field,
+                        })
+                    })
+                    .collect();
+                Self::new(409, "Conflict", conflict::message(&conflicts))
+                    .with_detail("causes", causes.into())
+            }
+            MergeError::BadRequest(message) => Self::bad_request(message),
+            MergeError::Internal(message) => Self::new(500, "", message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::merge::conflict::Conflict;
+    use crate::merge::managed::ManagerId;
+    use crate::merge::path::PathElement;
+
+    fn conflict(manager: ManagerId, path: &str) -> Conflict {
+        Conflict {
+            manager,
+            path: path.split('.').map(PathElement::field).collect(),
+        }
+    }
+
+    #[test]
+    fn one_conflict_is_told_in_one_line() {
+        let conflicts = vec![conflict(ManagerId::applier("a", ""), "spec.replicas")];
+        let error = ApiError::from(MergeError::Conflicts(conflicts));
+        assert_eq!((error.code, error.reason), (409, "Conflict"));
+        assert_eq!(
+            error.message,
+            "Apply failed with 1 conflict: conflict with \"a\": .spec.replicas"
+        );
+        let causes = json!({"causes": [{
+            "reason": "FieldManagerConflict", "message": "conflict with \"a\"", "field": ".spec.replicas"
+        }]});
+        assert_eq!(error.details, Some(causes));
+    }
+
+    #[test]
+    fn several_conflicts_are_listed_by_manager() {
+        let conflicts = vec![
+            conflict(ManagerId::updater("b", "v1", "status"), "status.x"),
+            conflict(ManagerId::applier("a", ""), "spec.y"),
+            conflict(ManagerId::updater("b", "v1", "status"), "status.z"),
+        ];
+        assert_eq!(
+            ApiError::from(MergeError::Conflicts(conflicts)).message,
+            "Apply failed with 3 conflicts: conflicts with \"a\":\n- .spec.y\nconflicts with \"b\" with subresource \"status\" using v1:\n- .status.x\n- .status.z"
+        );
+    }
+
+    #[test]
+    fn what_the_server_calls_internal_has_no_reason() {
+        let error = ApiError::from(MergeError::Internal("why".into()));
+        assert_eq!(
+            (error.code, error.reason, error.message.as_str()),
+            (500, "", "why")
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Merges of Services, Pods and Nodes as Go's `strategicpatch` makes them.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kinds;
+use crate::resource::Resource;
+
+fn resource(kind: &str) -> Resource {
+    kinds::builtin()
+        .into_iter()
+        .find(|resource| resource.kind == kind)
+        .expect("a built-in kind")
+}
+
+fn merged(kind: &str, original: Value, patch: Value) -> Result<Value, Refusal> {
+    let resource = resource(kind);
+    let meta = resource.strategy.patch_meta().expect("a typed kind");
+    let (Value::Object(original), Value::Object(mut patch)) = (original, patch) else {
+        panic!("both are objects");
+    };
+    merge(original, &mut patch, &*meta)
+}
+
+fn refused(kind: &str, original: Value, patch: Value) -> String {
+    match merged(kind, original, patch) {
+        Err(Refusal::Malformed(why)) => why.to_owned(),
+        Err(Refusal::Other(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn containers_are_merged_by_name_and_new_ones_go_where_the_patch_has_them() {
+    let live =
+        json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}});
+    let patch =
+        json!({"spec": {"containers": [{"name": "c", "image": "1"}, {"name": "b", "image": "2"}]}});
+    let names = merged("Pod", live, patch).expect("merged");
+    assert_eq!(
+        names["spec"]["containers"],
+        json!([{"name": "c", "image": "1"}, {"name": "a", "image": "1"}, {"name": "b", "image": "2"}])
+    );
+}
+
+#[test]
+fn items_go_by_a_directive_and_maps_are_replaced_by_one() {
+    let live =
+        json!({"metadata": {"labels": {"a": "1"}}, "spec": {"ports": [{"port": 1}, {"port": 2}]}});
+    let patch = json!({
+        "metadata": {"labels": {"$patch": "replace", "b": "2"}},
+        "spec": {"ports": [{"port": 1, "$patch": "delete"}]},
+    });
+    assert_eq!(
+        merged("Service", live, patch).expect("merged"),
+        json!({"metadata": {"labels": {"b": "2"}}, "spec": {"ports": [{"port": 2}]}})
+    );
+}
+
+#[test]
+fn an_order_can_be_given_and_scalars_be_taken_away() {
+    let live = json!({"metadata": {"finalizers": ["a", "b", "c"]}});
+    let patch = json!({"metadata": {
+        "$deleteFromPrimitiveList/finalizers": ["b"],
+        "$setElementOrder/finalizers": ["c", "a"],
+    }});
+    assert_eq!(
+        merged("Service", live, patch).expect("merged"),
+        json!({"metadata": {"finalizers": ["c", "a"]}})
+    );
+}
+
+#[test]
+fn retained_keys_are_all_that_is_left() {
+    let live =
+        json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}});
+    let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}});
+    assert_eq!(
+        merged("Deployment", live, patch).expect("merged"),
+        json!({"spec": {"strategy": {"type": "Recreate"}}})
+    );
+}
+
+#[test]
+fn refusals_are_in_the_words_of_go() {
+    let live = json!({"spec": {"ports": [{"port": 1}], "selector": {"a": "b"}}});
+    let cases = [
+        (
+            json!({"spec": {"ports": [{"name": "x"}]}}),
+            "map: map[name:x] does not contain declared merge key: port",
+        ),
+        (
+            json!({"spec": {"$patch": "x", "a": 1}}),
+            "unknown patch type: x in map: map[$patch:x a:1]",
+        ),
+        (
+            json!({"spec": {"ports": ["x"]}}),
+            "list element types are not identical: [[map[port:1]] [x]]",
+        ),
+        (
+            json!({"spec": {"$setElementOrder/nothing": []}}),
+            "unable to find api field in struct ServiceSpec for the json field \"nothing\"",
+        ),
+        (
+            json!({"spec": {"$setElementOrder": []}}),
+            "invalid patch format of setElementOrder list",
+        ),
+    ];
+    for (patch, why) in cases {
+        assert_eq!(refused("Service", live.clone(), patch), why);
+    }
+}

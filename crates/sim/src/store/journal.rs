@@ -1,0 +1,182 @@
+//! The way of a write to the disk: steps are queued in memory order and put on disk in groups by one
+//! thread, so that many writes share the cost of one.
+//!
+//! A write is answered, and shown to watchers, when it is on disk. One that cannot be put there is
+//! taken back in memory as well, together with everything that was built on it.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use tokio::sync::watch;
+
+use super::State;
+use super::disk::{File, Lock, Step};
+
+/// Writes of one group: a bound on what is held in memory twice, far above what a disk asks for.
+const GROUP: usize = 4096;
+
+/// How far the disk is behind memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    /// Everything up to this revision is on disk.
+    durable: u64,
+    /// The revision that was left each time writes were taken back.
+    setbacks: Vec<u64>,
+}
+
+/// What a reader has seen, and what has to be on disk before it may say so.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    revision: u64,
+    setbacks: usize,
+}
+
+/// What was seen was taken back: the disk did not take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost;
+
+impl Progress {
+    /// `None` while the disk is behind.
+    fn verdict(&self, seen: Seen) -> Option<Result<(), Lost>> {
+        match self.setbacks.get(seen.setbacks) {
+            Some(left) if seen.revision > *left => Some(Err(Lost)),
+            Some(_) => Some(Ok(())),
+            None => (seen.revision <= self.durable).then_some(Ok(())),
+        }
+    }
+}
+
+/// The sending side, held by the state. Dropping it waits until everything is on disk.
+pub(super) struct Journal {
+    steps: Option<Sender<Step>>,
+    progress: watch::Receiver<Progress>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Journal {
+    /// Starts the writer of a directory, which takes back in `state` what it cannot write.
+    pub(super) fn start(file: File, lock: Lock, state: Weak<Mutex<State>>) -> Self {
+        let (steps, queue) = channel();
+        let (announce, progress) = watch::channel(Progress {
+            durable: file.durable(),
+            setbacks: Vec::new(),
+        });
+        let writer = Writer {
+            file,
+            _lock: lock,
+            queue,
+            announce,
+            backlog: Vec::new(),
+        };
+        Journal {
+            steps: Some(steps),
+            progress,
+            writer: Some(std::thread::spawn(move || writer.run(&state))),
+        }
+    }
+
+    pub(super) fn record(&self, step: Step) {
+        // Only a writer that has ended is not there to receive; its readers then wait in vain.
+        if let Some(Err(_)) = self.steps.as_ref().map(|steps| steps.send(step)) {
+            tracing::error!("The data directory has no writer any more");
+        }
+    }
+
+    /// Everything up to this revision is on disk.
+    pub(super) fn durable(&self) -> u64 {
+        self.progress.borrow().durable
+    }
+
+    /// What somebody who reads at `revision` now must wait for.
+    pub(super) fn seen(&self, revision: u64) -> Seen {
+        Seen {
+            revision,
+            setbacks: self.progress.borrow().setbacks.len(),
+        }
+    }
+
+    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.clone()
+    }
+}
+
+/// Waits until the disk has what was seen.
+pub(super) async fn settled(
+    mut progress: watch::Receiver<Progress>,
+    seen: Seen,
+) -> Result<(), Lost> {
+    let waited = progress.wait_for(|progress| progress.verdict(seen).is_some());
+    match waited.await {
+        Ok(progress) => progress.verdict(seen).unwrap_or(Err(Lost)),
+        Err(_) => Err(Lost),
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        drop(self.steps.take());
+        if let Some(writer) = self.writer.take()
+            && writer.thread().id() != std::thread::current().id()
+            && writer.join().is_err()
+        {
+            tracing::error!("The writer of the data directory panicked");
+        }
+    }
+}
+
+/// The receiving side, in a thread of its own.
+struct Writer {
+    file: File,
+    _lock: Lock,
+    queue: Receiver<Step>,
+    announce: watch::Sender<Progress>,
+    /// Steps of a failed group that are true all the same.
+    backlog: Vec<Step>,
+}
+
+impl Writer {
+    fn run(mut self, state: &Weak<Mutex<State>>) {
+        while let Ok(first) = self.queue.recv() {
+            let mut group = std::mem::take(&mut self.backlog);
+            group.push(first);
+            group.extend(self.queue.try_iter().take(GROUP));
+            match self.file.commit(&group) {
+                Ok(()) => self.tell(&group),
+                Err(error) => {
+                    tracing::error!(%error, "Writes were refused: the data directory takes none");
+                    self.set_back(group, state);
+                }
+            }
+        }
+    }
+
+    fn tell(&self, group: &[Step]) {
+        let durable = self.file.durable();
+        self.announce
+            .send_modify(|progress| progress.durable = durable);
+        for step in group {
+            if let Step::Write { wake, .. } = step {
+                wake.notify_waiters();
+            }
+        }
+    }
+
+    /// Takes back in memory what the disk did not take, and what was built on it since.
+    fn set_back(&mut self, mut group: Vec<Step>, state: &Weak<Mutex<State>>) {
+        let durable = self.file.durable();
+        let state = state.upgrade();
+        let mut state = state
+            .as_ref()
+            .map(|state| state.lock().unwrap_or_else(PoisonError::into_inner));
+        // Nobody adds a step without the lock.
+        group.extend(self.queue.try_iter());
+        group.retain(|step| !matches!(step, Step::Write { .. }));
+        self.backlog = group;
+        if let Some(state) = &mut state {
+            state.take_back(durable);
+        }
+        self.announce
+            .send_modify(|progress| progress.setbacks.push(durable));
+    }
+}

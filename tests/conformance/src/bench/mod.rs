@@ -1,0 +1,14 @@
+//! Figures of this machine: the box and a real kube-apiserver, side by side in one run.
+//!
+//! Both are processes of their own, reached over TLS on loopback by the same client on one
+//! connection, one request after another. A slice of one server alternates with a slice of the
+//! other, so that a busy machine slows both.
+
+mod connection;
+mod load;
+mod memory;
+mod servers;
+
+pub use load::{Load, Rates, VERBS};
+pub use memory::{Memory, resident};
+pub use servers::{Peer, serve, start};
