@@ -23,6 +23,8 @@ pub(super) struct Peculiarity {
     pub(super) change_last: bool,
     /// A change of the status is not checked by the kind at all.
     pub(super) unchecked_status: bool,
+    /// What is wrong with a status comes before what is wrong with the metadata beside it.
+    pub(super) status_first: bool,
     /// Its strategy gives out what must be unique among all of its objects.
     pub(super) allocates: bool,
     /// A deletion answers with the object and not with a Status.
@@ -48,6 +50,7 @@ const fn row(
         new_first: false,
         change_last: false,
         unchecked_status: false,
+        status_first: false,
         orphans: false,
     }
 }
@@ -77,7 +80,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The server checks metadata in its generic code and again in most kinds; each finding is a cause
 /// of its own, so the number of times is part of the answer.
-const TABLE: [Peculiarity; 35] = [
+const TABLE: [Peculiarity; 36] = [
     row("", "configmaps", "", (2, 2), false),
     row("", "secrets", "", (2, 2), false),
     new_first(row("", "namespaces", "", (2, 2), true)),
@@ -116,6 +119,10 @@ const TABLE: [Peculiarity; 35] = [
     Peculiarity {
         unchecked_status: true,
         ..row("batch", "cronjobs", "", (2, 1), false)
+    },
+    Peculiarity {
+        status_first: true,
+        ..row("apps", "statefulsets", "", (2, 1), false)
     },
     row("networking.k8s.io", "ingresses", "ingress", (2, 2), false),
     orphaning(row(

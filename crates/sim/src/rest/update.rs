@@ -141,30 +141,14 @@ fn change_object(
     let name = call.name.as_deref().unwrap_or_default();
     let key = key_of(&resource.storage, call.namespace.as_deref(), name);
     loop {
-        let stored = server.store().get(&key);
-        let Some(stored) = stored else {
-            if !terms.may_create {
-                return Err(ApiError::not_found(&resource.group_resource(), name));
-            }
-            if terms.uid.is_some() {
-                check_uid(call, terms, &absent(call))?;
-            }
-            match made(server, call, transform) {
+        let Some(stored) = server.store().get(&key) else {
+            match missing(server, call, terms, transform) {
                 Err(error) if error.reason == "AlreadyExists" => continue,
                 other => return other,
             }
         };
         let live = served(resource, &stored);
-        check_uid(call, terms, &live)?;
-        let mut object = transform(Some(&live))?;
-        check_version(server, call, &mut object, &live)?;
-        check_typed(call, &object)?;
-        commit::allocate(server, call, Some(&live), &mut object)?;
-        prepare(server, call, terms, &mut object, &live);
-        ignore_timestamps(call, &live, &mut object);
-        if !terms.ruled {
-            validate(call, &object, &live)?;
-        }
+        let object = changed(server, call, terms, &live, transform)?;
         let warnings = warnings(call, &object, &live);
         if let Err(error) = admitted(server, call, &object, &live) {
             return Err(error.after_warnings(warnings));
@@ -178,6 +162,44 @@ fn change_object(
             });
         }
     }
+}
+
+/// A change of an object that is not there.
+fn missing(
+    server: &ApiServer,
+    call: &Call,
+    terms: &Terms<'_>,
+    transform: &mut dyn FnMut(Option<&Value>) -> Result<Value, ApiError>,
+) -> Result<Updated, ApiError> {
+    if !terms.may_create {
+        let name = call.name.as_deref().unwrap_or_default();
+        return Err(ApiError::not_found(&call.resource.group_resource(), name));
+    }
+    if terms.uid.is_some() {
+        check_uid(call, terms, &absent(call))?;
+    }
+    made(server, call, transform)
+}
+
+/// The object as it is after the change, by the rules of its kind.
+fn changed(
+    server: &ApiServer,
+    call: &Call,
+    terms: &Terms<'_>,
+    live: &Value,
+    transform: &mut dyn FnMut(Option<&Value>) -> Result<Value, ApiError>,
+) -> Result<Value, ApiError> {
+    check_uid(call, terms, live)?;
+    let mut object = transform(Some(live))?;
+    check_version(server, call, &mut object, live)?;
+    check_typed(call, &object)?;
+    commit::allocate(server, call, Some(live), &mut object)?;
+    prepare(server, call, terms, &mut object, live);
+    ignore_timestamps(call, live, &mut object);
+    if !terms.ruled {
+        validate(call, &object, live)?;
+    }
+    Ok(object)
 }
 
 /// What policies have to say about a change, which they see as the client does.
@@ -401,35 +423,43 @@ fn kind_errors(call: &Call, object: &Value, live: &Value) -> Vec<FieldError> {
         changed.extend(options::finalizer_errors(resource, object));
     }
     if !as_new {
-        return changed.into_iter().chain(found).collect();
+        let status_first = row.status_first && call.part == Part::Status;
+        return if status_first {
+            [found, changed].concat()
+        } else {
+            [changed, found].concat()
+        };
     }
     let rest = resource.strategy.validate_create(object);
     let mut new = meta::validate_create(resource, object);
     new.extend(options::finalizer_errors(resource, object));
+    merged(&row, changed, new, &found, &rest)
+}
+
+/// One list of what was found in the metadata as a change, in the metadata as a new object, and in
+/// the rest: `found` by the rules for changes, which repeat `rest`, what the rules for new objects
+/// found.
+fn merged(
+    row: &Peculiarity,
+    mut changed: Vec<FieldError>,
+    mut new: Vec<FieldError>,
+    found: &[FieldError],
+    rest: &[FieldError],
+) -> Vec<FieldError> {
     if row.new_first {
         let own = found
-            .strip_suffix(&rest[..])
-            .or_else(|| found.strip_prefix(&rest[..]));
-        new.extend(if own.is_some() {
-            rest.clone()
-        } else {
-            found.clone()
-        });
-        changed.extend(own.unwrap_or_default().iter().cloned());
-        new.extend(changed);
-        return new;
+            .strip_suffix(rest)
+            .or_else(|| found.strip_prefix(rest));
+        new.extend_from_slice(if own.is_some() { rest } else { found });
+        changed.extend_from_slice(own.unwrap_or_default());
+        return [new, changed].concat();
     }
     // A kind that looks at the new object first has what it found there at the start.
-    let last = row.change_last || (!rest.is_empty() && found.starts_with(&rest));
-    let own = (!last).then(|| found.strip_suffix(&rest[..])).flatten();
-    changed.extend(own.unwrap_or_default().iter().cloned());
-    new.extend(if own.is_some() {
-        rest.clone()
-    } else {
-        found.clone()
-    });
-    changed.extend(new);
-    changed
+    let last = row.change_last || (!rest.is_empty() && found.starts_with(rest));
+    let own = (!last).then(|| found.strip_suffix(rest)).flatten();
+    changed.extend_from_slice(own.unwrap_or_default());
+    new.extend_from_slice(if own.is_some() { rest } else { found });
+    [changed, new].concat()
 }
 
 /// Whether the change takes away the last thing that kept a deleted object.
