@@ -4,11 +4,13 @@
 //! omitted as the struct tags say, numbers, times and quantities in their canonical spelling.
 //! Defaults and validation are not made here.
 
+use std::fmt::Write as _;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::encode::{emit, inlined, zero};
+use super::encode::{inlined, is_omitted, show_unset, zero};
 use super::gotype::{Field, GoType, Named, Shape, named, print};
 use super::quantity::Quantity;
 use super::{gobase64, gotime};
@@ -21,12 +23,12 @@ pub(super) struct Read {
 }
 
 /// Reads `body` as the Go type `type_name`; the error is Go's.
-pub(super) fn read(body: &Value, type_name: &str) -> Result<Read, String> {
+pub(super) fn read(body: Value, type_name: &str) -> Result<Read, String> {
     let mut decoder = Decoder {
         strict: true,
         ..Decoder::default()
     };
-    let object = match decoder.value(body, &GoType::Named(type_name.to_owned())) {
+    let object = match decoder.named(body, type_name, named(type_name)) {
         Ok(object) => object,
         Err(abort) => return Err(abort.to_string()),
     };
@@ -41,12 +43,12 @@ pub(super) fn read(body: &Value, type_name: &str) -> Result<Read, String> {
 
 /// Turns `object` into the Go type `type_name` as the converter for untyped objects does: it trusts
 /// that the schema was checked, and names no fields.
-pub(super) fn convert(object: &Value, type_name: &str) -> Result<Value, String> {
+pub(super) fn convert(object: Value, type_name: &str) -> Result<Value, String> {
     let mut decoder = Decoder {
         converts: true,
         ..Decoder::default()
     };
-    let converted = decoder.value(object, &GoType::Named(type_name.to_owned()));
+    let converted = decoder.named(object, type_name, named(type_name));
     match (converted, decoder.saved) {
         (Err(wrong), _) | (Ok(_), Some(wrong)) => Err(wrong.to_string()),
         (Ok(object), None) => Ok(object),
@@ -101,7 +103,7 @@ struct Decoder {
     /// Name of the struct being read.
     container: &'static str,
     /// JSON names (and Go names of inlined structs) from the root to here.
-    fields: Vec<String>,
+    fields: Vec<&'static str>,
     /// The same with list indexes and map keys, for unknown fields.
     path: String,
     strict: bool,
@@ -113,34 +115,33 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn value(&mut self, input: &Value, kind: &GoType) -> Result<Value, Wrong> {
+    fn value(&mut self, input: Value, kind: &GoType) -> Result<Value, Wrong> {
         match (kind, input) {
             (GoType::Pointer(_), Value::Null) => Ok(Value::Null),
-            (GoType::Pointer(inner), _) => self.value(input, inner),
-            (GoType::Named(key), _) => self.named(input, key, named(key)),
+            (GoType::Pointer(inner), input) => self.value(input, inner),
+            (GoType::Named(key), input) => self.named(input, key, named(key)),
             (_, Value::Null) => Ok(zero(kind)),
             (GoType::Slice(inner), Value::Array(items)) => self.slice(items, inner),
-            (GoType::Bytes, Value::Array(items)) => Ok(self.bytes(items)),
+            (GoType::Bytes, Value::Array(items)) => Ok(self.bytes(&items)),
             (GoType::Map(inner), Value::Object(members)) => self.map(members, inner),
-            (GoType::String, Value::String(_)) => Ok(input.clone()),
-            _ => Ok(self.scalar(input, kind, &print(kind))),
+            (_, input) => Ok(self.scalar(input, kind, &print(kind))),
         }
     }
 
-    fn named(&mut self, input: &Value, key: &str, of: &'static Named) -> Result<Value, Wrong> {
+    fn named(&mut self, input: Value, key: &str, of: &'static Named) -> Result<Value, Wrong> {
         match &of.shape {
             Shape::Struct(fields) => match input {
                 Value::Object(members) => self.structure(members, of, fields),
-                Value::Null => self.structure(&Map::new(), of, fields),
+                Value::Null => self.structure(Map::new(), of, fields),
                 other => {
-                    self.mismatch(other, &of.go);
-                    self.structure(&Map::new(), of, fields)
+                    self.mismatch(&other, &of.go);
+                    self.structure(Map::new(), of, fields)
                 }
             },
             Shape::Alias(kind @ (GoType::Slice(_) | GoType::Map(_))) => match input {
                 Value::Array(_) | Value::Object(_) | Value::Null => self.value(input, kind),
                 other => {
-                    self.mismatch(other, &of.go);
+                    self.mismatch(&other, &of.go);
                     Ok(Value::Null)
                 }
             },
@@ -152,36 +153,39 @@ impl Decoder {
 
     fn structure(
         &mut self,
-        members: &Map<String, Value>,
+        members: Map<String, Value>,
         of: &'static Named,
         fields: &'static [Field],
     ) -> Result<Value, Wrong> {
-        let mut found: Map<String, Value> = Map::new();
+        let mut out = Map::new();
         for (key, value) in members {
-            let Some((inlined, field)) = find(fields, key) else {
-                self.report_unknown(key);
+            let Some((inlined, field)) = find(fields, &key) else {
+                self.report_unknown(&key);
                 continue;
             };
             let (depth, length) = (self.fields.len(), self.path.len());
             let container = std::mem::replace(&mut self.container, of.short());
-            self.fields.extend(inlined.into_iter().map(str::to_owned));
-            self.fields.push(key.clone());
-            self.push_key(key);
-            found.insert(key.clone(), self.value(value, &field.kind)?);
+            self.fields.extend(inlined);
+            self.fields.push(&field.name);
+            self.push_key(&key);
+            let read = self.value(value, &field.kind)?;
+            if !is_omitted(field, &read) {
+                out.insert(key, read);
+            }
             self.fields.truncate(depth);
             self.path.truncate(length);
             self.container = container;
         }
-        let mut out = Map::new();
-        emit(fields, &mut found, &mut out);
+        show_unset(fields, &mut out);
         Ok(Value::Object(out))
     }
 
-    fn slice(&mut self, items: &[Value], inner: &GoType) -> Result<Value, Wrong> {
+    fn slice(&mut self, items: Vec<Value>, inner: &GoType) -> Result<Value, Wrong> {
         let mut out = Vec::with_capacity(items.len());
-        for (index, item) in items.iter().enumerate() {
+        for (index, item) in items.into_iter().enumerate() {
             let length = self.path.len();
-            self.path.push_str(&format!("[{index}]"));
+            // A String takes whatever is written to it.
+            let _ = write!(self.path, "[{index}]");
             out.push(self.value(item, inner)?);
             self.path.truncate(length);
         }
@@ -204,25 +208,26 @@ impl Decoder {
         STANDARD.encode(out).into()
     }
 
-    fn map(&mut self, members: &Map<String, Value>, inner: &GoType) -> Result<Value, Wrong> {
-        let mut out = Map::new();
-        for (key, value) in members {
+    fn map(&mut self, mut members: Map<String, Value>, inner: &GoType) -> Result<Value, Wrong> {
+        for (key, value) in &mut members {
             let length = self.path.len();
             self.push_key(key);
-            let mut read = self.value(value, inner)?;
+            let mut read = self.value(value.take(), inner)?;
             // The store keeps no difference between no bytes and empty bytes.
             if *inner == GoType::Bytes && read.is_null() {
                 read = json!("");
             }
-            out.insert(key.clone(), read);
+            *value = read;
             self.path.truncate(length);
         }
-        Ok(Value::Object(out))
+        Ok(Value::Object(members))
     }
 
-    fn scalar(&mut self, input: &Value, kind: &GoType, go: &str) -> Value {
-        match (kind, input) {
-            (GoType::Bool, Value::Bool(_)) | (GoType::String, Value::String(_)) => input.clone(),
+    fn scalar(&mut self, input: Value, kind: &GoType, go: &str) -> Value {
+        match (kind, &input) {
+            (GoType::Bool, Value::Bool(_))
+            | (GoType::String, Value::String(_))
+            | (GoType::Float64, Value::Number(_)) => input,
             (GoType::Bytes, Value::String(text)) => match gobase64::check(text) {
                 Ok(()) => STANDARD
                     .decode(text.replace(['\r', '\n'], ""))
@@ -237,7 +242,6 @@ impl Decoder {
                     Value::Null
                 }
             },
-            (GoType::Float64, Value::Number(_)) => input.clone(),
             (GoType::Int32 | GoType::Int64, Value::Number(number)) if self.converts => {
                 match whole(number) {
                     // Go's conversion of integers drops the bits that do not fit.
@@ -259,21 +263,21 @@ impl Decoder {
                 fits.unwrap_or(0).into()
             }
             _ => {
-                self.mismatch(input, go);
+                self.mismatch(&input, go);
                 zero(kind)
             }
         }
     }
 
     /// Types that read themselves. Their errors end the reading at once.
-    fn custom(&mut self, input: &Value, key: &str) -> Result<Value, Wrong> {
+    fn custom(&mut self, input: Value, key: &str) -> Result<Value, Wrong> {
         match key.rsplit('.').next().unwrap_or(key) {
-            "Time" => self.time(input, gotime::seconds),
-            "MicroTime" => self.time(input, gotime::micros),
-            "Quantity" => quantity(input),
+            "Time" => self.time(&input, gotime::seconds),
+            "MicroTime" => self.time(&input, gotime::micros),
+            "Quantity" => quantity(&input),
             "IntOrString" => self.int_or_string(input),
             name if name.starts_with("JSONSchemaPropsOr") => self.schema_or(input, name),
-            _ => Ok(input.clone()),
+            _ => Ok(input),
         }
     }
 
@@ -289,10 +293,10 @@ impl Decoder {
         }
     }
 
-    fn int_or_string(&mut self, input: &Value) -> Result<Value, Wrong> {
-        match input {
+    fn int_or_string(&mut self, input: Value) -> Result<Value, Wrong> {
+        match &input {
             Value::Null => Ok(json!(0)),
-            Value::String(_) => Ok(input.clone()),
+            Value::String(_) => Ok(input),
             Value::Number(number) => match number.as_i64().filter(|n| i32::try_from(*n).is_ok()) {
                 Some(n) => Ok(n.into()),
                 None => Err(self.type_error(format!("number {number}"), "int32")),
@@ -302,17 +306,17 @@ impl Decoder {
     }
 
     /// A schema, or something simpler; read by a decoder of its own that ignores unknown fields.
-    fn schema_or(&mut self, input: &Value, name: &str) -> Result<Value, Wrong> {
+    fn schema_or(&mut self, input: Value, name: &str) -> Result<Value, Wrong> {
         let schema = GoType::Named(
             "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaProps".to_owned(),
         );
-        let kind = match (input, name) {
+        let kind = match (&input, name) {
             (Value::Object(_), _) => schema,
             (Value::Array(_), "JSONSchemaPropsOrArray") => GoType::Slice(Box::new(schema)),
             (Value::Array(_), "JSONSchemaPropsOrStringArray") => {
                 GoType::Slice(Box::new(GoType::String))
             }
-            (Value::Bool(_), "JSONSchemaPropsOrBool") => return Ok(input.clone()),
+            (Value::Bool(_), "JSONSchemaPropsOrBool") => return Ok(input),
             (_, "JSONSchemaPropsOrBool") => {
                 return Err(Wrong::Plain("boolean or JSON schema expected".into()));
             }
@@ -333,7 +337,7 @@ impl Decoder {
             Wrong::Type {
                 value, kind, field, ..
             } => {
-                let field = self.fields.iter().cloned().chain(field).collect();
+                let field = self.field_names().into_iter().chain(field).collect();
                 Wrong::Type {
                     value,
                     kind,
@@ -389,8 +393,12 @@ impl Decoder {
             value,
             kind: go.to_owned(),
             container: self.container.to_owned(),
-            field: self.fields.clone(),
+            field: self.field_names(),
         }
+    }
+
+    fn field_names(&self) -> Vec<String> {
+        self.fields.iter().map(|name| (*name).to_owned()).collect()
     }
 
     fn save(&mut self, wrong: Wrong) {

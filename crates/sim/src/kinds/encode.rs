@@ -15,26 +15,31 @@ pub(super) fn zero_field(type_name: &str, field: &str) -> Value {
     }
 }
 
-/// Moves what was read into `out`, adding the zero values a Go encoder shows and leaving out those
-/// it omits.
-pub(super) fn emit(
-    fields: &'static [Field],
-    found: &mut Map<String, Value>,
-    out: &mut Map<String, Value>,
-) {
+/// Adds the fields that are not there and that a Go encoder shows all the same.
+pub(super) fn show_unset(fields: &'static [Field], out: &mut Map<String, Value>) {
     for field in fields.iter().filter(|field| !field.name.is_empty()) {
-        let value = found
-            .remove(&field.name)
-            .unwrap_or_else(|| zero(&field.kind));
-        let omitted = (field.omit_empty && is_empty(&field.kind, &value))
-            || (field.omit_zero && value.is_null());
-        if !omitted {
-            out.insert(field.name.clone(), value);
+        if let Some(value) = unset(field)
+            && !out.contains_key(&field.name)
+        {
+            out.insert(field.name.clone(), value.clone());
         }
     }
     for (_, inner) in inlined(fields) {
-        emit(inner, found, out);
+        show_unset(inner, out);
     }
+}
+
+fn unset(field: &'static Field) -> Option<&'static Value> {
+    let shown = field.unset.get_or_init(|| {
+        let value = zero(&field.kind);
+        (!is_omitted(field, &value)).then_some(value)
+    });
+    shown.as_ref()
+}
+
+/// Whether a Go encoder leaves the field out when this is its value.
+pub(super) fn is_omitted(field: &Field, value: &Value) -> bool {
+    (field.omit_empty && is_empty(&field.kind, value)) || (field.omit_zero && value.is_null())
 }
 
 /// The structs whose fields stand among those of the struct they are in.
@@ -65,7 +70,7 @@ pub(super) fn zero(kind: &GoType) -> Value {
             Shape::Custom => zero_custom(key),
             Shape::Struct(fields) => {
                 let mut out = Map::new();
-                emit(fields, &mut Map::new(), &mut out);
+                show_unset(fields, &mut out);
                 Value::Object(out)
             }
         },

@@ -3,10 +3,12 @@
 //! They say what OpenAPI does not: the order of fields, which zero values an answer shows, and the
 //! type names that decoding errors mention. Reading JSON by them is `decode`'s business.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{LazyLock, OnceLock};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 /// A Go type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(super) struct Field {
     pub(super) kind: GoType,
     pub(super) omit_empty: bool,
     pub(super) omit_zero: bool,
+    /// What is shown where it is not set, once somebody has asked; see `encode::unset`.
+    pub(super) unset: OnceLock<Option<Value>>,
 }
 
 /// What a name stands for.
@@ -80,8 +84,8 @@ struct RawNamed {
     custom: bool,
 }
 
-static TYPES: LazyLock<BTreeMap<String, Named>> = LazyLock::new(|| {
-    let raw: BTreeMap<String, RawNamed> = serde_json::from_str(include_str!("data/gotypes.json"))
+static TYPES: LazyLock<HashMap<String, Named>> = LazyLock::new(|| {
+    let raw: HashMap<String, RawNamed> = serde_json::from_str(include_str!("data/gotypes.json"))
         .expect("vendored Go types are valid");
     raw.into_iter()
         .map(|(name, raw)| (name, read(raw)))
@@ -103,6 +107,7 @@ fn field(raw: RawField) -> Field {
         kind: parse(&raw.t),
         omit_empty: raw.o,
         omit_zero: raw.z,
+        unset: OnceLock::new(),
     }
 }
 
@@ -137,7 +142,7 @@ pub(super) fn named(key: &str) -> &'static Named {
 }
 
 /// The type as Go's `reflect.Type.String` prints it.
-pub(super) fn print(kind: &GoType) -> String {
+pub(super) fn print(kind: &GoType) -> Cow<'static, str> {
     match kind {
         GoType::Bool => "bool".into(),
         GoType::String => "string".into(),
@@ -145,10 +150,10 @@ pub(super) fn print(kind: &GoType) -> String {
         GoType::Int64 => "int64".into(),
         GoType::Float64 => "float64".into(),
         GoType::Bytes => "[]uint8".into(),
-        GoType::Pointer(inner) => format!("*{}", print(inner)),
-        GoType::Slice(inner) => format!("[]{}", print(inner)),
-        GoType::Map(inner) => format!("map[string]{}", print(inner)),
-        GoType::Named(key) => named(key).go.clone(),
+        GoType::Pointer(inner) => format!("*{}", print(inner)).into(),
+        GoType::Slice(inner) => format!("[]{}", print(inner)).into(),
+        GoType::Map(inner) => format!("map[string]{}", print(inner)).into(),
+        GoType::Named(key) => named(key).go.as_str().into(),
     }
 }
 

@@ -60,13 +60,10 @@ pub(super) fn unhandled(kind: &str, version: &str, entry: &Entry, why: &str) -> 
 }
 
 /// 500: what an apply merged cannot be turned into the kind's Go type.
-pub(super) fn unconverted(entry: &Entry, merged: &Value, why: &str) -> ApiError {
-    let part = |key: &str| text(merged, &["metadata", key]);
+pub(super) fn unconverted(entry: &Entry, (namespace, name): (&str, &str), why: &str) -> ApiError {
     let kind = format!("{}/{}, Kind={}", entry.group, entry.version, entry.kind);
     let message = format!(
-        "failed to convert new object ({}/{}; {kind}) to proper version: unable to convert unstructured object to {kind}: {why}",
-        part("namespace"),
-        part("name")
+        "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object to {kind}: {why}"
     );
     ApiError::new(500, "", message)
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::behaviour::Behaviour;
 use super::data::{self, Entry};
-use super::value::{at, restore, set};
+use super::value::{at, restore, set, text};
 use super::{autoscaling, decode, encode, events, patch_meta, scheme, services, unstructured};
 use crate::field::{FieldError, go_quote};
 use crate::resource::{Column, Decoded, Part, PatchMeta, RowOrder, Strategy};
@@ -37,6 +37,17 @@ impl BuiltinStrategy {
         }
     }
 
+    /// What was read, with the version and the kind it was read as.
+    fn typed(&self, mut object: Value, forgets_owners: bool) -> Value {
+        let api_version = self.entry.api_version();
+        set(&mut object, &["apiVersion"], api_version.into());
+        set(&mut object, &["kind"], self.entry.kind.as_str().into());
+        if forgets_owners {
+            set(&mut object, &["metadata", "managedFields"], json!([{}]));
+        }
+        object
+    }
+
     /// Moves the generation when something that counts differs from `old`.
     fn move_generation(&self, object: &mut Value, old: &Value) {
         let paths = self.behaviour.generation;
@@ -57,22 +68,11 @@ impl BuiltinStrategy {
 impl Strategy for BuiltinStrategy {
     fn decode(&self, body: Value) -> Result<Decoded, ApiError> {
         scheme::check(self.entry, &body)?;
-        let read = decode::read(&body, &self.go_type).map_err(|why| {
+        let forgets = forgets_owners(&body);
+        let read = decode::read(body, &self.go_type).map_err(|why| {
             scheme::unhandled(&self.entry.kind, &self.entry.version, self.entry, &why)
         })?;
-        let mut object = read.object;
-        set(
-            &mut object,
-            &["apiVersion"],
-            self.entry.api_version().into(),
-        );
-        set(&mut object, &["kind"], self.entry.kind.as_str().into());
-        // An empty list of owners asks to forget them all, as one empty entry does; only the latter
-        // is kept where empty lists are left out.
-        let owners = at(&body, &["metadata", "managedFields"]).as_array();
-        if owners.is_some_and(Vec::is_empty) {
-            set(&mut object, &["metadata", "managedFields"], json!([{}]));
-        }
+        let object = self.typed(read.object, forgets);
         Ok(Decoded {
             object,
             unknown: read.unknown,
@@ -80,15 +80,11 @@ impl Strategy for BuiltinStrategy {
     }
 
     fn convert(&self, merged: Value) -> Result<Value, ApiError> {
-        let mut object = decode::convert(&merged, &self.go_type)
-            .map_err(|why| scheme::unconverted(self.entry, &merged, &why))?;
-        set(
-            &mut object,
-            &["apiVersion"],
-            self.entry.api_version().into(),
-        );
-        set(&mut object, &["kind"], self.entry.kind.as_str().into());
-        Ok(object)
+        let namespace = text(&merged, &["metadata", "namespace"]).to_owned();
+        let name = text(&merged, &["metadata", "name"]).to_owned();
+        let object = decode::convert(merged, &self.go_type)
+            .map_err(|why| scheme::unconverted(self.entry, (&namespace, &name), &why))?;
+        Ok(self.typed(object, false))
     }
 
     fn patch_meta(&self) -> Option<Box<dyn PatchMeta + '_>> {
@@ -97,18 +93,12 @@ impl Strategy for BuiltinStrategy {
 
     fn convert_patched(&self, merged: Value) -> Result<Decoded, String> {
         let unknown = unstructured::check(&merged, &self.go_type)?;
-        let mut object = decode::convert(&merged, &self.go_type)?;
-        set(
-            &mut object,
-            &["apiVersion"],
-            self.entry.api_version().into(),
-        );
-        set(&mut object, &["kind"], self.entry.kind.as_str().into());
-        let owners = at(&merged, &["metadata", "managedFields"]).as_array();
-        if owners.is_some_and(Vec::is_empty) {
-            set(&mut object, &["metadata", "managedFields"], json!([{}]));
-        }
-        Ok(Decoded { object, unknown })
+        let forgets = forgets_owners(&merged);
+        let object = decode::convert(merged, &self.go_type)?;
+        Ok(Decoded {
+            object: self.typed(object, forgets),
+            unknown,
+        })
     }
 
     fn default(&self, object: &mut Value) {
@@ -303,6 +293,13 @@ impl Strategy for BuiltinStrategy {
     fn row_order(&self) -> Option<RowOrder> {
         self.behaviour.row_order
     }
+}
+
+/// An empty list of owners asks to forget them all, as one empty entry does; only the latter is kept
+/// where empty lists are left out.
+fn forgets_owners(body: &Value) -> bool {
+    let owners = at(body, &["metadata", "managedFields"]).as_array();
+    owners.is_some_and(Vec::is_empty)
 }
 
 /// Equal, where an empty list is as good as none.

@@ -159,7 +159,7 @@ pub fn decode(object: &Value) -> Result<Managed, String> {
         };
         let set = fields_v1::decode(entry.get("fieldsV1").unwrap_or(&Value::Null))?;
         managed.times.remove(&id);
-        if let Some((_, time)) = time::normalize(text("time")) {
+        if let Some(time) = time::normalize(text("time")) {
             managed.times.insert(id.clone(), time);
         }
         managed.fields.insert(
@@ -188,15 +188,13 @@ pub fn encode(managed: &Managed, object: &mut Value) {
         return;
     }
     let mut sorted: Vec<_> = managed.fields.iter().collect();
-    sorted.sort_by_cached_key(|(id, owned)| {
-        let operation = operation(id, owned).to_owned();
-        let seconds = seconds(managed, id);
+    sorted.sort_by_cached_key(|&(id, owned)| {
         (
-            operation,
-            seconds,
-            id.manager.clone(),
-            owned.api_version.clone(),
-            id.subresource.clone(),
+            operation(id, owned),
+            seconds(managed, id),
+            &id.manager,
+            &owned.api_version,
+            &id.subresource,
         )
     });
     let entries = sorted
@@ -220,8 +218,8 @@ fn operation<'a>(id: &'a ManagerId, owned: &VersionedSet) -> &'a str {
 }
 
 fn seconds(managed: &Managed, id: &ManagerId) -> i64 {
-    let time = managed.times.get(id).and_then(|time| time::normalize(time));
-    time.map_or(0, |(seconds, _)| seconds)
+    let time = managed.times.get(id).and_then(|time| time::seconds(time));
+    time.unwrap_or(0)
 }
 
 fn encode_entry(managed: &Managed, id: &ManagerId, owned: &VersionedSet) -> Value {

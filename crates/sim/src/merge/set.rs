@@ -150,6 +150,9 @@ impl Set {
     /// Paths in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self.clone();
+        }
         self.combine(other, |mine, theirs| match (mine, theirs) {
             (Some(a), Some(b)) => Subtree {
                 member: a.member || b.member,
@@ -176,6 +179,9 @@ impl Set {
     /// its children here.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self.clone();
+        }
         self.combine(other, |mine, theirs| match (mine, theirs) {
             (Some(a), Some(b)) => Subtree {
                 member: a.member && !b.member,

@@ -1,7 +1,12 @@
 //! RFC 3339 times of `managedFields`, as far as they must be put in order.
 
-/// Seconds since the epoch and the text in UTC without fractions, as the server writes it.
-pub(super) fn normalize(text: &str) -> Option<(i64, String)> {
+/// The text in UTC without fractions, as the server writes it.
+pub(super) fn normalize(text: &str) -> Option<String> {
+    seconds(text).map(format)
+}
+
+/// Seconds since the epoch.
+pub(super) fn seconds(text: &str) -> Option<i64> {
     let number = |from: usize, to: usize| -> Option<i64> {
         let digits = text.get(from..to)?;
         digits
@@ -31,9 +36,8 @@ pub(super) fn normalize(text: &str) -> Option<(i64, String)> {
         Some(fraction) => fraction.trim_start_matches(|c: char| c.is_ascii_digit()),
         None => zone,
     };
-    let seconds =
-        days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset(zone)?;
-    Some((seconds, format(seconds)))
+    let east = offset(zone)?;
+    Some(days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - east)
 }
 
 /// Seconds east of UTC.
@@ -89,7 +93,7 @@ mod tests {
 
     #[test]
     fn times_are_normalized_to_utc_seconds() {
-        for (text, seconds, utc) in [
+        for (text, since_epoch, utc) in [
             ("1970-01-01T00:00:00Z", 0, "1970-01-01T00:00:00Z"),
             (
                 "2024-02-29T23:59:59.123Z",
@@ -107,7 +111,8 @@ mod tests {
                 "0001-01-01T00:00:00Z",
             ),
         ] {
-            assert_eq!(normalize(text), Some((seconds, utc.to_owned())), "{text}");
+            assert_eq!(seconds(text), Some(since_epoch), "{text}");
+            assert_eq!(normalize(text).as_deref(), Some(utc), "{text}");
         }
     }
 

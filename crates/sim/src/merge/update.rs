@@ -149,8 +149,8 @@ impl Updater<'_> {
 
     fn without_ignored(&self, version: &str, set: Set) -> Set {
         match self.ignored.get(version) {
-            Some(ignored) => set.recursive_difference(ignored),
-            None => set,
+            Some(ignored) if !ignored.is_empty() => set.recursive_difference(ignored),
+            _ => set,
         }
     }
 
@@ -218,7 +218,9 @@ impl Updater<'_> {
                     path: path.to_vec(),
                 });
             });
-            owned.set = owned.set.difference(&lost).difference(&changes.removed);
+            if !lost.is_empty() || !changes.removed.is_empty() {
+                owned.set = owned.set.difference(&lost).difference(&changes.removed);
+            }
             out.insert(name, owned);
         }
         if !force && !conflicts.is_empty() {

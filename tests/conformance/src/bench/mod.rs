@@ -5,10 +5,12 @@
 //! other, so that a busy machine slows both.
 
 mod connection;
+mod cores;
 mod load;
 mod memory;
 mod servers;
 
+pub use cores::share_one_core;
 pub use load::{Load, Rates, VERBS};
 pub use memory::{Memory, resident};
 pub use servers::{Peer, serve, start};

@@ -3,6 +3,7 @@
 
 pub mod host;
 pub mod normal;
+mod owners;
 pub mod recording;
 pub mod script;
 pub mod session;

@@ -1,10 +1,11 @@
 //! Hides what cannot be equal in the output of kubectl and helm: ages, versions, UIDs, addresses,
-//! random names, column widths.
+//! random names, column widths, the order of owners.
 
 use std::path::Path;
 
 use regex::Regex;
 
+use super::owners;
 use crate::mask::Mask;
 
 /// Makes outputs of one script comparable.
@@ -80,7 +81,7 @@ impl Normal {
         for (pattern, by) in &self.patterns {
             text = pattern.replace_all(&text, *by).into_owned();
         }
-        text
+        owners::in_order(&text)
     }
 }
 

@@ -25,7 +25,9 @@ impl Comparison {
     /// The comparison without some fields and everything below them.
     #[must_use]
     pub fn without(self, fields: Option<&Set>) -> Self {
-        let Some(fields) = fields else { return self };
+        let Some(fields) = fields.filter(|fields| !fields.is_empty()) else {
+            return self;
+        };
         Self {
             removed: self.removed.recursive_difference(fields),
             modified: self.modified.recursive_difference(fields),
@@ -62,6 +64,10 @@ struct Changes {
 }
 
 impl Changes {
+    fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
+    }
+
     fn put(&mut self, element: &PathElement, below: Self) {
         for (mine, theirs) in [
             (&mut self.removed, below.removed),
@@ -166,10 +172,11 @@ impl Walk<'_> {
         let mut field = |name: &str, l, r| {
             let mut below = Changes::default();
             let kind = map.field(name).unwrap_or(TypeId::DEDUCED);
-            let element = PathElement::field(name);
             self.visit(kind, l, r, &mut below)
-                .map_err(|why| why.below(&element))?;
-            out.put(&element, below);
+                .map_err(|why| why.below(&PathElement::field(name)))?;
+            if !below.is_empty() {
+                out.put(&PathElement::field(name), below);
+            }
             Ok(())
         };
         for (name, value) in old.into_iter().flatten() {
