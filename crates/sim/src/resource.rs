@@ -98,11 +98,13 @@ pub trait View: Send + Sync + Debug {
     /// The resource whose objects are shown.
     fn parent(&self) -> &Arc<Resource>;
 
-    /// What is shown of an object, owners of fields included.
+    /// What is shown of an object, owners of fields included: all of it, unless a view says otherwise.
     ///
     /// # Errors
     /// The server's answer when the object cannot be shown so.
-    fn show(&self, object: &Value) -> Result<Value, ApiError>;
+    fn show(&self, object: &Value) -> Result<Value, ApiError> {
+        Ok(object.clone())
+    }
 
     /// The object with what was shown of it changed. `now` is for what changes leave a time of.
     ///
@@ -111,7 +113,9 @@ pub trait View: Send + Sync + Debug {
     fn take_back(&self, object: &Value, shown: Value, now: &str) -> Result<Value, ApiError>;
 
     /// Whether changes are made by the rules of the object's kind, and not by the view's own.
-    fn by_rules_of_kind(&self) -> bool;
+    fn by_rules_of_kind(&self) -> bool {
+        false
+    }
 }
 
 /// A request body read as an object of a kind.

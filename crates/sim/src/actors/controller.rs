@@ -5,12 +5,16 @@
 
 use std::fmt::Debug;
 use std::future::{Future, pending};
+use std::ops::Range;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
 
 use super::Delay;
+use super::door::Door;
 use super::queue::Queue;
+use crate::server::ApiServer;
 use crate::status::ApiError;
 use crate::store::Change;
 
@@ -21,6 +25,15 @@ pub(super) const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 pub(super) trait Controller: Send {
     /// What is looked at as one.
     type Item: Ord + Clone + Debug + Send + Sync;
+
+    /// One for a server.
+    fn new(server: &ApiServer) -> Self;
+
+    /// How it reaches the server.
+    fn door(&self) -> &Door;
+
+    /// Whether a change may concern any item at all.
+    fn follows(change: &Change) -> bool;
 
     /// Everything there is to look at when it starts.
     fn stock(&self) -> Vec<Self::Item>;
@@ -40,8 +53,19 @@ pub(super) trait Controller: Send {
     }
 }
 
+/// Starts a controller that takes this long before it looks at an item.
+pub(super) fn start<C: Controller + 'static>(
+    server: &ApiServer,
+    delay: &Range<Duration>,
+    tasks: &mut JoinSet<()>,
+) {
+    let controller = C::new(server);
+    let changes = controller.door().follow(C::follows);
+    tasks.spawn(run(controller, changes, Delay::new(server, delay)));
+}
+
 /// Runs a controller until it is dropped.
-pub(super) async fn run<C: Controller>(
+async fn run<C: Controller>(
     mut controller: C,
     mut changes: UnboundedReceiver<Change>,
     mut delay: Delay,

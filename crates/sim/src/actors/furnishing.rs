@@ -29,25 +29,22 @@ pub(super) struct ServiceAccounts {
     door: Door,
 }
 
-impl ServiceAccounts {
-    pub(super) fn new(server: &ApiServer) -> Self {
+impl Controller for ServiceAccounts {
+    type Item = String;
+
+    fn new(server: &ApiServer) -> Self {
         let door = Door::controller(server, "service-account-controller");
         Self { door }
     }
 
-    pub(super) fn door(&self) -> &Door {
+    fn door(&self) -> &Door {
         &self.door
     }
 
-    /// Whether a change may concern the accounts.
-    pub(super) fn follows(change: &Change) -> bool {
+    fn follows(change: &Change) -> bool {
         is_of(change, "", "namespaces")
             || (is_of(change, "", "serviceaccounts") && change.key.name == ACCOUNT)
     }
-}
-
-impl Controller for ServiceAccounts {
-    type Item = String;
 
     fn stock(&self) -> Vec<String> {
         namespaces(&self.door)
@@ -77,26 +74,23 @@ pub(super) struct RootAuthority {
     authority: Receiver<String>,
 }
 
-impl RootAuthority {
-    pub(super) fn new(server: &ApiServer) -> Self {
+impl Controller for RootAuthority {
+    type Item = String;
+
+    fn new(server: &ApiServer) -> Self {
         let door = Door::controller(server, "root-ca-cert-publisher");
         let authority = server.authority();
         Self { door, authority }
     }
 
-    pub(super) fn door(&self) -> &Door {
+    fn door(&self) -> &Door {
         &self.door
     }
 
-    /// Whether a change may concern the authority.
-    pub(super) fn follows(change: &Change) -> bool {
+    fn follows(change: &Change) -> bool {
         is_of(change, "", "namespaces")
             || (is_of(change, "", "configmaps") && change.key.name == ROOT_CA)
     }
-}
-
-impl Controller for RootAuthority {
-    type Item = String;
 
     fn stock(&self) -> Vec<String> {
         namespaces(&self.door)

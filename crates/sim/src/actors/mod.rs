@@ -27,6 +27,11 @@ use tokio::task::JoinSet;
 
 use crate::server::ApiServer;
 
+use deployment::Deployments;
+use furnishing::{RootAuthority, ServiceAccounts};
+use replicaset::ReplicaSets;
+use upkeep::{Addresses, Definitions, FlowSchemas, Registrations};
+
 /// Which actors run, and how fast they are.
 #[derive(Clone, Debug)]
 pub struct Actors {
@@ -148,38 +153,14 @@ impl Actors {
                 .spawn(namespace::NamespaceLifecycle::new(server, Delay::new(server, delay)).run());
         }
         if let Some(delay) = &self.namespace_furnishing {
-            let accounts = furnishing::ServiceAccounts::new(server);
-            let changes = accounts.door().follow(furnishing::ServiceAccounts::follows);
-            tasks.spawn(controller::run(
-                accounts,
-                changes,
-                Delay::new(server, delay),
-            ));
-            let authority = furnishing::RootAuthority::new(server);
-            let changes = authority.door().follow(furnishing::RootAuthority::follows);
-            tasks.spawn(controller::run(
-                authority,
-                changes,
-                Delay::new(server, delay),
-            ));
+            controller::start::<ServiceAccounts>(server, delay, &mut tasks);
+            controller::start::<RootAuthority>(server, delay, &mut tasks);
         }
         if let Some(delay) = &self.workloads {
-            let sets = replicaset::ReplicaSets::new(server);
-            let changes = sets.door().follow(replicaset::ReplicaSets::follows);
-            tasks.spawn(controller::run(sets, changes, Delay::new(server, delay)));
-        }
-        if let Some(delay) = self
-            .workloads
-            .as_ref()
-            .filter(|_| self.deployment_readiness.is_none())
-        {
-            let deployments = deployment::Deployments::new(server);
-            let changes = deployments.door().follow(deployment::Deployments::follows);
-            tasks.spawn(controller::run(
-                deployments,
-                changes,
-                Delay::new(server, delay),
-            ));
+            controller::start::<ReplicaSets>(server, delay, &mut tasks);
+            if self.deployment_readiness.is_none() {
+                controller::start::<Deployments>(server, delay, &mut tasks);
+            }
         }
         if let Some(delay) = &self.deployment_readiness {
             let delay = Delay::new(server, delay);
@@ -197,19 +178,11 @@ impl Actors {
 
 /// On the real server these are done before a request is answered, or as soon as it is.
 fn start_upkeep(server: &ApiServer, tasks: &mut JoinSet<()>) {
-    let at_once = || Delay::new(server, &(Duration::ZERO..Duration::ZERO));
-    let flows = upkeep::FlowSchemas::new(server);
-    let changes = flows.door().follow(upkeep::FlowSchemas::follows);
-    tasks.spawn(controller::run(flows, changes, at_once()));
-    let definitions = upkeep::Definitions::new(server);
-    let changes = definitions.door().follow(upkeep::Definitions::follows);
-    tasks.spawn(controller::run(definitions, changes, at_once()));
-    let registrations = upkeep::Registrations::new(server);
-    let changes = registrations.door().follow(upkeep::Registrations::follows);
-    tasks.spawn(controller::run(registrations, changes, at_once()));
-    let addresses = upkeep::Addresses::new(server);
-    let changes = addresses.door().follow(upkeep::Addresses::follows);
-    tasks.spawn(controller::run(addresses, changes, at_once()));
+    let at_once = Duration::ZERO..Duration::ZERO;
+    controller::start::<FlowSchemas>(server, &at_once, tasks);
+    controller::start::<Definitions>(server, &at_once, tasks);
+    controller::start::<Registrations>(server, &at_once, tasks);
+    controller::start::<Addresses>(server, &at_once, tasks);
 }
 
 /// Actors at work; they stop when it is dropped.

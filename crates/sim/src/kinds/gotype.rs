@@ -4,7 +4,7 @@
 //! type names that decoding errors mention. Reading JSON by them is `decode`'s business.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
 use serde::Deserialize;
@@ -84,8 +84,8 @@ struct RawNamed {
     custom: bool,
 }
 
-static TYPES: LazyLock<HashMap<String, Named>> = LazyLock::new(|| {
-    let raw: HashMap<String, RawNamed> = serde_json::from_str(include_str!("data/gotypes.json"))
+static TYPES: LazyLock<BTreeMap<String, Named>> = LazyLock::new(|| {
+    let raw: BTreeMap<String, RawNamed> = serde_json::from_str(include_str!("data/gotypes.json"))
         .expect("vendored Go types are valid");
     raw.into_iter()
         .map(|(name, raw)| (name, read(raw)))

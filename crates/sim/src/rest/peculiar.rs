@@ -23,7 +23,8 @@ pub(super) struct Peculiarity {
     pub(super) change_last: bool,
     /// A change of the status is not checked by the kind at all.
     pub(super) unchecked_status: bool,
-    /// What is wrong with a status comes before what is wrong with the metadata beside it.
+    /// What is wrong with a status comes before what is wrong with the metadata beside it, and what
+    /// is wrong with its change after both.
     pub(super) status_first: bool,
     /// Its strategy gives out what must be unique among all of its objects.
     pub(super) allocates: bool,

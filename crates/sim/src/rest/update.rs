@@ -422,13 +422,13 @@ fn kind_errors(call: &Call, object: &Value, live: &Value) -> Vec<FieldError> {
         changed.extend(meta::validate_update(object, live));
         changed.extend(options::finalizer_errors(resource, object));
     }
+    if call.part == Part::Status && row.status_first {
+        let own = resource.strategy.validate_update(object, object, call.part);
+        let moved = found.strip_prefix(&own[..]).unwrap_or_default();
+        return [&own[..], &changed, moved].concat();
+    }
     if !as_new {
-        let status_first = row.status_first && call.part == Part::Status;
-        return if status_first {
-            [found, changed].concat()
-        } else {
-            [changed, found].concat()
-        };
+        return [changed, found].concat();
     }
     let rest = resource.strategy.validate_create(object);
     let mut new = meta::validate_create(resource, object);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::whole::{judged, take_stated};
 use crate::field::FieldError;
 use crate::object;
 use crate::resource::{Resource, View};
@@ -26,10 +27,6 @@ impl View for Approval {
         &self.parent
     }
 
-    fn show(&self, object: &Value) -> Result<Value, ApiError> {
-        Ok(object.clone())
-    }
-
     fn take_back(&self, object: &Value, shown: Value, now: &str) -> Result<Value, ApiError> {
         let mut changed = object.clone();
         if !changed["status"].is_object() {
@@ -37,20 +34,9 @@ impl View for Approval {
         }
         let stated = shown["status"]["conditions"].clone();
         changed["status"]["conditions"] = stamped(stated, &object["status"]["conditions"], now);
-        for member in ["managedFields", "resourceVersion"] {
-            let stated = shown["metadata"].get(member).cloned();
-            object::set_or_remove(&mut changed, member, stated);
-        }
+        take_stated(&mut changed, &shown);
         let errors = errors(list(&changed), list(object));
-        if errors.is_empty() {
-            return Ok(changed);
-        }
-        let (kind, name) = (self.parent.group_kind(), object::name(object));
-        Err(ApiError::invalid(&kind, name, &errors))
-    }
-
-    fn by_rules_of_kind(&self) -> bool {
-        false
+        judged(&self.parent, changed, &errors)
     }
 }
 

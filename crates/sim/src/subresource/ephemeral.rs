@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::whole::{judged, move_generation, take_stated};
 use crate::field::FieldError;
 use crate::object;
 use crate::resource::{Resource, View};
@@ -77,10 +78,6 @@ impl View for EphemeralContainers {
         &self.parent
     }
 
-    fn show(&self, object: &Value) -> Result<Value, ApiError> {
-        Ok(object.clone())
-    }
-
     fn take_back(&self, object: &Value, shown: Value, _now: &str) -> Result<Value, ApiError> {
         let mut changed = object.clone();
         let wanted = shown["spec"]["ephemeralContainers"].as_array();
@@ -89,25 +86,11 @@ impl View for EphemeralContainers {
             let some = wanted.filter(|wanted| !wanted.is_empty()).cloned();
             spec.extend(some.map(|some| ("ephemeralContainers".to_owned(), some.into())));
         }
-        for member in ["managedFields", "resourceVersion"] {
-            let stated = shown["metadata"].get(member).cloned();
-            object::set_or_remove(&mut changed, member, stated);
-        }
-        if changed["spec"] != object["spec"] {
-            let generation = object::generation(object) + 1;
-            object::set_or_remove(&mut changed, "generation", Some(generation.into()));
-        }
+        take_stated(&mut changed, &shown);
+        move_generation(&mut changed, object);
         let mut errors = self.container_errors(&changed);
         errors.extend(changes(&changed, object));
-        if errors.is_empty() {
-            return Ok(changed);
-        }
-        let (kind, name) = (self.parent.group_kind(), object::name(object));
-        Err(ApiError::invalid(&kind, name, &errors))
-    }
-
-    fn by_rules_of_kind(&self) -> bool {
-        false
+        judged(&self.parent, changed, &errors)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod scale;
 mod scale_owners;
 mod scale_view;
 mod token;
+mod whole;
 
 use std::sync::Arc;
 

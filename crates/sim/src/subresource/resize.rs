@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::whole::{judged, move_generation, take_stated};
 use crate::field::FieldError;
 use crate::kinds::qos_class;
 use crate::object;
@@ -29,30 +30,12 @@ impl View for Resize {
         &self.parent
     }
 
-    fn show(&self, object: &Value) -> Result<Value, ApiError> {
-        Ok(object.clone())
-    }
-
     fn take_back(&self, object: &Value, shown: Value, _now: &str) -> Result<Value, ApiError> {
         let mut changed = resized(object, &shown);
-        for member in ["managedFields", "resourceVersion"] {
-            let stated = shown["metadata"].get(member).cloned();
-            object::set_or_remove(&mut changed, member, stated);
-        }
-        if changed["spec"] != object["spec"] {
-            let generation = object::generation(object) + 1;
-            object::set_or_remove(&mut changed, "generation", Some(generation.into()));
-        }
+        take_stated(&mut changed, &shown);
+        move_generation(&mut changed, object);
         let errors = self.errors(&changed, object);
-        if errors.is_empty() {
-            return Ok(changed);
-        }
-        let (kind, name) = (self.parent.group_kind(), object::name(object));
-        Err(ApiError::invalid(&kind, name, &errors))
-    }
-
-    fn by_rules_of_kind(&self) -> bool {
-        false
+        judged(&self.parent, changed, &errors)
     }
 }
 

@@ -76,23 +76,6 @@ impl Rollout {
 }
 
 impl Deployments {
-    pub(super) fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, "deployment-controller");
-        let events = Recorder::new(&door, "deployment-controller");
-        Self { door, events }
-    }
-
-    pub(super) fn door(&self) -> &Door {
-        &self.door
-    }
-
-    /// Whether a change may concern a deployment.
-    pub(super) fn follows(change: &Change) -> bool {
-        is_of(change, "apps", "deployments")
-            || is_of(change, "apps", "replicasets")
-            || (is_of(change, "", "pods") && change.new.is_none())
-    }
-
     /// The deployments a replica set belongs to, or may come to belong to.
     fn of_set(&self, set: &Value, orphan_too: bool) -> Vec<Key> {
         let namespace = object::namespace(set);
@@ -206,6 +189,22 @@ impl Deployments {
 
 impl Controller for Deployments {
     type Item = Key;
+
+    fn new(server: &ApiServer) -> Self {
+        let door = Door::controller(server, "deployment-controller");
+        let events = Recorder::new(&door, "deployment-controller");
+        Self { door, events }
+    }
+
+    fn door(&self) -> &Door {
+        &self.door
+    }
+
+    fn follows(change: &Change) -> bool {
+        is_of(change, "apps", "deployments")
+            || is_of(change, "apps", "replicasets")
+            || (is_of(change, "", "pods") && change.new.is_none())
+    }
 
     fn stock(&self) -> Vec<Key> {
         let all = self.door.server.list("apps", "deployments");

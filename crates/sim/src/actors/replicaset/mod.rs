@@ -34,21 +34,6 @@ pub(super) struct ReplicaSets {
 }
 
 impl ReplicaSets {
-    pub(super) fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, "replicaset-controller");
-        let events = Recorder::new(&door, "replicaset-controller");
-        Self { door, events }
-    }
-
-    pub(super) fn door(&self) -> &Door {
-        &self.door
-    }
-
-    /// Whether a change may concern a replica set.
-    pub(super) fn follows(change: &Change) -> bool {
-        is_of(change, "apps", "replicasets") || is_of(change, "", "pods")
-    }
-
     /// The replica sets a pod belongs to, or may come to belong to.
     fn of_pod(&self, pod: &Value, orphan_too: bool) -> Vec<Key> {
         let namespace = object::namespace(pod);
@@ -182,6 +167,20 @@ impl ReplicaSets {
 
 impl Controller for ReplicaSets {
     type Item = Key;
+
+    fn new(server: &ApiServer) -> Self {
+        let door = Door::controller(server, "replicaset-controller");
+        let events = Recorder::new(&door, "replicaset-controller");
+        Self { door, events }
+    }
+
+    fn door(&self) -> &Door {
+        &self.door
+    }
+
+    fn follows(change: &Change) -> bool {
+        is_of(change, "apps", "replicasets") || is_of(change, "", "pods")
+    }
 
     fn stock(&self) -> Vec<Key> {
         let sets = self.door.server.list("apps", "replicasets");

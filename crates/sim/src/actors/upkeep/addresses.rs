@@ -32,24 +32,21 @@ pub(in super::super) struct Given {
     name: String,
 }
 
-impl Addresses {
-    pub(in super::super) fn new(server: &ApiServer) -> Self {
+impl Controller for Addresses {
+    type Item = Given;
+
+    fn new(server: &ApiServer) -> Self {
         let door = Door::apiserver(server);
         Self { door }
     }
 
-    pub(in super::super) fn door(&self) -> &Door {
+    fn door(&self) -> &Door {
         &self.door
     }
 
-    /// Whether a change may give or take an address.
-    pub(in super::super) fn follows(change: &Change) -> bool {
+    fn follows(change: &Change) -> bool {
         is_of(change, "", "services")
     }
-}
-
-impl Controller for Addresses {
-    type Item = Given;
 
     fn stock(&self) -> Vec<Given> {
         let server = &self.door.server;

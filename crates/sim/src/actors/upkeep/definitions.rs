@@ -24,20 +24,6 @@ pub(in super::super) struct Definitions {
 }
 
 impl Definitions {
-    pub(in super::super) fn new(server: &ApiServer) -> Self {
-        let door = Door::apiserver(server);
-        Self { door }
-    }
-
-    pub(in super::super) fn door(&self) -> &Door {
-        &self.door
-    }
-
-    /// Whether a change may concern the registration of a definition.
-    pub(in super::super) fn follows(change: &Change) -> bool {
-        is_of(change, GROUP, DEFINITIONS) || is_of(change, REGISTRATION, SERVICES)
-    }
-
     fn is_served(&self, group: &str, version: &str) -> bool {
         let definitions = self.door.server.list(GROUP, DEFINITIONS);
         let mut served = definitions.iter().flat_map(|it| versions(it, true));
@@ -48,6 +34,19 @@ impl Definitions {
 impl Controller for Definitions {
     /// Group and version.
     type Item = (String, String);
+
+    fn new(server: &ApiServer) -> Self {
+        let door = Door::apiserver(server);
+        Self { door }
+    }
+
+    fn door(&self) -> &Door {
+        &self.door
+    }
+
+    fn follows(change: &Change) -> bool {
+        is_of(change, GROUP, DEFINITIONS) || is_of(change, REGISTRATION, SERVICES)
+    }
 
     fn stock(&self) -> Vec<Self::Item> {
         let server = &self.door.server;

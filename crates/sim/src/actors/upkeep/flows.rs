@@ -23,20 +23,6 @@ pub(in super::super) struct FlowSchemas {
 }
 
 impl FlowSchemas {
-    pub(in super::super) fn new(server: &ApiServer) -> Self {
-        let door = Door::apiserver(server);
-        Self { door }
-    }
-
-    pub(in super::super) fn door(&self) -> &Door {
-        &self.door
-    }
-
-    /// Whether a change may concern a flow schema.
-    pub(in super::super) fn follows(change: &Change) -> bool {
-        is_of(change, GROUP, SCHEMAS) || is_of(change, GROUP, LEVELS)
-    }
-
     fn names(&self, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
         let schemas = self.door.server.list(GROUP, SCHEMAS);
         let wanted = schemas.iter().filter(|schema| wanted(schema));
@@ -48,6 +34,19 @@ impl FlowSchemas {
 
 impl Controller for FlowSchemas {
     type Item = String;
+
+    fn new(server: &ApiServer) -> Self {
+        let door = Door::apiserver(server);
+        Self { door }
+    }
+
+    fn door(&self) -> &Door {
+        &self.door
+    }
+
+    fn follows(change: &Change) -> bool {
+        is_of(change, GROUP, SCHEMAS) || is_of(change, GROUP, LEVELS)
+    }
 
     fn stock(&self) -> Vec<String> {
         self.names(|_| true)

@@ -23,22 +23,6 @@ pub(in super::super) struct Registrations {
 }
 
 impl Registrations {
-    pub(in super::super) fn new(server: &ApiServer) -> Self {
-        let door = Door::apiserver(server);
-        Self { door }
-    }
-
-    pub(in super::super) fn door(&self) -> &Door {
-        &self.door
-    }
-
-    /// Whether a change may concern who can be reached.
-    pub(in super::super) fn follows(change: &Change) -> bool {
-        is_of(change, REGISTRATION, SERVICES)
-            || is_of(change, "", "services")
-            || is_of(change, SLICES.0, SLICES.1)
-    }
-
     /// What is known of the server behind an API service: its reason and the words for it.
     fn trouble(&self, service: &Value) -> (&'static str, String) {
         let backend = &service["spec"]["service"];
@@ -112,6 +96,21 @@ fn answers(slice: &Value, port: &str) -> bool {
 
 impl Controller for Registrations {
     type Item = String;
+
+    fn new(server: &ApiServer) -> Self {
+        let door = Door::apiserver(server);
+        Self { door }
+    }
+
+    fn door(&self) -> &Door {
+        &self.door
+    }
+
+    fn follows(change: &Change) -> bool {
+        is_of(change, REGISTRATION, SERVICES)
+            || is_of(change, "", "services")
+            || is_of(change, SLICES.0, SLICES.1)
+    }
 
     fn stock(&self) -> Vec<String> {
         let services = self.door.server.list(REGISTRATION, SERVICES);
