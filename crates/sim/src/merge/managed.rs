@@ -124,54 +124,53 @@ pub fn is_reset(object: &Value, custom: bool) -> bool {
 pub fn decode(object: &Value) -> Result<Managed, String> {
     let mut managed = Managed::default();
     for (index, entry) in entries(object).into_iter().flatten().enumerate() {
-        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-        let applied = match text("operation") {
-            "Apply" => true,
-            "Update" => false,
-            _ => return Err("operation must be `Apply` or `Update`".to_owned()),
-        };
-        let api_version = text("apiVersion").to_owned();
-        if api_version.is_empty() {
-            return Err("apiVersion must not be empty".to_owned());
-        }
-        match text("fieldsType") {
-            "FieldsV1" => {}
-            "" => {
-                return Err(format!(
-                    "missing fieldsType in managed fields entry {index}"
-                ));
-            }
-            bad => {
-                return Err(format!(
-                    "invalid fieldsType \"{bad}\" in managed fields entry {index}"
-                ));
-            }
-        }
-        let id = ManagerId {
-            manager: text("manager").to_owned(),
-            operation: text("operation").to_owned(),
-            api_version: if applied {
-                String::new()
-            } else {
-                api_version.clone()
-            },
-            subresource: text("subresource").to_owned(),
-        };
-        let set = fields_v1::decode(entry.get("fieldsV1").unwrap_or(&Value::Null))?;
+        let (id, owned) = decode_entry(index, entry)?;
         managed.times.remove(&id);
-        if let Some(time) = time::normalize(text("time")) {
+        if let Some(time) = time::normalize(text(entry, "time")) {
             managed.times.insert(id.clone(), time);
         }
-        managed.fields.insert(
-            id,
-            VersionedSet {
-                set,
-                api_version,
-                applied,
-            },
-        );
+        managed.fields.insert(id, owned);
     }
     Ok(managed)
+}
+
+fn text<'a>(entry: &'a Value, name: &str) -> &'a str {
+    entry.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn decode_entry(index: usize, entry: &Value) -> Result<(ManagerId, VersionedSet), String> {
+    let operation = text(entry, "operation");
+    let applied = match operation {
+        "Apply" => true,
+        "Update" => false,
+        _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+    };
+    let api_version = text(entry, "apiVersion").to_owned();
+    if api_version.is_empty() {
+        return Err("apiVersion must not be empty".to_owned());
+    }
+    let place = format_args!("in managed fields entry {index}");
+    match text(entry, "fieldsType") {
+        "FieldsV1" => {}
+        "" => return Err(format!("missing fieldsType {place}")),
+        bad => return Err(format!("invalid fieldsType \"{bad}\" {place}")),
+    }
+    let id = ManagerId {
+        manager: text(entry, "manager").to_owned(),
+        operation: operation.to_owned(),
+        api_version: if applied {
+            String::new()
+        } else {
+            api_version.clone()
+        },
+        subresource: text(entry, "subresource").to_owned(),
+    };
+    let owned = VersionedSet {
+        set: fields_v1::decode(entry.get("fieldsV1").unwrap_or(&Value::Null))?,
+        api_version,
+        applied,
+    };
+    Ok((id, owned))
 }
 
 /// Takes the entries out of an object.
@@ -224,17 +223,17 @@ fn seconds(managed: &Managed, id: &ManagerId) -> i64 {
 
 fn encode_entry(managed: &Managed, id: &ManagerId, owned: &VersionedSet) -> Value {
     let mut entry = Map::new();
-    let mut text = |name: &str, value: &str| {
+    let mut state = |name: &str, value: &str| {
         if !value.is_empty() {
             entry.insert(name.to_owned(), value.into());
         }
     };
-    text("manager", &id.manager);
-    text("operation", operation(id, owned));
-    text("apiVersion", &owned.api_version);
-    text("time", managed.times.get(id).map_or("", String::as_str));
-    text("fieldsType", "FieldsV1");
-    text("subresource", &id.subresource);
+    state("manager", &id.manager);
+    state("operation", operation(id, owned));
+    state("apiVersion", &owned.api_version);
+    state("time", managed.times.get(id).map_or("", String::as_str));
+    state("fieldsType", "FieldsV1");
+    state("subresource", &id.subresource);
     entry.insert("fieldsV1".to_owned(), fields_v1::encode(&owned.set));
     Value::Object(entry)
 }

@@ -317,18 +317,7 @@ impl FieldManager {
         force: bool,
     ) -> Result<(Value, Managed), MergeError> {
         if managed.fields.is_empty() {
-            let before = Writer {
-                manager: BEFORE_FIRST_APPLY,
-                ..*writer
-            };
-            managed = self
-                .updated(&self.empty(writer), live, managed, &before)
-                .map_err(|why| match why {
-                    MergeError::Internal(why) => MergeError::Internal(format!(
-                        "failed to create manager for existing fields: {why}"
-                    )),
-                    other => other,
-                })?;
+            managed = self.owned_before(live, managed, writer)?;
         }
         if managed::entries(applied).is_some() {
             return Err(MergeError::BadRequest(
@@ -359,6 +348,27 @@ impl FieldManager {
             managed.times.insert(id, writer.time.to_owned());
         }
         Ok((object.unwrap_or_else(|| live.clone()), managed))
+    }
+
+    /// The owner of everything that is there when the first apply comes.
+    fn owned_before(
+        &self,
+        live: &Value,
+        managed: Managed,
+        writer: &Writer<'_>,
+    ) -> Result<Managed, MergeError> {
+        let before = Writer {
+            manager: BEFORE_FIRST_APPLY,
+            ..*writer
+        };
+        let owned = self.updated(&self.empty(writer), live, managed, &before);
+        owned.map_err(|why| match why {
+            MergeError::Internal(why) => {
+                let what = "failed to create manager for existing fields";
+                MergeError::Internal(format!("{what}: {why}"))
+            }
+            other => other,
+        })
     }
 
     /// kubectl's own fields from before it applied on the server are no conflict for it.

@@ -72,26 +72,21 @@ fn align_cluster_ips(service: &mut Value, old: Option<&Value>) {
         return;
     };
     let before = text(old, &["spec", "clusterIP"]);
-    let same_plural = plural == *at(old, &["spec", "clusterIPs"]);
-    if plural.is_null() && before == single {
-        set(
-            service,
-            &["spec", "clusterIPs"],
-            at(old, &["spec", "clusterIPs"]).clone(),
-        );
-    }
-    if before != single && same_plural {
-        let cleared = !before.is_empty() && single.is_empty();
-        set(
-            service,
-            &["spec", "clusterIPs"],
-            if cleared {
-                Value::Null
-            } else {
-                json!([single])
-            },
-        );
-    }
+    // What was only given in the old form is seen in both.
+    let plural_before = match at(old, &["spec", "clusterIPs"]) {
+        Value::Null if !before.is_empty() => json!([before]),
+        given => given.clone(),
+    };
+    let aligned = if before == single && plural.is_null() {
+        plural_before
+    } else if before == single || plural != plural_before {
+        return;
+    } else if single.is_empty() {
+        Value::Null
+    } else {
+        json!([single])
+    };
+    set(service, &["spec", "clusterIPs"], aligned);
 }
 
 /// This cluster has IPv4 services only; headless services without a selector may still be of both
