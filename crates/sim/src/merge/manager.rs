@@ -189,7 +189,7 @@ impl FieldManager {
         let managed = managed::decode(live).map_err(|why| {
             MergeError::Internal(format!("failed to decode managed fields: {why}"))
         })?;
-        let (live, applied) = (&bare(live), &as_decoded(applied));
+        let (live, applied) = (&bare(live), &*as_decoded(applied));
         let (mut object, managed) = if writer.manager == last_applied::KUBECTL {
             let result = self.applied(live, applied, managed.clone(), writer, force);
             let (mut object, managed) =

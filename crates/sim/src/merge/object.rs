@@ -1,5 +1,7 @@
 //! Whole objects: what they are called in messages, and how a body is taken in.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Number, Value};
 
 /// An object without its owners, which are handled apart and can be larger than the rest.
@@ -66,17 +68,31 @@ pub(super) fn type_text(api_version: &str, kind: &str) -> String {
 }
 
 /// An applied body as the server's YAML decoder leaves it: a whole float is an integer.
-pub(super) fn as_decoded(value: &Value) -> Value {
+pub(super) fn as_decoded(value: &Value) -> Cow<'_, Value> {
+    if has_float(value) {
+        Cow::Owned(with_whole_numbers(value))
+    } else {
+        Cow::Borrowed(value)
+    }
+}
+
+fn has_float(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_float),
+        Value::Object(map) => map.values().any(has_float),
+        _ => false,
+    }
+}
+
+fn with_whole_numbers(value: &Value) -> Value {
     match value {
         Value::Number(number) => Value::Number(whole(number)),
-        Value::Array(items) => Value::Array(items.iter().map(as_decoded).collect()),
-        Value::Object(map) => {
-            let fields: Map<_, _> = map
-                .iter()
-                .map(|(k, v)| (k.clone(), as_decoded(v)))
-                .collect();
-            Value::Object(fields)
-        }
+        Value::Array(items) => items.iter().map(with_whole_numbers).collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(name, value)| (name.clone(), with_whole_numbers(value)))
+            .collect(),
         other => other.clone(),
     }
 }
@@ -104,7 +120,8 @@ mod tests {
     fn whole_floats_are_integers() {
         let body = json!({"a": [80.0, 1.5, 1e300, -2.0, 9_007_199_254_740_993_i64]});
         let want = json!({"a": [80, 1.5, 1e300, -2, 9_007_199_254_740_993_i64]});
-        assert_eq!(as_decoded(&body), want);
+        assert_eq!(*as_decoded(&body), want);
+        assert_eq!(*as_decoded(&want["a"][0]), json!(80));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod delete;
 mod get;
 pub mod json;
 mod jsonpatch;
+mod judge;
 pub mod labels;
 mod list;
 mod managers;

@@ -79,6 +79,16 @@ enum State {
     Waiting,
 }
 
+/// Whether a write may change the graph: most only change what an object says.
+pub(super) fn matters(change: &Change) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        return true;
+    };
+    let read = ["uid", "ownerReferences", "finalizers", "deletionTimestamp"];
+    read.iter()
+        .any(|member| old["metadata"][member] != new["metadata"][member])
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<Uid, Node>,
@@ -134,7 +144,7 @@ impl Graph {
             .as_ref()
             .map(|node| node.owners.clone())
             .unwrap_or_default();
-        if old.is_none() || old_owners != node.owners {
+        if old_owners != node.owners {
             concerned.insert(uid.clone());
         }
         for gone in old_owners.iter().filter(|old| !node.refers_to(&old.uid)) {

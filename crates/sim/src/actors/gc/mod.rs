@@ -1,6 +1,6 @@
 //! The garbage collector: deletes what no owner holds any more, waits and orphans as asked.
 //!
-//! It follows every write, keeps the graph, and acts on an object after a seeded delay, since the
+//! It follows every write that may matter, keeps the graph, and acts on an object after a seeded delay, since the
 //! real one may lag by any time. It must not look at anything but owner references and finalizers.
 
 mod graph;
@@ -37,10 +37,18 @@ pub(super) struct GarbageCollector {
     delay: Delay,
 }
 
+fn follows(change: &Change) -> bool {
+    match change.key.resource.resource.as_str() {
+        IGNORED => false,
+        DEFINITIONS => true,
+        _ => graph::matters(change),
+    }
+}
+
 impl GarbageCollector {
     pub(super) fn new(server: &ApiServer, delay: Delay) -> Self {
         let door = Door::controller(server, "generic-garbage-collector");
-        let changes = door.follow(|change| change.key.resource.resource != IGNORED);
+        let changes = door.follow(follows);
         let mut collector = Self {
             door,
             changes,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::graph::{Decision, Graph, Place};
+use super::graph::{Decision, Graph, Place, matters};
 use crate::cached::Views;
 use crate::object;
 use crate::status::GroupResource;
@@ -107,6 +107,27 @@ fn a_child_stays_with_its_owner_and_goes_when_it_is_gone() {
     let concerned = graph.apply(&change(Some(&owner_set), None));
     assert_eq!(concerned, BTreeSet::from([object::uid(&child).to_owned()]));
     assert_eq!(decide(&graph, &child), BACKGROUND);
+}
+
+#[test]
+fn a_write_matters_if_it_touches_owners_finalizers_or_a_deletion() {
+    let before = set("s", &[]);
+    let owned = set("s", &[owner(&set("other", &[]))]);
+    let mut said = before.clone();
+    said["data"] = "other".into();
+    for (old, new, expected) in [
+        (Some(&before), Some(&said), false),
+        (Some(&before), Some(&owned), true),
+        (
+            Some(&before),
+            Some(&terminating(before.clone(), "orphan")),
+            true,
+        ),
+        (None, Some(&before), true),
+        (Some(&before), None, true),
+    ] {
+        assert_eq!(matters(&change(old, new)), expected, "{new:?}");
+    }
 }
 
 #[test]
