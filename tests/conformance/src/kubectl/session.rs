@@ -19,8 +19,8 @@ use super::script::{Action, Expect, Script};
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The custom resources of the other suites.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/fixtures");
-/// How long `%` repeats; real controllers of a busy machine take seconds.
-const SETTLING: Duration = Duration::from_secs(20);
+/// How long `%` repeats: the real garbage collector looks for new kinds every 30 seconds.
+const SETTLING: Duration = Duration::from_secs(60);
 
 /// What one command did.
 #[derive(Clone, Debug, Deserialize, Serialize)]
