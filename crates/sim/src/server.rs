@@ -85,17 +85,15 @@ impl ApiServer {
     /// # Errors
     /// What the server answers instead of the outcome.
     pub async fn call(&self, call: Call) -> Result<Outcome, ApiError> {
-        let answer = rest::handle(self, call).await;
-        self.settled().await?;
-        answer
+        self.settled(rest::handle(self, call)).await?
     }
 
-    /// Waits until everything that can be read now is on disk.
+    /// Does `work` and waits until everything it has read or written is on disk.
     ///
     /// # Errors
     /// 500: the disk did not take it.
-    pub(crate) async fn settled(&self) -> Result<(), ApiError> {
-        let settled = self.store().settled().await;
+    pub(crate) async fn settled<W: Future>(&self, work: W) -> Result<W::Output, ApiError> {
+        let settled = self.store().settled(work).await;
         settled.map_err(|_| {
             let message = "the write was taken back: the data directory takes no writes now";
             ApiError::new(500, "InternalError", message)

@@ -143,11 +143,14 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    match AssertUnwindSafe(filters(context, body))
+    // Whatever the answer says, it says it of what is on disk.
+    let server = &context.shared.server;
+    match AssertUnwindSafe(server.settled(filters(context, body)))
         .catch_unwind()
         .await
     {
-        Ok(reply) => reply,
+        Ok(Ok(reply)) => reply,
+        Ok(Err(error)) => context.error(&error),
         Err(_) => {
             tracing::error!(uri = %context.record.request_uri, "Request panicked");
             let text = "This request caused apiserver to panic. Look in the logs for details.\n";
@@ -198,10 +201,6 @@ where
     };
     let close = context.headers.get(http::header::CONTENT_LENGTH).cloned();
     let reply = dispatch::answer(context, body::boxed(body)).await;
-    // Whatever the answer says, it says it of what is on disk.
-    if let Err(error) = context.shared.server.settled().await {
-        return context.error(&error);
-    }
     if reply.code == 413 && body::far_over(close.as_ref()) {
         return reply.with(CONNECTION, HeaderValue::from_static("close"));
     }

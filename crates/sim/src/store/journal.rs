@@ -25,7 +25,7 @@ pub(super) struct Progress {
     setbacks: Vec<u64>,
 }
 
-/// What a reader has seen, and what has to be on disk before it may say so.
+/// A state of the store that was ahead of the disk when somebody saw it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     revision: u64,
@@ -37,8 +37,32 @@ pub(super) struct Seen {
 pub struct Lost;
 
 impl Progress {
+    pub(super) fn at(durable: u64) -> Self {
+        Self {
+            durable,
+            setbacks: Vec::new(),
+        }
+    }
+
+    pub(super) fn advance(&mut self, durable: u64) {
+        self.durable = durable;
+    }
+
+    /// Everything after `left` was taken back.
+    pub(super) fn set_back(&mut self, left: u64) {
+        self.setbacks.push(left);
+    }
+
+    /// What somebody sees now who sees `revision`; `None` where the disk has it.
+    pub(super) fn ahead(&self, revision: u64) -> Option<Seen> {
+        (revision > self.durable).then_some(Seen {
+            revision,
+            setbacks: self.setbacks.len(),
+        })
+    }
+
     /// `None` while the disk is behind.
-    fn verdict(&self, seen: Seen) -> Option<Result<(), Lost>> {
+    pub(super) fn verdict(&self, seen: Seen) -> Option<Result<(), Lost>> {
         match self.setbacks.get(seen.setbacks) {
             Some(left) if seen.revision > *left => Some(Err(Lost)),
             Some(_) => Some(Ok(())),
@@ -58,10 +82,7 @@ impl Journal {
     /// Starts the writer of a directory, which takes back in `state` what it cannot write.
     pub(super) fn start(file: File, lock: Lock, state: Weak<Mutex<State>>) -> Self {
         let (steps, queue) = channel();
-        let (announce, progress) = watch::channel(Progress {
-            durable: file.durable(),
-            setbacks: Vec::new(),
-        });
+        let (announce, progress) = watch::channel(Progress::at(file.durable()));
         let writer = Writer {
             file,
             _lock: lock,
@@ -88,28 +109,8 @@ impl Journal {
         self.progress.borrow().durable
     }
 
-    /// What somebody who reads at `revision` now must wait for.
-    pub(super) fn seen(&self, revision: u64) -> Seen {
-        Seen {
-            revision,
-            setbacks: self.progress.borrow().setbacks.len(),
-        }
-    }
-
-    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
-        self.progress.clone()
-    }
-}
-
-/// Waits until the disk has what was seen.
-pub(super) async fn settled(
-    mut progress: watch::Receiver<Progress>,
-    seen: Seen,
-) -> Result<(), Lost> {
-    let waited = progress.wait_for(|progress| progress.verdict(seen).is_some());
-    match waited.await {
-        Ok(progress) => progress.verdict(seen).unwrap_or(Err(Lost)),
-        Err(_) => Err(Lost),
+    pub(super) fn progress(&self) -> &watch::Receiver<Progress> {
+        &self.progress
     }
 }
 
@@ -154,7 +155,7 @@ impl Writer {
     fn tell(&self, group: &[Step]) {
         let durable = self.file.durable();
         self.announce
-            .send_modify(|progress| progress.durable = durable);
+            .send_modify(|progress| progress.advance(durable));
         for step in group {
             if let Step::Write { wake, .. } = step {
                 wake.notify_waiters();
@@ -177,6 +178,6 @@ impl Writer {
             state.take_back(durable);
         }
         self.announce
-            .send_modify(|progress| progress.setbacks.push(durable));
+            .send_modify(|progress| progress.set_back(durable));
     }
 }

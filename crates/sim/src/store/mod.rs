@@ -8,6 +8,7 @@ pub mod disk;
 mod journal;
 mod persist;
 mod table;
+mod witness;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::cached::Views;
 use crate::clock::Clock;
@@ -26,7 +28,7 @@ pub use cursor::{Cursor, Next};
 pub use disk::{DataDir, Secrets};
 pub use journal::Lost;
 
-use journal::Journal;
+use journal::{Journal, Progress};
 use table::Table;
 
 /// Where an object is kept.
@@ -143,6 +145,8 @@ pub struct Store {
     window: Window,
     write_noops: bool,
     state: Arc<Mutex<State>>,
+    /// How far the disk is, where there is one.
+    progress: Option<watch::Receiver<Progress>>,
 }
 
 impl fmt::Debug for Store {
@@ -181,6 +185,7 @@ impl Store {
             window,
             write_noops,
             state: Arc::new(Mutex::new(state)),
+            progress: None,
         }
     }
 
@@ -263,7 +268,9 @@ impl Store {
         {
             return Ok(current.clone());
         }
-        Ok(state.write(key, current, new, now, &self.window))
+        let stored = state.write(key, current, new, now, &self.window);
+        state.note();
+        Ok(stored)
     }
 
     /// Starts following a resource after `from` (the present when `None`).
@@ -364,7 +371,9 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.note();
+        state
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 
 use super::disk::{Compaction, DataDir, Loaded, Step};
-use super::journal::{self, Journal, Lost};
+use super::journal::{Journal, Lost};
 use super::table::Table;
-use super::{Change, Hook, Key, State, Store, Window, after};
+use super::{Change, Hook, Key, State, Store, Window, after, witness};
 use crate::cached::Views;
 use crate::clock::Clock;
 use crate::status::GroupResource;
@@ -20,8 +20,10 @@ impl Store {
     pub fn on_disk(clock: Clock, window: Window, write_noops: bool, data: DataDir) -> Self {
         let (file, lock, loaded) = data.into_parts();
         let now = clock.now();
+        let mut progress = None;
         let state = Arc::new_cyclic(|state| {
             let journal = Journal::start(file, lock, state.clone());
+            progress = Some(journal.progress().clone());
             Mutex::new(State::restored(loaded, journal, now, &window))
         });
         Self {
@@ -29,6 +31,7 @@ impl Store {
             window,
             write_noops,
             state,
+            progress,
         }
     }
 
@@ -51,22 +54,15 @@ impl Store {
         state.hooks.push(hook);
     }
 
-    /// Waits until everything that can be read now is on disk, so that it may be answered. Without a
-    /// directory there is nothing to wait for.
+    /// Does `work` and waits until everything it has read or written is on disk, so that it may be
+    /// answered. Without a directory there is nothing to wait for.
     ///
     /// # Errors
-    /// The disk did not take it, and it has been taken back.
-    pub async fn settled(&self) -> Result<(), Lost> {
-        let waiting = {
-            let state = self.lock();
-            let journal = state.journal.as_ref();
-            journal
-                .filter(|journal| journal.durable() < state.revision)
-                .map(|journal| (journal.progress(), journal.seen(state.revision)))
-        };
-        match waiting {
-            Some((progress, seen)) => journal::settled(progress, seen).await,
-            None => Ok(()),
+    /// The disk did not take some of it, and that has been taken back.
+    pub async fn settled<W: Future>(&self, work: W) -> Result<W::Output, Lost> {
+        match &self.progress {
+            Some(progress) => witness::settled(progress.clone(), work).await,
+            None => Ok(work.await),
         }
     }
 }
@@ -112,6 +108,13 @@ impl State {
     /// Everything up to this revision may be shown.
     pub(super) fn durable(&self) -> u64 {
         self.journal.as_ref().map_or(u64::MAX, Journal::durable)
+    }
+
+    /// Notes that whoever holds the lock sees what is here now.
+    pub(super) fn note(&self) {
+        if let Some(journal) = &self.journal {
+            witness::note(&journal.progress().borrow(), self.revision);
+        }
     }
 
     /// Tells the disk of a write and of what it moved.

@@ -65,12 +65,14 @@ fn events(store: &Store, from: u64) -> Option<Vec<u64>> {
 async fn written(path: &Path) -> BTreeMap<String, Arc<Value>> {
     let store = open(path);
     store.open(&things());
-    put(&store, "a", Some(1));
-    put(&store, "b", Some(1));
-    put(&store, "a", Some(2));
-    put(&store, "b", None);
-    put(&store, "c", Some(1));
-    store.settled().await.expect("there is room");
+    let writes = async {
+        put(&store, "a", Some(1));
+        put(&store, "b", Some(1));
+        put(&store, "a", Some(2));
+        put(&store, "b", None);
+        put(&store, "c", Some(1));
+    };
+    store.settled(writes).await.expect("there is room");
     objects(&store)
 }
 
@@ -127,8 +129,8 @@ async fn a_watcher_sees_a_write_only_when_it_is_on_disk() {
     let store = open(directory.path());
     store.open(&things());
     let mut cursor = store.follow(&things(), None).expect("the present");
-    put(&store, "a", Some(1));
-    store.settled().await.expect("there is room");
+    let write = async { put(&store, "a", Some(1)) };
+    store.settled(write).await.expect("there is room");
     let Next::Changes(seen) = cursor.advance() else {
         panic!("one write is on disk")
     };
