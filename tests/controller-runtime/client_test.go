@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"aplomb.dev/tests/controller-runtime/api"
@@ -140,12 +141,16 @@ func TestScaleIsASubresource(t *testing.T) {
 	if err := direct.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	scale := &autoscalingv1.Scale{}
-	if err := direct.SubResource("scale").Get(t.Context(), object, scale); err != nil {
-		t.Fatal(err)
-	}
-	scale.Spec.Replicas = 3
-	if err := direct.SubResource("scale").Update(t.Context(), object, client.WithSubResourceBody(scale)); err != nil {
+	// The box's own controller writes to the Deployment as well.
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		scale := &autoscalingv1.Scale{}
+		if err := direct.SubResource("scale").Get(t.Context(), object, scale); err != nil {
+			return err
+		}
+		scale.Spec.Replicas = 3
+		return direct.SubResource("scale").Update(t.Context(), object, client.WithSubResourceBody(scale))
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := direct.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {

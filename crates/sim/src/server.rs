@@ -274,7 +274,7 @@ impl ApiServer {
         self.field_managers().clear();
     }
 
-    /// Adds an observer of every later write: revision, key, old and new object.
+    /// Adds a hook that sees every later write, once it is on disk where there is one.
     pub fn on_commit(&self, hook: Hook) {
         self.store().on_commit(hook);
     }

@@ -5,7 +5,7 @@
 //! taken back in memory as well, together with everything that was built on it.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use tokio::sync::watch;
@@ -143,7 +143,7 @@ impl Writer {
             group.push(first);
             group.extend(self.queue.try_iter().take(GROUP));
             match self.file.commit(&group) {
-                Ok(()) => self.tell(&group),
+                Ok(()) => self.tell(&group, state),
                 Err(error) => {
                     tracing::error!(%error, "Writes were refused: the data directory takes none");
                     self.set_back(group, state);
@@ -152,12 +152,17 @@ impl Writer {
         }
     }
 
-    fn tell(&self, group: &[Step]) {
+    fn tell(&self, group: &[Step], state: &Weak<Mutex<State>>) {
         let durable = self.file.durable();
         self.announce
             .send_modify(|progress| progress.advance(durable));
+        let state = state.upgrade();
+        let state = state.as_deref().map(locked);
         for step in group {
-            if let Step::Write { wake, .. } = step {
+            if let Step::Write { change, wake } = step {
+                if let Some(state) = &state {
+                    state.publish(change);
+                }
                 wake.notify_waiters();
             }
         }
@@ -167,9 +172,7 @@ impl Writer {
     fn set_back(&mut self, mut group: Vec<Step>, state: &Weak<Mutex<State>>) {
         let durable = self.file.durable();
         let state = state.upgrade();
-        let mut state = state
-            .as_ref()
-            .map(|state| state.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut state = state.as_deref().map(locked);
         // Nobody adds a step without the lock.
         group.extend(self.queue.try_iter());
         group.retain(|step| !matches!(step, Step::Write { .. }));
@@ -180,4 +183,8 @@ impl Writer {
         self.announce
             .send_modify(|progress| progress.set_back(durable));
     }
+}
+
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

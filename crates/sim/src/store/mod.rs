@@ -83,7 +83,7 @@ pub struct Change {
     pub views: Views,
 }
 
-/// Sees every write in order. Runs inside the write: it must not call back into the store.
+/// Sees writes in order. Runs under the store's lock: it must not call back into the store.
 pub type Hook = Arc<dyn Fn(&Change) + Send + Sync>;
 
 /// Why a read of the past cannot be answered.
@@ -133,6 +133,9 @@ struct State {
     marked: u64,
     next_tick: Timestamp,
     tables: BTreeMap<GroupResource, Table>,
+    /// See every write as memory does, and see it undone if the disk refuses it.
+    observers: Vec<Hook>,
+    /// See what cannot be undone any more.
     hooks: Vec<Hook>,
     /// The way to the disk, where there is one.
     journal: Option<Journal>,
@@ -177,6 +180,7 @@ impl Store {
             marked: 1,
             next_tick,
             tables: BTreeMap::new(),
+            observers: Vec::new(),
             hooks: Vec::new(),
             journal: None,
         };
@@ -195,7 +199,7 @@ impl Store {
         self.lock().revision
     }
 
-    /// Adds an observer of every later write.
+    /// Adds a hook that sees every later write, once it is on disk where there is one.
     pub fn on_commit(&self, hook: Hook) {
         self.lock().hooks.push(hook);
     }
@@ -415,10 +419,10 @@ impl State {
         });
         let compacted = self.compacted;
         self.table(&key.resource).apply(&change, window, compacted);
-        self.tell(&change);
-        for hook in &self.hooks {
-            hook(&change);
+        for observer in &self.observers {
+            observer(&change);
         }
+        self.tell(&change);
         stored
     }
 

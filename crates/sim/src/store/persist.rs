@@ -36,6 +36,7 @@ impl Store {
     }
 
     /// Adds an observer of every later write, which sees first what is there, as if it were created.
+    /// A write that the disk refuses is seen undone.
     pub fn replay_and_observe(&self, hook: Hook) {
         let mut state = self.lock();
         let (at, revision) = (self.clock.now(), state.revision);
@@ -51,7 +52,7 @@ impl Store {
                 });
             }
         }
-        state.hooks.push(hook);
+        state.observers.push(hook);
     }
 
     /// Does `work` and waits until everything it has read or written is on disk, so that it may be
@@ -88,6 +89,7 @@ impl State {
             marked: marked.max(1),
             next_tick,
             tables: Default::default(),
+            observers: Vec::new(),
             hooks: Vec::new(),
             journal: Some(journal),
         };
@@ -117,17 +119,25 @@ impl State {
         }
     }
 
-    /// Tells the disk of a write and of what it moved.
+    /// Tells the disk of a write and of what it moved; whom it concerns hears of it from there.
     pub(super) fn tell(&mut self, change: &Arc<Change>) {
-        if let Some(journal) = &self.journal
-            && let Some(table) = self.tables.get(&change.key.resource)
-        {
+        let Some(journal) = &self.journal else {
+            return self.publish(change);
+        };
+        if let Some(table) = self.tables.get(&change.key.resource) {
             journal.record(Step::Write {
                 change: change.clone(),
                 wake: table.wake.clone(),
             });
         }
         self.tell_of(&change.key.resource);
+    }
+
+    /// Shows a write that cannot be undone any more.
+    pub(super) fn publish(&self, change: &Change) {
+        for hook in &self.hooks {
+            hook(change);
+        }
     }
 
     /// Tells the disk what moved in the window of a resource.
@@ -189,8 +199,8 @@ impl State {
                 new: change.old.clone(),
                 ..Change::clone(&change)
             };
-            for hook in &self.hooks {
-                hook(&back);
+            for observer in &self.observers {
+                observer(&back);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::clock::Clock;
 use crate::status::GroupResource;
-use crate::store::{Key, Next, Store, Window};
+use crate::store::{Change, Key, Next, Store, Window};
 
 fn clock() -> Clock {
     Clock::new(Timestamp::UNIX_EPOCH, 1)
@@ -141,6 +142,24 @@ async fn a_watcher_sees_a_write_only_when_it_is_on_disk() {
     put(&store, "a", Some(2));
     woken.await;
     assert!(matches!(cursor.advance(), Next::Changes(_)));
+}
+
+#[test]
+fn only_an_observer_sees_a_write_undone() {
+    let directory = directory();
+    let store = open(directory.path());
+    let (observed, observer) = channel();
+    let send = move |change: &Change| observed.send(change.new.is_some()).expect("heard");
+    store.replay_and_observe(Arc::new(send));
+    let (told, hook) = channel();
+    store.on_commit(Arc::new(move |change| {
+        told.send(change.revision).expect("heard");
+    }));
+    put(&store, "a", Some(1));
+    assert_eq!(hook.recv(), Ok(2), "it is on disk");
+    store.lock().take_back(1);
+    assert_eq!(observer.try_iter().collect::<Vec<_>>(), [true, false]);
+    assert!(hook.try_recv().is_err());
 }
 
 #[tokio::test]
