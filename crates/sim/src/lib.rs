@@ -47,6 +47,7 @@ pub mod merge;
 pub mod object;
 mod ownership;
 mod pattern;
+mod private_file;
 pub mod resource;
 pub mod rest;
 pub mod schema;

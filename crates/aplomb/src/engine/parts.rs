@@ -11,6 +11,7 @@ use super::caches::Caches;
 use super::controller::{Controller, Kind};
 use super::desk::{Books, Desk};
 use super::introspect::Process;
+use super::options::Options;
 use super::pump::pump;
 use super::run::Crew;
 use super::wiring::{Wiring, kind};
@@ -95,18 +96,7 @@ impl Parts {
     /// Wires a controller up. Nothing of it runs yet.
     pub(crate) fn install<K: Kind>(&self, controller: Controller<K>) -> Installed {
         let label: Arc<str> = controller.name.into();
-        let books = Books {
-            kind: kind::<K>().into(),
-            controller: label.clone(),
-            journal: self.journal.clone(),
-            clock: self.settings.clock.clone(),
-            telemetry: self.telemetry.clone(),
-        };
-        let desk = Arc::new(Desk::new(controller.options, books));
-        self.telemetry.emit(WorkersSet {
-            controller: controller.name,
-            concurrency: desk.options.workers,
-        });
+        let desk = self.desk::<K>(controller.name, controller.options);
         let primary = self.primary::<K>(&controller.scope);
         let mut wiring = Wiring {
             hub: &self.hub,
@@ -154,6 +144,23 @@ impl Parts {
             inspect: crew.clone(),
             pump: Box::new(move |terms| Box::pin(pump(crew, terms))),
         }
+    }
+
+    /// Where the work of a controller is handed out.
+    fn desk<K: Kind>(&self, controller: &'static str, options: Options) -> Arc<Desk> {
+        let books = Books {
+            kind: kind::<K>().into(),
+            controller: controller.into(),
+            journal: self.journal.clone(),
+            clock: self.settings.clock.clone(),
+            telemetry: self.telemetry.clone(),
+        };
+        let desk = Arc::new(Desk::new(options, books));
+        self.telemetry.emit(WorkersSet {
+            controller,
+            concurrency: desk.options.workers,
+        });
+        desk
     }
 
     /// The objects of a controller's own kind. Whoever looks at the board hears of every change of them.

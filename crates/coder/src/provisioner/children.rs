@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::world::Children;
 use crate::pods::{CA, Parts, ca_env, digest, owned, security, volumes};
@@ -120,9 +120,6 @@ pub(crate) fn deployment(
     checksum: &str,
 ) -> serde_json::Result<Deployment> {
     let spec = &object.spec;
-    let env = environment(object, children);
-    let args = ["provisioner", "start"].into_iter().map(str::to_owned);
-    let args: Vec<_> = args.chain(spec.extra_args.iter().cloned()).collect();
     let mut template = BTreeMap::from([(annotations::CHECKSUM, checksum)]);
     template.extend(
         children
@@ -131,14 +128,6 @@ pub(crate) fn deployment(
             .map(|at| (annotations::RESTARTED, at)),
     );
     let labels = owned(labels::PROVISIONER, &object.name_any());
-    let (mounts, volumes) = volumes(&Parts {
-        secret: &children.secret.name,
-        ca: children.ca.is_some(),
-        writable: &["/home/coder", "/tmp"],
-    });
-    let probe =
-        json!({ "httpGet": { "path": "/metrics", "port": "metrics" }, "periodSeconds": 10 });
-    let (pod, container) = security();
     serde_json::from_value(json!({
         "metadata": meta(object, name(object)),
         "spec": {
@@ -148,29 +137,45 @@ pub(crate) fn deployment(
                 "rollingUpdate": { "maxUnavailable": 0, "maxSurge": "25%" } },
             "template": {
                 "metadata": { "labels": labels, "annotations": template },
-                "spec": {
-                    "serviceAccountName": account_name(object),
-                    "terminationGracePeriodSeconds": spec.termination_grace_period_seconds,
-                    "imagePullSecrets": spec.image_pull_secrets,
-                    "securityContext": pod,
-                    "containers": [{
-                        "name": "provisioner",
-                        "image": children.image,
-                        "command": ["coder"],
-                        "args": args,
-                        "env": env,
-                        "ports": [{ "name": "metrics", "containerPort": METRICS }],
-                        "readinessProbe": probe,
-                        "livenessProbe": probe,
-                        "resources": spec.resources.clone().unwrap_or_default(),
-                        "securityContext": container,
-                        "volumeMounts": mounts,
-                    }],
-                    "volumes": volumes,
-                },
+                "spec": daemon(object, children),
             },
         },
     }))
+}
+
+/// The pod of one daemon.
+fn daemon(object: &CoderProvisioner, children: &Children) -> Value {
+    let spec = &object.spec;
+    let args = ["provisioner", "start"].into_iter().map(str::to_owned);
+    let args: Vec<_> = args.chain(spec.extra_args.iter().cloned()).collect();
+    let (mounts, volumes) = volumes(&Parts {
+        secret: &children.secret.name,
+        ca: children.ca.is_some(),
+        writable: &["/home/coder", "/tmp"],
+    });
+    let probe =
+        json!({ "httpGet": { "path": "/metrics", "port": "metrics" }, "periodSeconds": 10 });
+    let (pod, container) = security();
+    json!({
+        "serviceAccountName": account_name(object),
+        "terminationGracePeriodSeconds": spec.termination_grace_period_seconds,
+        "imagePullSecrets": spec.image_pull_secrets,
+        "securityContext": pod,
+        "containers": [{
+            "name": "provisioner",
+            "image": children.image,
+            "command": ["coder"],
+            "args": args,
+            "env": environment(object, children),
+            "ports": [{ "name": "metrics", "containerPort": METRICS }],
+            "readinessProbe": probe,
+            "livenessProbe": probe,
+            "resources": spec.resources.clone().unwrap_or_default(),
+            "securityContext": container,
+            "volumeMounts": mounts,
+        }],
+        "volumes": volumes,
+    })
 }
 
 #[cfg(test)]

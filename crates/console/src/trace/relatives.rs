@@ -90,42 +90,46 @@ pub fn looks(object: &Value) -> Vec<Look> {
             all.extend(connectors(object, namespace.as_deref()));
             all
         }
-        "Connector" => {
-            let name = text_at(object, "/status/leaseRef/name");
-            let name = if name.is_empty() {
-                text_at(object, "/metadata/name")
-            } else {
-                name
-            };
-            let lease = ("coordination.k8s.io/v1", "Lease", "leases");
-            vec![named(lease, namespace, name, "its heartbeat")]
-        }
+        "Connector" => vec![heartbeat(object, namespace)],
         "CoderProvisioner" | "CoderWorkspaceProxy" => {
             let mut all: Vec<Look> = CODER.map(own).into();
-            let tokens = [
-                "/spec/server/tokenSecretRef/name",
-                "/spec/bootstrap/server/tokenSecretRef/name",
-            ];
-            let tokens = tokens.map(|at| text_at(object, at));
-            let tokens = tokens.into_iter().filter(|name| !name.is_empty());
-            all.extend(
-                tokens.map(|name| named(SECRET, namespace.clone(), name, "token of the server")),
-            );
+            all.extend(tokens(object, namespace.as_ref()));
             all
         }
         "StableEgress" => nodes(object),
         "HostnameClaim" => {
             let there = Some(text_at(object, "/spec/claimant/namespace").to_owned());
             let name = text_at(object, "/spec/claimant/name");
-            vec![named(
-                (OURS, "HTTPProxy", "httpproxies"),
-                there,
-                name,
-                "claimant",
-            )]
+            let proxy = (OURS, "HTTPProxy", "httpproxies");
+            vec![named(proxy, there, name, "claimant")]
         }
         _ => Vec::new(),
     }
+}
+
+/// The Lease of a Connector: the one its status names, or the one of its own name.
+fn heartbeat(connector: &Value, namespace: Option<String>) -> Look {
+    let said = text_at(connector, "/status/leaseRef/name");
+    let name = if said.is_empty() {
+        text_at(connector, "/metadata/name")
+    } else {
+        said
+    };
+    let lease = ("coordination.k8s.io/v1", "Lease", "leases");
+    named(lease, namespace, name, "its heartbeat")
+}
+
+/// The Secrets an object of coder's reads tokens from.
+fn tokens(object: &Value, namespace: Option<&String>) -> Vec<Look> {
+    let places = [
+        "/spec/server/tokenSecretRef/name",
+        "/spec/bootstrap/server/tokenSecretRef/name",
+    ];
+    let names = places.map(|at| text_at(object, at)).into_iter();
+    names
+        .filter(|name| !name.is_empty())
+        .map(|name| named(SECRET, namespace.cloned(), name, "token of the server"))
+        .collect()
 }
 
 type Kind = (&'static str, &'static str, &'static str);

@@ -164,36 +164,8 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    if let Err(error) = deadline::check(&context.info, &context.query) {
-        return context.error(&error);
-    }
-    let server = &context.shared.server;
-    let authorization = header(&context.headers, AUTHORIZATION.as_str());
-    let tokens = &context.shared.tokens;
-    let user = match accounts::authenticate(server, tokens, authorization) {
-        Ok(user) => user,
-        Err(error) => return context.error(&error),
-    };
-    context.record.user = user.clone();
-    let asked = attributes(&context.info);
-    context.user = match impersonate::apply(server, &user, &context.headers, &asked) {
-        Ok(None) => user,
-        Ok(Some(other)) => {
-            context.record.impersonated = Some(other.clone());
-            other
-        }
-        Err(error) => return context.error(&error).nosniff(),
-    };
-    let decision = rbac::authorize(server, &context.user, &asked);
-    context.record.decision = Some(decision.clone());
-    if let Decision {
-        allowed: false,
-        reason,
-    } = &decision
-    {
-        return context
-            .error(&rbac::refusal(&context.user, &asked, reason))
-            .nosniff();
+    if let Some(refused) = refused(context) {
+        return refused;
     }
     let _room = match context.shared.in_flight.admit(&context.info) {
         Ok(room) => room,
@@ -205,6 +177,41 @@ where
         return reply.with(CONNECTION, HeaderValue::from_static("close"));
     }
     reply
+}
+
+/// Finds out who asks, and whether it may: the answer if it may not.
+fn refused(context: &mut Context<'_>) -> Option<Reply> {
+    if let Err(error) = deadline::check(&context.info, &context.query) {
+        return Some(context.error(&error));
+    }
+    let server = &context.shared.server;
+    let authorization = header(&context.headers, AUTHORIZATION.as_str());
+    let tokens = &context.shared.tokens;
+    let user = match accounts::authenticate(server, tokens, authorization) {
+        Ok(user) => user,
+        Err(error) => return Some(context.error(&error)),
+    };
+    context.record.user = user.clone();
+    let asked = attributes(&context.info);
+    context.user = match impersonate::apply(server, &user, &context.headers, &asked) {
+        Ok(None) => user,
+        Ok(Some(other)) => {
+            context.record.impersonated = Some(other.clone());
+            other
+        }
+        Err(error) => return Some(context.error(&error).nosniff()),
+    };
+    let decision = rbac::authorize(server, &context.user, &asked);
+    context.record.decision = Some(decision.clone());
+    if let Decision {
+        allowed: false,
+        reason,
+    } = &decision
+    {
+        let refusal = rbac::refusal(&context.user, &asked, reason);
+        return Some(context.error(&refusal).nosniff());
+    }
+    None
 }
 
 /// What authorization is asked about.
@@ -263,6 +270,16 @@ fn finish(mut context: Context<'_>, reply: Reply, version: Version) -> Response<
     if version >= Version::HTTP_2 {
         reply.headers.remove(CONNECTION);
     }
+    let head = context.method == Method::HEAD;
+    let mut reply = audited(context, reply);
+    if head {
+        reply.body = Content::Whole(Bytes::new());
+    }
+    reply.into_response()
+}
+
+/// Writes the answer into the log, where there is one.
+fn audited(context: Context<'_>, mut reply: Reply) -> Reply {
     let clock = context.shared.server.clock();
     match (&context.shared.audit, reply.body) {
         (Some(log), Content::Stream(body)) => {
@@ -277,19 +294,11 @@ fn finish(mut context: Context<'_>, reply: Reply, version: Version) -> Response<
             } else {
                 "ResponseStarted"
             };
-            log.complete(
-                &context.record,
-                stage,
-                reply.code.as_u16(),
-                reply.status.as_ref(),
-                clock,
-            );
+            let (code, status) = (reply.code.as_u16(), reply.status.as_ref());
+            log.complete(&context.record, stage, code, status, clock);
             reply.body = body;
         }
         (None, body) => reply.body = body,
     }
-    if context.method == Method::HEAD {
-        reply.body = Content::Whole(Bytes::new());
-    }
-    reply.into_response()
+    reply
 }

@@ -211,22 +211,7 @@ fn changed(
     wanted: &Value,
 ) -> Result<Value, ApiError> {
     let resource = &call.resource;
-    let given = wanted.pointer("/spec/replicas").unwrap_or(&Value::Null);
-    let replicas = match given {
-        Value::Null => 0,
-        given => given
-            .as_i64()
-            .ok_or_else(|| no_number(call, wanted, given))?,
-    };
-    if replicas < 0 {
-        let field = format!(".{}", paths.spec.join("."));
-        let error = FieldError::invalid(field, replicas, "should be a non-negative integer");
-        return Err(ApiError::invalid(
-            &resource.group_kind(),
-            object::name(live),
-            &[error],
-        ));
-    }
+    let replicas = replicas(paths, call, live, wanted)?;
     let agent = call.user_agent.split('/').next().unwrap_or_default();
     let time = server.clock().now_seconds();
     let api_version = resource.api_version();
@@ -258,6 +243,23 @@ fn changed(
     unmark(&mut object);
     FieldManager::ignore_timestamps(live, &mut object);
     Ok(object)
+}
+
+/// The replicas a Scale asks for.
+fn replicas(paths: &Paths, call: &Call, live: &Value, wanted: &Value) -> Result<i64, ApiError> {
+    let replicas = match wanted.pointer("/spec/replicas").unwrap_or(&Value::Null) {
+        Value::Null => 0,
+        given => given
+            .as_i64()
+            .ok_or_else(|| no_number(call, wanted, given))?,
+    };
+    if replicas < 0 {
+        let field = format!(".{}", paths.spec.join("."));
+        let error = FieldError::invalid(field, replicas, "should be a non-negative integer");
+        let (kind, name) = (call.resource.group_kind(), object::name(live));
+        return Err(ApiError::invalid(&kind, name, &[error]));
+    }
+    Ok(replicas)
 }
 
 /// Replicas that are no number: a patch is quoted whole, a PUT is only refused.

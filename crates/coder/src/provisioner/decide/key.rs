@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aplomb::Note;
-use aplomb_api::coder::{KeyRecord, Rotation, key_name, reasons};
+use aplomb_api::coder::{CoderProvisionerStatus, KeyRecord, Rotation, key_name, reasons};
 
 use super::draft::{Course, Draft, Next, Stop};
 use super::wanted::{Wanted, Why, asked};
@@ -250,42 +250,12 @@ fn intend(
         let unknown = draft.hindrances.last().cloned();
         return unknown.map_or(Next::Persist, |it| Stop::Hindered(it).into());
     };
-    let (status, sequence) = (&draft.status, draft.status.rotation.sequence);
-    let first =
-        status.key.is_none() && status.rotation.last.is_none() && status.retiring.is_empty();
-    let taken = |name: &String| {
-        let retiring = status.retiring.iter().any(|it| it.key.name == *name);
-        retiring || named(list, name).is_some() || world.others.contains(name)
+    let (number, name) = match next_name(world, &draft.status, wanted, list) {
+        Ok(next) => next,
+        Err(taken) => return foreign(&taken),
     };
-    // One that the Secret says it holds would be taken for made before it is asked for.
-    let held = |name: &String| matches!(&world.secret, SecretSeen::Ours { key_name: Some(it), .. } if it == name);
-    let last = status
-        .key
-        .as_ref()
-        .or(status.retiring.first().map(|it| &it.key));
-    let from = match last {
-        Some(key) if wanted.named(&key.name, sequence) => sequence + 1,
-        _ => 0,
-    };
-    let mut names = (from..).map(|number| (number, key_name(&wanted.base, number)));
-    let fit = |(_, name): &(u32, String)| !held(name) && (first || !taken(name));
-    let Some((number, name)) = names.find(fit) else {
-        return Next::Persist;
-    };
-    if first && taken(&name) {
-        return foreign(&name);
-    }
-    if let Some(old) = draft.status.key.take_if(|_| why == Why::KeyVanished) {
-        draft.notes.push(Note::warning(
-            "KeyVanished",
-            "Heal",
-            format!(
-                "the key {} was deleted at the server by somebody else: it is replaced",
-                old.name
-            ),
-        ));
-        // Should the list have been wrong, it still goes in its turn.
-        draft.retire(old, true, world);
+    if why == Why::KeyVanished {
+        replace_vanished(draft, world);
     }
     draft.notes.push(Note::normal(
         "KeyPending",
@@ -302,6 +272,58 @@ fn intend(
     rotation.asked = asked(world);
     rotation.reason = Some(why.word().to_owned());
     Next::Persist
+}
+
+/// The number and the name of the next key; the error is a first name that somebody else has.
+fn next_name(
+    world: &World,
+    status: &CoderProvisionerStatus,
+    wanted: &Wanted<'_>,
+    list: &Listed<Vec<Key>>,
+) -> Result<(u32, String), String> {
+    let sequence = status.rotation.sequence;
+    let first =
+        status.key.is_none() && status.rotation.last.is_none() && status.retiring.is_empty();
+    let taken = |name: &String| {
+        let retiring = status.retiring.iter().any(|it| it.key.name == *name);
+        retiring || named(list, name).is_some() || world.others.contains(name)
+    };
+    // One that the Secret says it holds would be taken for made before it is asked for.
+    let held = |name: &String| matches!(&world.secret, SecretSeen::Ours { key_name: Some(it), .. } if it == name);
+    let retiring = status.retiring.first().map(|it| &it.key);
+    let mut number = match status.key.as_ref().or(retiring) {
+        Some(key) if wanted.named(&key.name, sequence) => sequence + 1,
+        _ => 0,
+    };
+    loop {
+        let name = key_name(&wanted.base, number);
+        if !held(&name) && (first || !taken(&name)) {
+            let foreign = first && taken(&name);
+            return if foreign {
+                Err(name)
+            } else {
+                Ok((number, name))
+            };
+        }
+        number += 1;
+    }
+}
+
+/// Puts the key that somebody else deleted out of use.
+fn replace_vanished(draft: &mut Draft, world: &World) {
+    let Some(old) = draft.status.key.take() else {
+        return;
+    };
+    draft.notes.push(Note::warning(
+        "KeyVanished",
+        "Heal",
+        format!(
+            "the key {} was deleted at the server by somebody else: it is replaced",
+            old.name
+        ),
+    ));
+    // Should the list have been wrong, it still goes in its turn.
+    draft.retire(old, true, world);
 }
 
 fn record(world: &World, wanted: &Wanted<'_>, name: &str) -> KeyRecord {

@@ -163,11 +163,17 @@ fn source(source: &Value, kind: &str, field: &str) -> Vec<FieldError> {
     }
     let (target, field) = (at(source, &["target"]), format!("{field}.target"));
     errors.extend(validate_target(target, &field));
+    errors.extend(fitting(target, kind, &field));
+    errors
+}
+
+/// Whether a target is given in the way its kind of source is measured.
+fn fitting(target: &Value, kind: &str, field: &str) -> Option<FieldError> {
     let [value, average, share] =
         ["value", "averageValue", "averageUtilization"].map(|key| has(target, &[key]));
     let required = |key: &str, why: &str| FieldError::required(format!("{field}.{key}"), why);
     let forbidden = |key: &str, why: &str| FieldError::forbidden(format!("{field}.{key}"), why);
-    errors.extend(match kind {
+    match kind {
         "object" if !value && !average => Some(required(
             "averageValue",
             "must set either a target value or averageValue",
@@ -193,8 +199,7 @@ fn source(source: &Value, kind: &str, field: &str) -> Vec<FieldError> {
             "may not set both a target raw value and a target utilization",
         )),
         _ => None,
-    });
-    errors
+    }
 }
 
 fn container(source: &Value, field: &str) -> Vec<FieldError> {

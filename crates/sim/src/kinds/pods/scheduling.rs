@@ -174,16 +174,14 @@ pub(super) fn spread(spec: &Value, field: &str) -> Vec<FieldError> {
     errors
 }
 
+const POSITIVE: &str = "must be greater than 0";
+
 fn one_spread(constraint: &Value, later: &[Value], field: &str) -> Vec<FieldError> {
-    let positive = "must be greater than 0";
     let skew = number(constraint, &["maxSkew"]).unwrap_or(0);
     let mut errors = Vec::new();
     if skew <= 0 {
-        errors.push(FieldError::invalid(
-            format!("{field}.maxSkew"),
-            skew,
-            positive,
-        ));
+        let field = format!("{field}.maxSkew");
+        errors.push(FieldError::invalid(field, skew, POSITIVE));
     }
     errors.extend(require::given(
         constraint,
@@ -208,17 +206,7 @@ fn one_spread(constraint: &Value, later: &[Value], field: &str) -> Vec<FieldErro
         let field = format!("{field}.{{topologyKey, whenUnsatisfiable}}");
         errors.push(FieldError::duplicate(field, format!("{{{key}, {action}}}")));
     }
-    if let Some(domains) = number(constraint, &["minDomains"]) {
-        let field = format!("{field}.minDomains");
-        if domains <= 0 {
-            errors.push(FieldError::invalid(&field, domains, positive));
-        }
-        if action != "DoNotSchedule" {
-            let why =
-                format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
-            errors.push(FieldError::invalid(field, domains, why));
-        }
-    }
+    errors.extend(domains(constraint, action, field));
     for key in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
         errors.extend(require::known(constraint, key, field, &["Honor", "Ignore"]));
     }
@@ -227,5 +215,22 @@ fn one_spread(constraint: &Value, later: &[Value], field: &str) -> Vec<FieldErro
         selector,
         &format!("{field}.labelSelector"),
     ));
+    errors
+}
+
+fn domains(constraint: &Value, action: &str, field: &str) -> Vec<FieldError> {
+    let Some(domains) = number(constraint, &["minDomains"]) else {
+        return Vec::new();
+    };
+    let field = format!("{field}.minDomains");
+    let mut errors = Vec::new();
+    if domains <= 0 {
+        errors.push(FieldError::invalid(&field, domains, POSITIVE));
+    }
+    if action != "DoNotSchedule" {
+        let why =
+            format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+        errors.push(FieldError::invalid(field, domains, why));
+    }
     errors
 }

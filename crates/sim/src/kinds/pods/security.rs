@@ -127,17 +127,29 @@ fn profile(context: &Value, key: &str, called: &str, field: &str) -> Vec<FieldEr
 pub(super) fn dns(spec: &Value, field: &str) -> Vec<FieldError> {
     let config = at(spec, &["dnsConfig"]);
     let field = format!("{field}.dnsConfig");
-    let servers = list(config, &["nameservers"]);
     if text(spec, &["dnsPolicy"]) == "None" {
         if config.is_null() {
             let why = "must provide `dnsConfig` when `dnsPolicy` is None";
             return vec![FieldError::required(field, why)];
         }
-        if servers.is_empty() {
+        if list(config, &["nameservers"]).is_empty() {
             let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
             return vec![FieldError::required(format!("{field}.nameservers"), why)];
         }
     }
+    let mut errors = name_servers(config, &field);
+    errors.extend(searches(config, &field));
+    for (index, option) in list(config, &["options"]).iter().enumerate() {
+        if text(option, &["name"]).is_empty() {
+            let field = format!("{field}.options[{index}]");
+            errors.push(FieldError::required(field, "must not be empty"));
+        }
+    }
+    errors
+}
+
+fn name_servers(config: &Value, field: &str) -> Vec<FieldError> {
+    let servers = list(config, &["nameservers"]);
     let mut errors = Vec::new();
     if servers.len() > 3 {
         let shown = at(config, &["nameservers"]).to_string();
@@ -148,6 +160,11 @@ pub(super) fn dns(spec: &Value, field: &str) -> Vec<FieldError> {
         let server = server.as_str().unwrap_or("");
         errors.extend(check::ip(server, &format!("{field}.nameservers[{index}]")));
     }
+    errors
+}
+
+fn searches(config: &Value, field: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     let searches = list(config, &["searches"]);
     if searches.len() > 32 {
         let shown = at(config, &["searches"]).to_string();
@@ -164,12 +181,6 @@ pub(super) fn dns(spec: &Value, field: &str) -> Vec<FieldError> {
                 name,
                 names::underscored_subdomain(name),
             ));
-        }
-    }
-    for (index, option) in list(config, &["options"]).iter().enumerate() {
-        if text(option, &["name"]).is_empty() {
-            let field = format!("{field}.options[{index}]");
-            errors.push(FieldError::required(field, "must not be empty"));
         }
     }
     errors

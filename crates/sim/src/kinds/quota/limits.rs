@@ -114,37 +114,19 @@ fn bounds(limit: &Value, resource: &str, field: &str) -> Vec<FieldError> {
     let unless_pod = |key: &str| amount(key).filter(|_| !pod);
     let (least, most) = (amount("min"), amount("max"));
     let (given, asked) = (unless_pod("default"), unless_pod("defaultRequest"));
+    let [min, max] = [("min", &least), ("max", &most)];
+    let (limit_named, default) = (("default limit", &given), ("default", &given));
+    let request = ("default request", &asked);
     let rules = [
-        ("min", &least, "min", &least, "max", &most),
-        (
-            "defaultRequest",
-            &asked,
-            "min",
-            &least,
-            "default request",
-            &asked,
-        ),
-        (
-            "defaultRequest",
-            &asked,
-            "default request",
-            &asked,
-            "max",
-            &most,
-        ),
-        (
-            "defaultRequest",
-            &asked,
-            "default request",
-            &asked,
-            "default limit",
-            &given,
-        ),
-        ("default", &least, "min", &least, "default", &given),
-        ("default", &most, "default", &given, "max", &most),
+        ("min", &least, min, max),
+        ("defaultRequest", &asked, min, request),
+        ("defaultRequest", &asked, request, max),
+        ("defaultRequest", &asked, request, limit_named),
+        ("default", &least, min, default),
+        ("default", &most, default, max),
     ];
     let mut errors = Vec::new();
-    for (key, shown, small_name, small, great_name, great) in rules {
+    for (key, shown, (small_name, small), (great_name, great)) in rules {
         if let (Some(small), Some(great), Some(shown)) = (small, great, shown)
             && small > great
         {

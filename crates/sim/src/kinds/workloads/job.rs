@@ -215,13 +215,7 @@ pub(super) fn spec(spec: &Value, field: &str) -> Vec<FieldError> {
             why,
         ));
     }
-    if let Some(manager) = at(spec, &["managedBy"]).as_str() {
-        let field = format!("{field}.managedBy");
-        errors.extend(names::domain_prefixed_path(manager, &field));
-        if manager.len() > MAX_MANAGER {
-            errors.push(FieldError::too_long(field, MAX_MANAGER));
-        }
-    }
+    errors.extend(managed_by(spec, field));
     errors.extend(completion_mode(spec, field));
     if has(spec, &["podFailurePolicy"]) {
         errors.extend(job_policy::failure(spec, field));
@@ -229,17 +223,7 @@ pub(super) fn spec(spec: &Value, field: &str) -> Vec<FieldError> {
     if has(spec, &["successPolicy"]) {
         errors.extend(job_policy::success(spec, field));
     }
-    if let Some(policy) = at(spec, &["podReplacementPolicy"]).as_str() {
-        let allowed: &[&str] = match has(spec, &["podFailurePolicy"]) {
-            true => &["Failed"],
-            false => &["Failed", "TerminatingOrFailed"],
-        };
-        errors.extend(check::one_of(
-            &format!("{field}.podReplacementPolicy"),
-            policy,
-            allowed,
-        ));
-    }
+    errors.extend(replacement(spec, field));
     errors.extend(validate_template(
         at(spec, &["template"]),
         &format!("{field}.template"),
@@ -249,6 +233,29 @@ pub(super) fn spec(spec: &Value, field: &str) -> Vec<FieldError> {
         &format!("{field}.template.spec.restartPolicy"),
     ));
     errors
+}
+
+fn managed_by(spec: &Value, field: &str) -> Vec<FieldError> {
+    let Some(manager) = at(spec, &["managedBy"]).as_str() else {
+        return Vec::new();
+    };
+    let field = format!("{field}.managedBy");
+    let mut errors = names::domain_prefixed_path(manager, &field);
+    if manager.len() > MAX_MANAGER {
+        errors.push(FieldError::too_long(field, MAX_MANAGER));
+    }
+    errors
+}
+
+fn replacement(spec: &Value, field: &str) -> Vec<FieldError> {
+    let Some(policy) = at(spec, &["podReplacementPolicy"]).as_str() else {
+        return Vec::new();
+    };
+    let allowed: &[&str] = match has(spec, &["podFailurePolicy"]) {
+        true => &["Failed"],
+        false => &["Failed", "TerminatingOrFailed"],
+    };
+    check::one_of(&format!("{field}.podReplacementPolicy"), policy, allowed)
 }
 
 fn completion_mode(spec: &Value, field: &str) -> Vec<FieldError> {

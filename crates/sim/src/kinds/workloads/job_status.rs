@@ -270,24 +270,7 @@ fn kept(new: &Value, old: &Value) -> Vec<FieldError> {
             ));
         }
     }
-    let time = |job: &Value, key: &str| at(job, &["status", key]).clone();
-    if has(new, &["status", "completionTime"])
-        && has(old, &["status", "completionTime"])
-        && changed(new, old, "completionTime")
-    {
-        let (field, why) = ("status.completionTime", "field is immutable");
-        errors.push(FieldError::invalid(field, time(new, "completionTime"), why));
-    }
-    let resumes = met(old, "Suspended") && said(new, "Suspended", "False");
-    let running = at(new, &["spec", "suspend"]) != true && !resumes;
-    if has(old, &["status", "startTime"]) && changed(new, old, "startTime") && running {
-        let why = "field is immutable for unsuspended job once set";
-        errors.push(FieldError::invalid(
-            "status.startTime",
-            time(new, "startTime"),
-            why,
-        ));
-    }
+    errors.extend(kept_times(new, old));
     if met(old, "SuccessCriteriaMet") && !met(new, "SuccessCriteriaMet") {
         errors.push(condition(
             "cannot disable the SuccessCriteriaMet=True condition",
@@ -297,6 +280,26 @@ fn kept(new: &Value, old: &Value) -> Vec<FieldError> {
         errors.push(condition(
             "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions",
         ));
+    }
+    errors
+}
+
+fn kept_times(new: &Value, old: &Value) -> Vec<FieldError> {
+    let time = |key: &str| at(new, &["status", key]).clone();
+    let mut errors = Vec::new();
+    if has(new, &["status", "completionTime"])
+        && has(old, &["status", "completionTime"])
+        && changed(new, old, "completionTime")
+    {
+        let (field, why) = ("status.completionTime", "field is immutable");
+        errors.push(FieldError::invalid(field, time("completionTime"), why));
+    }
+    let resumes = met(old, "Suspended") && said(new, "Suspended", "False");
+    let running = at(new, &["spec", "suspend"]) != true && !resumes;
+    if has(old, &["status", "startTime"]) && changed(new, old, "startTime") && running {
+        let why = "field is immutable for unsuspended job once set";
+        let field = "status.startTime";
+        errors.push(FieldError::invalid(field, time("startTime"), why));
     }
     errors
 }

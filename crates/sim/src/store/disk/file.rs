@@ -1,13 +1,13 @@
 //! The database of a directory as its one writer uses it: batches of steps in, each on disk as a
 //! whole or not at all.
 
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use redb::{Builder, Database, ReadableTable, Table, TableDefinition, WriteTransaction};
 
 use super::head::Head;
 use super::{Error, Step, record};
+use crate::private_file;
 use crate::store::Change;
 
 /// Objects by place: what is there now, as JSON.
@@ -54,19 +54,8 @@ impl File {
     /// An empty database, whole from the moment it has its name.
     pub(super) fn create(path: &Path) -> Result<(), Error> {
         let unfinished = path.with_extension("new");
-        match std::fs::remove_file(&unfinished) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::at(&unfinished)(error));
-            }
-            _ => {}
-        }
         // The library would make it readable for everybody, and it holds Secrets.
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&unfinished)
-            .map_err(Error::at(&unfinished))?;
+        private_file::create(&unfinished).map_err(Error::at(&unfinished))?;
         let made = || -> Result<(), Failure> {
             let database = open(&unfinished)?;
             let transaction = database.begin_write().map_err(failure)?;

@@ -2,11 +2,13 @@
 //! can read. Without a directory they live as long as the process.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::private_file;
 
 /// The secrets of one box. Cheap to clone; clones share them. Their values are never shown.
 #[derive(Clone, Default)]
@@ -101,20 +103,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Nobody ever sees half of a file, or reads it without being its owner.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
-    let temporary = path.with_extension("new");
-    let written = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .and_then(|()| fs::rename(&temporary, path));
-    written
+    private_file::replace(path, &path.with_extension("new"), text)
         .map_err(|error| io::Error::new(error.kind(), format!("write {}: {error}", path.display())))
 }

@@ -53,6 +53,24 @@ struct Message {
     extensions: Option<u32>,
 }
 
+/// A message that is a map of messages.
+const fn map_of(form: Form) -> Message {
+    Message {
+        fields: &[],
+        named: Some((1, form)),
+        extensions: None,
+    }
+}
+
+/// A message that may have members called `x-...`.
+const fn extended(fields: &'static [(&'static str, u32, Form)], extensions: u32) -> Message {
+    Message {
+        fields,
+        named: None,
+        extensions: Some(extensions),
+    }
+}
+
 /// A document as its message.
 #[must_use]
 pub(super) fn document(edition: Edition, document: &Value) -> Vec<u8> {

@@ -3,30 +3,13 @@
 use serde_json::Value;
 
 use super::Form::{Any, Anys, Choice, Choices, Double, Flag, Held, Int, Text, Texts, Words};
-use super::{Form, Message};
-
-/// A message that is a map of messages.
-const fn map_of(form: Form) -> Message {
-    Message {
-        fields: &[],
-        named: Some((1, form)),
-        extensions: None,
-    }
-}
+use super::{Form, Message, extended, map_of};
 
 const fn plain(fields: &'static [(&'static str, u32, Form)]) -> Message {
     Message {
         fields,
         named: None,
         extensions: None,
-    }
-}
-
-const fn extended(fields: &'static [(&'static str, u32, Form)], extensions: u32) -> Message {
-    Message {
-        fields,
-        named: None,
-        extensions: Some(extensions),
     }
 }
 

@@ -3,23 +3,7 @@
 use serde_json::Value;
 
 use super::Form::{Any, Anys, Choice, Choices, Double, Flag, Held, Int, Text, Texts, Words};
-use super::{Form, Message};
-
-const fn map_of(form: Form) -> Message {
-    Message {
-        fields: &[],
-        named: Some((1, form)),
-        extensions: None,
-    }
-}
-
-const fn extended(fields: &'static [(&'static str, u32, Form)], extensions: u32) -> Message {
-    Message {
-        fields,
-        named: None,
-        extensions: Some(extensions),
-    }
-}
+use super::{Form, Message, extended, map_of};
 
 pub(super) static DOCUMENT: Message = extended(
     &[

@@ -173,22 +173,14 @@ impl<'a> Walk<'a> {
             _ => {}
         }
         let target_part = target.map(|target| self.node(target));
-        let operand = |part: &Part<'a>, node: &Node| Operand {
-            part: part.clone(),
-            kind: self.kind(node),
-            literal: match &node.expr {
-                Expr::Literal(value) => Some(value.clone()),
-                _ => None,
-            },
-        };
         let operands: Vec<Operand<'a>> = parts
             .iter()
             .zip(args)
-            .map(|(part, arg)| operand(part, arg))
+            .map(|(part, arg)| self.operand(part, arg))
             .collect();
         let receiver = target
             .zip(target_part.as_ref())
-            .map(|(target, part)| operand(part, target));
+            .map(|(target, part)| self.operand(part, target));
         let (own, size) = calls::cost(function, receiver.as_ref(), &operands);
         let of_target = target_part.map_or(0, |part| part.cost);
         let cost = own.saturating_add(sum).saturating_add(of_target);
@@ -201,6 +193,17 @@ impl<'a> Walk<'a> {
             size: size.or(made.size),
             entry,
             ..made
+        }
+    }
+
+    fn operand(&self, part: &Part<'a>, node: &Node) -> Operand<'a> {
+        Operand {
+            part: part.clone(),
+            kind: self.kind(node),
+            literal: match &node.expr {
+                Expr::Literal(value) => Some(value.clone()),
+                _ => None,
+            },
         }
     }
 
