@@ -39,8 +39,7 @@ pub(super) fn spend(budget: &Value, pod: &str, now: &str) -> Result<Value, ApiEr
         )
     };
     if number(budget, "observedGeneration") < object::generation(budget) {
-        let why = format!("The disruption budget {name} is still being processed by the server.");
-        return Err(refused(Some(10), &why));
+        return Err(unsettled(name));
     }
     let allowed = number(budget, "disruptionsAllowed");
     if allowed < 0 {
@@ -61,6 +60,12 @@ pub(super) fn spend(budget: &Value, pod: &str, now: &str) -> Result<Value, ApiEr
     }
     spent["status"]["disruptedPods"][pod] = now.into();
     Ok(spent)
+}
+
+/// What a budget allows is not known yet.
+pub(super) fn unsettled(name: &str) -> ApiError {
+    let why = format!("The disruption budget {name} is still being processed by the server.");
+    refused(Some(10), &why)
 }
 
 fn refused(retry_after: Option<u32>, why: &str) -> ApiError {

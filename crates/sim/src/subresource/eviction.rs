@@ -18,8 +18,8 @@ use crate::status::{ApiError, GroupResource};
 enum Verdict {
     /// It may go.
     Go,
-    /// It may go while it stays as unready as it is.
-    GoAsItIs,
+    /// It may go while it stays as unready as it is; the name of the budget that says so.
+    GoAsItIs(String),
     /// Two budgets claim it.
     Unsupported,
 }
@@ -53,16 +53,24 @@ async fn carry_out(
     let key = key_of(&pods.storage, call.namespace.as_deref(), name);
     let missing = || ApiError::not_found(&pods.group_resource(), name);
     let pod = server.store().get(&key).ok_or_else(missing)?;
-    if !goes_anyway(&pod) {
-        match judge(server, &pod, dry_run).await? {
-            Verdict::Go => {}
-            Verdict::GoAsItIs => {
-                options.resource_version = Some(object::resource_version(&pod).to_owned());
-            }
-            Verdict::Unsupported => return Err(two_budgets()),
-        }
+    if goes_anyway(&pod) {
+        return delete(server, call, pods, options, dry_run).await;
     }
-    delete(server, call, pods, options, dry_run).await
+    match judge(server, &pod, dry_run).await? {
+        Verdict::Go => delete(server, call, pods, options, dry_run).await,
+        Verdict::GoAsItIs(budget) => {
+            let version = Some(object::resource_version(&pod).to_owned());
+            let unconditional = options.resource_version.is_none();
+            options.resource_version = version;
+            let gone = delete(server, call, pods, options, dry_run).await;
+            // Whatever the conflict is about, the server takes it for the Pod having become ready.
+            gone.map_err(|error| match error.reason {
+                "Conflict" if unconditional => budget::unsettled(&budget),
+                _ => error,
+            })
+        }
+        Verdict::Unsupported => Err(two_budgets()),
+    }
 }
 
 /// The beta form of an Eviction is read as the other.
@@ -135,7 +143,7 @@ async fn judge(server: &ApiServer, pod: &Value, dry_run: bool) -> Result<Verdict
             _ => return Ok(Verdict::Unsupported),
         };
         if !is_ready(pod) && budget::spares_unready(budget) {
-            return Ok(Verdict::GoAsItIs);
+            return Ok(Verdict::GoAsItIs(object::name(budget).to_owned()));
         }
         let spent = budget::spend(budget, object::name(pod), &server.clock().now_seconds())?;
         if dry_run {

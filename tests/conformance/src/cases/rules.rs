@@ -253,12 +253,18 @@ async fn kept_address(t: &Trial) -> Result<()> {
     made.await?.code(201)?;
     let path = t.core("services/left");
     let outside = json!({ "spec": {
-        "type": "ExternalName", "externalName": "db.example.com", "clusterIP": "192.0.2.1", "clusterIPs": null,
+        "type": "ExternalName", "externalName": "db.example.com", "clusterIP": "10.0.0.9", "clusterIPs": null,
     } });
     t.merge(&path, &outside).await?.code(200)?;
     let note = json!({ "metadata": { "annotations": { "note": "1" } } });
     t.merge(&path, &note).await?.code(422)?;
     t.merge(&format!("{path}/status"), &note).await?.code(200)?;
+    // It is not the service's, so another may have it.
+    let taker = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "taker" },
+        "spec": { "clusterIP": "10.0.0.9", "ports": [{ "port": 80 }] },
+    });
+    t.create(&services, &taker).await?.code(201)?;
     Ok(())
 }
 

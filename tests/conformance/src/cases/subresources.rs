@@ -19,6 +19,9 @@ pub(super) const CASES: &[Case] = &[
     Case::new("subresources/eviction-asks-the-budget", |t| {
         Box::pin(budget(t))
     }),
+    Case::new("subresources/eviction-of-an-unready-pod", |t| {
+        Box::pin(unready(t))
+    }),
     Case::new("subresources/binding-gives-a-node", |t| {
         Box::pin(binding(t))
     }),
@@ -168,6 +171,37 @@ async fn budget(t: &Trial) -> Result<()> {
         .await?
         .has("/status/disruptionsAllowed", 0)?
         .has("/status/conditions/0/reason", "InsufficientPods")?;
+    Ok(())
+}
+
+async fn unready(t: &Trial) -> Result<()> {
+    t.create(&t.core("pods"), &pod("a")).await?.code(201)?;
+    let running = json!({ "status": { "phase": "Running" } });
+    t.merge(&t.core("pods/a/status"), &running)
+        .await?
+        .code(200)?;
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "b" },
+        "spec": {
+            "minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": { "matchLabels": { "app": "a" } },
+        },
+    });
+    let budgets = t.api("policy/v1", "poddisruptionbudgets");
+    t.create(&budgets, &budget).await?.code(201)?;
+    let path = t.core("pods/a/eviction");
+    let another = json!({ "deleteOptions": { "preconditions": { "uid": "another" } } });
+    let another = with(&evicted("a"), another);
+    // A conflict is blamed on the budget, unless the client named a version itself.
+    t.create(&path, &another)
+        .await?
+        .refused(429, "TooManyRequests")?
+        .has("/details/retryAfterSeconds", 10)?;
+    let version = json!({ "deleteOptions": { "preconditions": { "resourceVersion": "1" } } });
+    t.create(&path, &with(&another, version))
+        .await?
+        .refused(409, "Conflict")?;
+    t.create(&path, &evicted("a")).await?.code(201)?;
     Ok(())
 }
 

@@ -95,8 +95,11 @@ impl Controller for Addresses {
     }
 }
 
-/// The addresses of a Service.
+/// The addresses of a Service. One outside of the cluster may name some without holding them.
 fn given(service: &Value) -> Vec<Given> {
+    if service["spec"]["type"] == "ExternalName" {
+        return Vec::new();
+    }
     let addresses = service["spec"]["clusterIPs"].as_array();
     addresses
         .into_iter()

@@ -183,8 +183,10 @@ fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(
     if wanted == "None" {
         return Ok(());
     }
+    // A service outside of the cluster may name an address without holding it.
     let taken: BTreeSet<&str> = others
         .iter()
+        .filter(|other| needs_cluster_ip(other))
         .map(|other| text(other, &["spec", "clusterIP"]))
         .collect();
     if wanted.is_empty() {
