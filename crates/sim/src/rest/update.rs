@@ -403,9 +403,13 @@ fn store(
     key: &crate::store::Key,
     stored: &Arc<Value>,
     live: &Value,
-    object: Value,
+    mut object: Value,
 ) -> Result<Option<Arc<Value>>, ApiError> {
     let finalized = is_finalized(&object, live) && removes_when_finalized(&call.resource, &object);
+    if finalized {
+        // It is answered, though no store ever has it.
+        object::settle_numbers(&mut object);
+    }
     if call.options.dry_run && finalized {
         return Ok(Some(object.into()));
     }

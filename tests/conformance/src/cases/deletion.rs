@@ -45,6 +45,9 @@ pub(super) const CASES: &[Case] = &[
     Case::new("deletion/the-last-finalizer-ends-it-by-apply", |t| {
         Box::pin(last_by_apply(t))
     }),
+    Case::new("deletion/the-last-answer-has-numbers-as-if-stored", |t| {
+        Box::pin(last_numbers(t))
+    }),
     Case::new("deletion/a-uid-precondition", |t| {
         Box::pin(uid_precondition(t))
     }),
@@ -274,6 +277,20 @@ async fn last_by_apply(t: &Trial) -> Result<()> {
     );
     t.apply(&t.widget("a"), "one", &config).await?.code(201)?;
     ends(t, "apply").await
+}
+
+async fn last_numbers(t: &Trial) -> Result<()> {
+    held(t, &[HOLD]).await?;
+    t.delete(&t.widget("a")).await?.code(200)?;
+    for dry_run in ["?dryRun=All", ""] {
+        let last = json!({ "metadata": { "finalizers": null }, "spec": { "ratio": 2.0 } });
+        t.merge(&format!("{}{dry_run}", t.widget("a")), &last)
+            .await?
+            .code(200)?
+            .has("/spec/ratio", 2)?;
+    }
+    t.get(&t.widget("a")).await?.refused(404, "NotFound")?;
+    Ok(())
 }
 
 async fn uid_precondition(t: &Trial) -> Result<()> {
