@@ -27,13 +27,7 @@ impl All {
 
 /// What the flags say, if it can work.
 pub(super) fn settings(args: &RunArgs) -> Result<All> {
-    let mut named = args.operators().to_vec();
-    named.sort_unstable();
-    named.dedup();
-    ensure!(
-        named.len() == args.operators().len() && named.len() <= 3,
-        "name each operator once: aplomb run coder egress tunnel"
-    );
+    each_once(args)?;
     hetzner(args)?;
     let namespace = args.namespace.clone().unwrap_or_else(own_namespace);
     label("--namespace", &namespace)?;
@@ -78,6 +72,17 @@ pub(super) fn settings(args: &RunArgs) -> Result<All> {
         egress,
         tunnel,
     })
+}
+
+fn each_once(args: &RunArgs) -> Result<()> {
+    let mut named = args.operators().to_vec();
+    named.sort_unstable();
+    named.dedup();
+    ensure!(
+        named.len() == args.operators().len() && named.len() <= 3,
+        "name each operator once: aplomb run coder egress tunnel"
+    );
+    Ok(())
 }
 
 fn hetzner(args: &RunArgs) -> Result<()> {

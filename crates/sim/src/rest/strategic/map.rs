@@ -58,28 +58,41 @@ fn merge_member(
     let live = original.remove(key).unwrap_or_default();
     match (live, &mut *value) {
         (Value::Object(live), Value::Object(patch)) => {
-            let member = member(meta, key)?;
-            let merged = if plain_strategy(&member)? == "replace" {
-                patch.clone()
-            } else {
-                merge(live, patch, &*member.of)?
-            };
+            let merged = merged_map(live, patch, &member(meta, key)?)?;
             original.insert(key.to_owned(), Value::Object(merged));
         }
         (Value::Array(live), Value::Array(patch)) => {
-            let member = member(meta, key)?;
-            let items = items_of(&member, meta)?;
-            let merging = plain_strategy(&member)? == "merge" || deletes;
-            let merged = if merging {
-                list::merge(live, patch, &*items, &member.merge_key, deletes)?.items
-            } else {
-                patch.clone()
-            };
+            let merged = merged_list(live, patch, &member(meta, key)?, meta, deletes)?;
             original.insert(key.to_owned(), Value::Array(merged));
         }
         _ => take_over(original, key, value),
     }
     Ok(())
+}
+
+fn merged_map(
+    live: Map<String, Value>,
+    patch: &mut Map<String, Value>,
+    member: &PatchMember<'_>,
+) -> Result<Map<String, Value>, Refusal> {
+    if plain_strategy(member)? == "replace" {
+        return Ok(patch.clone());
+    }
+    merge(live, patch, &*member.of)
+}
+
+fn merged_list(
+    live: Vec<Value>,
+    patch: &mut [Value],
+    member: &PatchMember<'_>,
+    parent: &dyn PatchMeta,
+    deletes: bool,
+) -> Result<Vec<Value>, Refusal> {
+    let items = items_of(member, parent)?;
+    if plain_strategy(member)? != "merge" && !deletes {
+        return Ok(patch.to_vec());
+    }
+    Ok(list::merge(live, patch, &*items, &member.merge_key, deletes)?.items)
 }
 
 /// What a directive with a field after its slash is about.
