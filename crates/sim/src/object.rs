@@ -43,6 +43,14 @@ pub fn text<'a>(object: &'a Value, member: &str) -> &'a str {
         .unwrap_or_default()
 }
 
+/// A member of `metadata`. As in Go, a null is no value.
+#[must_use]
+pub fn meta_value<'a>(object: &'a Value, member: &str) -> Option<&'a Value> {
+    metadata(object)?
+        .get(member)
+        .filter(|value| !value.is_null())
+}
+
 /// `metadata.name`.
 #[must_use]
 pub fn name(object: &Value) -> &str {
@@ -70,8 +78,7 @@ pub fn resource_version(object: &Value) -> &str {
 /// `metadata.generation`; 0 when the kind has none.
 #[must_use]
 pub fn generation(object: &Value) -> i64 {
-    metadata(object)
-        .and_then(|meta| meta.get("generation"))
+    meta_value(object, "generation")
         .and_then(Value::as_i64)
         .unwrap_or(0)
 }
@@ -85,9 +92,7 @@ pub fn is_terminating(object: &Value) -> bool {
 /// `metadata.finalizers`.
 #[must_use]
 pub fn finalizers(object: &Value) -> Vec<&str> {
-    let list = metadata(object)
-        .and_then(|meta| meta.get("finalizers"))
-        .and_then(Value::as_array);
+    let list = meta_value(object, "finalizers").and_then(Value::as_array);
     list.map(|list| list.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default()
 }

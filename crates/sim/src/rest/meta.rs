@@ -374,7 +374,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
         ));
     }
     errors.extend(IMMUTABLE.iter().filter_map(|(member, absent)| {
-        let value = |object: &Value| object::metadata(object)?.get(*member).cloned();
+        let value = |object: &Value| object::meta_value(object, member).cloned();
         let (new, old) = (value(object), value(old));
         let shown = || {
             new.clone()

@@ -357,11 +357,7 @@ fn break_rules(server: &ApiServer, call: &Call, object: &mut Value, status: Opti
 }
 
 fn prepare(server: &ApiServer, call: &Call, terms: &Terms<'_>, object: &mut Value, live: &Value) {
-    let of_live = |member: &str| {
-        object::metadata(live)
-            .and_then(|meta| meta.get(member))
-            .cloned()
-    };
+    let of_live = |member: &str| object::meta_value(live, member).cloned();
     if !terms.ruled {
         object::set_or_remove(object, "generation", of_live("generation"));
         let status = object.get("status").cloned();
@@ -377,9 +373,7 @@ fn prepare(server: &ApiServer, call: &Call, terms: &Terms<'_>, object: &mut Valu
     if object::is_terminating(live) {
         object::set_or_remove(object, "deletionTimestamp", of_live("deletionTimestamp"));
     }
-    let keeps = object::metadata(object)
-        .is_some_and(|meta| meta.contains_key("deletionGracePeriodSeconds"));
-    if !keeps {
+    if object::meta_value(object, "deletionGracePeriodSeconds").is_none() {
         object::set_or_remove(
             object,
             "deletionGracePeriodSeconds",
@@ -390,7 +384,7 @@ fn prepare(server: &ApiServer, call: &Call, terms: &Terms<'_>, object: &mut Valu
 
 /// Whether the change takes away the last thing that kept a deleted object.
 fn is_finalized(object: &Value, live: &Value) -> bool {
-    let grace = object::metadata(live).and_then(|meta| meta.get("deletionGracePeriodSeconds"));
+    let grace = object::meta_value(live, "deletionGracePeriodSeconds");
     object::is_terminating(live)
         && object::finalizers(object).is_empty()
         && grace.and_then(Value::as_i64).unwrap_or(0) == 0

@@ -52,6 +52,9 @@ pub(super) const CASES: &[Case] = &[
         Box::pin(built_in(t))
     }),
     Case::new("apply-types/a-null-is-a-value", |t| Box::pin(null(t))),
+    Case::new("apply-types/a-null-in-metadata-changes-nothing", |t| {
+        Box::pin(null_metadata(t))
+    }),
 ];
 
 async fn list_map(t: &Trial) -> Result<()> {
@@ -355,6 +358,29 @@ async fn built_in(t: &Trial) -> Result<()> {
     refused
         .refused(409, "Conflict")?
         .says(".spec.ports[port=80,protocol=\"TCP\"].name")?;
+    Ok(())
+}
+
+async fn null_metadata(t: &Trial) -> Result<()> {
+    t.new_widget("a", json!({})).await?;
+    let mut config = widget("a", json!({}));
+    config["metadata"]["deletionTimestamp"] = Value::Null;
+    config["metadata"]["deletionGracePeriodSeconds"] = Value::Null;
+    let answer = t.apply(&t.widget("a"), "one", &config).await?.code(200)?;
+    answer
+        .lacks("/metadata/deletionTimestamp")?
+        .lacks("/metadata/deletionGracePeriodSeconds")?;
+    config["metadata"]["deletionGracePeriodSeconds"] = json!(5);
+    let refused = t.apply(&t.widget("a"), "one", &config).await?;
+    let refused = refused.refused(422, "Invalid")?;
+    let causes = refused.body["details"]["causes"].as_array();
+    ensure!(
+        causes.is_some_and(|causes| causes
+            .iter()
+            .all(|cause| cause["field"] == "metadata.deletionGracePeriodSeconds")),
+        "{}",
+        refused.body
+    );
     Ok(())
 }
 
