@@ -4,6 +4,7 @@
 //! Whether a body is a good object of its kind is `rest`'s business.
 
 use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::BoxError;
@@ -68,6 +69,23 @@ pub(super) async fn read(mut body: BoxedBody<'_>) -> Result<Bytes, ApiError> {
         Err(too_large())
     } else {
         Ok(all.freeze())
+    }
+}
+
+/// Reads on while a refusal is already on its way, so that the connection can be used again.
+pub(super) fn read_on(mut body: BoxedBody<'static>) {
+    let mut rest = Box::pin(async move {
+        let mut seen = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            seen += frame.data_ref().map_or(0, Bytes::len);
+            if seen > CLOSE_AFTER {
+                break;
+            }
+        }
+    });
+    if (&mut rest).now_or_never().is_none() {
+        // It ends with the connection at the latest.
+        tokio::spawn(rest);
     }
 }
 

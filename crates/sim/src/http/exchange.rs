@@ -13,7 +13,7 @@ use http::{Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use tower::BoxError;
 
-use super::body;
+use super::body::{self, BoxedBody};
 use super::deadline;
 use super::dispatch;
 use super::negotiate::header;
@@ -62,6 +62,7 @@ where
     B::Error: Into<BoxError>,
 {
     let (parts, body) = request.into_parts();
+    let mut body = body::boxed(body);
     if !parts.uri.path().starts_with('/') && parts.method != Method::CONNECT {
         return bad_request();
     }
@@ -93,8 +94,9 @@ where
                 format!("Internal Server Error: {quoted}: failed to create RequestInfo: {why}\n");
             Reply::text(500, text)
         }
-        Ok(_) => guarded(&mut context, body).await,
+        Ok(_) => guarded(&mut context, &mut body).await,
     };
+    body::read_on(body);
     finish(context, reply, parts.version)
 }
 
@@ -138,11 +140,7 @@ fn begin(
 }
 
 /// Runs the request so that a panic becomes the answer the server gives for one.
-async fn guarded<B>(context: &mut Context<'_>, body: B) -> Reply
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<BoxError>,
-{
+async fn guarded(context: &mut Context<'_>, body: &mut BoxedBody<'_>) -> Reply {
     // Whatever the answer says, it says it of what is on disk.
     let server = &context.shared.server;
     match AssertUnwindSafe(server.settled(filters(context, body)))
@@ -159,11 +157,7 @@ where
     }
 }
 
-async fn filters<B>(context: &mut Context<'_>, body: B) -> Reply
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<BoxError>,
-{
+async fn filters(context: &mut Context<'_>, body: &mut BoxedBody<'_>) -> Reply {
     if let Some(refused) = refused(context) {
         return refused;
     }

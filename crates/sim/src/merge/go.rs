@@ -56,9 +56,13 @@ fn json_number(number: &serde_json::Number) -> String {
 }
 
 fn json_string(text: &str) -> String {
-    Value::from(text)
-        .to_string()
-        .replace('<', "\\u003c")
+    escaped(&Value::from(text).to_string())
+}
+
+/// JSON with the characters Go escapes in it, which can only stand in strings.
+#[must_use]
+pub fn escaped(json: &str) -> String {
+    json.replace('<', "\\u003c")
         .replace('>', "\\u003e")
         .replace('&', "\\u0026")
         .replace('\u{2028}', "\\u2028")
@@ -101,14 +105,21 @@ pub fn quote(text: &str) -> String {
             c if u32::from(c) < 0x20 || c == '\u{7f}' => {
                 quoted.push_str(&format!("\\x{:02x}", u32::from(c)));
             }
-            c if (0x80..0xa0).contains(&u32::from(c)) => {
-                quoted.push_str(&format!("\\u{:04x}", u32::from(c)));
+            c if is_print(c) => quoted.push(c),
+            c if u32::from(c) > 0xffff => {
+                quoted.push_str(&format!("\\U{:08x}", u32::from(c)));
             }
-            c => quoted.push(c),
+            c => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
         }
     }
     quoted.push('"');
     quoted
+}
+
+/// Letters, marks, numbers, punctuation, symbols and the ASCII space.
+fn is_print(c: char) -> bool {
+    // Rust escapes the same characters, and marks too where nothing stands before them.
+    matches!(c, ' '..='~') || !String::from_iter(['a', c]).escape_debug().any(|c| c == '{')
 }
 
 #[cfg(test)]
@@ -123,6 +134,18 @@ mod tests {
         assert_eq!(float(123_456.5), "123456.5");
         assert_eq!(float(0.00001), "1e-05");
         assert_eq!(float(1.234_567_890_123_456_7e19), "1.2345678901234567e+19");
+    }
+
+    #[test]
+    fn quotes_escape_what_does_not_print() {
+        assert_eq!(
+            quote("a{\u{e9}\u{1f600}e\u{301}"),
+            "\"a{\u{e9}\u{1f600}e\u{301}\""
+        );
+        assert_eq!(
+            quote("\u{1}\u{7f}\u{85}\u{a0}\u{200b}\u{2028}\u{e0001}"),
+            r#""\x01\x7f\u0085\u00a0\u200b\u2028\U000e0001""#
+        );
     }
 
     #[test]

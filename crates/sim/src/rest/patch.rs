@@ -8,6 +8,7 @@ use super::strategic::{self, Refusal};
 use super::{Managers, admission, apply, create, json, meta, options, update};
 use crate::call::{Call, FieldValidation, Outcome, PatchType};
 use crate::field::{FieldError, go_quote};
+use crate::go;
 use crate::object;
 use crate::resource::Resource;
 use crate::server::ApiServer;
@@ -93,7 +94,7 @@ fn patched(
     if strict == FieldValidation::Ignore {
         findings.clear();
     }
-    let text = result.to_string();
+    let text = go::escaped(&result.to_string());
     check_type_meta(&call.resource, &result, &text)?;
     if !call.resource.strategy.is_custom() && object::text(&result, "apiVersion").is_empty() {
         return unversioned(call, &result, &text, findings, warnings).map(|object| (object, false));

@@ -39,9 +39,15 @@ pub(super) const CASES: &[Case] = &[
     Case::new("malformed/delete-options", |t| Box::pin(delete_options(t))),
     Case::new("malformed/deep-nesting", |t| Box::pin(deep(t))),
     Case::new("malformed/half-a-request", |t| Box::pin(half(t))),
+    Case::new("malformed/a-refusal-leaves-the-connection-open", |t| {
+        Box::pin(refusal_before_body(t))
+    }),
     Case::new("malformed/garbage-on-the-wire", |t| Box::pin(garbage(t))),
     Case::new("malformed/large-patches", |t| Box::pin(large_patch(t))),
 ];
+
+/// More than any answer takes.
+const LONG: Duration = Duration::from_secs(30);
 
 const BODIES: [&str; 9] = [
     "{",
@@ -196,6 +202,10 @@ async fn patches(t: &Trial) -> Result<()> {
         (MERGE, "{\"metadata\":null}"),
         (MERGE, "{\"kind\":\"Gadget\"}"),
         (MERGE, "{\"apiVersion\":\"v9\"}"),
+        (
+            MERGE,
+            "{\"kind\":null,\"metadata\":{\"annotations\":{\"a\":\"<b>\"}}}",
+        ),
         (MERGE, "{\"metadata\":{\"name\":\"b\"}}"),
         (MERGE, "{\"metadata\":{\"uid\":\"x\"}}"),
         (JSON_PATCH, "{"),
@@ -374,7 +384,7 @@ async fn exchange(t: &Trial, bytes: &[u8]) -> Result<String> {
     stream.shutdown().await?;
     let mut answer = Vec::new();
     // A peer may close without the TLS goodbye: what came is what counts.
-    let _ended = timeout(Duration::from_secs(30), stream.read_to_end(&mut answer)).await;
+    let _ended = timeout(LONG, stream.read_to_end(&mut answer)).await;
     let text = String::from_utf8_lossy(&answer).into_owned();
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
@@ -393,6 +403,29 @@ async fn half(t: &Trial) -> Result<()> {
         .await?
         .code(200)?
         .has("/items", json!([]))?;
+    Ok(())
+}
+
+/// The body that nobody reads comes after its request, and the connection takes the next one.
+async fn refusal_before_body(t: &Trial) -> Result<()> {
+    let head = format!("Host: a\r\nAuthorization: Bearer {}", t.server.token());
+    let body = "x".repeat(100_000);
+    let path = t.widgets();
+    let mut stream = t.server.connect().await?;
+    let refused = format!(
+        "POST {path} HTTP/1.1\r\n{head}\r\nContent-Type: text/none\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(refused.as_bytes()).await?;
+    stream.flush().await?;
+    let next = format!("{body}GET {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\n\r\n");
+    stream.write_all(next.as_bytes()).await?;
+    let mut answers = Vec::new();
+    // A peer may close without the TLS goodbye: what came is what counts.
+    let _ended = timeout(LONG, stream.read_to_end(&mut answers)).await?;
+    let answers = String::from_utf8_lossy(&answers);
+    ensure!(answers.starts_with("HTTP/1.1 415"), "{answers}");
+    ensure!(answers.contains("HTTP/1.1 200 OK"), "{answers}");
     Ok(())
 }
 
