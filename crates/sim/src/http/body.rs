@@ -5,6 +5,7 @@
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::BoxError;
@@ -74,6 +75,9 @@ pub(super) async fn read(mut body: BoxedBody<'_>) -> Result<Bytes, ApiError> {
 
 /// Reads on while a refusal is already on its way, so that the connection can be used again.
 pub(super) fn read_on(mut body: BoxedBody<'static>) {
+    if body.is_end_stream() {
+        return;
+    }
     let mut rest = Box::pin(async move {
         let mut seen = 0;
         while let Some(Ok(frame)) = body.frame().await {

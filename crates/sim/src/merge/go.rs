@@ -56,12 +56,15 @@ fn json_number(number: &serde_json::Number) -> String {
 }
 
 fn json_string(text: &str) -> String {
-    escaped(&Value::from(text).to_string())
+    escaped(Value::from(text).to_string())
 }
 
 /// JSON with the characters Go escapes in it, which can only stand in strings.
 #[must_use]
-pub fn escaped(json: &str) -> String {
+pub fn escaped(json: String) -> String {
+    if !json.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return json;
+    }
     json.replace('<', "\\u003c")
         .replace('>', "\\u003e")
         .replace('&', "\\u0026")

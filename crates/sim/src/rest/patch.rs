@@ -94,7 +94,7 @@ fn patched(
     if strict == FieldValidation::Ignore {
         findings.clear();
     }
-    let text = go::escaped(&result.to_string());
+    let text = go::escaped(result.to_string());
     check_type_meta(&call.resource, &result, &text)?;
     if !call.resource.strategy.is_custom() && object::text(&result, "apiVersion").is_empty() {
         return unversioned(call, &result, &text, findings, warnings).map(|object| (object, false));
