@@ -154,10 +154,11 @@ impl Writer {
 
     fn tell(&self, group: &[Step], state: &Weak<Mutex<State>>) {
         let durable = self.file.durable();
+        let state = state.upgrade();
+        // Taken first: whoever sees these writes waits for bells that ring after them.
+        let state = state.as_deref().map(locked);
         self.announce
             .send_modify(|progress| progress.advance(durable));
-        let state = state.upgrade();
-        let state = state.as_deref().map(locked);
         for step in group {
             if let Step::Write { change, wake } = step {
                 if let Some(state) = &state {
