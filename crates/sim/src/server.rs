@@ -7,6 +7,7 @@ mod builder;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -85,14 +86,18 @@ impl ApiServer {
     /// # Errors
     /// What the server answers instead of the outcome.
     pub async fn call(&self, call: Call) -> Result<Outcome, ApiError> {
-        self.settled(rest::handle(self, call)).await?
+        let work = pin!(rest::handle(self, call));
+        self.settled(work).await?
     }
 
     /// Does `work` and waits until everything it has read or written is on disk.
     ///
     /// # Errors
     /// 500: the disk did not take it.
-    pub(crate) async fn settled<W: Future>(&self, work: W) -> Result<W::Output, ApiError> {
+    pub(crate) async fn settled<W: Future>(
+        &self,
+        work: Pin<&mut W>,
+    ) -> Result<W::Output, ApiError> {
         let settled = self.store().settled(work).await;
         settled.map_err(|_| {
             let message = "the write was taken back: the data directory takes no writes now";

@@ -25,7 +25,7 @@ pub async fn check(server: &ApiServer, call: &Call) -> Result<(), ApiError> {
     }
     let mut dry = call.clone();
     dry.options.dry_run = true;
-    let Outcome::Object { object, .. } = server.call(dry).await? else {
+    let Outcome::Object { object, .. } = Box::pin(server.call(dry)).await? else {
         return Ok(());
     };
     let granted = match call.resource.plural.as_str() {

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -142,11 +143,13 @@ fn begin(
 /// Runs the request so that a panic becomes the answer the server gives for one.
 async fn guarded(context: &mut Context<'_>, body: &mut BoxedBody<'_>) -> Reply {
     // Whatever the answer says, it says it of what is on disk.
-    let server = &context.shared.server;
-    match AssertUnwindSafe(server.settled(filters(context, body)))
-        .catch_unwind()
-        .await
-    {
+    let shared = context.shared;
+    let answered = {
+        let work = pin!(filters(context, body));
+        let settled = AssertUnwindSafe(shared.server.settled(work));
+        settled.catch_unwind().await
+    };
+    match answered {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => context.error(&error),
         Err(_) => {

@@ -91,7 +91,8 @@ async fn perform(
     escalation::check(&context.shared.server, &call).await?;
     let server = &context.shared.server;
     let outcome = match target.sub {
-        Some(sub) => subresource::handle(server, sub, call).await,
+        // Rare and large: the others should not carry its room with them.
+        Some(sub) => Box::pin(subresource::handle(server, sub, call)).await,
         None => server.call(call).await,
     };
     // A body that could not be read says nothing about any object.

@@ -19,6 +19,7 @@
 //! What is then equal to what is stored must not be written. `live` is always in the version of
 //! the request.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -158,14 +159,13 @@ impl FieldManager {
     /// server does.
     #[must_use]
     pub fn update(&self, live: Option<&Value>, mut new: Value, writer: &Writer<'_>) -> Value {
-        let empty = self.empty(writer);
-        let live = live.unwrap_or(&empty);
+        let live = live.map_or_else(|| Cow::Owned(self.empty(writer)), Cow::Borrowed);
         if !new.get("metadata").is_some_and(Value::is_object) {
             return new;
         }
-        let managed = self.live_or_new(live, &new, writer);
+        let managed = self.live_or_new(&live, &new, writer);
         managed::clear(&mut new);
-        if let Ok(managed) = self.updated(live, &new, managed, writer) {
+        if let Ok(managed) = self.updated(&live, &new, managed, writer) {
             managed::encode(&managed, &mut new);
         }
         new
@@ -183,13 +183,12 @@ impl FieldManager {
         writer: &Writer<'_>,
         force: bool,
     ) -> Result<Value, MergeError> {
-        let empty = self.empty(writer);
-        let live = live.unwrap_or(&empty);
+        let live = live.map_or_else(|| Cow::Owned(self.empty(writer)), Cow::Borrowed);
         self.check_kind(applied, writer)?;
-        let managed = managed::decode(live).map_err(|why| {
+        let managed = managed::decode(&live).map_err(|why| {
             MergeError::Internal(format!("failed to decode managed fields: {why}"))
         })?;
-        let (live, applied) = (&bare(live), &*as_decoded(applied));
+        let (live, applied) = (&bare(&live), &*as_decoded(applied));
         let (mut object, managed) = if writer.manager == last_applied::KUBECTL {
             let result = self.applied(live, applied, managed.clone(), writer, force);
             let (mut object, managed) =

@@ -73,8 +73,9 @@ pub(super) fn fields(text: &[u8]) -> Vec<String> {
     parser.fields.unwrap_or_default()
 }
 
-enum Step {
-    Field(String),
+enum Step<'a> {
+    /// A key as it is written, quotes and all.
+    Field(&'a [u8]),
     Index(usize),
 }
 
@@ -82,14 +83,14 @@ struct Parser<'a> {
     text: &'a [u8],
     at: usize,
     depth: usize,
-    path: Vec<Step>,
+    path: Vec<Step<'a>>,
     duplicates: Vec<String>,
     lines: Vec<usize>,
     /// Every field that was met; kept only when somebody wants to know.
     fields: Option<Vec<String>>,
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -111,7 +112,7 @@ impl Parser<'_> {
         match self.peek() {
             Some(b'{') => self.nested(Self::object),
             Some(b'[') => self.nested(Self::array),
-            Some(b'"') => Ok(Value::String(self.string()?)),
+            Some(b'"') => Ok(Value::String(unquote(self.quoted()?))),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.literal("true", Value::Bool(true)),
             Some(b'f') => self.literal("false", Value::Bool(false)),
@@ -143,14 +144,15 @@ impl Parser<'_> {
             if self.peek() != Some(b'"') {
                 return Err(self.unexpected("looking for beginning of object key string"));
             }
-            let key = self.string()?;
+            let written = self.quoted()?;
+            let key = unquote(written);
             self.space();
             if self.peek() != Some(b':') {
                 return Err(self.unexpected("after object key"));
             }
             self.at += 1;
             self.space();
-            self.path.push(Step::Field(key.clone()));
+            self.path.push(Step::Field(written));
             let met = self.fields.is_some().then(|| self.path_text());
             if let (Some(fields), Some(met)) = (&mut self.fields, met) {
                 fields.push(met);
@@ -249,22 +251,26 @@ impl Parser<'_> {
         })
     }
 
-    fn string(&mut self) -> Result<String, String> {
+    /// A string as it is written, quotes and all.
+    fn quoted(&mut self) -> Result<&'a [u8], String> {
         let start = self.at;
         self.at += 1;
         loop {
+            let plain = self.text[self.at..]
+                .iter()
+                .take_while(|byte| is_plain(**byte));
+            self.at += plain.count();
             match self.peek() {
                 Some(b'"') => break,
                 Some(b'\\') => {
                     self.at += 1;
                     self.escape()?;
                 }
-                Some(byte) if byte >= 0x20 => self.at += 1,
                 _ => return Err(self.unexpected("in string literal")),
             }
         }
         self.at += 1;
-        Ok(unquote(&self.text[start..self.at]))
+        Ok(&self.text[start..self.at])
     }
 
     fn escape(&mut self) -> Result<(), String> {
@@ -288,8 +294,8 @@ impl Parser<'_> {
         let mut text = String::new();
         for step in &self.path {
             match step {
-                Step::Field(name) if text.is_empty() => text.push_str(name),
-                Step::Field(name) => text.push_str(&format!(".{name}")),
+                Step::Field(name) if text.is_empty() => text.push_str(&unquote(name)),
+                Step::Field(name) => text.push_str(&format!(".{}", unquote(name))),
                 Step::Index(index) => text.push_str(&format!("[{index}]")),
             }
         }
@@ -307,8 +313,19 @@ fn to_number(text: &str) -> Option<Value> {
     Number::from_f64(float).map(Value::Number)
 }
 
+/// Whether a byte within a string stands for itself.
+fn is_plain(byte: u8) -> bool {
+    byte >= 0x20 && byte != b'"' && byte != b'\\'
+}
+
 /// The scanner has checked the form; broken UTF-8 and lone surrogates become U+FFFD, as in Go.
 fn unquote(quoted: &[u8]) -> String {
+    let inner = &quoted[1..quoted.len() - 1];
+    if let Ok(text) = std::str::from_utf8(inner)
+        && !text.contains('\\')
+    {
+        return text.to_owned();
+    }
     let text = String::from_utf8_lossy(quoted);
     serde_json::from_str(&text).unwrap_or_else(|_| replace_lone_surrogates(&text))
 }

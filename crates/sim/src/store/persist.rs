@@ -2,6 +2,7 @@
 //!
 //! Every method here does nothing where there is no directory.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
@@ -60,7 +61,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk did not take some of it, and that has been taken back.
-    pub async fn settled<W: Future>(&self, work: W) -> Result<W::Output, Lost> {
+    pub async fn settled<W: Future>(&self, work: Pin<&mut W>) -> Result<W::Output, Lost> {
         match &self.progress {
             Some(progress) => witness::settled(progress.clone(), work).await,
             None => Ok(work.await),

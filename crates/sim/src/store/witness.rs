@@ -5,6 +5,7 @@
 //! while it is seen, under the store's lock, and judged when the work is done.
 
 use std::cell::RefCell;
+use std::pin::Pin;
 
 use tokio::sync::watch;
 
@@ -40,10 +41,11 @@ pub(super) fn note(progress: &Progress, revision: u64) {
     let _ = WITNESS.try_with(|witness| witness.borrow_mut().note(progress, revision));
 }
 
-/// Does the work, and waits until the disk has everything it saw.
+/// Does the work, and waits until the disk has everything it saw. The work stays where it is: a
+/// future that is handed on by value is copied, and a request's has many kilobytes.
 pub(super) async fn settled<W: Future>(
     mut progress: watch::Receiver<Progress>,
-    work: W,
+    work: Pin<&mut W>,
 ) -> Result<W::Output, Lost> {
     let witnessed = async {
         let done = work.await;
@@ -63,6 +65,8 @@ pub(super) async fn settled<W: Future>(
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
 
     /// The disk is at 5, memory at 7: two writes are on their way.
@@ -81,7 +85,7 @@ mod tests {
             look(&progress, 6);
             disk.send_modify(|progress| progress.set_back(5));
         };
-        assert_eq!(settled(progress.clone(), work).await, Err(Lost));
+        assert_eq!(settled(progress.clone(), pin!(work)).await, Err(Lost));
     }
 
     #[tokio::test]
@@ -93,7 +97,7 @@ mod tests {
             look(&progress, 6);
             disk.send_modify(|progress| progress.advance(6));
         };
-        assert_eq!(settled(progress.clone(), work).await, Err(Lost));
+        assert_eq!(settled(progress.clone(), pin!(work)).await, Err(Lost));
     }
 
     #[tokio::test]
@@ -104,7 +108,7 @@ mod tests {
             disk.send_modify(|progress| progress.advance(6));
             disk.send_modify(|progress| progress.set_back(6));
         };
-        assert_eq!(settled(progress.clone(), work).await, Ok(()));
+        assert_eq!(settled(progress.clone(), pin!(work)).await, Ok(()));
     }
 
     #[tokio::test]
@@ -114,16 +118,16 @@ mod tests {
             look(&progress, 5);
             disk.send_modify(|progress| progress.set_back(5));
         };
-        assert_eq!(settled(progress.clone(), work).await, Ok(()));
+        assert_eq!(settled(progress.clone(), pin!(work)).await, Ok(()));
     }
 
     #[tokio::test]
     async fn an_answer_waits_for_the_disk() {
         let (disk, progress) = behind();
-        let answer = tokio::spawn(settled(progress.clone(), {
-            let progress = progress.clone();
-            async move { look(&progress, 6) }
-        }));
+        let answer = tokio::spawn(async move {
+            let work = pin!(async { look(&progress, 6) });
+            settled(progress.clone(), work).await
+        });
         tokio::task::yield_now().await;
         assert!(!answer.is_finished());
         disk.send_modify(|progress| progress.advance(6));

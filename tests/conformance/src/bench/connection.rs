@@ -1,24 +1,34 @@
-//! One connection to a server, and requests on it one after another: as little client as there can be,
-//! so that what is measured is the server.
+//! One connection to a server, and requests on it one after another.
+//!
+//! As little client as there can be, so that what is measured is the server: it blocks, and spends two
+//! system calls on a request. It knows no more of HTTP than the answers of these two servers need.
+
+use std::io::{BufReader, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bytes::Bytes;
-use http::header::{AUTHORIZATION, HOST, HeaderValue};
-use http::{HeaderMap, Request, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{self, SendRequest};
+use http::Request;
 use kube::Config;
 use kube::client::ConfigExt;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 use serde_json::Value;
-use tokio::task::JoinHandle;
-use tower::ServiceExt;
+
+use super::answer::{self, Answer};
+
+/// A server that says nothing for so long has hung.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// As much as a TLS record holds.
+const READ: usize = 16 * 1024;
 
 /// An open connection over TLS.
 pub struct Connection {
-    requests: SendRequest<Full<Bytes>>,
-    headers: HeaderMap,
-    driver: JoinHandle<()>,
+    stream: BufReader<StreamOwned<ClientConnection, TcpStream>>,
+    /// The headers every request has.
+    headers: String,
 }
 
 impl Connection {
@@ -30,56 +40,46 @@ impl Connection {
         let written = serde_json::to_value(&kubeconfig)?;
         let token = written.pointer("/users/0/user/token");
         let token = token.and_then(Value::as_str);
-        let token = token.context("the kubeconfig has a token")?;
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {token}"))?;
+        let token = token.context("the kubeconfig has no token")?;
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-        bearer.set_sensitive(true);
-        let address = address(&config.cluster_url)?;
-        let headers = HeaderMap::from_iter([
-            (AUTHORIZATION, bearer),
-            (HOST, HeaderValue::from_str(&address)?),
-        ]);
-        let connector = config.rustls_https_connector()?;
-        let stream = connector.oneshot(config.cluster_url.clone()).await;
-        let stream = stream.map_err(|error| anyhow::anyhow!("connecting to {address}: {error}"))?;
-        let (requests, connection) = http1::handshake(stream).await?;
-        let driver = tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "Connection ended");
-            }
-        });
+        let authority = config.cluster_url.authority();
+        let authority = authority.context("the server's URL has no address")?;
+        let tcp = TcpStream::connect(authority.as_str())
+            .with_context(|| format!("connecting to {authority}"))?;
+        tcp.set_nodelay(true)?;
+        tcp.set_read_timeout(Some(PATIENCE))?;
+        let name = ServerName::try_from(authority.host().to_owned())?;
+        let tls = ClientConnection::new(Arc::new(config.rustls_client_config()?), name)?;
         Ok(Self {
-            requests,
-            headers,
-            driver,
+            stream: BufReader::with_capacity(READ, StreamOwned::new(tls, tcp)),
+            headers: format!("Host: {authority}\r\nAuthorization: Bearer {token}\r\n"),
         })
     }
 
     /// Sends a request and reads its answer to the end.
     ///
     /// # Errors
-    /// An answer that is not a success.
-    pub async fn send(&mut self, mut request: Request<Vec<u8>>) -> Result<Bytes> {
-        request.headers_mut().extend(self.headers.clone());
-        self.requests.ready().await?;
-        let request = request.map(|body| Full::new(Bytes::from(body)));
-        let response = self.requests.send_request(request).await?;
-        let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
+    /// An answer that is not a success, or none.
+    pub fn send(&mut self, request: &Request<Vec<u8>>) -> Result<Vec<u8>> {
+        let written = self.written(request)?;
+        self.stream.get_mut().write_all(&written)?;
+        let Answer { status, body } = answer::read(&mut self.stream)?;
         let text = || String::from_utf8_lossy(&body);
-        ensure!(status.is_success(), "{status}: {}", text());
+        ensure!((200..300).contains(&status), "{status}: {}", text());
         Ok(body)
     }
-}
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
+    fn written(&self, request: &Request<Vec<u8>>) -> Result<Vec<u8>> {
+        let (method, target) = (request.method(), request.uri());
+        let body = request.body();
+        let mut written = Vec::with_capacity(512 + body.len());
+        write!(written, "{method} {target} HTTP/1.1\r\n{}", self.headers)?;
+        for (name, value) in request.headers() {
+            write!(written, "{name}: {}\r\n", value.to_str()?)?;
+        }
+        write!(written, "Content-Length: {}\r\n\r\n", body.len())?;
+        written.extend_from_slice(body);
+        Ok(written)
     }
-}
-
-fn address(url: &Uri) -> Result<String> {
-    let authority = url.authority().context("the URL has an address")?;
-    Ok(authority.to_string())
 }

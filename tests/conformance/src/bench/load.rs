@@ -58,20 +58,14 @@ impl<'a> Load<'a> {
     ///
     /// # Errors
     /// The first answer that is not a success.
-    pub async fn slice(
-        &mut self,
-        verb: &str,
-        objects: Range<usize>,
-        rates: &mut Rates,
-    ) -> Result<()> {
+    pub fn slice(&mut self, verb: &str, objects: Range<usize>, rates: &mut Rates) -> Result<()> {
         let began = Instant::now();
         let count = objects.len();
         for n in objects {
             let name = format!("bench-{n}");
             let request = self.request(verb, &name)?;
             self.connection
-                .send(request)
-                .await
+                .send(&request)
                 .with_context(|| format!("{verb} {name}"))?;
         }
         rates.add(count, began.elapsed());
@@ -82,12 +76,10 @@ impl<'a> Load<'a> {
     ///
     /// # Errors
     /// When the list is refused.
-    pub async fn list(&mut self, rates: &mut Rates) -> Result<usize> {
+    pub fn list(&mut self, rates: &mut Rates) -> Result<usize> {
         let began = Instant::now();
-        let body = self
-            .connection
-            .send(Request::get(COLLECTION).body(Vec::new())?)
-            .await?;
+        let request = Request::get(COLLECTION).body(Vec::new())?;
+        let body = self.connection.send(&request)?;
         rates.add(1, began.elapsed());
         // Counted after the clock: one object has one name.
         let text = String::from_utf8_lossy(&body);

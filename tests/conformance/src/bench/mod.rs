@@ -4,6 +4,7 @@
 //! connection, one request after another. A slice of one server alternates with a slice of the
 //! other, so that a busy machine slows both.
 
+mod answer;
 mod connection;
 mod cores;
 mod load;

@@ -45,7 +45,7 @@ async fn main() -> Result<ExitCode> {
     }
     let mut peers = bench::start(&std::env::current_exe()?).await?;
     heading(args.spread);
-    let kept = measure(&mut peers, &args).await?;
+    let kept = measure(&mut peers, &args)?;
     if !kept {
         println!("FAILED: creates and applies are promised to be {PROMISED} times as fast");
         return Ok(ExitCode::FAILURE);
@@ -63,7 +63,7 @@ fn heading(spread: bool) {
 }
 
 /// Prints every figure as it is known; whether the promised ones were kept.
-async fn measure(peers: &mut [Peer; 2], args: &Args) -> Result<bool> {
+fn measure(peers: &mut [Peer; 2], args: &Args) -> Result<bool> {
     let mut memory = [Memory::default(); 2];
     for (peer, memory) in peers.iter().zip(&mut memory) {
         memory.before = resident(&peer.processes)?;
@@ -71,10 +71,10 @@ async fn measure(peers: &mut [Peer; 2], args: &Args) -> Result<bool> {
     let mut kept = true;
     for verb in VERBS {
         if verb == "update" {
-            let rates = lists(peers, args).await?;
+            let rates = lists(peers, args)?;
             print(&format!("list of {}", args.objects), &rates);
         }
-        let rates = alternate(peers, verb, args).await?;
+        let rates = alternate(peers, verb, args)?;
         let ratio = print(verb, &rates);
         kept &= !matches!(verb, "create" | "apply") || ratio >= PROMISED;
         if verb == "create" {
@@ -87,23 +87,23 @@ async fn measure(peers: &mut [Peer; 2], args: &Args) -> Result<bool> {
     Ok(kept)
 }
 
-async fn alternate(peers: &mut [Peer; 2], verb: &str, args: &Args) -> Result<[Rates; 2]> {
+fn alternate(peers: &mut [Peer; 2], verb: &str, args: &Args) -> Result<[Rates; 2]> {
     let mut rates = [Rates::default(); 2];
     let mut loads = peers.each_mut().map(|peer| Load::new(&mut peer.connection));
     for start in (0..args.objects).step_by(args.slice.max(1)) {
         let slice = start..(start + args.slice).min(args.objects);
         for (load, rates) in loads.iter_mut().zip(&mut rates) {
-            load.slice(verb, slice.clone(), rates).await?;
+            load.slice(verb, slice.clone(), rates)?;
         }
     }
     Ok(rates)
 }
 
-async fn lists(peers: &mut [Peer; 2], args: &Args) -> Result<[Rates; 2]> {
+fn lists(peers: &mut [Peer; 2], args: &Args) -> Result<[Rates; 2]> {
     let mut rates = [Rates::default(); 2];
     for _ in 0..args.lists {
         for (peer, rates) in peers.iter_mut().zip(&mut rates) {
-            let found = Load::new(&mut peer.connection).list(rates).await?;
+            let found = Load::new(&mut peer.connection).list(rates)?;
             ensure!(found >= args.objects, "{} lists {found} objects", peer.name);
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -73,7 +74,7 @@ async fn written(path: &Path) -> BTreeMap<String, Arc<Value>> {
         put(&store, "b", None);
         put(&store, "c", Some(1));
     };
-    store.settled(writes).await.expect("there is room");
+    store.settled(pin!(writes)).await.expect("there is room");
     objects(&store)
 }
 
@@ -131,7 +132,7 @@ async fn a_watcher_sees_a_write_only_when_it_is_on_disk() {
     store.open(&things());
     let mut cursor = store.follow(&things(), None).expect("the present");
     let write = async { put(&store, "a", Some(1)) };
-    store.settled(write).await.expect("there is room");
+    store.settled(pin!(write)).await.expect("there is room");
     let Next::Changes(seen) = cursor.advance() else {
         panic!("one write is on disk")
     };
