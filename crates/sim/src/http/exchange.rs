@@ -76,26 +76,29 @@ where
         .path_and_query()
         .map_or(path.as_str(), |uri| uri.as_str())
         .to_owned();
-    let info = RequestInfo::read(&parts.method, &path, &query);
-    let record = begin(shared, &parts, &uri, info.as_ref().ok());
+    let (info, wrong) = match RequestInfo::read(&parts.method, &path, &query) {
+        Ok(info) => (info, None),
+        Err(why) => (RequestInfo::default(), Some(why)),
+    };
+    let record = begin(shared, &parts, &uri, &info);
     let mut context = Context {
         shared,
         method: parts.method,
         headers: parts.headers,
         query,
-        info: info.as_ref().cloned().unwrap_or_default(),
+        info,
         user: User::default(),
         record,
         notes: Notes::default(),
     };
-    let reply = match info {
-        Err(why) => {
+    let reply = match wrong {
+        Some(why) => {
             let quoted = crate::field::go_quote(&uri);
             let text =
                 format!("Internal Server Error: {quoted}: failed to create RequestInfo: {why}\n");
             Reply::text(500, text)
         }
-        Ok(_) => guarded(&mut context, &mut body).await,
+        None => guarded(&mut context, &mut body).await,
     };
     body::read_on(body);
     finish(context, reply, parts.version)
@@ -113,7 +116,7 @@ fn begin(
     shared: &Shared,
     parts: &http::request::Parts,
     uri: &str,
-    info: Option<&RequestInfo>,
+    info: &RequestInfo,
 ) -> audit::Record {
     let given: String = header(&parts.headers, AUDIT_ID.as_str())
         .chars()
@@ -131,10 +134,10 @@ fn begin(
     audit::Record {
         audit_id,
         request_uri: uri.to_owned(),
-        verb: info.map(|info| info.verb.clone()).unwrap_or_default(),
+        verb: info.verb.clone(),
         source_ip: peer.unwrap_or_else(|| "127.0.0.1".to_owned()),
         user_agent: header(&parts.headers, "user-agent").to_owned(),
-        object: info.filter(|info| info.is_resource).map(object_ref),
+        object: (shared.audit.is_some() && info.is_resource).then(|| object_ref(info)),
         received: shared.server.clock().now(),
         ..audit::Record::default()
     }

@@ -35,6 +35,8 @@ const NOSNIFF: (HeaderName, HeaderValue) = (
 /// Warnings together may be this long before each is cut to `WARNING_ITEM`.
 const WARNING_TOTAL: usize = 4096;
 const WARNING_ITEM: usize = 256;
+/// Room for most objects, so that writing one does not begin small and grow.
+const USUAL: usize = 4096;
 
 /// An answer on its way out.
 #[derive(Debug)]
@@ -239,7 +241,8 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
 
 /// JSON on one line, ended as Go's encoder ends it.
 fn compact(object: &impl Serialize) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec(object).expect("a JSON value is always written");
+    let mut bytes = Vec::with_capacity(USUAL);
+    serde_json::to_writer(&mut bytes, object).expect("a JSON value is always written");
     bytes.push(b'\n');
     bytes
 }

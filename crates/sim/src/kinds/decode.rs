@@ -153,31 +153,35 @@ impl Decoder {
 
     fn structure(
         &mut self,
-        members: Map<String, Value>,
+        mut members: Map<String, Value>,
         of: &'static Named,
         fields: &'static [Field],
     ) -> Result<Value, Wrong> {
-        let mut out = Map::new();
-        for (key, value) in members {
-            let Some((inlined, field)) = find(fields, &key) else {
-                self.report_unknown(&key);
+        let mut left_out = Vec::new();
+        for (key, value) in &mut members {
+            let Some((inlined, field)) = find(fields, key) else {
+                self.report_unknown(key);
+                left_out.push(key.clone());
                 continue;
             };
             let (depth, length) = (self.fields.len(), self.path.len());
             let container = std::mem::replace(&mut self.container, of.short());
             self.fields.extend(inlined);
             self.fields.push(&field.name);
-            self.push_key(&key);
-            let read = self.value(value, &field.kind)?;
-            if !is_omitted(field, &read) {
-                out.insert(key, read);
+            self.push_key(key);
+            *value = self.value(value.take(), &field.kind)?;
+            if is_omitted(field, value) {
+                left_out.push(key.clone());
             }
             self.fields.truncate(depth);
             self.path.truncate(length);
             self.container = container;
         }
-        show_unset(fields, &mut out);
-        Ok(Value::Object(out))
+        for key in left_out {
+            members.remove(&key);
+        }
+        show_unset(fields, &mut members);
+        Ok(Value::Object(members))
     }
 
     fn slice(&mut self, items: Vec<Value>, inner: &GoType) -> Result<Value, Wrong> {

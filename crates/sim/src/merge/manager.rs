@@ -398,11 +398,12 @@ impl FieldManager {
     }
 
     fn strip(&self, managed: &mut Managed, id: &ManagerId) {
-        if let Some(mut owned) = managed.fields.remove(id) {
-            owned.set = owned.set.difference(&self.never_tracked);
-            if !owned.set.is_empty() {
-                managed.fields.insert(id.clone(), owned);
-            }
+        let Some(owned) = managed.fields.get_mut(id) else {
+            return;
+        };
+        owned.set = owned.set.difference(&self.never_tracked);
+        if owned.set.is_empty() {
+            managed.fields.remove(id);
         }
     }
 

@@ -38,11 +38,8 @@ pub(super) fn create(server: &ApiServer, call: &Call, object: &Value) -> Result<
     else {
         return Ok(());
     };
-    if server.any_version("", "namespaces").is_none() {
-        return Ok(());
-    }
     let Some(stored) = namespace(server, name) else {
-        return Err(ApiError::not_found(&namespaces(), name));
+        return missing(server, name);
     };
     if stored.pointer("/status/phase").and_then(Value::as_str) != Some("Terminating") {
         return Ok(());
@@ -124,10 +121,18 @@ pub(super) fn update(server: &ApiServer, call: &Call) -> Result<(), ApiError> {
     else {
         return Ok(());
     };
-    if server.any_version("", "namespaces").is_none() || namespace(server, name).is_some() {
-        return Ok(());
+    match namespace(server, name) {
+        Some(_) => Ok(()),
+        None => missing(server, name),
     }
-    Err(ApiError::not_found(&namespaces(), name))
+}
+
+/// Only where namespaces are served has one to be there.
+fn missing(server: &ApiServer, name: &str) -> Result<(), ApiError> {
+    match server.any_version("", "namespaces") {
+        Some(_) => Err(ApiError::not_found(&namespaces(), name)),
+        None => Ok(()),
+    }
 }
 
 /// Refuses the deletion of the namespaces every cluster has.

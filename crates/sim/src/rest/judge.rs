@@ -16,10 +16,11 @@ pub(super) fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), 
     let resource = &call.resource;
     let mut errors = meta::validate_any(resource, object);
     errors.extend(meta::validate_update(object, live));
-    if errors.is_empty() {
+    let clean = errors.is_empty();
+    if clean {
         options::check_type_meta(resource, object)?;
     }
-    errors.extend(kind_errors(call, object, live));
+    errors.extend(kind_errors(call, object, live, clean));
     errors.extend(options::unchecked_rules(resource, &errors));
     if errors.is_empty() {
         return Ok(());
@@ -32,8 +33,9 @@ pub(super) fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), 
 }
 
 /// What the kind itself finds: in its metadata as a change and as a new object, and in the rest, in
-/// the kind's own order.
-fn kind_errors(call: &Call, object: &Value, live: &Value) -> Vec<FieldError> {
+/// the kind's own order. Metadata that is `clean` by the rules for all objects is not gone through
+/// again.
+fn kind_errors(call: &Call, object: &Value, live: &Value, clean: bool) -> Vec<FieldError> {
     let resource = &call.resource;
     let row = Peculiarity::of(resource);
     if call.part == Part::Status && row.unchecked_status {
@@ -43,7 +45,9 @@ fn kind_errors(call: &Call, object: &Value, live: &Value) -> Vec<FieldError> {
     let found = resource.strategy.validate_update(object, live, call.part);
     let mut changed = Vec::new();
     if row.checks.0 > 1 {
-        changed.extend(meta::validate_update(object, live));
+        if !clean {
+            changed.extend(meta::validate_update(object, live));
+        }
         changed.extend(options::finalizer_errors(resource, object));
     }
     if call.part == Part::Status && row.status_first {
@@ -59,7 +63,11 @@ fn kind_errors(call: &Call, object: &Value, live: &Value) -> Vec<FieldError> {
     } else {
         resource.strategy.validate_create(object)
     };
-    let mut new = meta::validate_create(resource, object);
+    let mut new = if clean {
+        meta::validate_names(resource, object)
+    } else {
+        meta::validate_create(resource, object)
+    };
     new.extend(options::finalizer_errors(resource, object));
     merged(&row, changed, new, &found, &rest)
 }

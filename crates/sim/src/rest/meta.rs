@@ -78,6 +78,12 @@ pub(super) fn validate_create(resource: &Resource, object: &Value) -> Vec<FieldE
     validate(resource, object, &rule)
 }
 
+/// The part of it in which kinds differ.
+pub(super) fn validate_names(resource: &Resource, object: &Value) -> Vec<FieldError> {
+    let rule = |name: &str, prefix: bool| resource.strategy.validate_name(name, prefix);
+    name_errors(object, &rule)
+}
+
 /// The generic code's view of any object's metadata.
 pub(super) fn validate_any(resource: &Resource, object: &Value) -> Vec<FieldError> {
     validate(resource, object, &names::path_segment)
@@ -105,11 +111,10 @@ fn validate(resource: &Resource, object: &Value, name_rule: NameRule<'_>) -> Vec
 
 fn name_errors(object: &Value, name_rule: NameRule<'_>) -> Vec<FieldError> {
     let judge = |member: &str, name: &str, prefix: bool| -> Vec<FieldError> {
-        let field = format!("metadata.{member}");
         let wrong = name_rule(name, prefix);
         wrong
             .iter()
-            .map(|e| FieldError::invalid(&field, name, e))
+            .map(|e| FieldError::invalid(format!("metadata.{member}"), name, e))
             .collect()
     };
     let mut errors = Vec::new();
@@ -314,10 +319,8 @@ fn managed_fields_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
                 "must be `FieldsV1`",
             ));
         }
-        errors.extend(manager_errors(
-            object::text(entry, "manager"),
-            &field("manager"),
-        ));
+        let manager = object::text(entry, "manager");
+        errors.extend(manager_errors(manager, || field("manager")));
         if object::text(entry, "subresource").len() > SUBRESOURCE_LIMIT {
             errors.push(FieldError::too_long(
                 field("subresource"),
@@ -329,17 +332,17 @@ fn managed_fields_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
 }
 
 /// What is wrong with the name of a field manager.
-pub(super) fn manager_errors(manager: &str, field: &str) -> Vec<FieldError> {
+pub(super) fn manager_errors(manager: &str, field: impl Fn() -> String) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if manager.len() > MANAGER_LIMIT {
-        errors.push(FieldError::too_long(field, MANAGER_LIMIT));
+        errors.push(FieldError::too_long(field(), MANAGER_LIMIT));
     }
     for (at, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
         let detail = format!(
             "invalid character U+{:04X} (at position {at})",
             u32::from(c)
         );
-        errors.push(FieldError::invalid(field, manager, detail));
+        errors.push(FieldError::invalid(field(), manager, detail));
     }
     errors
 }
@@ -374,15 +377,13 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
         ));
     }
     errors.extend(IMMUTABLE.iter().filter_map(|(member, absent)| {
-        let value = |object: &Value| object::meta_value(object, member).cloned();
-        let (new, old) = (value(object), value(old));
-        let shown = || {
-            new.clone()
-                .unwrap_or_else(|| absent.map_or(Value::Null, Value::from))
-        };
-        let field = format!("metadata.{member}");
-        (new != old)
-            .then(|| FieldError::new(ErrorType::Invalid, field, shown(), "field is immutable"))
+        let new = object::meta_value(object, member);
+        (new != object::meta_value(old, member)).then(|| {
+            let absent = || absent.map_or(Value::Null, Value::from);
+            let shown = new.cloned().unwrap_or_else(absent);
+            let field = format!("metadata.{member}");
+            FieldError::new(ErrorType::Invalid, field, shown, "field is immutable")
+        })
     }));
     let Some(meta) = object::metadata(object) else {
         return errors;

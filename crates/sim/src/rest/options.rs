@@ -30,7 +30,7 @@ pub(super) fn validate(call: &Call, kind: &str) -> Result<(), ApiError> {
         }
         _ => {}
     }
-    errors.extend(meta::manager_errors(manager, "fieldManager"));
+    errors.extend(meta::manager_errors(manager, || "fieldManager".to_owned()));
     invalid_options(kind, &errors)
 }
 

@@ -62,6 +62,7 @@ fn chunks(from: &mut impl BufRead, body: &mut Vec<u8>) -> Result<()> {
 }
 
 fn exactly(from: &mut impl BufRead, length: u64, body: &mut Vec<u8>) -> Result<()> {
+    body.reserve(usize::try_from(length)?);
     let read = from.take(length).read_to_end(body)?;
     ensure!(read as u64 == length, "the answer was cut short");
     Ok(())

@@ -57,20 +57,23 @@ impl Connection {
         })
     }
 
-    /// Sends a request and reads its answer to the end.
+    /// Sends a request that was written before and reads its answer to the end.
     ///
     /// # Errors
     /// An answer that is not a success, or none.
-    pub fn send(&mut self, request: &Request<Vec<u8>>) -> Result<Vec<u8>> {
-        let written = self.written(request)?;
-        self.stream.get_mut().write_all(&written)?;
+    pub fn send(&mut self, written: &[u8]) -> Result<Vec<u8>> {
+        self.stream.get_mut().write_all(written)?;
         let Answer { status, body } = answer::read(&mut self.stream)?;
         let text = || String::from_utf8_lossy(&body);
         ensure!((200..300).contains(&status), "{status}: {}", text());
         Ok(body)
     }
 
-    fn written(&self, request: &Request<Vec<u8>>) -> Result<Vec<u8>> {
+    /// A request as it is sent here.
+    ///
+    /// # Errors
+    /// A header that is no text.
+    pub fn written(&self, request: &Request<Vec<u8>>) -> Result<Vec<u8>> {
         let (method, target) = (request.method(), request.uri());
         let body = request.body();
         let mut written = Vec::with_capacity(512 + body.len());

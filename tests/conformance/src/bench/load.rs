@@ -35,8 +35,8 @@ impl Rates {
     }
 }
 
-/// Config maps of about two kilobytes in one namespace. Bodies are written by hand and answers are
-/// read to their end and not looked into: what is measured is the server, not its client.
+/// Config maps of about two kilobytes in one namespace. Requests are written before the clock starts, and
+/// answers are read to their end and not looked into: what is measured is the server, not its client.
 pub struct Load<'a> {
     connection: &'a mut Connection,
     filling: String,
@@ -59,16 +59,18 @@ impl<'a> Load<'a> {
     /// # Errors
     /// The first answer that is not a success.
     pub fn slice(&mut self, verb: &str, objects: Range<usize>, rates: &mut Rates) -> Result<()> {
+        let written = |n| {
+            let request = self.request(verb, &format!("bench-{n}"))?;
+            self.connection.written(&request)
+        };
+        let requests: Vec<Vec<u8>> = objects.map(written).collect::<Result<_>>()?;
         let began = Instant::now();
-        let count = objects.len();
-        for n in objects {
-            let name = format!("bench-{n}");
-            let request = self.request(verb, &name)?;
+        for request in &requests {
             self.connection
-                .send(&request)
-                .with_context(|| format!("{verb} {name}"))?;
+                .send(request)
+                .with_context(|| verb.to_owned())?;
         }
-        rates.add(count, began.elapsed());
+        rates.add(requests.len(), began.elapsed());
         Ok(())
     }
 
@@ -77,8 +79,9 @@ impl<'a> Load<'a> {
     /// # Errors
     /// When the list is refused.
     pub fn list(&mut self, rates: &mut Rates) -> Result<usize> {
-        let began = Instant::now();
         let request = Request::get(COLLECTION).body(Vec::new())?;
+        let request = self.connection.written(&request)?;
+        let began = Instant::now();
         let body = self.connection.send(&request)?;
         rates.add(1, began.elapsed());
         // Counted after the clock: one object has one name.
