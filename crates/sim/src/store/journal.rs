@@ -71,16 +71,21 @@ impl Progress {
     }
 }
 
-/// The sending side, held by the state. Dropping it waits until everything is on disk.
+/// The sending side, held by the state; the writer ends with it.
 pub(super) struct Journal {
-    steps: Option<Sender<Step>>,
+    steps: Sender<Step>,
     progress: watch::Receiver<Progress>,
-    writer: Option<JoinHandle<()>>,
 }
+
+/// The writer's thread, held by every clone of a store. Dropping the last waits until everything is
+/// on disk and the directory is free. It is not held by the state, which the writer itself may be
+/// the last to let go.
+#[derive(Debug)]
+pub(super) struct Closing(Option<JoinHandle<()>>);
 
 impl Journal {
     /// Starts the writer of a directory, which takes back in `state` what it cannot write.
-    pub(super) fn start(file: File, lock: Lock, state: Weak<Mutex<State>>) -> Self {
+    pub(super) fn start(file: File, lock: Lock, state: Weak<Mutex<State>>) -> (Self, Closing) {
         let (steps, queue) = channel();
         let (announce, progress) = watch::channel(Progress::at(file.durable()));
         let writer = Writer {
@@ -90,16 +95,13 @@ impl Journal {
             announce,
             backlog: Vec::new(),
         };
-        Journal {
-            steps: Some(steps),
-            progress,
-            writer: Some(std::thread::spawn(move || writer.run(&state))),
-        }
+        let thread = std::thread::spawn(move || writer.run(&state));
+        (Self { steps, progress }, Closing(Some(thread)))
     }
 
     pub(super) fn record(&self, step: Step) {
         // Only a writer that has ended is not there to receive; its readers then wait in vain.
-        if let Some(Err(_)) = self.steps.as_ref().map(|steps| steps.send(step)) {
+        if self.steps.send(step).is_err() {
             tracing::error!("The data directory has no writer any more");
         }
     }
@@ -114,10 +116,9 @@ impl Journal {
     }
 }
 
-impl Drop for Journal {
+impl Drop for Closing {
     fn drop(&mut self) {
-        drop(self.steps.take());
-        if let Some(writer) = self.writer.take()
+        if let Some(writer) = self.0.take()
             && writer.thread().id() != std::thread::current().id()
             && writer.join().is_err()
         {

@@ -28,7 +28,7 @@ pub use cursor::{Cursor, Next};
 pub use disk::{DataDir, Secrets};
 pub use journal::Lost;
 
-use journal::{Journal, Progress};
+use journal::{Closing, Journal, Progress};
 use table::Table;
 
 /// Where an object is kept.
@@ -150,6 +150,8 @@ pub struct Store {
     state: Arc<Mutex<State>>,
     /// How far the disk is, where there is one.
     progress: Option<watch::Receiver<Progress>>,
+    /// Dropped after the state, whose end it waits for.
+    _closing: Option<Arc<Closing>>,
 }
 
 impl fmt::Debug for Store {
@@ -190,6 +192,7 @@ impl Store {
             write_noops,
             state: Arc::new(Mutex::new(state)),
             progress: None,
+            _closing: None,
         }
     }
 

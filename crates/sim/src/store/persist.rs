@@ -21,10 +21,11 @@ impl Store {
     pub fn on_disk(clock: Clock, window: Window, write_noops: bool, data: DataDir) -> Self {
         let (file, lock, loaded) = data.into_parts();
         let now = clock.now();
-        let mut progress = None;
+        let (mut progress, mut closing) = (None, None);
         let state = Arc::new_cyclic(|state| {
-            let journal = Journal::start(file, lock, state.clone());
+            let (journal, writer) = Journal::start(file, lock, state.clone());
             progress = Some(journal.progress().clone());
+            closing = Some(Arc::new(writer));
             Mutex::new(State::restored(loaded, journal, now, &window))
         });
         Self {
@@ -33,6 +34,7 @@ impl Store {
             write_noops,
             state,
             progress,
+            _closing: closing,
         }
     }
 

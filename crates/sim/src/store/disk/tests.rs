@@ -164,6 +164,16 @@ fn only_an_observer_sees_a_write_undone() {
 }
 
 #[tokio::test]
+async fn a_directory_is_free_when_its_store_is_gone() {
+    let directory = directory();
+    for value in 0..50 {
+        let store = open(directory.path());
+        let write = async { put(&store, "a", Some(value)) };
+        store.settled(pin!(write)).await.expect("there is room");
+    }
+}
+
+#[tokio::test]
 async fn a_second_box_is_told_to_go_elsewhere() {
     let directory = directory();
     let store = open(directory.path());
