@@ -74,14 +74,16 @@ type NameRule<'a> = &'a dyn Fn(&str, bool) -> Vec<String>;
 
 /// What is wrong with the metadata of a new object, by the kind's own rule for names.
 pub(super) fn validate_create(resource: &Resource, object: &Value) -> Vec<FieldError> {
-    let rule = |name: &str, prefix: bool| resource.strategy.validate_name(name, prefix);
-    validate(resource, object, &rule)
+    validate(resource, object, &kind_rule(resource))
 }
 
 /// The part of it in which kinds differ.
 pub(super) fn validate_names(resource: &Resource, object: &Value) -> Vec<FieldError> {
-    let rule = |name: &str, prefix: bool| resource.strategy.validate_name(name, prefix);
-    name_errors(object, &rule)
+    name_errors(object, &kind_rule(resource))
+}
+
+fn kind_rule(resource: &Resource) -> impl Fn(&str, bool) -> Vec<String> {
+    |name, prefix| resource.strategy.validate_name(name, prefix)
 }
 
 /// The generic code's view of any object's metadata.
