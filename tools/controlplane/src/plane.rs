@@ -100,12 +100,21 @@ impl ControlPlane {
             let mut process = Process::start("kube-apiserver", program, &flags, log)?;
             let client =
                 credentials::client(&url, &self.certs.authority_pem, &self.tokens.admin).await?;
-            if wait_until_serving(&client, &mut process).await? {
+            let serving = wait_until_serving(&client, &mut process).await;
+            if serving.with_context(|| self.state_of_store())? {
                 self.apiservers.push(ApiServer { process, url });
                 return Ok(self.apiservers.len() - 1);
             }
         }
         bail!("no free port for kube-apiserver after {ATTEMPTS} attempts")
+    }
+
+    /// An API server that does not come up often lacks nothing but its store.
+    fn state_of_store(&mut self) -> String {
+        match self.etcd.exited() {
+            None => "etcd runs, kube-apiserver does not come up".to_owned(),
+            Some(status) => format!("etcd ended with {status}; {}", self.etcd.last_words()),
+        }
     }
 
     /// The process ids under which the store and every API server run.
