@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result};
 
+use super::processes::{family, read};
+
 /// Resident memory before and after objects were stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
@@ -25,24 +27,13 @@ impl Memory {
 /// When one has ended.
 pub fn resident(processes: &[u32]) -> Result<u64> {
     let mut total = 0;
-    let mut open = processes.to_vec();
-    while let Some(process) = open.pop() {
+    for process in family(processes)? {
         let status = read(&format!("/proc/{process}/status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line
             .and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok())
             .with_context(|| format!("process {process} has no VmRSS"))?;
         total += kilobytes * 1024;
-        let children = read(&format!("/proc/{process}/task/{process}/children"))?;
-        open.extend(
-            children
-                .split_whitespace()
-                .filter_map(|id| id.parse::<u32>().ok()),
-        );
     }
     Ok(total)
-}
-
-fn read(path: &str) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("reading {path}"))
 }

@@ -14,6 +14,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::connection::Connection;
+use super::processes::programs;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -25,6 +26,8 @@ pub struct Peer {
     pub connection: Connection,
     /// Whose memory counts.
     pub processes: Vec<u32>,
+    /// What rests while the other is asked. Nothing of the box: it has no work left once it has answered.
+    pub rests: Vec<u32>,
     _kept: Kept,
 }
 
@@ -64,6 +67,7 @@ async fn boxed(program: &Path) -> Result<Peer> {
         name: "BOX",
         connection: Connection::open(config).await?,
         processes: vec![child.id().context("the box ended")?],
+        rests: Vec::new(),
         _kept: Kept::Box(Box::new(child), dir),
     })
 }
@@ -77,6 +81,7 @@ async fn real() -> Result<Peer> {
     Ok(Peer {
         name: "REAL",
         connection: Connection::open(plane.kubeconfig(&plane.tokens().admin)?).await?,
+        rests: programs(&plane.processes())?,
         processes: plane.processes(),
         _kept: Kept::Real(Box::new(plane)),
     })

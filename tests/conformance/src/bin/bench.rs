@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use aplomb_conformance::bench::{self, Load, Memory, Peer, Rates, VERBS, resident};
+use aplomb_conformance::bench::{self, Load, Memory, Peer, Rates, Resting, VERBS, resident};
 use clap::Parser;
 
 /// What is promised of creates and applies.
@@ -89,12 +89,11 @@ fn measure(peers: &mut [Peer; 2], args: &Args) -> Result<bool> {
 
 fn alternate(peers: &mut [Peer; 2], verb: &str, args: &Args) -> Result<[Rates; 2]> {
     let mut rates = [Rates::default(); 2];
-    let mut loads = peers.each_mut().map(|peer| Load::new(&mut peer.connection));
     for start in (0..args.objects).step_by(args.slice.max(1)) {
         let slice = start..(start + args.slice).min(args.objects);
-        for (load, rates) in loads.iter_mut().zip(&mut rates) {
-            load.slice(verb, slice.clone(), rates)?;
-        }
+        in_turn(peers, |turn, peer| {
+            Load::new(&mut peer.connection).slice(verb, slice.clone(), &mut rates[turn])
+        })?;
     }
     Ok(rates)
 }
@@ -102,12 +101,27 @@ fn alternate(peers: &mut [Peer; 2], verb: &str, args: &Args) -> Result<[Rates; 2
 fn lists(peers: &mut [Peer; 2], args: &Args) -> Result<[Rates; 2]> {
     let mut rates = [Rates::default(); 2];
     for _ in 0..args.lists {
-        for (peer, rates) in peers.iter_mut().zip(&mut rates) {
-            let found = Load::new(&mut peer.connection).list(rates)?;
+        in_turn(peers, |turn, peer| {
+            let found = Load::new(&mut peer.connection).list(&mut rates[turn])?;
             ensure!(found >= args.objects, "{} lists {found} objects", peer.name);
-        }
+            Ok(())
+        })?;
     }
     Ok(rates)
+}
+
+/// Asks one server after the other; the one that is not asked rests.
+fn in_turn(
+    peers: &mut [Peer; 2],
+    mut ask: impl FnMut(usize, &mut Peer) -> Result<()>,
+) -> Result<()> {
+    let [ours, theirs] = peers;
+    {
+        let _resting = Resting::new(&theirs.rests)?;
+        ask(0, ours)?;
+    }
+    let _resting = Resting::new(&ours.rests)?;
+    ask(1, theirs)
 }
 
 fn print(what: &str, rates: &[Rates; 2]) -> f64 {
