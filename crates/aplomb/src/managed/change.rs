@@ -39,8 +39,7 @@ pub fn foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
     let part = match (status, finalizers, rest_differs(old, new)) {
         (true, false, false) => Part::Status,
         (false, true, false) => Part::Finalizers,
-        (false, false, false) => return false,
-        (false, _, true) => Part::Main,
+        (false, _, true) | (false, false, false) => Part::Main,
         (true, ..) => return true,
     };
     foreign_change_beside(old, new, manager, part)
@@ -58,7 +57,7 @@ pub fn foreign_change_beside(old: &Value, new: &Value, manager: &str, part: Part
         old: old_owners.borrow(),
         new: new_owners.borrow(),
     };
-    names(old, new).any(|name| match name {
+    let changed = names(old, new).any(|name| match name {
         "apiVersion" | "kind" => false,
         "metadata" => {
             let inner = owners.child(&Step::field(name));
@@ -71,7 +70,18 @@ pub fn foreign_change_beside(old: &Value, new: &Value, manager: &str, part: Part
             let inner = owners.child(&Step::field(name));
             foreign(old.get(name), new.get(name), &inner)
         }
-    })
+    });
+    changed || held(&owners)
+}
+
+/// Whether somebody has come to hold what we gave up. It looks as it did, but would be gone.
+fn held(owners: &Pair<'_>) -> bool {
+    let Pair { old, new } = owners;
+    let Some(given_up) = old.mine.filter(|mine| !mine.is_leaf()) else {
+        let ours_alone = old.mine.is_some() && old.theirs.is_none();
+        return ours_alone && new.mine.is_none() && new.theirs.is_some();
+    };
+    given_up.steps().any(|(step, _)| held(&owners.child(step)))
 }
 
 fn rest_differs(old: &Value, new: &Value) -> bool {
@@ -349,6 +359,19 @@ mod tests {
             &config_map(&swapped, &mine, &theirs),
             "ours"
         ));
+    }
+
+    #[test]
+    fn what_we_gave_up_and_somebody_came_to_hold_is_foreign() {
+        let data = json!({"a": "1", "b": "1"});
+        let mine = json!({"f:a": {}, "f:b": {}});
+        let old = config_map(&data, &mine, &json!({}));
+        let new = config_map(&data, &json!({"f:b": {}}), &json!({"f:a": {}}));
+        assert!(foreign_change(&old, &new, "ours"));
+        assert!(foreign_change_beside(&old, &new, "ours", Part::Main));
+        // Who held it with us before has done nothing since.
+        let shared = config_map(&data, &mine, &json!({"f:a": {}}));
+        assert!(!foreign_change(&shared, &new, "ours"));
     }
 
     #[test]
