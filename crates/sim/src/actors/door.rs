@@ -154,6 +154,18 @@ impl Door {
         self.write(call, &resource, body).await
     }
 
+    /// Applies fields as a manager, whoever else has had them.
+    pub(super) async fn apply(
+        &self,
+        place: &Key,
+        manager: &str,
+        body: &Value,
+    ) -> Result<Value, ApiError> {
+        let resource = self.served(place)?;
+        let call = self.call(Verb::Patch, &resource, place);
+        self.write(applying(call, manager), &resource, body).await
+    }
+
     /// Applies a status as a manager, whoever else has had it.
     pub(super) async fn apply_status(
         &self,
@@ -162,11 +174,8 @@ impl Door {
         body: &Value,
     ) -> Result<Value, ApiError> {
         let resource = self.served(place)?;
-        let mut call = self.call(Verb::Patch, &resource, place).status();
-        call.patch_type = Some(PatchType::Apply);
-        call.options.field_manager = Some(manager.to_owned());
-        call.options.force = Some(true);
-        self.write(call, &resource, body).await
+        let call = self.call(Verb::Patch, &resource, place).status();
+        self.write(applying(call, manager), &resource, body).await
     }
 
     async fn write(
@@ -229,4 +238,11 @@ impl Door {
             .patch(PatchType::Merge);
         self.send(call.status().body(patch)).await
     }
+}
+
+fn applying(call: Call, manager: &str) -> Call {
+    let mut call = call.patch(PatchType::Apply);
+    call.options.field_manager = Some(manager.to_owned());
+    call.options.force = Some(true);
+    call
 }

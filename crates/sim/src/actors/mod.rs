@@ -5,6 +5,7 @@
 //! of it. The garbage collector and the namespace lifecycle are on unless turned off, because a
 //! cluster without them is no cluster; the others stand in for machines and are opt-in.
 
+mod aggregation;
 mod controller;
 mod deployment;
 mod door;
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 
 use crate::server::ApiServer;
 
+use aggregation::RoleAggregation;
 use deployment::Deployments;
 use furnishing::{RootAuthority, ServiceAccounts};
 use replicaset::ReplicaSets;
@@ -41,6 +43,7 @@ pub struct Actors {
     workloads: Option<Range<Duration>>,
     deployment_readiness: Option<Range<Duration>>,
     node_heartbeats: Option<Duration>,
+    role_aggregation: Option<Range<Duration>>,
     upkeep: bool,
 }
 
@@ -54,6 +57,7 @@ impl Default for Actors {
             workloads: None,
             deployment_readiness: None,
             node_heartbeats: None,
+            role_aggregation: None,
             upkeep: false,
         }
     }
@@ -70,6 +74,7 @@ impl Actors {
             workloads: None,
             deployment_readiness: None,
             node_heartbeats: None,
+            role_aggregation: None,
             upkeep: false,
         }
     }
@@ -82,7 +87,8 @@ impl Actors {
             .garbage_collector(prompt.clone())
             .namespace_lifecycle(prompt.clone())
             .namespace_furnishing(prompt.clone())
-            .workloads(prompt)
+            .workloads(prompt.clone())
+            .role_aggregation(prompt)
             .upkeep()
     }
 
@@ -131,6 +137,13 @@ impl Actors {
         self
     }
 
+    /// Gives ClusterRoles that are made of others the rules of those, this much after each change.
+    #[must_use]
+    pub fn role_aggregation(mut self, delay: Range<Duration>) -> Self {
+        self.role_aggregation = Some(delay);
+        self
+    }
+
     /// Renews the lease and the conditions of every node this often.
     #[must_use]
     pub fn node_heartbeats(mut self, every: Duration) -> Self {
@@ -165,6 +178,9 @@ impl Actors {
         if let Some(delay) = &self.deployment_readiness {
             let delay = Delay::new(server, delay);
             tasks.spawn(readiness::DeploymentReadiness::new(server, delay).run());
+        }
+        if let Some(delay) = &self.role_aggregation {
+            controller::start::<RoleAggregation>(server, delay, &mut tasks);
         }
         if let Some(every) = self.node_heartbeats {
             tasks.spawn(heartbeat::run(server.clone(), every));

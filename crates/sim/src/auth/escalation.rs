@@ -10,6 +10,7 @@ use super::rules::Rule;
 use super::tokens::MASTERS;
 use crate::call::{Call, Outcome, Verb};
 use crate::field::go_quote;
+use crate::object;
 use crate::server::ApiServer;
 use crate::status::ApiError;
 
@@ -28,27 +29,82 @@ pub async fn check(server: &ApiServer, call: &Call) -> Result<(), ApiError> {
     let Outcome::Object { object, .. } = Box::pin(server.call(dry)).await? else {
         return Ok(());
     };
-    let granted = match call.resource.plural.as_str() {
-        "roles" | "clusterroles"
-            if !may(server, call, "escalate", &call.resource.plural, &object) =>
-        {
+    let namespace = call.namespace.as_deref().unwrap_or_default();
+    let plural = &call.resource.plural;
+    let live = server.get(GROUP, plural, namespace, object::name(&object));
+    let live = live.as_deref().unwrap_or(&Value::Null);
+    if only_about_keeping(live, &object) {
+        return Ok(());
+    }
+    let granted = match plural.as_str() {
+        "roles" | "clusterroles" if !may(server, call, "escalate", plural, &object) => {
             Rule::of_role(&object)
         }
         "rolebindings" | "clusterrolebindings" => bound(server, call, &object)?,
         _ => return Ok(()),
     };
-    let namespace = call.namespace.as_deref().unwrap_or_default();
     let held = rbac::rules_for(server, &call.user, namespace);
-    let missing: Vec<Rule> = granted
-        .iter()
-        .flat_map(Rule::split)
-        .filter(|small| !held.iter().any(|rule| rule.covers(small)))
-        .collect();
-    if missing.is_empty() {
-        Ok(())
-    } else {
-        Err(refusal(call, &object, &missing))
+    let lacking = missing(&granted, &held);
+    if !lacking.is_empty() {
+        return Err(refusal(call, &object, &lacking));
     }
+    if (gathers(live) || gathers(&object)) && !missing(&everything(), &held).is_empty() {
+        let why = "must have cluster-admin privileges to use the aggregationRule";
+        return Err(forbidden(call, &object, why));
+    }
+    Ok(())
+}
+
+/// What of the rules that are given out is not held, in parts that cannot be held by halves.
+fn missing(granted: &[Rule], held: &[Rule]) -> Vec<Rule> {
+    let parts = granted.iter().flat_map(Rule::split);
+    parts
+        .filter(|part| !held.iter().any(|rule| rule.covers(part)))
+        .collect()
+}
+
+/// What a garbage collector changes gives nobody anything.
+fn only_about_keeping(live: &Value, object: &Value) -> bool {
+    const KEEPING: [&str; 4] = [
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+        "resourceVersion",
+    ];
+    let rest = |object: &Value| {
+        let mut rest = object.clone();
+        for member in KEEPING {
+            object::set_or_remove(&mut rest, member, None);
+        }
+        rest["apiVersion"].take();
+        rest["kind"].take();
+        rest
+    };
+    !live.is_null() && rest(live) == rest(object)
+}
+
+/// Whether a role is made of others: it can come to hold anything, and could not be tightened.
+fn gathers(role: &Value) -> bool {
+    let selectors = role.pointer("/aggregationRule/clusterRoleSelectors");
+    selectors
+        .and_then(Value::as_array)
+        .is_some_and(|selectors| !selectors.is_empty())
+}
+
+fn everything() -> [Rule; 2] {
+    let any = || vec!["*".to_owned()];
+    let resources = Rule {
+        verbs: any(),
+        groups: any(),
+        resources: any(),
+        ..Rule::default()
+    };
+    let urls = Rule {
+        verbs: any(),
+        urls: any(),
+        ..Rule::default()
+    };
+    [resources, urls]
 }
 
 /// The rules a binding gives out, unless its writer may bind that role anyway.
@@ -81,7 +137,7 @@ fn bound(server: &ApiServer, call: &Call, binding: &Value) -> Result<Vec<Rule>, 
     let gr = call.resource.group_resource();
     let role = server.get(GROUP, plural, namespace, name);
     let role = role.ok_or_else(|| ApiError::not_found(&gr, name))?;
-    Ok(rbac::role_rules(server, &role))
+    Ok(Rule::of_role(&role))
 }
 
 fn may(server: &ApiServer, call: &Call, verb: &str, resource: &str, object: &Value) -> bool {
@@ -94,7 +150,7 @@ fn may(server: &ApiServer, call: &Call, verb: &str, resource: &str, object: &Val
         name: call
             .name
             .clone()
-            .unwrap_or_else(|| crate::object::name(object).to_owned()),
+            .unwrap_or_else(|| object::name(object).to_owned()),
         ..Attributes::default()
     };
     rbac::authorize(server, &call.user, &asked).allowed
@@ -116,11 +172,11 @@ fn refusal(call: &Call, object: &Value, missing: &[Rule]) -> ApiError {
         groups.join(" "),
         lines.join("\n")
     );
-    ApiError::forbidden(
-        &call.resource.group_resource(),
-        crate::object::name(object),
-        &why,
-    )
+    forbidden(call, object, &why)
+}
+
+fn forbidden(call: &Call, object: &Value, why: &str) -> ApiError {
+    ApiError::forbidden(&call.resource.group_resource(), object::name(object), why)
 }
 
 /// Joins rules that differ only in their verbs.

@@ -2,8 +2,6 @@
 //!
 //! Reads the store past every fault; decides, and explains a refusal in the server's words.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::rules::Rule;
@@ -221,37 +219,12 @@ fn role_of(
         "Role" => server.get(GROUP, "roles", namespace, name),
         _ => None,
     }?;
-    let rules = role_rules(server, &role);
+    let rules = Rule::of_role(&role);
     Some((
         described.to_owned(),
         format!("{kind} {} to {subject}", go_quote(name)),
         rules,
     ))
-}
-
-/// The rules of a role; an aggregated one has those of every ClusterRole it selects.
-pub(super) fn role_rules(server: &ApiServer, role: &Arc<Value>) -> Vec<Rule> {
-    let selectors = role
-        .pointer("/aggregationRule/clusterRoleSelectors")
-        .and_then(Value::as_array);
-    let Some(selectors) = selectors else {
-        return Rule::of_role(role);
-    };
-    let others = server.list(GROUP, "clusterroles");
-    let selected = others.iter().filter(|other| {
-        !Arc::ptr_eq(other, role) && selectors.iter().any(|selector| selects(selector, other))
-    });
-    selected.flat_map(|other| Rule::of_role(other)).collect()
-}
-
-fn selects(selector: &Value, role: &Value) -> bool {
-    let Some(wanted) = selector.get("matchLabels").and_then(Value::as_object) else {
-        return false;
-    };
-    let labels = role.pointer("/metadata/labels");
-    wanted
-        .iter()
-        .all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
 }
 
 /// The subject of a binding that is this user, described.

@@ -1,12 +1,9 @@
 //! The objects a real server makes before anyone else writes.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
-use super::check;
 use super::data;
-use super::value::{at, list, set, text};
+use super::value::{at, set, text};
 
 /// Bodies to create, in order: the four namespaces, then the server's own service and its
 /// endpoints. `address` and `port` are where the server listens.
@@ -64,9 +61,7 @@ const SERVER: &str = "kube-apiserver";
 /// of the first start.
 #[must_use]
 pub fn cluster(address: &str, port: u16, now: &str) -> Vec<Own> {
-    let mut bodies = data::cluster();
-    aggregate(&mut bodies);
-    let recorded = bodies.into_iter().map(|body| own(body, now));
+    let recorded = data::cluster().into_iter().map(|body| own(body, now));
     let endpoints = json!({
         "apiVersion": "v1", "kind": "Endpoints",
         "metadata": { "name": "kubernetes", "namespace": "default",
@@ -115,37 +110,5 @@ fn own(mut body: Value, now: &str) -> Own {
         manager,
         body,
         status,
-    }
-}
-
-/// Fills in the roles that are made of others, as a controller would: `view` into `edit`, `edit`
-/// into `admin`.
-fn aggregate(bodies: &mut [Value]) {
-    for wanted in ["view", "edit", "admin"] {
-        let is_it = |role: &Value| {
-            text(role, &["kind"]) == "ClusterRole" && text(role, &["metadata", "name"]) == wanted
-        };
-        let Some(place) = bodies.iter().position(is_it) else {
-            continue;
-        };
-        let selectors = list(&bodies[place], &["aggregationRule", "clusterRoleSelectors"]).to_vec();
-        let picked = |role: &&Value| {
-            let labels = at(role, &["metadata", "labels"]);
-            selectors
-                .iter()
-                .any(|selector| check::selects(selector, labels))
-        };
-        let parts: BTreeMap<&str, &Value> = bodies
-            .iter()
-            .filter(picked)
-            .map(|role| (text(role, &["metadata", "name"]), role))
-            .collect();
-        let mut rules: Vec<Value> = Vec::new();
-        for rule in parts.values().flat_map(|role| list(role, &["rules"])) {
-            if !rules.contains(rule) {
-                rules.push(rule.clone());
-            }
-        }
-        set(&mut bodies[place], &["rules"], rules.into());
     }
 }
