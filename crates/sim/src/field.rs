@@ -160,6 +160,13 @@ impl FieldError {
         }
     }
 
+    /// `Too many`, in items.
+    pub fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
+        let unit = if max == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {max} {unit}");
+        Self::new(ErrorType::TooMany, field, actual.into(), detail)
+    }
+
     /// The message without the field.
     #[must_use]
     pub fn body(&self) -> String {

@@ -40,14 +40,6 @@ pub(crate) fn claims(
     validity: Validity,
     id: &str,
 ) -> Value {
-    let reference = |object: &Value| {
-        let mut reference = Map::new();
-        reference.insert("name".into(), object::name(object).into());
-        if !object::uid(object).is_empty() {
-            reference.insert("uid".into(), object::uid(object).into());
-        }
-        Value::Object(reference)
-    };
     let (namespace, name) = (object::namespace(account), object::name(account));
     let mut private = json!({ "namespace": namespace, "serviceaccount": reference(account) });
     for (member, object) in [
@@ -72,6 +64,15 @@ pub(crate) fn claims(
         "jti": id,
         "kubernetes.io": private,
     })
+}
+
+fn reference(object: &Value) -> Value {
+    let mut reference = Map::new();
+    reference.insert("name".into(), object::name(object).into());
+    if !object::uid(object).is_empty() {
+        reference.insert("uid".into(), object::uid(object).into());
+    }
+    Value::Object(reference)
 }
 
 /// The user of an `Authorization` header: of the token table, or a service account.

@@ -24,24 +24,7 @@ pub fn apply(
     headers: &HeaderMap,
     asked: &Attributes,
 ) -> Result<Option<User>, ApiError> {
-    let text = |name: &str| {
-        headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let groups: Vec<String> = headers
-        .get_all("impersonate-group")
-        .iter()
-        .filter_map(|value| value.to_str().ok().map(str::to_owned))
-        .collect();
-    let wanted = User {
-        name: text("impersonate-user"),
-        uid: text("impersonate-uid"),
-        groups,
-        ..User::default()
-    };
+    let wanted = named_in(headers);
     if wanted.name.is_empty() {
         let nothing = wanted.uid.is_empty() && wanted.groups.is_empty();
         return if nothing {
@@ -61,6 +44,27 @@ pub fn apply(
         }
     }
     Ok(Some(with_authenticated(with_account_groups(wanted))))
+}
+
+fn named_in(headers: &HeaderMap) -> User {
+    let text = |name: &str| {
+        headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let groups = headers
+        .get_all("impersonate-group")
+        .iter()
+        .filter_map(|value| value.to_str().ok().map(str::to_owned))
+        .collect();
+    User {
+        name: text("impersonate-user"),
+        uid: text("impersonate-uid"),
+        groups,
+        ..User::default()
+    }
 }
 
 fn nameless(wanted: &User) -> ApiError {

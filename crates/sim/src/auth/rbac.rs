@@ -13,6 +13,24 @@ use crate::status::{ApiError, GroupResource};
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
+/// What anybody may read, known or not.
+const PUBLIC_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+
+/// What anybody may read who is known.
+const DISCOVERY_PATHS: [&str; 11] = [
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/healthz",
+    "/livez",
+    "/openapi",
+    "/openapi/*",
+    "/readyz",
+    "/version",
+    "/version/",
+];
+
 /// What somebody wants to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -51,14 +69,13 @@ pub struct Decision {
 /// Rules every server starts with: what anybody who is known may always do.
 fn basic_rules(user: &User) -> Vec<Rule> {
     let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    let public = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
-    let public = Rule {
+    let read = |urls: &[&str]| Rule {
         verbs: words(&["get"]),
-        urls: words(&public),
+        urls: words(urls),
         ..Rule::default()
     };
     if !user.groups.iter().any(|group| group == AUTHENTICATED) {
-        return vec![public];
+        return vec![read(&PUBLIC_PATHS)];
     }
     let create = |group: &str, resources: &[&str]| Rule {
         verbs: words(&["create"]),
@@ -66,31 +83,14 @@ fn basic_rules(user: &User) -> Vec<Rule> {
         resources: words(resources),
         ..Rule::default()
     };
-    let discovery = [
-        "/api",
-        "/api/*",
-        "/apis",
-        "/apis/*",
-        "/healthz",
-        "/livez",
-        "/openapi",
-        "/openapi/*",
-        "/readyz",
-        "/version",
-        "/version/",
-    ];
     vec![
         create(
             "authorization.k8s.io",
             &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
         ),
         create("authentication.k8s.io", &["selfsubjectreviews"]),
-        Rule {
-            verbs: words(&["get"]),
-            urls: words(&discovery),
-            ..Rule::default()
-        },
-        public,
+        read(&DISCOVERY_PATHS),
+        read(&PUBLIC_PATHS),
     ]
 }
 

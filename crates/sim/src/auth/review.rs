@@ -273,11 +273,8 @@ fn spec_errors(kind: Kind, spec: &Value, request: &Request<'_>) -> Vec<FieldErro
     }
     if resource.is_none() && path.is_none() {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        errors.push(FieldError::invalid(
-            "spec.resourceAttributes",
-            Value::Null,
-            why,
-        ));
+        let field = "spec.resourceAttributes";
+        errors.push(FieldError::invalid(field, Value::Null, why));
     }
     if kind != Kind::SelfSubjectAccess && spec.get("user").is_none() && spec.get("groups").is_none()
     {
@@ -291,11 +288,8 @@ fn spec_errors(kind: Kind, spec: &Value, request: &Request<'_>) -> Vec<FieldErro
             .unwrap_or_default();
         if namespace != request.namespace {
             let field = "spec.resourceAttributes.namespace";
-            errors.push(FieldError::invalid(
-                field,
-                namespace,
-                "must match metadata.namespace",
-            ));
+            let why = "must match metadata.namespace";
+            errors.push(FieldError::invalid(field, namespace, why));
         }
     }
     errors

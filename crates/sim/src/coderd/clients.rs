@@ -102,6 +102,22 @@ struct Running {
     due: Option<Timestamp>,
 }
 
+impl Running {
+    fn new(client: Client) -> Self {
+        Self {
+            client,
+            daemons: Vec::new(),
+            servers: Vec::new(),
+            due: None,
+        }
+    }
+}
+
+/// The names of the programs that a client is made of.
+fn numbered(name: &str, count: u64) -> impl Iterator<Item = String> {
+    (1..=count).map(move |n| format!("{name}-{n}"))
+}
+
 /// All clients, by name.
 #[derive(Debug)]
 pub(super) struct Clients {
@@ -136,12 +152,7 @@ impl Clients {
 impl Core {
     pub(super) fn start_client(&mut self, now: Timestamp, client: Client) -> Result<(), String> {
         self.check_client(&client)?;
-        let mut running = Running {
-            client: client.clone(),
-            daemons: Vec::new(),
-            servers: Vec::new(),
-            due: None,
-        };
+        let mut running = Running::new(client.clone());
         let name = match client {
             Client::Jobs {
                 key,
@@ -158,21 +169,14 @@ impl Core {
                 self.stop_clients(now, Some(&name));
                 let pause = pause.map_or(Duration::ZERO, |pause| pause.0);
                 let work = job.map(|job| Work { job: job.0, pause });
-                let secret = digest(&key.0.0);
-                running.daemons = (1..=count)
-                    .map(|n| {
-                        let called = format!("{name}-{n}");
-                        let daemons = &mut self.daemons;
-                        daemons.start(now, Some(&called), secret.clone(), work)
-                    })
-                    .collect();
+                running.daemons = self.start_daemons(now, numbered(&name, count), &key, work);
                 name
             }
             Client::Proxies { name, token, count } => {
                 self.stop_clients(now, Some(&name));
                 let (servers, store) = (&mut self.proxy_servers, &mut self.store);
-                running.servers = (1..=count)
-                    .map(|n| servers.start(store, Some(&format!("{name}-{n}")), &token.0.0))
+                running.servers = numbered(&name, count)
+                    .map(|name| servers.start(store, Some(&name), &token.0.0))
                     .collect();
                 name
             }
@@ -183,6 +187,19 @@ impl Core {
         };
         self.clients.running.insert(name, running);
         Ok(())
+    }
+
+    fn start_daemons(
+        &mut self,
+        now: Timestamp,
+        names: impl Iterator<Item = String>,
+        key: &Given,
+        work: Option<Work>,
+    ) -> Vec<u64> {
+        let secret = digest(&key.0.0);
+        names
+            .map(|name| self.daemons.start(now, Some(&name), secret.clone(), work))
+            .collect()
     }
 
     fn check_client(&self, client: &Client) -> Result<(), String> {

@@ -247,10 +247,13 @@ impl Faults {
             }
             _ => {}
         }
-        if let Some(fault) = &fault {
-            self.record(&fault.to_string(), &target);
-        }
-        let response = self.carry_out(fault, upstream, request, &target).await?;
+        let response = match fault {
+            None => upstream.send(request).await?,
+            Some(fault) => {
+                self.record(&fault.to_string(), &target);
+                self.carry_out(fault, upstream, request, &target).await?
+            }
+        };
         if target.verb != Verb::Watch {
             return Ok(response);
         }
@@ -260,46 +263,36 @@ impl Faults {
 
     async fn carry_out(
         &self,
-        fault: Option<Fault>,
+        fault: Fault,
         upstream: &impl Upstream,
         request: Request<kube::client::Body>,
         target: &Target,
     ) -> Result<Response<Body>, BoxError> {
         let refuse = |error: ApiError| Ok(answer::error(&error));
         match fault {
-            None | Some(Fault::Latency(_)) => upstream.send(request).await,
-            Some(Fault::Conflict) => refuse(answer::conflict(target)),
-            Some(Fault::TooManyRequestsText { retry_after }) => {
+            Fault::Latency(_) => upstream.send(request).await,
+            Fault::Conflict => refuse(answer::conflict(target)),
+            Fault::TooManyRequestsText { retry_after } => {
                 refuse(answer::too_many_text(retry_after))
             }
-            Some(Fault::TooManyRequests { retry_after }) => {
-                refuse(answer::initializing(retry_after))
-            }
-            Some(Fault::InternalError) => refuse(answer::internal()),
-            Some(Fault::ServiceUnavailable) => refuse(answer::unavailable()),
-            Some(Fault::Unauthorized) => refuse(answer::unauthorized()),
-            Some(Fault::Gone) => refuse(answer::gone()),
-            Some(Fault::Timeout { committed }) => {
+            Fault::TooManyRequests { retry_after } => refuse(answer::initializing(retry_after)),
+            Fault::InternalError => refuse(answer::internal()),
+            Fault::ServiceUnavailable => refuse(answer::unavailable()),
+            Fault::Unauthorized => refuse(answer::unauthorized()),
+            Fault::Gone => refuse(answer::gone()),
+            Fault::Timeout { committed } => {
                 swallow(committed, upstream, request).await;
                 Ok(answer::timeout())
             }
-            Some(Fault::Reset { committed }) => {
+            Fault::Reset { committed } => {
                 swallow(committed, upstream, request).await;
                 Err(stream::reset())
             }
-            Some(Fault::Truncated { keep }) => truncated(upstream.send(request).await?, keep).await,
-            Some(Fault::Rival) => {
-                let touch = self.touch(&request, target);
-                self.rival(upstream, touch, target).await;
-                upstream.send(request).await
-            }
-            Some(Fault::Watch(WatchFault::Expired)) => Ok(answer::expired_watch()),
-            Some(Fault::Watch(fault)) => {
-                let response = upstream.send(request).await?;
-                let disturb = |body| stream::disturb(stream::lines(stream::pieces(body)), &fault);
-                Ok(response.map(|body| stream::body(disturb(body))))
-            }
-            Some(Fault::Stale(stale)) => {
+            Fault::Truncated { keep } => truncated(upstream.send(request).await?, keep).await,
+            Fault::Rival => self.after_rival(upstream, request, target).await,
+            Fault::Watch(WatchFault::Expired) => Ok(answer::expired_watch()),
+            Fault::Watch(fault) => Ok(disturbed(upstream.send(request).await?, &fault)),
+            Fault::Stale(stale) => {
                 let catch_up = stale.until.map(|until| self.trace.instant(until));
                 let (head, _) = request.into_parts();
                 stale::serve(upstream, head, target, &stale, catch_up).await
@@ -307,18 +300,20 @@ impl Faults {
         }
     }
 
-    /// Touches the object, so that its version is no longer the one the client knows.
-    async fn rival(
+    /// Touches the object first, so that its version is no longer the one the client knows.
+    async fn after_rival(
         &self,
         upstream: &impl Upstream,
-        touch: Request<kube::client::Body>,
+        request: Request<kube::client::Body>,
         target: &Target,
-    ) {
+    ) -> Result<Response<Body>, BoxError> {
+        let touch = self.touch(&request, target);
         let code = upstream
             .send(touch)
             .await
             .map_or(0, |response| response.status().as_u16());
         self.record(&format!("rival-wrote({code})"), target);
+        upstream.send(request).await
     }
 
     /// The rival's write to the object that `request` is about.
@@ -360,6 +355,11 @@ async fn swallow(committed: bool, upstream: &impl Upstream, request: Request<kub
     if committed && let Ok(response) = upstream.send(request).await {
         drop(response.into_body().into_data_stream());
     }
+}
+
+fn disturbed(response: Response<Body>, fault: &WatchFault) -> Response<Body> {
+    let disturb = |body| stream::disturb(stream::lines(stream::pieces(body)), fault);
+    response.map(|body| stream::body(disturb(body)))
 }
 
 async fn truncated(response: Response<Body>, keep: usize) -> Result<Response<Body>, BoxError> {

@@ -22,12 +22,10 @@ pub(super) fn warning(server: &ApiServer, resource: &Resource) -> Option<String>
     let versions = definition
         .pointer("/spec/versions")
         .and_then(Value::as_array)?;
-    let name_of = |version: &Value| version["name"].as_str().unwrap_or_default().to_owned();
-    let deprecated = |version: &Value| version["deprecated"] == true;
     let this = versions
         .iter()
         .find(|version| name_of(version) == resource.version)?;
-    if !deprecated(this) {
+    if !is_deprecated(this) {
         return None;
     }
     if let Some(words) = this["deprecationWarning"].as_str() {
@@ -40,16 +38,28 @@ pub(super) fn warning(server: &ApiServer, resource: &Resource) -> Option<String>
         ..
     } = resource;
     let mut words = format!("{group}/{version} {kind} is deprecated");
-    let better = versions
-        .iter()
-        .filter(|other| other["served"] == true && !deprecated(other))
-        .map(name_of)
-        .filter(|other| version_key(other) < version_key(version))
-        .min_by_key(|other| version_key(other));
-    if let Some(better) = better {
+    if let Some(better) = better_than(version, versions) {
         words.push_str(&format!("; use {group}/{better} {kind}"));
     }
     Some(words)
+}
+
+fn name_of(version: &Value) -> &str {
+    version["name"].as_str().unwrap_or_default()
+}
+
+fn is_deprecated(version: &Value) -> bool {
+    version["deprecated"] == true
+}
+
+/// The best version to use instead.
+fn better_than<'a>(version: &str, versions: &'a [Value]) -> Option<&'a str> {
+    versions
+        .iter()
+        .filter(|other| other["served"] == true && !is_deprecated(other))
+        .map(name_of)
+        .filter(|other| version_key(other) < version_key(version))
+        .min_by_key(|other| version_key(other))
 }
 
 fn builtin(resource: &Resource) -> Option<&'static str> {

@@ -23,6 +23,9 @@ type Version = (String, Vec<Value>);
 /// Served resources by group and version, groups in their order.
 type Groups = Vec<(String, Vec<Version>)>;
 
+/// The same before it is in order.
+type Found = BTreeMap<String, BTreeMap<String, Vec<Value>>>;
+
 /// Group, version and plural.
 type Id<'a> = (&'a str, &'a str, &'a str);
 
@@ -65,7 +68,7 @@ fn groups(server: &ApiServer) -> Groups {
         .iter()
         .map(|r| (r.group.as_str(), r.version.as_str(), r.plural.as_str()))
         .collect();
-    let mut found: BTreeMap<String, BTreeMap<String, Vec<Value>>> = BTreeMap::new();
+    let mut found = Found::new();
     let mut add = |group: &str, version: &str, items: Vec<Value>| {
         if !items.is_empty() {
             let versions = found.entry(group.to_owned()).or_default();
@@ -92,6 +95,11 @@ fn groups(server: &ApiServer) -> Groups {
             add(group, version, custom_items(server, resource));
         }
     }
+    in_order(found)
+}
+
+/// Groups by rank, and the versions of each as clients shall prefer them.
+fn in_order(found: Found) -> Groups {
     let mut groups: Groups = found
         .into_iter()
         .map(|(group, versions)| {

@@ -121,7 +121,13 @@ fn route(context: &Context<'_>) -> Result<Handler, ApiError> {
             }
         }
     };
-    if target.verb == Verb::Patch && negotiate::patch_type(&context.headers).is_none() {
+    check_media_types(context, target.verb)?;
+    Ok(Handler::Verb(target))
+}
+
+/// Refuses patches of no known type, and clients that take none of the types there are.
+fn check_media_types(context: &Context<'_>, verb: Verb) -> Result<(), ApiError> {
+    if verb == Verb::Patch && negotiate::patch_type(&context.headers).is_none() {
         return Err(router_error(
             415,
             "UnsupportedMediaType",
@@ -129,11 +135,11 @@ fn route(context: &Context<'_>) -> Result<Handler, ApiError> {
         ));
     }
     if !produces(&context.headers, &TYPES) {
-        let streams = matches!(target.verb, Verb::List | Verb::Watch);
+        let streams = matches!(verb, Verb::List | Verb::Watch);
         let types = format!("{}{}", TYPES.join(", "), if streams { STREAMS } else { "" });
         return Err(router_not_acceptable(&types));
     }
-    Ok(Handler::Verb(target))
+    Ok(())
 }
 
 /// A subresource that is neither the object nor its status, with the verb of the request.
@@ -303,17 +309,8 @@ fn custom(context: &Context<'_>) -> Result<Handler, ApiError> {
         "scale" if scale.is_some() => Part::Status,
         _ => return Err(ApiError::not_found(&gr, &info.name)),
     };
-    let verb = match (info.verb.as_str(), part) {
-        ("get", _) => Verb::Get,
-        ("update", _) => Verb::Update,
-        ("patch", _) => Verb::Patch,
-        ("list", Part::Main) => Verb::List,
-        ("watch", Part::Main) => Verb::Watch,
-        ("create", Part::Main) => Verb::Create,
-        ("delete", Part::Main) => Verb::Delete,
-        ("deletecollection", Part::Main) => Verb::DeleteCollection,
-        (other, _) => return Err(ApiError::method_not_supported(&gr, other)),
-    };
+    let verb = custom_verb(&info.verb, part);
+    let verb = verb.ok_or_else(|| ApiError::method_not_supported(&gr, &info.verb))?;
     let namespace = in_namespace.then(|| info.namespace.clone());
     let name = (info.parts.len() > 1 && verb != Verb::Create).then(|| info.name.clone());
     let target = Target {
@@ -329,4 +326,18 @@ fn custom(context: &Context<'_>) -> Result<Handler, ApiError> {
         Some(paths) => Handler::View(target, View::Scale(paths)),
         None => Handler::Verb(target),
     })
+}
+
+fn custom_verb(verb: &str, part: Part) -> Option<Verb> {
+    match (verb, part) {
+        ("get", _) => Some(Verb::Get),
+        ("update", _) => Some(Verb::Update),
+        ("patch", _) => Some(Verb::Patch),
+        ("list", Part::Main) => Some(Verb::List),
+        ("watch", Part::Main) => Some(Verb::Watch),
+        ("create", Part::Main) => Some(Verb::Create),
+        ("delete", Part::Main) => Some(Verb::Delete),
+        ("deletecollection", Part::Main) => Some(Verb::DeleteCollection),
+        _ => None,
+    }
 }

@@ -71,11 +71,8 @@ where
         return bad_request();
     };
     let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let uri = parts
-        .uri
-        .path_and_query()
-        .map_or(path.as_str(), |uri| uri.as_str())
-        .to_owned();
+    let uri = parts.uri.path_and_query();
+    let uri = uri.map_or(path.as_str(), |uri| uri.as_str()).to_owned();
     let (info, wrong) = match RequestInfo::read(&parts.method, &path, &query) {
         Ok(info) => (info, None),
         Err(why) => (RequestInfo::default(), Some(why)),
@@ -92,12 +89,7 @@ where
         notes: Notes::default(),
     };
     let reply = match wrong {
-        Some(why) => {
-            let quoted = crate::field::go_quote(&uri);
-            let text =
-                format!("Internal Server Error: {quoted}: failed to create RequestInfo: {why}\n");
-            Reply::text(500, text)
-        }
+        Some(why) => unreadable(&uri, &why),
         None => guarded(&mut context, &mut body).await,
     };
     body::read_on(body);
@@ -110,6 +102,13 @@ fn bad_request() -> Response<Body> {
     Reply::bytes(400, plain, "400 Bad Request")
         .with(CONNECTION, close)
         .into_response()
+}
+
+/// 500 of a path that the server cannot take apart.
+fn unreadable(uri: &str, why: &str) -> Reply {
+    let quoted = crate::field::go_quote(uri);
+    let text = format!("Internal Server Error: {quoted}: failed to create RequestInfo: {why}\n");
+    Reply::text(500, text)
 }
 
 fn begin(

@@ -46,8 +46,7 @@ const HOOKS: [&str; 29] = [
 pub(super) fn answer(context: &Context<'_>, parts: &[&str]) -> Result<Reply, ApiError> {
     let checks = checks(parts[0]);
     if parts.len() > 1 {
-        let name = parts[1..].join("/");
-        let known = checks.contains(&name);
+        let known = checks.contains(&parts[1..].join("/"));
         let plain = HeaderValue::from_static("text/plain; charset=utf-8");
         return if known {
             Ok(Reply::bytes(200, plain, "ok"))

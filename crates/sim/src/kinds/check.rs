@@ -63,6 +63,12 @@ pub(super) fn labels(object: &Value, path: &[&str], field: &str) -> Vec<FieldErr
     errors
 }
 
+/// The value of a label, with all that is wrong in one error.
+pub(super) fn label_value(value: &str, field: &str) -> Option<FieldError> {
+    let wrong = names::label_value(value);
+    (!wrong.is_empty()).then(|| FieldError::invalid(field, value, wrong.join(";")))
+}
+
 /// A label selector.
 pub(super) fn label_selector(selector: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = labels(selector, &["matchLabels"], &format!("{field}.matchLabels"));
@@ -210,11 +216,8 @@ pub(super) fn endpoint_ip(value: &str, field: &str) -> Vec<FieldError> {
         .ok()
         .or_else(|| without_leading_zeros(value))
     else {
-        return vec![FieldError::invalid(
-            field,
-            value,
-            "must be a valid IP address",
-        )];
+        let why = "must be a valid IP address";
+        return vec![FieldError::invalid(field, value, why)];
     };
     let (link_local, multicast) = match ip {
         IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[..3] == [224, 0, 0]),

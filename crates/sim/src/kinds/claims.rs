@@ -141,6 +141,13 @@ pub(super) fn access_mode_names(modes: &[Value], field: &str) -> Vec<FieldError>
     errors
 }
 
+/// How a volume is used does not change, for a claim or for the volume itself.
+pub(super) fn volume_mode_stays(new: &Value, old: &Value) -> Option<FieldError> {
+    let path = ["spec", "volumeMode"];
+    (at(new, &path) != at(old, &path))
+        .then(|| FieldError::invalid("volumeMode", text(new, &path), "field is immutable"))
+}
+
 fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
     if part == Part::Status {
         return Vec::new();
@@ -172,14 +179,7 @@ fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
         let why = "field can not be less than status.capacity";
         errors.push(FieldError::forbidden(wanted.join("."), why));
     }
-    if at(new, &["spec", "volumeMode"]) != at(old, &["spec", "volumeMode"]) {
-        let mode = text(new, &["spec", "volumeMode"]);
-        errors.push(FieldError::invalid(
-            "volumeMode",
-            mode,
-            "field is immutable",
-        ));
-    }
+    errors.extend(volume_mode_stays(new, old));
     errors
 }
 

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 use super::behaviour::Behaviour;
 use super::check;
 use super::names;
+use super::pods::TAINT_EFFECTS;
 use super::print::{NONE, UNKNOWN, age, name, or};
 use super::quantity::Quantity;
+use super::require;
 use super::shown;
 use super::value::{at, default_to, has, list, members, restore, set, text};
 use crate::field::FieldError;
@@ -160,56 +162,55 @@ fn default_node(node: &mut Value) {
 fn validate_node(node: &Value) -> Vec<FieldError> {
     let mut errors = validate_taints(node);
     errors.extend(validate_resources(node));
-    for (index, cidr) in list(node, &["spec", "podCIDRs"]).iter().enumerate() {
-        errors.extend(check::cidr(
-            cidr.as_str().unwrap_or(""),
-            &format!("spec.podCIDRs[{index}]"),
-        ));
-    }
+    let spec = at(node, &["spec"]);
+    errors.extend(require::each(spec, "podCIDRs", "spec", |cidr, field| {
+        check::cidr(cidr.as_str().unwrap_or(""), field)
+    }));
     errors
 }
 
 fn validate_taints(node: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
     let taints = list(node, &["spec", "taints"]);
+    let mut errors = Vec::new();
     for (index, taint) in taints.iter().enumerate() {
         // The server names them so, though they are in the spec.
         let field = format!("metadata.taints[{index}]");
-        let (key, value) = (text(taint, &["key"]), text(taint, &["value"]));
-        errors.extend(check::invalid(
-            &format!("{field}.key"),
-            key,
-            names::qualified(key),
-        ));
-        let wrong = names::label_value(value);
-        if !wrong.is_empty() {
-            errors.push(FieldError::invalid(
-                format!("{field}.value"),
-                value,
-                wrong.join(";"),
-            ));
-        }
-        let effect = text(taint, &["effect"]);
-        let effects = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        match effect {
-            "" => errors.push(FieldError::required(format!("{field}.effect"), "")),
-            effect => errors.extend(check::one_of(&format!("{field}.effect"), effect, effects)),
-        }
+        errors.extend(validate_taint(taint, &field));
+        let (key, effect) = (text(taint, &["key"]), text(taint, &["effect"]));
         let same = |earlier: &Value| {
             text(earlier, &["key"]) == key && text(earlier, &["effect"]) == effect
         };
         if taints[..index].iter().any(same) {
             let why = "taints must be unique by key and effect pair";
-            let raw = shown::object(&[
-                ("Key", Value::from(key).to_string()),
-                ("Value", Value::from(value).to_string()),
-                ("Effect", Value::from(effect).to_string()),
-                ("TimeAdded", at(taint, &["timeAdded"]).to_string()),
-            ]);
-            errors.push(shown::duplicate(field, &raw, why));
+            errors.push(shown::duplicate(field, &shown_taint(taint), why));
         }
     }
     errors
+}
+
+fn validate_taint(taint: &Value, field: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let (key, value) = (text(taint, &["key"]), text(taint, &["value"]));
+    let at_key = format!("{field}.key");
+    errors.extend(check::invalid(&at_key, key, names::qualified(key)));
+    errors.extend(check::label_value(value, &format!("{field}.value")));
+    let at_effect = format!("{field}.effect");
+    match text(taint, &["effect"]) {
+        "" => errors.push(FieldError::required(at_effect, "")),
+        effect => errors.extend(check::one_of(&at_effect, effect, &TAINT_EFFECTS)),
+    }
+    errors
+}
+
+/// A taint as Go prints it.
+fn shown_taint(taint: &Value) -> String {
+    let word = |key: &str| Value::from(text(taint, &[key])).to_string();
+    shown::object(&[
+        ("Key", word("key")),
+        ("Value", word("value")),
+        ("Effect", word("effect")),
+        ("TimeAdded", at(taint, &["timeAdded"]).to_string()),
+    ])
 }
 
 fn validate_resources(node: &Value) -> Vec<FieldError> {

@@ -232,20 +232,7 @@ impl Decoder {
             (GoType::Bool, Value::Bool(_))
             | (GoType::String, Value::String(_))
             | (GoType::Float64, Value::Number(_)) => input,
-            (GoType::Bytes, Value::String(text)) => match gobase64::check(text) {
-                Ok(()) => STANDARD
-                    .decode(text.replace(['\r', '\n'], ""))
-                    .map_or(Value::Null, |bytes| STANDARD.encode(bytes).into()),
-                Err(why) => {
-                    let prefix = if self.converts {
-                        "error decoding from json: "
-                    } else {
-                        ""
-                    };
-                    self.save(Wrong::Plain(format!("{prefix}{why}")));
-                    Value::Null
-                }
-            },
+            (GoType::Bytes, Value::String(text)) => self.base64(text),
             (GoType::Int32 | GoType::Int64, Value::Number(number)) if self.converts => {
                 match whole(number) {
                     // Go's conversion of integers drops the bits that do not fit.
@@ -271,6 +258,21 @@ impl Decoder {
                 zero(kind)
             }
         }
+    }
+
+    fn base64(&mut self, text: &str) -> Value {
+        if let Err(why) = gobase64::check(text) {
+            let prefix = if self.converts {
+                "error decoding from json: "
+            } else {
+                ""
+            };
+            self.save(Wrong::Plain(format!("{prefix}{why}")));
+            return Value::Null;
+        }
+        STANDARD
+            .decode(text.replace(['\r', '\n'], ""))
+            .map_or(Value::Null, |bytes| STANDARD.encode(bytes).into())
     }
 
     /// Types that read themselves. Their errors end the reading at once.

@@ -7,8 +7,9 @@ use super::behaviour::Behaviour;
 use super::check;
 use super::names;
 use super::print::{NONE, age, first_three, name};
-use super::value::{at, default_to, has, items_mut, list, members, number, set, text};
-use crate::field::{ErrorType, FieldError};
+use super::require;
+use super::value::{at, default_to, has, items_mut, list, number, set, text};
+use crate::field::FieldError;
 use crate::resource::Part;
 
 const DEPRECATED: &str =
@@ -168,13 +169,8 @@ fn validate_slice_shape(slice: &Value) -> Vec<FieldError> {
             protocol,
             &["SCTP", "TCP", "UDP"],
         ));
-        if let Some(app) = at(port, &["appProtocol"]).as_str() {
-            errors.extend(check::invalid(
-                &format!("{field}.appProtocol"),
-                app,
-                names::qualified(app),
-            ));
-        }
+        let rule = names::qualified;
+        errors.extend(require::spelled(port, "appProtocol", &field, rule));
     }
     errors
 }
@@ -182,13 +178,7 @@ fn validate_slice_shape(slice: &Value) -> Vec<FieldError> {
 fn validate_slice_endpoints(slice: &Value) -> Vec<FieldError> {
     let endpoints = list(slice, &["endpoints"]);
     if endpoints.len() > 1000 {
-        let why = "must have at most 1000 items";
-        return vec![FieldError::new(
-            ErrorType::TooMany,
-            "endpoints",
-            endpoints.len().into(),
-            why,
-        )];
+        return vec![FieldError::too_many("endpoints", endpoints.len(), 1000)];
     }
     let kind = text(slice, &["addressType"]);
     let mut errors = Vec::new();
@@ -203,50 +193,30 @@ fn validate_slice_endpoints(slice: &Value) -> Vec<FieldError> {
 }
 
 fn validate_slice_endpoint(endpoint: &Value, kind: &str, field: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = validate_addresses(endpoint, kind, &format!("{field}.addresses"));
+    let rule = |name: &str| names::subdomain(name, false);
+    errors.extend(require::spelled(endpoint, "nodeName", field, rule));
+    let topology = format!("{field}.deprecatedTopology");
+    errors.extend(check::labels(endpoint, &["deprecatedTopology"], &topology));
+    let rule = |name: &str| names::label(name, false);
+    errors.extend(require::spelled(endpoint, "hostname", field, rule));
+    errors.extend(validate_hints(endpoint, field));
+    errors
+}
+
+fn validate_addresses(endpoint: &Value, kind: &str, field: &str) -> Vec<FieldError> {
     let addresses = list(endpoint, &["addresses"]);
-    let addresses_field = format!("{field}.addresses");
+    let mut errors = Vec::new();
     if addresses.is_empty() {
-        errors.push(FieldError::required(
-            &addresses_field,
-            "must contain at least 1 address",
-        ));
+        let why = "must contain at least 1 address";
+        errors.push(FieldError::required(field, why));
     } else if addresses.len() > 100 {
-        let why = "must have at most 100 items";
-        errors.push(FieldError::new(
-            ErrorType::TooMany,
-            &addresses_field,
-            addresses.len().into(),
-            why,
-        ));
+        errors.push(FieldError::too_many(field, addresses.len(), 100));
     }
     for (index, address) in addresses.iter().enumerate() {
         let address = address.as_str().unwrap_or("");
-        errors.extend(validate_address(address, kind, &addresses_field, index));
+        errors.extend(validate_address(address, kind, field, index));
     }
-    if let Some(node) = at(endpoint, &["nodeName"]).as_str() {
-        errors.extend(check::invalid(
-            &format!("{field}.nodeName"),
-            node,
-            names::subdomain(node, false),
-        ));
-    }
-    if members(endpoint, &["deprecatedTopology"]).count() > 0 {
-        let path = &["deprecatedTopology"];
-        errors.extend(check::labels(
-            endpoint,
-            path,
-            &format!("{field}.deprecatedTopology"),
-        ));
-    }
-    if let Some(host) = at(endpoint, &["hostname"]).as_str() {
-        errors.extend(check::invalid(
-            &format!("{field}.hostname"),
-            host,
-            names::label(host, false),
-        ));
-    }
-    errors.extend(validate_hints(endpoint, field));
     errors
 }
 
@@ -286,13 +256,7 @@ fn validate_hints(endpoint: &Value, field: &str) -> Vec<FieldError> {
         let hints = list(endpoint, &["hints", key]);
         let field = format!("{field}.hints.{key}");
         if hints.len() > 8 {
-            let why = "must have at most 8 items";
-            errors.push(FieldError::new(
-                ErrorType::TooMany,
-                field,
-                hints.len().into(),
-                why,
-            ));
+            errors.push(FieldError::too_many(field, hints.len(), 8));
             return errors;
         }
         for (index, hint) in hints.iter().enumerate() {
@@ -321,21 +285,13 @@ fn validate_endpoints(endpoints: &Value) -> Vec<FieldError> {
             errors.push(FieldError::required(&field, why));
         }
         for key in ["addresses", "notReadyAddresses"] {
-            for (index, address) in list(subset, &[key]).iter().enumerate() {
-                errors.extend(validate_endpoint_address(
-                    address,
-                    &format!("{field}.{key}[{index}]"),
-                ));
-            }
+            let rule = validate_endpoint_address;
+            errors.extend(require::each(subset, key, &field, rule));
         }
-        let ports = list(subset, &["ports"]);
-        for (index, port) in ports.iter().enumerate() {
-            errors.extend(validate_endpoint_port(
-                port,
-                ports.len() > 1,
-                &format!("{field}.ports[{index}]"),
-            ));
-        }
+        let several = list(subset, &["ports"]).len() > 1;
+        errors.extend(require::each(subset, "ports", &field, |port, field| {
+            validate_endpoint_port(port, several, field)
+        }));
     }
     errors
 }

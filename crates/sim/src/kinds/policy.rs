@@ -9,6 +9,7 @@ use super::behaviour::Behaviour;
 use super::check;
 use super::names;
 use super::print::{age, count, int_or_string, name, selector_or_none};
+use super::require;
 use super::shown;
 use super::value::{at, default_to, has, items_mut, list, number, set, text};
 use crate::field::{ErrorType, FieldError};
@@ -142,12 +143,8 @@ fn validate_network_policy(policy: &Value) -> Vec<FieldError> {
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
         for (index, rule) in list(spec, &[direction]).iter().enumerate() {
             let field = format!("spec.{direction}[{index}]");
-            for (index, port) in list(rule, &["ports"]).iter().enumerate() {
-                errors.extend(validate_port(port, &format!("{field}.ports[{index}]")));
-            }
-            for (index, peer) in list(rule, &[peers]).iter().enumerate() {
-                errors.extend(validate_peer(peer, &format!("{field}.{peers}[{index}]")));
-            }
+            errors.extend(require::each(rule, "ports", &field, validate_port));
+            errors.extend(require::each(rule, peers, &field, validate_peer));
         }
     }
     let types = list(spec, &["policyTypes"]);
@@ -183,19 +180,7 @@ fn validate_port(port: &Value, field: &str) -> Vec<FieldError> {
     let port_field = format!("{field}.port");
     match at(port, &["port"]) {
         Value::Number(first) => {
-            let first = first.as_i64().unwrap_or(0);
-            errors.extend(
-                check::port_number(first).map(|why| FieldError::invalid(&port_field, first, why)),
-            );
-            if let Some(end) = end {
-                if end < first {
-                    let why = "must be greater than or equal to `port`";
-                    errors.push(FieldError::invalid(&end_field, first, why));
-                }
-                errors.extend(
-                    check::port_number(end).map(|why| FieldError::invalid(&end_field, end, why)),
-                );
-            }
+            errors.extend(port_range(first.as_i64().unwrap_or(0), end, field));
         }
         Value::String(named) => {
             if let Some(end) = end {
@@ -211,6 +196,22 @@ fn validate_port(port: &Value, field: &str) -> Vec<FieldError> {
                 "may not be specified when `port` is not specified",
             )
         })),
+    }
+    errors
+}
+
+fn port_range(first: i64, end: Option<i64>, field: &str) -> Vec<FieldError> {
+    let wrong = |key: &str, port: i64| {
+        let field = format!("{field}.{key}");
+        check::port_number(port).map(|why| FieldError::invalid(field, port, why))
+    };
+    let mut errors: Vec<FieldError> = wrong("port", first).into_iter().collect();
+    if let Some(end) = end {
+        if end < first {
+            let why = "must be greater than or equal to `port`";
+            errors.push(FieldError::invalid(format!("{field}.endPort"), first, why));
+        }
+        errors.extend(wrong("endPort", end));
     }
     errors
 }

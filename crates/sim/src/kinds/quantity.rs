@@ -252,42 +252,47 @@ pub(super) fn go_fields(text: &str) -> GoFields {
         return fields;
     };
     let places = i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX);
-    let digits = format!("{}{}", parts.whole, parts.fraction);
-    let length = i32::try_from(digits.len()).unwrap_or(i32::MAX);
-    let (precision, scale, factor) = match format {
-        Format::BinarySi if places == 0 => {
-            fields.format = "BinarySI";
-            let whole = i32::try_from(parts.whole.len()).unwrap_or(i32::MAX);
-            (
-                14 - whole - exponent * 3 / 10,
-                0,
-                1_i64.checked_shl(exponent.unsigned_abs()),
-            )
-        }
-        Format::BinarySi => (-1, 0, None),
-        Format::DecimalExponent => {
-            fields.format = "DecimalExponent";
-            (18 - length, exponent - places, Some(1))
-        }
-        Format::DecimalSi => (18 - length, exponent - places, Some(1)),
+    fields.format = match format {
+        Format::BinarySi if places == 0 => "BinarySI",
+        Format::DecimalExponent => "DecimalExponent",
+        Format::BinarySi | Format::DecimalSi => "DecimalSI",
     };
+    let digits = format!("{}{}", parts.whole, parts.fraction);
     let mantissa: i128 = digits.parse().unwrap_or_default();
-    let small = factor.and_then(|factor| i64::try_from(mantissa).ok()?.checked_mul(factor));
-    let quantity = Quantity::parse(text);
-    match small.filter(|_| precision >= 0 && scale >= -9) {
-        Some(value) => {
-            fields.value = if parts.negative { -value } else { value };
-            fields.scale = scale;
-            if !keeps_spelling(format, mantissa, &digits, exponent, places) {
-                fields.spelling = String::new();
-            }
-        }
-        None => {
-            fields.decimal = quantity.ok().map(|quantity| quantity.nanos);
-            fields.spelling = String::new();
-        }
+    let mut keeps = false;
+    if let Some((value, scale)) = as_integer(format, mantissa, digits.len(), exponent, places) {
+        fields.value = if parts.negative { -value } else { value };
+        fields.scale = scale;
+        keeps = keeps_spelling(format, mantissa, &digits, exponent, places);
+    } else {
+        let quantity = Quantity::parse(text).ok();
+        fields.decimal = quantity.map(|quantity| quantity.nanos);
+    }
+    if !keeps {
+        fields.spelling = String::new();
     }
     fields
+}
+
+/// The number and its scale that Go keeps for these digits, where they leave it room enough.
+fn as_integer(
+    format: Format,
+    mantissa: i128,
+    digits: usize,
+    exponent: i32,
+    places: i32,
+) -> Option<(i64, i32)> {
+    let digits = i32::try_from(digits).unwrap_or(i32::MAX);
+    let (precision, scale, factor) = match format {
+        Format::BinarySi if places == 0 => {
+            let factor = 1_i64.checked_shl(exponent.unsigned_abs())?;
+            (14 - digits - exponent * 3 / 10, 0, factor)
+        }
+        Format::BinarySi => return None,
+        Format::DecimalSi | Format::DecimalExponent => (18 - digits, exponent - places, 1),
+    };
+    let value = i64::try_from(mantissa).ok()?.checked_mul(factor)?;
+    (precision >= 0 && scale >= -9).then_some((value, scale))
 }
 
 #[cfg(test)]

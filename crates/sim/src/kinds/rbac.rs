@@ -9,7 +9,7 @@ use super::names;
 use super::print::{age, name, name_and_creation};
 use super::shown;
 use super::value::{at, default_to, has, items_mut, list, text};
-use crate::field::{ErrorType, FieldError};
+use crate::field::FieldError;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -90,36 +90,23 @@ fn validate_rule(rule: &Value, namespaced: bool, field: &str) -> Vec<FieldError>
     };
     required("verbs", "verbs must contain at least one value");
     if empty("nonResourceURLs") {
-        required(
-            "apiGroups",
-            "resource rules must supply at least one api group",
-        );
-        required(
-            "resources",
-            "resource rules must supply at least one resource",
-        );
+        let why = "resource rules must supply at least one api group";
+        required("apiGroups", why);
+        let why = "resource rules must supply at least one resource";
+        required("resources", why);
         return errors;
     }
-    let mixed = !(empty("apiGroups") && empty("resources") && empty("resourceNames"));
-    for (broken, why) in [
-        (
-            namespaced,
-            "namespaced rules cannot apply to non-resource URLs",
-        ),
-        (
-            mixed,
-            "rules cannot apply to both regular resources and non-resource URLs",
-        ),
-    ] {
-        if broken {
-            let urls = at(rule, &["nonResourceURLs"]).clone();
-            errors.push(FieldError::new(
-                ErrorType::Invalid,
-                format!("{field}.nonResourceURLs"),
-                urls,
-                why,
-            ));
-        }
+    let urls = |why: &str| {
+        let urls = at(rule, &["nonResourceURLs"]).clone();
+        FieldError::invalid(format!("{field}.nonResourceURLs"), urls, why)
+    };
+    if namespaced {
+        let why = "namespaced rules cannot apply to non-resource URLs";
+        errors.push(urls(why));
+    }
+    if !(empty("apiGroups") && empty("resources") && empty("resourceNames")) {
+        let why = "rules cannot apply to both regular resources and non-resource URLs";
+        errors.push(urls(why));
     }
     errors
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::quantity::Quantity;
-use super::value::{at, number, text};
+use super::value::{at, list, number, text};
 use crate::field::{ErrorType, FieldError};
 
 /// A string that may not be empty.
@@ -47,6 +47,33 @@ pub(super) fn known(object: &Value, key: &str, field: &str, allowed: &[&str]) ->
         Some(value) => super::check::one_of(&format!("{field}.{key}"), value, allowed),
         None => Vec::new(),
     }
+}
+
+/// A string, when there is one, that must be as `rule` says.
+pub(super) fn spelled(
+    object: &Value,
+    key: &str,
+    field: &str,
+    rule: fn(&str) -> Vec<String>,
+) -> Vec<FieldError> {
+    match at(object, &[key]).as_str() {
+        Some(value) => super::check::invalid(&format!("{field}.{key}"), value, rule(value)),
+        None => Vec::new(),
+    }
+}
+
+/// A list whose items must each be as `rule` says.
+pub(super) fn each(
+    object: &Value,
+    key: &str,
+    field: &str,
+    mut rule: impl FnMut(&Value, &str) -> Vec<FieldError>,
+) -> Vec<FieldError> {
+    list(object, &[key])
+        .iter()
+        .enumerate()
+        .flat_map(|(index, item)| rule(item, &format!("{field}.{key}[{index}]")))
+        .collect()
 }
 
 /// A quantity, when there is one, of more than nothing.

@@ -11,16 +11,13 @@ use crate::status::ApiError;
 /// path.
 pub(super) fn check(entry: &Entry, body: &Value) -> Result<(), ApiError> {
     let expected = entry.api_version();
-    let (version, kind) = (text(body, &["apiVersion"]), text(body, &["kind"]));
-    let version = if version.is_empty() {
-        expected.as_str()
-    } else {
-        version
+    let version = match text(body, &["apiVersion"]) {
+        "" => expected.as_str(),
+        stated => stated,
     };
-    let kind = if kind.is_empty() {
-        entry.kind.as_str()
-    } else {
-        kind
+    let kind = match text(body, &["kind"]) {
+        "" => entry.kind.as_str(),
+        stated => stated,
     };
     if version == expected && kind == entry.kind {
         return Ok(());

@@ -71,56 +71,46 @@ fn validate(configuration: &Value) -> Vec<FieldError> {
     errors
 }
 
+const POLICIES: [(&str, [&str; 2]); 2] = [
+    ("failurePolicy", ["Fail", "Ignore"]),
+    ("matchPolicy", ["Equivalent", "Exact"]),
+];
+
 fn validate_webhook(webhook: &Value, field: &str) -> Vec<FieldError> {
     let own = text(webhook, &["name"]);
     let mut errors = names::three_segments(own, &format!("{field}.name"));
-    for (index, one) in list(webhook, &["rules"]).iter().enumerate() {
-        errors.extend(rule(one, &format!("{field}.rules[{index}]")));
+    errors.extend(require::each(webhook, "rules", field, rule));
+    for (key, allowed) in POLICIES {
+        errors.extend(require::known(webhook, key, field, &allowed));
     }
-    errors.extend(require::known(
-        webhook,
-        "failurePolicy",
-        field,
-        &["Fail", "Ignore"],
-    ));
-    errors.extend(require::known(
-        webhook,
-        "matchPolicy",
-        field,
-        &["Equivalent", "Exact"],
-    ));
-    match at(webhook, &["sideEffects"]).as_str() {
-        None => {
-            let why = "must specify one of None, NoneOnDryRun";
-            errors.push(FieldError::required(format!("{field}.sideEffects"), why));
-        }
-        Some(effects) => {
-            let field = format!("{field}.sideEffects");
-            errors.extend(check::one_of(&field, effects, &["None", "NoneOnDryRun"]));
-        }
+    if at(webhook, &["sideEffects"]).as_str().is_none() {
+        let why = "must specify one of None, NoneOnDryRun";
+        errors.push(FieldError::required(format!("{field}.sideEffects"), why));
     }
+    let effects = &["None", "NoneOnDryRun"];
+    errors.extend(require::known(webhook, "sideEffects", field, effects));
     let why = "the timeout value must be between 1 and 30 seconds";
+    let in_time = |seconds: i64| (1..=30).contains(&seconds);
     errors.extend(require::holds(
         webhook,
         "timeoutSeconds",
         field,
-        |n| (1..=30).contains(&n),
+        in_time,
         why,
     ));
     for key in ["namespaceSelector", "objectSelector"] {
-        errors.extend(check::label_selector(
-            at(webhook, &[key]),
-            &format!("{field}.{key}"),
-        ));
+        let selector = at(webhook, &[key]);
+        errors.extend(check::label_selector(selector, &format!("{field}.{key}")));
     }
-    errors.extend(client(
-        at(webhook, &["clientConfig"]),
-        &format!("{field}.clientConfig"),
+    let config = at(webhook, &["clientConfig"]);
+    errors.extend(client(config, &format!("{field}.clientConfig")));
+    let policies = &["IfNeeded", "Never"];
+    errors.extend(require::known(
+        webhook,
+        "reinvocationPolicy",
+        field,
+        policies,
     ));
-    if let Some(policy) = at(webhook, &["reinvocationPolicy"]).as_str() {
-        let field = format!("{field}.reinvocationPolicy");
-        errors.extend(check::one_of(&field, policy, &["IfNeeded", "Never"]));
-    }
     errors
 }
 

@@ -32,7 +32,7 @@ use super::object::{as_decoded, bare, described, same_but, same_but_owners, text
 use super::openapi::Components;
 use super::set::Set;
 use super::types::{Convert, Types, plain_set};
-use super::update::{UpdateError, Updater, borrowed};
+use super::update::{UpdateError, Updater, VersionedSet, borrowed};
 
 /// Who owned everything before the first apply, where nobody kept book.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -295,13 +295,8 @@ impl FieldManager {
             .updater(writer)
             .update(&live, &new, managed.fields, &current)?;
         self.strip(&mut managed, &current);
-        if let Some(mut owned) = managed.fields.remove(&current) {
-            let id = ManagerId::updater(writer.manager, writer.api_version, writer.subresource);
-            if let Some(previous) = managed.fields.get(&id) {
-                owned.set = owned.set.union(&previous.set);
-            }
-            managed.times.insert(id.clone(), writer.time.to_owned());
-            managed.fields.insert(id, owned);
+        if let Some(owned) = managed.fields.remove(&current) {
+            credit(&mut managed, owned, writer);
         }
         managed.cap_updates();
         Ok(managed)
@@ -319,13 +314,13 @@ impl FieldManager {
             managed = self.owned_before(live, managed, writer)?;
         }
         if managed::entries(applied).is_some() {
-            return Err(MergeError::BadRequest(
-                "metadata.managedFields must be nil".to_owned(),
-            ));
+            let why = "metadata.managedFields must be nil";
+            return Err(MergeError::BadRequest(why.to_owned()));
         }
+        let version = writer.api_version;
         for (object, which, duplicates) in [(applied, "patch", false), (live, "live", true)] {
             self.types
-                .check(writer.api_version, object, duplicates)
+                .check(version, object, duplicates)
                 .map_err(|why| {
                     let name = described(object);
                     MergeError::Internal(format!(
@@ -334,10 +329,7 @@ impl FieldManager {
                 })?;
         }
         let id = ManagerId::applier(writer.manager, writer.subresource);
-        let (old, config) = (
-            borrowed(writer.api_version, live),
-            borrowed(writer.api_version, applied),
-        );
+        let (old, config) = (borrowed(version, live), borrowed(version, applied));
         let (object, fields) =
             self.updater(writer)
                 .apply(&old, &config, managed.fields, &id, force)?;
@@ -417,6 +409,16 @@ impl FieldManager {
             type_text(version, kind)
         )))
     }
+}
+
+/// Adds what an update set to what its writer owns.
+fn credit(managed: &mut Managed, mut owned: VersionedSet, writer: &Writer<'_>) {
+    let id = ManagerId::updater(writer.manager, writer.api_version, writer.subresource);
+    if let Some(previous) = managed.fields.get(&id) {
+        owned.set = owned.set.union(&previous.set);
+    }
+    managed.times.insert(id.clone(), writer.time.to_owned());
+    managed.fields.insert(id, owned);
 }
 
 fn never_tracked() -> Set {

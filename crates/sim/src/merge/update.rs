@@ -26,6 +26,18 @@ pub struct VersionedSet {
     pub applied: bool,
 }
 
+impl VersionedSet {
+    /// Takes away what changed or is gone; returns what of it was owned and changed.
+    fn lose(&mut self, changes: &Comparison) -> Set {
+        let changed = changes.modified.union(&changes.added);
+        let lost = self.set.intersection(&changed);
+        if !lost.is_empty() || !changes.removed.is_empty() {
+            self.set = self.set.difference(&lost).difference(&changes.removed);
+        }
+        lost
+    }
+}
+
 /// All owners of an object.
 pub type Managers = BTreeMap<ManagerId, VersionedSet>;
 
@@ -209,18 +221,10 @@ impl Updater<'_> {
             let Some(changes) = versions.get(&owned.api_version) else {
                 continue;
             };
-            let lost = owned
-                .set
-                .intersection(&changes.modified.union(&changes.added));
-            lost.for_each(&mut |path| {
-                conflicts.push(Conflict {
-                    manager: name.clone(),
-                    path: path.to_vec(),
-                });
+            owned.lose(changes).for_each(&mut |path| {
+                let (manager, path) = (name.clone(), path.to_vec());
+                conflicts.push(Conflict { manager, path });
             });
-            if !lost.is_empty() || !changes.removed.is_empty() {
-                owned.set = owned.set.difference(&lost).difference(&changes.removed);
-            }
             out.insert(name, owned);
         }
         if !force && !conflicts.is_empty() {

@@ -128,17 +128,7 @@ pub(super) fn store_new(
     mut object: Value,
 ) -> Result<Written, ApiError> {
     let resource = &call.resource;
-    admission::fill(server, call, &mut object)?;
-    fill_system_fields(server, &mut object);
-    commit::allocate(server, call, None, &mut object)?;
-    resource.strategy.prepare_create(&mut object);
-    validate(call, &object)?;
-    let mut warnings = resource.strategy.warnings(&object);
-    warnings.extend(options::finalizer_warnings(resource, &object, None));
-    let request = Request::create(call, stated, &object);
-    if let Err(error) = policy::validate(server, &request) {
-        return Err(error.after_warnings(warnings));
-    }
+    let warnings = complete(server, call, stated, &mut object)?;
     let name = object::name(&object).to_owned();
     let key = key_of(&resource.storage, call.namespace.as_deref(), &name);
     let generated = !object::meta_str(&object, "generateName").is_empty();
@@ -165,6 +155,27 @@ pub(super) fn store_new(
             let error = exists(call, (&name, generated), &moved.0.unwrap_or_default());
             Err(error.after_warnings(warnings))
         }
+    }
+}
+
+/// Fills in and checks a new object; returns what its writer is to be warned of.
+fn complete(
+    server: &ApiServer,
+    call: &Call,
+    stated: &str,
+    object: &mut Value,
+) -> Result<Vec<String>, ApiError> {
+    let resource = &call.resource;
+    admission::fill(server, call, object)?;
+    fill_system_fields(server, object);
+    commit::allocate(server, call, None, object)?;
+    resource.strategy.prepare_create(object);
+    validate(call, object)?;
+    let mut warnings = resource.strategy.warnings(object);
+    warnings.extend(options::finalizer_warnings(resource, object, None));
+    match policy::validate(server, &Request::create(call, stated, object)) {
+        Ok(()) => Ok(warnings),
+        Err(error) => Err(error.after_warnings(warnings)),
     }
 }
 

@@ -140,18 +140,8 @@ impl<'a> Parser<'a> {
             return Ok(Value::Object(map));
         }
         loop {
-            self.space();
-            if self.peek() != Some(b'"') {
-                return Err(self.unexpected("looking for beginning of object key string"));
-            }
-            let written = self.quoted()?;
+            let written = self.key()?;
             let key = unquote(written);
-            self.space();
-            if self.peek() != Some(b':') {
-                return Err(self.unexpected("after object key"));
-            }
-            self.at += 1;
-            self.space();
             self.path.push(Step::Field(written));
             let met = self.fields.is_some().then(|| self.path_text());
             if let (Some(fields), Some(met)) = (&mut self.fields, met) {
@@ -176,6 +166,22 @@ impl<'a> Parser<'a> {
                 _ => return Err(self.unexpected("after object key:value pair")),
             }
         }
+    }
+
+    /// A key as it is written; what is next is its value.
+    fn key(&mut self) -> Result<&'a [u8], String> {
+        self.space();
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected("looking for beginning of object key string"));
+        }
+        let written = self.quoted()?;
+        self.space();
+        if self.peek() != Some(b':') {
+            return Err(self.unexpected("after object key"));
+        }
+        self.at += 1;
+        self.space();
+        Ok(written)
     }
 
     fn array(&mut self) -> Result<Value, String> {

@@ -156,11 +156,7 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
     let start = format!("{prefix}{}", token.map_or("", |token| token.start.as_str()));
     // A list at version 0 is answered from what is at hand, all of it.
     let any = call.options.resource_version.as_deref() == Some("0") && token.is_none();
-    let limit = call
-        .options
-        .limit
-        .and_then(|limit| usize::try_from(limit).ok())
-        .filter(|l| *l > 0 && !any);
+    let limit = if any { None } else { limit(call) };
     let mut items = Vec::new();
     let mut continue_token = None;
     let mut remaining = None;
@@ -192,6 +188,12 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
         items,
         warnings: Vec::new(),
     }
+}
+
+/// How many items the client takes at once.
+fn limit(call: &Call) -> Option<usize> {
+    let limit = usize::try_from(call.options.limit?).ok()?;
+    (limit > 0).then_some(limit)
 }
 
 fn prefix(call: &Call, selection: &Selection) -> String {

@@ -42,6 +42,7 @@ use crate::status::ApiError;
 use crate::store::Key;
 
 use managers::Managers;
+pub(crate) use update::check_name;
 
 /// An object that was stored, in the served version, and what the client is told.
 #[derive(Debug)]

@@ -34,11 +34,7 @@ pub(super) fn patch(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError
         // Every attempt starts from the live object again, and so do its warnings.
         warnings.clear();
         let live = live.expect("a missing object is refused before it is patched");
-        let (mut object, foreign) = if strategic {
-            (strategically_patched(call, live, &mut warnings)?, false)
-        } else {
-            patched(call, patch_type, live, &mut warnings)?
-        };
+        let (mut object, foreign) = patched(call, patch_type, live, &mut warnings)?;
         object = managers.update(Some(live), object);
         if foreign {
             object::set_or_remove(&mut object, "managedFields", None);
@@ -86,14 +82,13 @@ fn patched(
     live: &Value,
     warnings: &mut Vec<String>,
 ) -> Result<(Value, bool), ApiError> {
-    let strict = call.options.field_validation;
     let (result, mut findings) = match patch_type {
+        PatchType::StrategicMerge => {
+            return strategically_patched(call, live, warnings).map(|object| (object, false));
+        }
         PatchType::Json => json_patch(call, live)?,
         _ => merge_patch(call, live)?,
     };
-    if strict == FieldValidation::Ignore {
-        findings.clear();
-    }
     let text = go::escaped(result.to_string());
     check_type_meta(&call.resource, &result, &text)?;
     if !call.resource.strategy.is_custom() && object::text(&result, "apiVersion").is_empty() {
@@ -107,14 +102,8 @@ fn patched(
             .split_once(&format!("cannot be handled as a {}: ", call.resource.kind));
         invalid_patch(&text, why.map_or(error.message.as_str(), |(_, why)| why))
     })?;
-    if strict != FieldValidation::Ignore {
-        findings.extend(decoded.unknown);
-    }
-    if strict == FieldValidation::Strict && !findings.is_empty() {
-        let why = format!("strict decoding error: {}", findings.join(", "));
-        return Err(invalid_patch(&text, &why));
-    }
-    warnings.extend(findings);
+    findings.extend(decoded.unknown);
+    report(call, &text, findings, warnings)?;
     let mut object = decoded.object;
     meta::normalize(&mut object);
     call.resource.strategy.default(&mut object);
@@ -129,16 +118,7 @@ fn strategically_patched(
 ) -> Result<Value, ApiError> {
     let strategy = &call.resource.strategy;
     let document = json::parse(&call.body).map_err(ApiError::bad_request)?;
-    let mut patch = match document.value {
-        Value::Object(patch) => patch,
-        Value::Null => serde_json::Map::new(),
-        other => {
-            let what = go_name(&other);
-            return Err(ApiError::bad_request(format!(
-                "json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
-            )));
-        }
-    };
+    let mut patch = strategic_members(document.value)?;
     let meta = strategy
         .patch_meta()
         .ok_or_else(|| unsupported(&call.resource))?;
@@ -153,19 +133,44 @@ fn strategically_patched(
         .iter()
         .map(|path| format!("duplicate field {}", go_quote(path)));
     let findings: Vec<String> = duplicates.chain(decoded.unknown).collect();
-    match call.options.field_validation {
-        FieldValidation::Ignore => {}
-        FieldValidation::Warn => warnings.extend(findings),
-        FieldValidation::Strict if findings.is_empty() => {}
-        FieldValidation::Strict => {
-            let why = format!("strict decoding error: {}", findings.join(", "));
-            return Err(invalid_patch(&text, &why));
-        }
-    }
+    report(call, &text, findings, warnings)?;
     let mut object = decoded.object;
     meta::normalize(&mut object);
     strategy.default(&mut object);
     Ok(object)
+}
+
+/// What a strategic merge patch states; null states nothing.
+fn strategic_members(patch: Value) -> Result<serde_json::Map<String, Value>, ApiError> {
+    match patch {
+        Value::Object(patch) => Ok(patch),
+        Value::Null => Ok(serde_json::Map::new()),
+        other => {
+            let what = go_name(&other);
+            Err(ApiError::bad_request(format!(
+                "json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+            )))
+        }
+    }
+}
+
+/// Fields that are there twice or not known are a refusal, a warning or nothing, as the request
+/// wants it. `text` is what the refusal quotes.
+fn report(
+    call: &Call,
+    text: &str,
+    findings: Vec<String>,
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    match call.options.field_validation {
+        FieldValidation::Strict if !findings.is_empty() => {
+            let why = format!("strict decoding error: {}", findings.join(", "));
+            return Err(invalid_patch(text, &why));
+        }
+        FieldValidation::Strict | FieldValidation::Warn => warnings.extend(findings),
+        FieldValidation::Ignore => {}
+    }
+    Ok(())
 }
 
 /// What is no object has no kind; a custom resource must not have lost its kind. That it lost its
@@ -201,20 +206,13 @@ fn unversioned(
     mut findings: Vec<String>,
     warnings: &mut Vec<String>,
 ) -> Result<Value, ApiError> {
-    let strict = call.options.field_validation;
     let members = result
         .as_object()
         .into_iter()
         .flat_map(serde_json::Map::keys);
-    if strict != FieldValidation::Ignore {
-        let unknown = members.filter(|member| !matches!(member.as_str(), "apiVersion" | "kind"));
-        findings.extend(unknown.map(|member| format!("unknown field {}", go_quote(member))));
-    }
-    if strict == FieldValidation::Strict && !findings.is_empty() {
-        let why = format!("strict decoding error: {}", findings.join(", "));
-        return Err(invalid_patch(text, &why));
-    }
-    warnings.extend(findings);
+    let unknown = members.filter(|member| !matches!(member.as_str(), "apiVersion" | "kind"));
+    findings.extend(unknown.map(|member| format!("unknown field {}", go_quote(member))));
+    report(call, text, findings, warnings)?;
     let resource = &call.resource;
     Ok(serde_json::json!({
         "apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {},

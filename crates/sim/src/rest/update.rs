@@ -82,7 +82,7 @@ pub(super) fn update(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErro
 }
 
 /// The name in the object must be the one of the path.
-pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), ApiError> {
+pub(crate) fn check_name(call: &Call, object: &Value) -> Result<(), ApiError> {
     let (stated, wanted) = (
         object::name(object),
         call.name.as_deref().unwrap_or_default(),

@@ -241,10 +241,8 @@ impl Watcher {
 
     /// What a write looks like through this watch.
     fn seen(&self, change: &Change) -> Option<WatchEvent> {
-        let too_new = self
-            .server
-            .as_of()
-            .is_some_and(|limit| change.revision > limit);
+        let as_of = self.server.as_of();
+        let too_new = as_of.is_some_and(|limit| change.revision > limit);
         if too_new || !self.selection.covers(&change.key.namespace) {
             return None;
         }

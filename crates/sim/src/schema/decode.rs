@@ -42,27 +42,15 @@ pub(super) fn decode(
         ))
     };
     normalize_numbers(&mut body);
-    let mut unknown = Vec::new();
-    let coerced = match body.get("metadata").map(object_meta::coerce) {
-        Some(Err(why)) => return Err(refuse(&body, &why)),
-        Some(Ok(coerced)) => Some(coerced),
-        None => None,
-    };
-    if let Some(coerced) = &coerced {
-        unknown.extend(
-            coerced
-                .unknown
-                .iter()
-                .map(|name| format!("metadata.{name}")),
-        );
-    }
+    let coerced = body.get("metadata").map(object_meta::coerce).transpose();
+    let coerced = coerced.map_err(|why| refuse(&body, &why))?;
+    let of_metadata = coerced.iter().flat_map(|coerced| &coerced.unknown);
+    let mut unknown: Vec<String> = of_metadata.map(|name| format!("metadata.{name}")).collect();
     if is_of(&body, group, kind) {
         unknown.extend(pruning::prune_resource(&mut body, schema));
         pruning::prune_nulls(&mut body, Some(schema));
-        match embedded::coerce(&mut body, schema) {
-            Ok(paths) => unknown.extend(paths),
-            Err(error) => return Err(refuse(&body, &error.message())),
-        }
+        let paths = embedded::coerce(&mut body, schema);
+        unknown.extend(paths.map_err(|error| refuse(&body, &error.message()))?);
     }
     if let (Some(coerced), Value::Object(map)) = (coerced, &mut body) {
         map.insert("metadata".into(), Value::Object(coerced.metadata));

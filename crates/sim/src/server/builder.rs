@@ -125,10 +125,8 @@ impl Builder {
             Some(data) => Store::on_disk(clock.clone(), self.window, noops, data),
             None => Store::new(clock.clone(), self.window, noops),
         };
-        let admission = Registry::default();
-        let observer = admission.clone();
-        store.replay_and_observe(Arc::new(move |change| observer.observe(change)));
-        let inner = Inner {
+        let admission = registry(&store);
+        let inner = Arc::new(Inner {
             clock,
             store,
             secrets: secrets.unwrap_or_default(),
@@ -141,11 +139,8 @@ impl Builder {
             field_managers: Mutex::new(BTreeMap::new()),
             admission,
             signer: OnceLock::new(),
-        };
-        let server = ApiServer {
-            inner: Arc::new(inner),
-            as_of: None,
-        };
+        });
+        let server = ApiServer { inner, as_of: None };
         for resource in self.resources.unwrap_or_else(builtin) {
             server.serve(resource);
         }
@@ -158,6 +153,14 @@ impl Builder {
         definitions::resume(&server);
         server
     }
+}
+
+/// What admission knows, kept at what the store holds.
+fn registry(store: &Store) -> Registry {
+    let admission = Registry::default();
+    let observer = admission.clone();
+    store.replay_and_observe(Arc::new(move |change| observer.observe(change)));
+    admission
 }
 
 /// The built-in kinds, definitions of custom ones among them.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::admission::{self, Request};
 use crate::call::Call;
 use crate::object;
-use crate::rest::json;
+use crate::rest::{check_name, json};
 use crate::server::{ApiServer, key_of};
 use crate::status::ApiError;
 
@@ -20,17 +20,7 @@ pub fn handle(server: &ApiServer, call: &Call) -> Result<Value, ApiError> {
     let body = json::parse(&call.body)
         .map_err(ApiError::bad_request)?
         .value;
-    let stated = object::name(&body);
-    if stated.is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )));
-    }
-    if stated != name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({stated}) does not match the name on the URL ({name})"
-        )));
-    }
+    check_name(call, &body)?;
     let key = key_of(&resource.storage, None, name);
     let _alone = server.writing();
     let missing = || ApiError::not_found(&resource.group_resource(), name);

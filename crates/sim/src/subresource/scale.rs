@@ -9,7 +9,7 @@ use crate::field::FieldError;
 use crate::merge::{FieldManager, Writer};
 use crate::object;
 use crate::resource::{Part, Resource};
-use crate::rest::json as json_text;
+use crate::rest::{check_name, json as json_text};
 use crate::server::{ApiServer, key_of};
 use crate::status::{ApiError, GroupResource};
 
@@ -106,12 +106,13 @@ fn set(object: &mut Value, path: &[String], value: Value) {
 /// What the server answers instead of the Scale.
 pub fn handle(server: &ApiServer, paths: &Paths, call: &Call) -> Result<Value, ApiError> {
     let resource = &call.resource;
+    let strategy = &resource.strategy;
     let name = call.name.as_deref().unwrap_or_default();
     let key = key_of(&resource.storage, call.namespace.as_deref(), name);
     loop {
         let missing = || ApiError::not_found(&resource.group_resource(), name);
         let stored = server.store().get(&key).ok_or_else(missing)?;
-        let live = resource.strategy.from_storage(Value::clone(&stored));
+        let live = strategy.from_storage(Value::clone(&stored));
         let view = paths.view(&live);
         if call.verb == Verb::Get {
             return Ok(view);
@@ -119,12 +120,8 @@ pub fn handle(server: &ApiServer, paths: &Paths, call: &Call) -> Result<Value, A
         let wanted = wanted(call, &view)?;
         check(call, &wanted, &live)?;
         let mut object = changed(server, paths, call, &live, &wanted)?;
-        resource
-            .strategy
-            .prepare_update(&mut object, &live, Part::Main);
-        let errors = resource
-            .strategy
-            .validate_update(&object, &live, Part::Main);
+        strategy.prepare_update(&mut object, &live, Part::Main);
+        let errors = strategy.validate_update(&object, &live, Part::Main);
         if !errors.is_empty() {
             return Err(ApiError::invalid(&resource.group_kind(), name, &errors));
         }
@@ -135,12 +132,9 @@ pub fn handle(server: &ApiServer, paths: &Paths, call: &Call) -> Result<Value, A
             return Ok(scaled);
         }
         let _alone = server.writing();
-        if let Ok(written) = server.store().commit(
-            &key,
-            Some(&stored),
-            Some(resource.strategy.to_storage(object)),
-        ) {
-            return Ok(paths.view(&resource.strategy.from_storage(Value::clone(&written))));
+        let next = Some(strategy.to_storage(object));
+        if let Ok(written) = server.store().commit(&key, Some(&stored), next) {
+            return Ok(paths.view(&strategy.from_storage(Value::clone(&written))));
         }
     }
 }
@@ -183,20 +177,10 @@ fn wanted(call: &Call, view: &Value) -> Result<Value, ApiError> {
 }
 
 fn check(call: &Call, wanted: &Value, live: &Value) -> Result<(), ApiError> {
-    let name = call.name.as_deref().unwrap_or_default();
-    let stated = object::name(wanted);
-    if stated != name {
-        let message = if stated.is_empty() {
-            format!(
-                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-            )
-        } else {
-            format!("the name of the object ({stated}) does not match the name on the URL ({name})")
-        };
-        return Err(ApiError::bad_request(message));
-    }
+    check_name(call, wanted)?;
     let version = object::resource_version(wanted);
     if !version.is_empty() && version != object::resource_version(live) {
+        let name = call.name.as_deref().unwrap_or_default();
         return Err(ApiError::modified(&call.resource.group_resource(), name));
     }
     Ok(())
@@ -229,12 +213,8 @@ fn changed(
         let mut applied =
             json!({ "apiVersion": api_version, "kind": resource.kind, "metadata": metadata });
         set(&mut applied, &paths.spec, replicas.into());
-        manager.apply(
-            Some(&marked),
-            &applied,
-            &writer,
-            call.options.force == Some(true),
-        )?
+        let force = call.options.force == Some(true);
+        manager.apply(Some(&marked), &applied, &writer, force)?
     } else {
         let mut object = marked.clone();
         set(&mut object, &paths.spec, replicas.into());

@@ -168,14 +168,7 @@ fn bound(server: &ApiServer, request: &Value, account: &Value) -> Result<Objects
             let secret = found(server, "secrets", namespace, part("name"))?;
             objects.secret.insert(secret)
         }
-        other => {
-            let (group, version) = part("apiVersion")
-                .split_once('/')
-                .unwrap_or(("", part("apiVersion")));
-            return Err(ApiError::bad_request(format!(
-                "cannot bind token to object of type {group}/{version}, Kind={other}"
-            )));
-        }
+        other => return Err(unbindable(part("apiVersion"), other)),
     };
     let stated = part("uid");
     if !stated.is_empty() && stated != object::uid(bound) {
@@ -186,6 +179,13 @@ fn bound(server: &ApiServer, request: &Value, account: &Value) -> Result<Objects
         return Err(ApiError::conflict(&resource, part("name"), &why));
     }
     Ok(objects)
+}
+
+fn unbindable(api_version: &str, kind: &str) -> ApiError {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiError::bad_request(format!(
+        "cannot bind token to object of type {group}/{version}, Kind={kind}"
+    ))
 }
 
 fn check_account(pod: &Value, name: &str) -> Result<(), ApiError> {

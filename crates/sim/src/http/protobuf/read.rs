@@ -69,14 +69,7 @@ impl Reader {
                     (Kind::Bool | Kind::Int, Wire::Bytes(packed)) => packed_numbers(field, packed)?,
                     _ => vec![self.value(field, wire)?.0],
                 };
-                match object.entry(field.name.as_str()) {
-                    Entry::Vacant(slot) => drop(slot.insert(Value::Array(values))),
-                    Entry::Occupied(mut slot) => {
-                        slot.get_mut().as_array_mut().into_iter().for_each(|list| {
-                            list.extend_from_slice(&values);
-                        });
-                    }
-                }
+                append(object, &field.name, values);
                 Ok(true)
             }
             Count::Map => {
@@ -168,6 +161,18 @@ impl Reader {
                 (value, filled)
             }
         })
+    }
+}
+
+/// Items of a list come one by one, or in several packs.
+fn append(object: &mut Map<String, Value>, name: &str, values: Vec<Value>) {
+    match object.entry(name) {
+        Entry::Vacant(slot) => drop(slot.insert(Value::Array(values))),
+        Entry::Occupied(mut slot) => {
+            if let Value::Array(list) = slot.get_mut() {
+                list.extend(values);
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::value::{at, list, text};
-use super::super::{check, names};
+use super::super::{check, names, require};
 use crate::admission::compile::{Compiler, Wanted};
 use crate::field::{ErrorType, FieldError};
 use crate::schema::cel::{Expression, Mistake, RESERVED};
@@ -22,13 +22,8 @@ pub(super) fn validate(name: &str, spec: &Value) -> Vec<FieldError> {
         true => Compiler::new(has_params),
         false => Compiler::composing(has_params),
     };
-    for (index, one) in declared.iter().enumerate() {
-        errors.extend(variable(
-            &mut compiler,
-            one,
-            &format!("spec.variables[{index}]"),
-        ));
-    }
+    let declare = |one: &Value, field: &str| variable(&mut compiler, one, field);
+    errors.extend(require::each(spec, "variables", "spec", declare));
     let validations = list(spec, &["validations"]);
     let annotations = list(spec, &["auditAnnotations"]);
     if validations.is_empty() && annotations.is_empty() {
@@ -38,13 +33,14 @@ pub(super) fn validate(name: &str, spec: &Value) -> Vec<FieldError> {
         }
         return errors;
     }
-    for (index, one) in validations.iter().enumerate() {
-        errors.extend(validation(
-            &compiler,
-            one,
-            &format!("spec.validations[{index}]"),
-        ));
-    }
+    let check = |one: &Value, field: &str| validation(&compiler, one, field);
+    errors.extend(require::each(spec, "validations", "spec", check));
+    errors.extend(audit_annotations(&compiler, name, annotations));
+    errors
+}
+
+fn audit_annotations(compiler: &Compiler, policy: &str, annotations: &[Value]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     if annotations.len() > MAX_ANNOTATIONS {
         let why = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
         let field = "spec.auditAnnotations";
@@ -52,7 +48,7 @@ pub(super) fn validate(name: &str, spec: &Value) -> Vec<FieldError> {
     }
     for (index, one) in annotations.iter().enumerate() {
         let field = format!("spec.auditAnnotations[{index}]");
-        errors.extend(annotation(&compiler, name, one, &field));
+        errors.extend(annotation(compiler, policy, one, &field));
         let key = text(one, &["key"]);
         if annotations[..index]
             .iter()
@@ -68,12 +64,8 @@ fn conditions(conditions: &[Value], has_params: bool) -> Vec<FieldError> {
     let compiler = Compiler::new(has_params);
     let mut errors = Vec::new();
     if conditions.len() > MAX_CONDITIONS {
-        errors.push(FieldError::new(
-            ErrorType::TooMany,
-            "spec.matchConditions",
-            conditions.len().into(),
-            format!("must have at most {MAX_CONDITIONS} items"),
-        ));
+        let (field, count) = ("spec.matchConditions", conditions.len());
+        errors.push(FieldError::too_many(field, count, MAX_CONDITIONS));
     }
     for (index, condition) in conditions.iter().enumerate() {
         let field = format!("spec.matchConditions[{index}]");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::behaviour::Behaviour;
 use super::super::print::{age, name};
 use super::super::value::{at, default_to, has, list, text};
-use super::super::{check, names};
+use super::super::{check, names, require};
 use super::{BINDING, binding_cells, default_match, param_kind, resources};
 use crate::field::FieldError;
 
@@ -81,17 +81,11 @@ fn validate(policy: &Value) -> Vec<FieldError> {
             errors.push(FieldError::required(format!("{field}.resourceRules"), ""));
         }
     }
-    let mutations = list(spec, &["mutations"]);
-    if mutations.is_empty() {
+    if list(spec, &["mutations"]).is_empty() {
         let why = "mutations must contain at least one item";
         errors.push(FieldError::required("spec.mutations", why));
     }
-    for (index, mutation) in mutations.iter().enumerate() {
-        errors.extend(validate_mutation(
-            mutation,
-            &format!("spec.mutations[{index}]"),
-        ));
-    }
+    errors.extend(require::each(spec, "mutations", "spec", validate_mutation));
     match text(spec, &["reinvocationPolicy"]) {
         "" => errors.push(FieldError::required("spec.reinvocationPolicy", "")),
         policy => {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::value::{at, has, list, text};
-use super::super::{check, names};
+use super::super::{check, names, require};
 use crate::field::FieldError;
 use crate::schema::names::dns_1035_label;
 
@@ -28,9 +28,7 @@ pub(super) fn matching(resources: &Value, field: &str) -> Vec<FieldError> {
         });
     }
     for rules in ["resourceRules", "excludeResourceRules"] {
-        for (index, one) in list(resources, &[rules]).iter().enumerate() {
-            errors.extend(rule(one, &format!("{field}.{rules}[{index}]")));
-        }
+        errors.extend(require::each(resources, rules, field, rule));
     }
     errors
 }
@@ -52,11 +50,9 @@ pub(in super::super) fn rule(rule: &Value, field: &str) -> Vec<FieldError> {
         }
     }
     errors.extend(words(rule, field, "operations", "operations"));
-    for (index, operation) in list(rule, &["operations"]).iter().enumerate() {
-        let operation = operation.as_str().unwrap_or("");
-        let field = format!("{field}.operations[{index}]");
-        errors.extend(check::one_of(&field, operation, &OPERATIONS));
-    }
+    errors.extend(require::each(rule, "operations", field, |one, field| {
+        check::one_of(field, one.as_str().unwrap_or(""), &OPERATIONS)
+    }));
     errors.extend(words(rule, field, "apiGroups", "API groups"));
     errors.extend(words(rule, field, "apiVersions", "API versions"));
     for (index, version) in list(rule, &["apiVersions"]).iter().enumerate() {
@@ -69,14 +65,8 @@ pub(in super::super) fn rule(rule: &Value, field: &str) -> Vec<FieldError> {
         list(rule, &["resources"]),
         &format!("{field}.resources"),
     ));
-    let scope = text(rule, &["scope"]);
-    if has(rule, &["scope"]) {
-        errors.extend(check::one_of(
-            &format!("{field}.scope"),
-            scope,
-            &["*", "Cluster", "Namespaced"],
-        ));
-    }
+    let scopes = &["*", "Cluster", "Namespaced"];
+    errors.extend(require::known(rule, "scope", field, scopes));
     errors
 }
 
@@ -98,8 +88,7 @@ fn plurals(resources: &[Value], field: &str) -> Vec<FieldError> {
     if resources.is_empty() {
         errors.push(FieldError::required(field, ""));
     }
-    let (mut all_of, mut of_all): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    let mut plain = false;
+    let (mut all_of, mut of_all, mut plain) = (Vec::new(), Vec::new(), false);
     for (index, resource) in resources.iter().enumerate() {
         let field = format!("{field}[{index}]");
         let resource = resource.as_str().unwrap_or("");

@@ -11,6 +11,10 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
+/// All that v1 has fields for of wanted and of current metrics.
+const TARGET_PERCENT: [&str; 2] = ["spec", "targetCPUUtilizationPercentage"];
+const CURRENT_PERCENT: [&str; 2] = ["status", "currentCPUUtilizationPercentage"];
+
 /// The v1 form of a v2 autoscaler.
 pub(in super::super) fn to_v1(mut scaler: Value) -> Value {
     set(&mut scaler, &["apiVersion"], json!("autoscaling/v1"));
@@ -19,16 +23,12 @@ pub(in super::super) fn to_v1(mut scaler: Value) -> Value {
     let current = list(&scaler, &["status", "currentMetrics"]).to_vec();
     let conditions = list(&scaler, &["status", "conditions"]).to_vec();
     let behavior = at(&scaler, &["spec", "behavior"]).clone();
-    let others: Vec<String> = wanted
-        .iter()
-        .filter(|metric| cpu_target(metric).is_none())
-        .map(metrics::spec_to_v1)
-        .collect();
-    annotate_list(&mut scaler, METRICS, &others);
-    let shown: Vec<String> = current.iter().map(metrics::status_to_v1).collect();
-    annotate_list(&mut scaler, CURRENT_METRICS, &shown);
-    let shown: Vec<String> = conditions.iter().map(metrics::condition).collect();
-    annotate_list(&mut scaler, CONDITIONS, &shown);
+    let others = wanted.iter().filter(|metric| cpu_target(metric).is_none());
+    annotate_list(&mut scaler, METRICS, others.map(metrics::spec_to_v1));
+    let shown = current.iter().map(metrics::status_to_v1);
+    annotate_list(&mut scaler, CURRENT_METRICS, shown);
+    let shown = conditions.iter().map(metrics::condition);
+    annotate_list(&mut scaler, CONDITIONS, shown);
     if !behavior.is_null() {
         annotate(&mut scaler, BEHAVIOR, metrics::behavior(&behavior));
     }
@@ -41,20 +41,12 @@ pub(in super::super) fn to_v1(mut scaler: Value) -> Value {
         set(&mut scaler, &path, Value::Null);
     }
     let percent = wanted.iter().find_map(cpu_target);
-    set_number(
-        &mut scaler,
-        &["spec", "targetCPUUtilizationPercentage"],
-        percent,
-    );
+    set_number(&mut scaler, &TARGET_PERCENT, percent);
     if has(&scaler, &["status"]) && !has(&scaler, &["status", "currentReplicas"]) {
         scaler["status"]["currentReplicas"] = json!(0);
     }
     let percent = current.iter().filter_map(cpu_current).next_back();
-    set_number(
-        &mut scaler,
-        &["status", "currentCPUUtilizationPercentage"],
-        percent,
-    );
+    set_number(&mut scaler, &CURRENT_PERCENT, percent);
     scaler
 }
 
@@ -69,7 +61,7 @@ pub(in super::super) fn from_v1(mut scaler: Value) -> Value {
         .iter()
         .map(metrics::spec_from_v1)
         .collect();
-    let percent = number(&scaler, &["spec", "targetCPUUtilizationPercentage"]);
+    let percent = number(&scaler, &TARGET_PERCENT);
     wanted.extend(percent.map(cpu_metric));
     if wanted.is_empty() {
         wanted.push(cpu_metric(super::DEFAULT_UTILIZATION));
@@ -78,7 +70,7 @@ pub(in super::super) fn from_v1(mut scaler: Value) -> Value {
         .iter()
         .map(metrics::status_from_v1)
         .collect();
-    let percent = number(&scaler, &["status", "currentCPUUtilizationPercentage"]);
+    let percent = number(&scaler, &CURRENT_PERCENT);
     let current = if noted.is_empty() {
         percent.map(cpu_status).into_iter().collect()
     } else {
@@ -86,16 +78,8 @@ pub(in super::super) fn from_v1(mut scaler: Value) -> Value {
     };
     let (conditions, behavior) = (note(CONDITIONS), metrics::behavior_back(&note(BEHAVIOR)));
     forget_annotations(&mut scaler);
-    set(
-        &mut scaler,
-        &["spec", "targetCPUUtilizationPercentage"],
-        Value::Null,
-    );
-    set(
-        &mut scaler,
-        &["status", "currentCPUUtilizationPercentage"],
-        Value::Null,
-    );
+    set(&mut scaler, &TARGET_PERCENT, Value::Null);
+    set(&mut scaler, &CURRENT_PERCENT, Value::Null);
     set(&mut scaler, &["spec", "metrics"], wanted.into());
     set(&mut scaler, &["spec", "behavior"], behavior);
     if has(&scaler, &["status"]) {
@@ -145,7 +129,8 @@ fn set_number(scaler: &mut Value, path: &[&str], value: Option<i64>) {
     set(scaler, path, value.map_or(Value::Null, Value::from));
 }
 
-fn annotate_list(scaler: &mut Value, key: &str, items: &[String]) {
+fn annotate_list(scaler: &mut Value, key: &str, items: impl Iterator<Item = String>) {
+    let items: Vec<String> = items.collect();
     if !items.is_empty() {
         annotate(scaler, key, format!("[{}]", items.join(",")));
     }

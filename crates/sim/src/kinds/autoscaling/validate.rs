@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::check::{self, one_of};
 use super::super::names;
-use super::super::require::{given, holds, known, named, nonnegative_quantity, positive};
+use super::super::require::{each, given, holds, known, named, nonnegative_quantity, positive};
 use super::super::value::{at, has, list, number, text};
 use crate::field::FieldError;
 use crate::resource::Part;
@@ -15,6 +15,15 @@ const SOURCES: [(&str, &str); 5] = [
     ("Pods", "pods"),
     ("Resource", "resource"),
     ("ContainerResource", "containerResource"),
+];
+
+/// Types of metrics as refusals name them.
+const METRIC_TYPES: [&str; 5] = [
+    "ContainerResource",
+    "External",
+    "Object",
+    "Pods",
+    "Resource",
 ];
 
 /// A new autoscaler.
@@ -56,16 +65,9 @@ fn spec(scaler: &Value, any_version: bool, core_group: bool) -> Vec<FieldError> 
         let why = "must be greater than or equal to `minReplicas`";
         errors.push(FieldError::invalid("spec.maxReplicas", most, why));
     }
-    let target = at(spec, &["scaleTargetRef"]);
-    errors.extend(reference(
-        target,
-        "spec.scaleTargetRef",
-        any_version,
-        core_group,
-    ));
-    for (index, metric) in list(spec, &["metrics"]).iter().enumerate() {
-        errors.extend(validate_metric(metric, &format!("spec.metrics[{index}]")));
-    }
+    let (target, field) = (at(spec, &["scaleTargetRef"]), "spec.scaleTargetRef");
+    errors.extend(reference(target, field, any_version, core_group));
+    errors.extend(each(spec, "metrics", "spec", validate_metric));
     let from_zero = |metric: &Value| matches!(text(metric, &["type"]), "Object" | "External");
     if least == Some(0) && !list(spec, &["metrics"]).iter().any(from_zero) {
         let why = "must specify at least one Object or External metric to support scaling to zero replicas";
@@ -97,16 +99,9 @@ fn reference(object: &Value, field: &str, any_version: bool, core_group: bool) -
 }
 
 fn validate_metric(metric: &Value, field: &str) -> Vec<FieldError> {
-    let allowed = [
-        "ContainerResource",
-        "External",
-        "Object",
-        "Pods",
-        "Resource",
-    ];
     let kind = text(metric, &["type"]);
     let mut errors = given(metric, "type", field, "must specify a metric source type");
-    let unknown = one_of(&format!("{field}.type"), kind, &allowed);
+    let unknown = one_of(&format!("{field}.type"), kind, &METRIC_TYPES);
     errors.extend(unknown.clone());
     let present: Vec<&str> = SOURCES
         .iter()
@@ -114,11 +109,8 @@ fn validate_metric(metric: &Value, field: &str) -> Vec<FieldError> {
         .filter(|source| has(metric, &[source]))
         .collect();
     if let Some(first) = present.first() {
-        errors.extend(source(
-            at(metric, &[first]),
-            first,
-            &format!("{field}.{first}"),
-        ));
+        let field = format!("{field}.{first}");
+        errors.extend(source(at(metric, &[first]), first, &field));
     }
     let expected = SOURCES
         .iter()
@@ -130,15 +122,11 @@ fn validate_metric(metric: &Value, field: &str) -> Vec<FieldError> {
     }
     errors.extend(unknown);
     if present.len() != 1 {
-        errors.extend(
-            present
-                .iter()
-                .filter(|source| **source != expected)
-                .map(|source| {
-                    let why = "must populate the given metric source only";
-                    FieldError::forbidden(format!("{field}.{source}"), why)
-                }),
-        );
+        let others = present.iter().filter(|source| **source != expected);
+        errors.extend(others.map(|source| {
+            let why = "must populate the given metric source only";
+            FieldError::forbidden(format!("{field}.{source}"), why)
+        }));
     }
     errors
 }
@@ -254,49 +242,29 @@ fn validate_target(target: &Value, field: &str) -> Vec<FieldError> {
 fn scaling_rules(rules: &Value, field: &str) -> Vec<FieldError> {
     let window = "stabilizationWindowSeconds";
     let mut errors = Vec::new();
-    errors.extend(holds(
-        rules,
-        window,
-        field,
-        |n| n >= 0,
-        "must be greater than or equal to zero",
-    ));
-    errors.extend(holds(
-        rules,
-        window,
-        field,
-        |n| n <= 3600,
-        "must be less than or equal to 3600",
-    ));
-    errors.extend(known(
-        rules,
-        "selectPolicy",
-        field,
-        &["Disabled", "Max", "Min"],
-    ));
-    let policies = list(rules, &["policies"]);
-    if policies.is_empty() {
+    let why = "must be greater than or equal to zero";
+    errors.extend(holds(rules, window, field, |n| n >= 0, why));
+    let why = "must be less than or equal to 3600";
+    errors.extend(holds(rules, window, field, |n| n <= 3600, why));
+    let choices = &["Disabled", "Max", "Min"];
+    errors.extend(known(rules, "selectPolicy", field, choices));
+    if list(rules, &["policies"]).is_empty() {
         let why = "must specify at least one Policy";
         errors.push(FieldError::required(format!("{field}.policies"), why));
     }
-    for (index, policy) in policies.iter().enumerate() {
-        let field = format!("{field}.policies[{index}]");
-        errors.extend(known(policy, "type", &field, &["Percent", "Pods"]));
-        for key in ["value", "periodSeconds"] {
-            errors.extend(holds(
-                policy,
-                key,
-                &field,
-                |n| n > 0,
-                "must be greater than zero",
-            ));
-        }
-        let why = "must be less than or equal to 1800";
-        errors.extend(holds(policy, "periodSeconds", &field, |n| n <= 1800, why));
+    errors.extend(each(rules, "policies", field, scaling_policy));
+    let (tolerance, field) = (at(rules, &["tolerance"]), format!("{field}.tolerance"));
+    errors.extend(nonnegative_quantity(tolerance, &field));
+    errors
+}
+
+fn scaling_policy(policy: &Value, field: &str) -> Vec<FieldError> {
+    let mut errors = known(policy, "type", field, &["Percent", "Pods"]);
+    for key in ["value", "periodSeconds"] {
+        let why = "must be greater than zero";
+        errors.extend(holds(policy, key, field, |n| n > 0, why));
     }
-    errors.extend(nonnegative_quantity(
-        at(rules, &["tolerance"]),
-        &format!("{field}.tolerance"),
-    ));
+    let why = "must be less than or equal to 1800";
+    errors.extend(holds(policy, "periodSeconds", field, |n| n <= 1800, why));
     errors
 }

@@ -6,6 +6,7 @@ use super::super::value::{at, has, list, number, text};
 use super::super::{check, names, require, shown};
 use crate::field::FieldError;
 
+const METHODS: [&str; 2] = ["ByNamespace", "ByUser"];
 const VERBS: [&str; 8] = [
     "create",
     "delete",
@@ -35,14 +36,10 @@ pub(super) fn schema(schema: &Value) -> Vec<FieldError> {
         ));
     }
     let method = at(spec, &["distinguisherMethod"]);
-    if !method.is_null() && !["ByNamespace", "ByUser"].contains(&text(method, &["type"])) {
+    if !method.is_null() && !METHODS.contains(&text(method, &["type"])) {
         let shown = shown::object(&[("Type", at(method, &["type"]).to_string())]);
         let field = "spec.distinguisherMethod.type";
-        errors.push(shown::not_supported(
-            field,
-            &shown,
-            &["ByNamespace", "ByUser"],
-        ));
+        errors.push(shown::not_supported(field, &shown, &METHODS));
     }
     let level = text(spec, &["priorityLevelConfiguration", "name"]);
     let field = "spec.priorityLevelConfiguration.name";
@@ -54,51 +51,32 @@ pub(super) fn schema(schema: &Value) -> Vec<FieldError> {
     } else {
         errors.extend(check::invalid(field, level, names::subdomain(level, false)));
     }
-    for (index, rule) in list(spec, &["rules"]).iter().enumerate() {
-        errors.extend(validate_rule(rule, &format!("spec.rules[{index}]")));
-    }
+    errors.extend(require::each(spec, "rules", "spec", validate_rule));
     errors
 }
 
 fn validate_rule(rule: &Value, field: &str) -> Vec<FieldError> {
-    let subjects = list(rule, &["subjects"]);
     let mut errors = Vec::new();
-    if subjects.is_empty() {
+    if list(rule, &["subjects"]).is_empty() {
         let why = "subjects must contain at least one value";
         errors.push(FieldError::required(format!("{field}.subjects"), why));
     }
-    for (index, subject) in subjects.iter().enumerate() {
-        errors.extend(validate_subject(
-            subject,
-            &format!("{field}.subjects[{index}]"),
-        ));
-    }
-    let (resources, paths) = (
-        list(rule, &["resourceRules"]),
-        list(rule, &["nonResourceRules"]),
-    );
-    if resources.is_empty() && paths.is_empty() {
+    errors.extend(require::each(rule, "subjects", field, validate_subject));
+    let none = |key: &str| list(rule, &[key]).is_empty();
+    if none("resourceRules") && none("nonResourceRules") {
         let why = "at least one of resourceRules and nonResourceRules has to be non-empty";
         errors.push(FieldError::required(field, why));
     }
-    for (index, rule) in resources.iter().enumerate() {
-        errors.extend(resource_rule(
-            rule,
-            &format!("{field}.resourceRules[{index}]"),
-        ));
-    }
-    for (index, rule) in paths.iter().enumerate() {
-        let field = format!("{field}.nonResourceRules[{index}]");
-        errors.extend(verbs(rule, &field));
-        let why = "nonResourceURLs must contain at least one value";
-        errors.extend(some(
-            rule,
-            "nonResourceURLs",
-            &field,
-            why,
-            "non-resource URLs",
-        ));
-    }
+    errors.extend(require::each(rule, "resourceRules", field, resource_rule));
+    errors.extend(require::each(rule, "nonResourceRules", field, path_rule));
+    errors
+}
+
+fn path_rule(rule: &Value, field: &str) -> Vec<FieldError> {
+    let mut errors = verbs(rule, field);
+    let (key, others) = ("nonResourceURLs", "non-resource URLs");
+    let why = "nonResourceURLs must contain at least one value";
+    errors.extend(some(rule, key, field, why, others));
     errors
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::value::{at, has, list, number, text};
-use super::super::{check, names};
+use super::super::{check, names, require};
 use super::object_reference;
 use crate::field::FieldError;
 
@@ -14,43 +14,33 @@ const SUFFIXES: [&str; 2] = ["/..", "/."];
 /// The spec of an ingress.
 pub(super) fn spec(spec: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let rules = list(spec, &["rules"]);
-    if rules.is_empty() && !has(spec, &["defaultBackend"]) {
+    if list(spec, &["rules"]).is_empty() && !has(spec, &["defaultBackend"]) {
         let why = "either `defaultBackend` or `rules` must be specified";
-        errors.push(FieldError::invalid(
-            "spec",
-            at(spec, &["rules"]).clone(),
-            why,
-        ));
+        let rules = at(spec, &["rules"]).clone();
+        errors.push(FieldError::invalid("spec", rules, why));
     }
-    if has(spec, &["defaultBackend"]) {
-        errors.extend(backend(
-            at(spec, &["defaultBackend"]),
-            "spec.defaultBackend",
-        ));
+    let fallback = at(spec, &["defaultBackend"]);
+    if !fallback.is_null() {
+        errors.extend(backend(fallback, "spec.defaultBackend"));
     }
-    for (index, rule) in rules.iter().enumerate() {
-        errors.extend(validate_rule(rule, &format!("spec.rules[{index}]")));
-    }
-    for (index, tls) in list(spec, &["tls"]).iter().enumerate() {
-        let field = format!("spec.tls[{index}]");
-        for (place, host) in list(tls, &["hosts"]).iter().enumerate() {
-            let host = host.as_str().unwrap_or("");
-            errors.extend(dns_name(host, &format!("{field}.hosts[{place}]")));
-        }
-        let secret = text(tls, &["secretName"]);
-        if !secret.is_empty() {
-            let wrong = names::subdomain(secret, false);
-            errors.extend(check::invalid(
-                &format!("{field}.secretName"),
-                secret,
-                wrong,
-            ));
-        }
-    }
-    if let Some(class) = at(spec, &["ingressClassName"]).as_str() {
-        let wrong = names::subdomain(class, false);
-        errors.extend(check::invalid("spec.ingressClassName", class, wrong));
+    errors.extend(require::each(spec, "rules", "spec", validate_rule));
+    errors.extend(require::each(spec, "tls", "spec", validate_tls));
+    let rule = |class: &str| names::subdomain(class, false);
+    errors.extend(require::spelled(spec, "ingressClassName", "spec", rule));
+    errors
+}
+
+fn validate_tls(tls: &Value, field: &str) -> Vec<FieldError> {
+    let mut errors = require::each(tls, "hosts", field, |host, field| {
+        dns_name(host.as_str().unwrap_or(""), field)
+    });
+    let secret = text(tls, &["secretName"]);
+    if !secret.is_empty() {
+        let (field, wrong) = (
+            format!("{field}.secretName"),
+            names::subdomain(secret, false),
+        );
+        errors.extend(check::invalid(&field, secret, wrong));
     }
     errors
 }
@@ -76,14 +66,11 @@ fn validate_rule(rule: &Value, field: &str) -> Vec<FieldError> {
     if http.is_null() {
         return errors;
     }
-    let paths = list(http, &["paths"]);
-    let field = format!("{field}.http.paths");
-    if paths.is_empty() {
-        errors.push(FieldError::required(&field, ""));
+    let field = format!("{field}.http");
+    if list(http, &["paths"]).is_empty() {
+        errors.push(FieldError::required(format!("{field}.paths"), ""));
     }
-    for (index, path) in paths.iter().enumerate() {
-        errors.extend(validate_path(path, &format!("{field}[{index}]")));
-    }
+    errors.extend(require::each(http, "paths", &field, validate_path));
     errors
 }
 

@@ -4,9 +4,12 @@ use serde_json::Value;
 
 use super::super::check;
 use super::super::names;
+use super::super::require;
 use super::super::value::{at, has, list, number, text};
 use super::{environment, resources, security, volumes};
 use crate::field::FieldError;
+
+const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 
 /// The regular containers.
 pub(super) fn regular(spec: &Value, field: &str) -> Vec<FieldError> {
@@ -27,14 +30,8 @@ pub(super) fn regular(spec: &Value, field: &str) -> Vec<FieldError> {
             errors.push(FieldError::duplicate(format!("{field}.name"), name));
         }
         errors.extend(running(container, spec, &field));
-        if let Some(policy) = at(container, &["restartPolicy"]).as_str() {
-            let allowed = &["Always", "Never", "OnFailure"];
-            errors.extend(check::one_of(
-                &format!("{field}.restartPolicy"),
-                policy,
-                allowed,
-            ));
-        }
+        let policies = &RESTART_POLICIES;
+        errors.extend(require::known(container, "restartPolicy", &field, policies));
     }
     errors.extend(host_ports(containers, &field));
     errors
@@ -48,15 +45,8 @@ pub(super) fn init(spec: &Value, field: &str) -> Vec<FieldError> {
     for (index, container) in containers.iter().enumerate() {
         let item = format!("{field}[{index}]");
         errors.extend(common(container, spec, &item));
-        let policy = at(container, &["restartPolicy"]).as_str();
-        if let Some(policy) = policy {
-            let allowed = &["Always", "Never", "OnFailure"];
-            errors.extend(check::one_of(
-                &format!("{item}.restartPolicy"),
-                policy,
-                allowed,
-            ));
-        }
+        let policies = &RESTART_POLICIES;
+        errors.extend(require::known(container, "restartPolicy", &item, policies));
         let name = text(container, &["name"]);
         let mut others = list(spec, &["containers"])
             .iter()
@@ -66,7 +56,7 @@ pub(super) fn init(spec: &Value, field: &str) -> Vec<FieldError> {
         }
         // Init containers run one by one, so each is looked at alone (and named as the first).
         errors.extend(host_ports(std::slice::from_ref(container), &field));
-        if policy == Some("Always") {
+        if text(container, &["restartPolicy"]) == "Always" {
             errors.extend(running(container, spec, &item));
             continue;
         }
@@ -86,48 +76,24 @@ pub(super) fn init(spec: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn common(container: &Value, spec: &Value, field: &str) -> Vec<FieldError> {
-    let name = text(container, &["name"]);
-    let mut errors = match name {
-        "" => vec![FieldError::required(format!("{field}.name"), "")],
-        name => check::invalid(&format!("{field}.name"), name, names::label(name, false)),
-    };
-    if text(container, &["image"]).is_empty() {
-        errors.push(FieldError::required(format!("{field}.image"), ""));
-    }
-    let policy = text(container, &["terminationMessagePolicy"]);
-    let allowed = &["File", "FallbackToLogsOnError"];
-    errors.extend(check::one_of(
-        &format!("{field}.terminationMessagePolicy"),
-        policy,
-        allowed,
-    ));
-    errors.extend(ports(container, &format!("{field}.ports")));
-    errors.extend(environment::env(container, &format!("{field}.env")));
-    errors.extend(environment::env_from(
-        container,
-        &format!("{field}.envFrom"),
-    ));
-    errors.extend(volumes::mounts(
-        container,
-        spec,
-        &format!("{field}.volumeMounts"),
-    ));
-    let pull = text(container, &["imagePullPolicy"]);
-    let allowed = &["Always", "IfNotPresent", "Never"];
-    errors.extend(check::one_of(
-        &format!("{field}.imagePullPolicy"),
-        pull,
-        allowed,
-    ));
-    errors.extend(resources::requirements(
-        at(container, &["resources"]),
-        &format!("{field}.resources"),
-    ));
+    let below = |key: &str| format!("{field}.{key}");
+    let word =
+        |key: &str, allowed: &[&str]| check::one_of(&below(key), text(container, &[key]), allowed);
+    let label = |name: &str| names::label(name, false);
+    let mut errors = require::named(container, "name", field, label);
+    errors.extend(require::given(container, "image", field, ""));
+    let policies = ["File", "FallbackToLogsOnError"];
+    errors.extend(word("terminationMessagePolicy", &policies));
+    errors.extend(ports(container, &below("ports")));
+    errors.extend(environment::env(container, &below("env")));
+    errors.extend(environment::env_from(container, &below("envFrom")));
+    errors.extend(volumes::mounts(container, spec, &below("volumeMounts")));
+    let policies = ["Always", "IfNotPresent", "Never"];
+    errors.extend(word("imagePullPolicy", &policies));
+    let resources = at(container, &["resources"]);
+    errors.extend(resources::requirements(resources, &below("resources")));
     let context = at(container, &["securityContext"]);
-    errors.extend(security::of_container(
-        context,
-        &format!("{field}.securityContext"),
-    ));
+    errors.extend(security::of_container(context, &below("securityContext")));
     errors
 }
 

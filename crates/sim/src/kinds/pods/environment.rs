@@ -173,19 +173,12 @@ pub(super) fn env_from(container: &Value, field: &str) -> Vec<FieldError> {
                 name => errors.extend(check::invalid(&field, name, names::subdomain(name, true))),
             }
         }
-        match given.len() {
-            0 => errors.push(FieldError::invalid(
-                field,
-                "",
-                "must specify one of: `configMapRef` or `secretRef`",
-            )),
-            1 => {}
-            _ => errors.push(FieldError::invalid(
-                field,
-                "",
-                "may not have more than one field specified at a time",
-            )),
-        }
+        let why = match given.len() {
+            0 => "must specify one of: `configMapRef` or `secretRef`",
+            1 => continue,
+            _ => "may not have more than one field specified at a time",
+        };
+        errors.push(FieldError::invalid(field, "", why));
     }
     errors
 }

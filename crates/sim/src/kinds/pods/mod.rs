@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 
 pub(super) use resources::{requirements as resource_requirements, validate_name as resource_name};
 pub(super) use scheduling::node_selector;
-pub(super) use validate::{running_template, template as validate_template, tolerations};
+pub(super) use validate::{
+    TAINT_EFFECTS, running_template, template as validate_template, tolerations,
+};
 
 use super::behaviour::Behaviour;
 use super::value::{at, items_mut, list, number, restore, set, text};

@@ -183,12 +183,8 @@ fn one_spread(constraint: &Value, later: &[Value], field: &str) -> Vec<FieldErro
         let field = format!("{field}.maxSkew");
         errors.push(FieldError::invalid(field, skew, POSITIVE));
     }
-    errors.extend(require::given(
-        constraint,
-        "topologyKey",
-        field,
-        "can not be empty",
-    ));
+    let why = "can not be empty";
+    errors.extend(require::given(constraint, "topologyKey", field, why));
     let (key, action) = (
         text(constraint, &["topologyKey"]),
         text(constraint, &["whenUnsatisfiable"]),

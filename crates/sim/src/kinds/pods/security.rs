@@ -35,22 +35,12 @@ pub(super) fn of_pod(context: &Value, field: &str) -> Vec<FieldError> {
             errors.push(FieldError::duplicate(format!("{field}.name"), name));
         }
     }
-    let policies = &["Always", "OnRootMismatch"];
-    errors.extend(require::known(
-        context,
-        "fsGroupChangePolicy",
-        field,
-        policies,
-    ));
+    let (key, policies) = ("fsGroupChangePolicy", &["Always", "OnRootMismatch"]);
+    errors.extend(require::known(context, key, field, policies));
     errors.extend(profile(context, "seccompProfile", "seccomp type", field));
     errors.extend(profile(context, "appArmorProfile", "AppArmor type", field));
-    let policies = &["Merge", "Strict"];
-    errors.extend(require::known(
-        context,
-        "supplementalGroupsPolicy",
-        field,
-        policies,
-    ));
+    let (key, policies) = ("supplementalGroupsPolicy", &["Merge", "Strict"]);
+    errors.extend(require::known(context, key, field, policies));
     errors
 }
 

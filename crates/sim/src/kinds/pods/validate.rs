@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::check;
 use super::super::names;
+use super::super::require;
 use super::super::shown;
 use super::super::value::{at, has, list, number, set, text};
 use super::{containers, scheduling, security, volumes};
@@ -20,6 +21,8 @@ const POLICIES: [(&str, &[&str]); 2] = [
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
     ),
 ];
+/// What a taint does to pods that do not tolerate it.
+pub(crate) const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const MAX_SECONDS: i64 = i32::MAX as i64;
 
 /// A new pod.
@@ -136,22 +139,13 @@ fn pod_spec(spec: &Value, field: &str, is_pod: bool) -> Vec<FieldError> {
         errors.extend(host_network_ports(spec, field, is_pod));
     }
     for (key, allowed) in POLICIES {
-        errors.extend(check::one_of(
-            &format!("{field}.{key}"),
-            text(spec, &[key]),
-            allowed,
-        ));
+        let field = format!("{field}.{key}");
+        errors.extend(check::one_of(&field, text(spec, &[key]), allowed));
     }
-    errors.extend(check::labels(
-        spec,
-        &["nodeSelector"],
-        &format!("{field}.nodeSelector"),
-    ));
-    let context = at(spec, &["securityContext"]);
-    errors.extend(security::of_pod(
-        context,
-        &format!("{field}.securityContext"),
-    ));
+    let selector = format!("{field}.nodeSelector");
+    errors.extend(check::labels(spec, &["nodeSelector"], &selector));
+    let context = format!("{field}.securityContext");
+    errors.extend(security::of_pod(at(spec, &["securityContext"]), &context));
     let affinity = at(spec, &["affinity"]);
     errors.extend(scheduling::affinity(affinity, &format!("{field}.affinity")));
     errors.extend(security::dns(spec, field));
@@ -159,25 +153,14 @@ fn pod_spec(spec: &Value, field: &str, is_pod: bool) -> Vec<FieldError> {
     errors.extend(gates(spec, "schedulingGates", "name", field));
     errors.extend(scheduling::spread(spec, field));
     errors.extend(named(spec, field));
-    let seconds = number(spec, &["activeDeadlineSeconds"]);
-    if let Some(seconds) = seconds.filter(|seconds| !(1..=MAX_SECONDS).contains(seconds)) {
-        let why = "must be between 1 and 2147483647, inclusive";
-        errors.push(FieldError::invalid(
-            format!("{field}.activeDeadlineSeconds"),
-            seconds,
-            why,
-        ));
-    }
+    let key = "activeDeadlineSeconds";
+    let why = "must be between 1 and 2147483647, inclusive";
+    let in_time = |seconds| (1..=MAX_SECONDS).contains(&seconds);
+    errors.extend(require::holds(spec, key, field, in_time, why));
     errors.extend(tolerations(spec, &format!("{field}.tolerations")));
     errors.extend(host_aliases(spec, field));
-    if let Some(policy) = at(spec, &["preemptionPolicy"]).as_str() {
-        let field = format!("{field}.preemptionPolicy");
-        errors.extend(check::one_of(
-            &field,
-            policy,
-            &["PreemptLowerPriority", "Never"],
-        ));
-    }
+    let policies = &["PreemptLowerPriority", "Never"];
+    errors.extend(require::known(spec, "preemptionPolicy", field, policies));
     errors
 }
 
@@ -259,11 +242,8 @@ fn validate_toleration(toleration: &Value, field: &str) -> Vec<FieldError> {
     let operator_field = format!("{field}.operator");
     let mut errors = Vec::new();
     if !key.is_empty() {
-        errors.extend(check::invalid(
-            &format!("{field}.key"),
-            key,
-            names::qualified(key),
-        ));
+        let field = format!("{field}.key");
+        errors.extend(check::invalid(&field, key, names::qualified(key)));
     } else if operator != "Exists" {
         let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
         errors.push(FieldError::invalid(&operator_field, operator, why));
@@ -273,12 +253,7 @@ fn validate_toleration(toleration: &Value, field: &str) -> Vec<FieldError> {
         errors.push(FieldError::invalid(format!("{field}.effect"), effect, why));
     }
     match operator {
-        "Equal" | "" => {
-            let wrong = names::label_value(value);
-            if !wrong.is_empty() {
-                errors.push(FieldError::invalid(operator_field, value, wrong.join(";")));
-            }
-        }
+        "Equal" | "" => errors.extend(check::label_value(value, &operator_field)),
         "Exists" if !value.is_empty() => {
             let why = "value must be empty when `operator` is 'Exists'";
             errors.push(FieldError::invalid(operator_field, value, why));
@@ -292,8 +267,8 @@ fn validate_toleration(toleration: &Value, field: &str) -> Vec<FieldError> {
         other => errors.extend(check::one_of(&operator_field, other, &["Equal", "Exists"])),
     }
     if !effect.is_empty() {
-        let effects = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        errors.extend(check::one_of(&format!("{field}.effect"), effect, effects));
+        let field = format!("{field}.effect");
+        errors.extend(check::one_of(&field, effect, &TAINT_EFFECTS));
     }
     errors
 }

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::super::check;
 use super::super::names;
+use super::super::require;
 use super::super::value::{at, has, list, number, text};
-use crate::field::FieldError;
+use crate::field::{ErrorType, FieldError};
 
 /// Volume types in the order in which the server looks for them.
 const TYPES: [&str; 12] = [
@@ -76,9 +77,9 @@ fn validate_volume(volume: &Value, earlier: &[Value], field: &str) -> Vec<FieldE
 
 fn source(source: &Value, kind: &str, field: &str) -> Vec<FieldError> {
     let mut errors = match kind {
-        "secret" => required(source, "secretName", field),
-        "configMap" => required(source, "name", field),
-        "persistentVolumeClaim" => required(source, "claimName", field),
+        "secret" => require::given(source, "secretName", field, ""),
+        "configMap" => require::given(source, "name", field, ""),
+        "persistentVolumeClaim" => require::given(source, "claimName", field, ""),
         "hostPath" => host_path(source, field),
         _ => Vec::new(),
     };
@@ -86,18 +87,9 @@ fn source(source: &Value, kind: &str, field: &str) -> Vec<FieldError> {
         errors.extend(mode(source, "defaultMode", field));
     }
     if matches!(kind, "secret" | "configMap") {
-        for (index, item) in list(source, &["items"]).iter().enumerate() {
-            errors.extend(key_to_path(item, &format!("{field}.items[{index}]")));
-        }
+        errors.extend(require::each(source, "items", field, key_to_path));
     }
     errors
-}
-
-fn required(source: &Value, key: &str, field: &str) -> Vec<FieldError> {
-    match text(source, &[key]) {
-        "" => vec![FieldError::required(format!("{field}.{key}"), "")],
-        _ => Vec::new(),
-    }
 }
 
 fn mode(source: &Value, key: &str, field: &str) -> Vec<FieldError> {
@@ -111,8 +103,8 @@ fn mode(source: &Value, key: &str, field: &str) -> Vec<FieldError> {
 }
 
 fn key_to_path(item: &Value, field: &str) -> Vec<FieldError> {
-    let mut errors = required(item, "key", field);
-    errors.extend(required(item, "path", field));
+    let mut errors = require::given(item, "key", field, "");
+    errors.extend(require::given(item, "path", field, ""));
     let (path, path_field) = (text(item, &["path"]), format!("{field}.path"));
     errors.extend(descending(path, &path_field));
     if path.starts_with("..") && !path.starts_with("../") {
@@ -127,7 +119,7 @@ fn key_to_path(item: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn host_path(source: &Value, field: &str) -> Vec<FieldError> {
-    let mut errors = required(source, "path", field);
+    let mut errors = require::given(source, "path", field, "");
     if errors.is_empty() {
         errors.extend(no_backsteps(
             text(source, &["path"]),
@@ -167,31 +159,27 @@ fn no_backsteps(path: &str, field: &str) -> Option<FieldError> {
         .then(|| FieldError::invalid(field, path, "must not contain '..'"))
 }
 
+/// Whether a volume is there and nothing is wrong with it.
+fn has_volume(spec: &Value, name: &str) -> bool {
+    let volumes = list(spec, &["volumes"]);
+    volumes.iter().enumerate().any(|(index, volume)| {
+        text(volume, &["name"]) == name && validate_volume(volume, &volumes[..index], "").is_empty()
+    })
+}
+
 /// Where a container mounts volumes.
 pub(super) fn mounts(container: &Value, spec: &Value, field: &str) -> Vec<FieldError> {
     let mounts = list(container, &["volumeMounts"]);
-    let known = |name: &str| {
-        let volumes = list(spec, &["volumes"]);
-        volumes.iter().enumerate().any(|(index, volume)| {
-            text(volume, &["name"]) == name
-                && validate_volume(volume, &volumes[..index], "").is_empty()
-        })
-    };
     let mut errors = Vec::new();
     for (index, mount) in mounts.iter().enumerate() {
         let item = format!("{field}[{index}]");
         let name = text(mount, &["name"]);
-        errors.extend(required(mount, "name", &item));
-        if !known(name) {
-            let field = format!("{item}.name");
-            errors.push(FieldError::new(
-                crate::field::ErrorType::NotFound,
-                field,
-                name.into(),
-                "",
-            ));
+        errors.extend(require::given(mount, "name", &item, ""));
+        if !has_volume(spec, name) {
+            let (kind, field) = (ErrorType::NotFound, format!("{item}.name"));
+            errors.push(FieldError::new(kind, field, name.into(), ""));
         }
-        errors.extend(required(mount, "mountPath", &item));
+        errors.extend(require::given(mount, "mountPath", &item, ""));
         let path = text(mount, &["mountPath"]);
         if mounts[..index]
             .iter()

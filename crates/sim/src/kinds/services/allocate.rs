@@ -190,17 +190,7 @@ fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(
         .map(|other| text(other, &["spec", "clusterIP"]))
         .collect();
     if wanted.is_empty() {
-        let Some(ip) = free_ip(&taken, dry_run) else {
-            let name = text(service, &["metadata", "name"]);
-            let why = format!("failed to allocate a serviceIP for Service {name:?}: range is full");
-            return Err(ApiError::internal(&why));
-        };
-        if text(service, &["metadata", "name"]).is_empty() && !dry_run {
-            return Err(nobodys(service, "[\"\"]", "", &ip));
-        }
-        set(service, &["spec", "clusterIP"], ip.clone().into());
-        set(service, &["spec", "clusterIPs"], json!([ip]));
-        return Ok(());
+        return give_ip(service, &taken, dry_run);
     }
     let inside = wanted
         .parse::<Ipv4Addr>()
@@ -221,10 +211,22 @@ fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(
     };
     let raw = at(service, &["spec", "clusterIPs"]).to_string();
     let why = format!("failed to allocate IP {wanted}: {why}");
-    Err(refuse(
-        service,
-        &[shown::invalid("spec.clusterIPs", &raw, &why)],
-    ))
+    let error = shown::invalid("spec.clusterIPs", &raw, &why);
+    Err(refuse(service, &[error]))
+}
+
+fn give_ip(service: &mut Value, taken: &BTreeSet<&str>, dry_run: bool) -> Result<(), ApiError> {
+    let name = text(service, &["metadata", "name"]);
+    let Some(ip) = free_ip(taken, dry_run) else {
+        let why = format!("failed to allocate a serviceIP for Service {name:?}: range is full");
+        return Err(ApiError::internal(&why));
+    };
+    if name.is_empty() && !dry_run {
+        return Err(nobodys(service, "[\"\"]", "", &ip));
+    }
+    set(service, &["spec", "clusterIP"], ip.clone().into());
+    set(service, &["spec", "clusterIPs"], json!([ip]));
+    Ok(())
 }
 
 /// An address is an object that names its service, and this service has no name.

@@ -64,9 +64,12 @@ fn needs_cluster_ip(service: &Value) -> bool {
     text(service, &["spec", "type"]) != "ExternalName"
 }
 
-fn needs_health_check(service: &Value) -> bool {
+fn is_balanced(service: &Value) -> bool {
     text(service, &["spec", "type"]) == "LoadBalancer"
-        && text(service, &["spec", "externalTrafficPolicy"]) == "Local"
+}
+
+fn needs_health_check(service: &Value) -> bool {
+    is_balanced(service) && text(service, &["spec", "externalTrafficPolicy"]) == "Local"
 }
 
 /// Whether traffic from outside can reach the service.
@@ -80,24 +83,7 @@ fn default(service: &mut Value) {
     let Some(spec) = service.get_mut("spec") else {
         return;
     };
-    default_to(spec, "sessionAffinity", "None");
-    match text(spec, &["sessionAffinity"]) {
-        "None" => set(spec, &["sessionAffinityConfig"], Value::Null),
-        "ClientIP"
-            if at(
-                spec,
-                &["sessionAffinityConfig", "clientIP", "timeoutSeconds"],
-            )
-            .is_null() =>
-        {
-            set(
-                spec,
-                &["sessionAffinityConfig"],
-                json!({ "clientIP": { "timeoutSeconds": 10800 } }),
-            );
-        }
-        _ => {}
-    }
+    default_affinity(spec);
     default_to(spec, "type", "ClusterIP");
     for port in items_mut(spec, &["ports"]) {
         default_to(port, "protocol", "TCP");
@@ -111,7 +97,7 @@ fn default(service: &mut Value) {
     if needs_cluster_ip(service) {
         default_to(&mut service["spec"], "internalTrafficPolicy", "Cluster");
     }
-    if text(service, &["spec", "type"]) == "LoadBalancer" {
+    if is_balanced(service) {
         default_to(&mut service["spec"], "allocateLoadBalancerNodePorts", true);
         for ingress in items_mut(service, &["status", "loadBalancer", "ingress"]) {
             if !text(ingress, &["ip"]).is_empty() {
@@ -120,6 +106,31 @@ fn default(service: &mut Value) {
         }
     }
 }
+
+fn default_affinity(spec: &mut Value) {
+    default_to(spec, "sessionAffinity", "None");
+    let config = ["sessionAffinityConfig"];
+    let timeout = ["sessionAffinityConfig", "clientIP", "timeoutSeconds"];
+    match text(spec, &["sessionAffinity"]) {
+        "None" => set(spec, &config, Value::Null),
+        "ClientIP" if at(spec, &timeout).is_null() => {
+            let three_hours = json!({ "clientIP": { "timeoutSeconds": 10800 } });
+            set(spec, &config, three_hours);
+        }
+        _ => {}
+    }
+}
+
+/// Whether a service is one of those who need something.
+type Need = fn(&Value) -> bool;
+
+/// Fields that only some services need.
+const NEEDED: [(Need, &str); 4] = [
+    (needs_health_check, "healthCheckNodePort"),
+    (is_balanced, "allocateLoadBalancerNodePorts"),
+    (is_balanced, "loadBalancerClass"),
+    (externally_accessible, "externalTrafficPolicy"),
+];
 
 /// A change of type takes along what only the old type needed, unless the client changed it too.
 fn prepare_update(service: &mut Value, old: &Value, part: Part) {
@@ -147,21 +158,12 @@ fn prepare_update(service: &mut Value, old: &Value, part: Part) {
         items_mut(service, &["spec", "ports"])
             .for_each(|port| set(port, &["nodePort"], Value::Null));
     }
-    let balanced = |service: &Value| text(service, &["spec", "type"]) == "LoadBalancer";
-    for (needed, key) in [
-        (
-            needs_health_check as fn(&Value) -> bool,
-            "healthCheckNodePort",
-        ),
-        (balanced, "allocateLoadBalancerNodePorts"),
-        (balanced, "loadBalancerClass"),
-        (externally_accessible, "externalTrafficPolicy"),
-    ] {
+    for (needed, key) in NEEDED {
         if needed(old) && !needed(service) && same(service, key) {
             drop(service, key);
         }
     }
-    if !balanced(service) {
+    if !is_balanced(service) {
         set(service, &["status", "loadBalancer"], json!({}));
     }
 }

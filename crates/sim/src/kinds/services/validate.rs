@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::check;
 use super::super::names;
+use super::super::require;
 use super::super::shown;
 use super::super::value::{at, has, list, number, text};
 use super::{addresses, externally_accessible, needs_health_check};
@@ -158,13 +159,8 @@ fn validate_port(
         at(port, &["targetPort"]),
         &format!("{field}.targetPort"),
     ));
-    if let Some(app) = at(port, &["appProtocol"]).as_str() {
-        errors.extend(check::invalid(
-            &format!("{field}.appProtocol"),
-            app,
-            names::qualified(app),
-        ));
-    }
+    let rule = names::qualified;
+    errors.extend(require::spelled(port, "appProtocol", field, rule));
     errors
 }
 

@@ -155,18 +155,11 @@ fn validate(volume: &Value) -> Vec<FieldError> {
     }
     let class = text(spec, &["storageClassName"]);
     if !class.is_empty() {
-        errors.extend(check::invalid(
-            "spec.storageClassName",
-            class,
-            names::subdomain(class, false),
-        ));
+        let wrong = names::subdomain(class, false);
+        errors.extend(check::invalid("spec.storageClassName", class, wrong));
     }
-    errors.extend(require::known(
-        spec,
-        "volumeMode",
-        "spec",
-        &["Block", "Filesystem"],
-    ));
+    let modes = &["Block", "Filesystem"];
+    errors.extend(require::known(spec, "volumeMode", "spec", modes));
     errors
 }
 
@@ -208,17 +201,13 @@ fn source(spec: &Value) -> Vec<FieldError> {
 fn one_source(spec: &Value, kind: &str) -> Vec<FieldError> {
     let (source, field) = (at(spec, &[kind]), format!("spec.{kind}"));
     let path = text(source, &["path"]);
-    let path_field = format!("{field}.path");
+    let wrong_path = |why: &str| FieldError::invalid(format!("{field}.path"), path, why);
     let mut errors = Vec::new();
     match kind {
         "hostPath" | "local" => {
             errors.extend(require::given(source, "path", &field, ""));
             if path.split('/').any(|part| part == "..") {
-                errors.push(FieldError::invalid(
-                    path_field,
-                    path,
-                    "must not contain '..'",
-                ));
+                errors.push(wrong_path("must not contain '..'"));
             }
             if kind == "local" && !has(spec, &["nodeAffinity"]) {
                 let why = "Local volume requires node affinity";
@@ -229,11 +218,7 @@ fn one_source(spec: &Value, kind: &str) -> Vec<FieldError> {
             errors.extend(require::given(source, "server", &field, ""));
             errors.extend(require::given(source, "path", &field, ""));
             if !path.starts_with('/') {
-                errors.push(FieldError::invalid(
-                    path_field,
-                    path,
-                    "must be an absolute path",
-                ));
+                errors.push(wrong_path("must be an absolute path"));
             }
         }
         "csi" => {
@@ -262,13 +247,6 @@ fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
         let why = "spec.persistentvolumesource is immutable after creation";
         errors.push(FieldError::forbidden("spec.persistentvolumesource", why));
     }
-    if at(new, &["spec", "volumeMode"]) != at(old, &["spec", "volumeMode"]) {
-        let mode = text(new, &["spec", "volumeMode"]);
-        errors.push(FieldError::invalid(
-            "volumeMode",
-            mode,
-            "field is immutable",
-        ));
-    }
+    errors.extend(claims::volume_mode_stays(new, old));
     errors
 }

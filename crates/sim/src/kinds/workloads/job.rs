@@ -144,38 +144,32 @@ fn generated_selector(job: &Value, prefixed: bool) -> Vec<FieldError> {
         (JOB_NAME[1], name),
     ];
     let labels = at(job, &["spec", "template", "metadata", "labels"]);
-    let mut errors = Vec::new();
-    for (key, value) in expected {
-        if !prefixed && key.contains('/') {
-            continue;
-        }
-        let field = "spec.template.metadata.labels";
-        match at(labels, &[key]) {
-            Value::Null => {
-                let why = format!("must be '{}'", value.as_str().unwrap_or(""));
-                errors.push(FieldError::required(format!("{field}[{key}]"), why));
-            }
-            found if found != value => {
-                let why = format!("must be '{}'", value.as_str().unwrap_or(""));
-                let shown = labels.to_string();
-                errors.push(shown::invalid(format!("{field}[{key}]"), &shown, &why));
-            }
-            _ => {}
-        }
-    }
+    let needed = expected
+        .iter()
+        .filter(|(key, _)| prefixed || !key.contains('/'));
+    let mut errors: Vec<FieldError> = needed
+        .filter_map(|(key, value)| generated_label(labels, key, value))
+        .collect();
     let own: Value = expected
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).clone()))
         .collect();
     if check::label_selector(selector, "").is_empty() && !picks(selector, &own) {
-        let why = "`selector` not auto-generated";
-        errors.push(shown::invalid(
-            "spec.selector",
-            &shown::selector(selector),
-            why,
-        ));
+        let (shown, why) = (shown::selector(selector), "`selector` not auto-generated");
+        errors.push(shown::invalid("spec.selector", &shown, why));
     }
     errors
+}
+
+/// Whether the template has a label that the server gave it.
+fn generated_label(labels: &Value, key: &str, value: &Value) -> Option<FieldError> {
+    let field = format!("spec.template.metadata.labels[{key}]");
+    let why = format!("must be '{}'", value.as_str().unwrap_or(""));
+    match at(labels, &[key]) {
+        Value::Null => Some(FieldError::required(field, why)),
+        found if found != value => Some(shown::invalid(field, &labels.to_string(), &why)),
+        _ => None,
+    }
 }
 
 fn spec_and_selector(spec: &Value) -> Vec<FieldError> {
@@ -259,50 +253,41 @@ fn replacement(spec: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn completion_mode(spec: &Value, field: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
     let mode = text(spec, &["completionMode"]);
+    let mut errors = Vec::new();
     if !mode.is_empty() {
         let field = format!("{field}.completionMode");
         errors.extend(check::one_of(&field, mode, &["NonIndexed", "Indexed"]));
     }
     if mode == "Indexed" {
-        if !has(spec, &["completions"]) {
-            let why = "when completion mode is Indexed";
-            errors.push(FieldError::required(format!("{field}.completions"), why));
-        }
-        let parallelism = number(spec, &["parallelism"]).unwrap_or(0);
-        if parallelism > 100_000 {
-            let why = "must be less than or equal to 100000 when completion mode is Indexed";
-            errors.push(FieldError::invalid(
-                format!("{field}.parallelism"),
-                parallelism,
-                why,
-            ));
-        }
-        let (most, all) = (
-            number(spec, &["maxFailedIndexes"]),
-            number(spec, &["completions"]),
-        );
-        if let (Some(most), Some(all)) = (most, all)
-            && most > all
-        {
-            let why = "must be less than or equal to completions";
-            errors.push(FieldError::invalid(
-                format!("{field}.maxFailedIndexes"),
-                most,
-                why,
-            ));
-        }
+        errors.extend(indexed(spec, field));
     } else if mode.is_empty() || mode == "NonIndexed" {
         for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
-            if let Some(value) = number(spec, &[key]) {
-                errors.push(FieldError::invalid(
-                    format!("{field}.{key}"),
-                    value,
-                    INDEXED,
-                ));
-            }
+            let wrong = |value| FieldError::invalid(format!("{field}.{key}"), value, INDEXED);
+            errors.extend(number(spec, &[key]).map(wrong));
         }
+    }
+    errors
+}
+
+fn indexed(spec: &Value, field: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let completions = number(spec, &["completions"]);
+    if !has(spec, &["completions"]) {
+        let why = "when completion mode is Indexed";
+        errors.push(FieldError::required(format!("{field}.completions"), why));
+    }
+    let parallelism = number(spec, &["parallelism"]).unwrap_or(0);
+    if parallelism > 100_000 {
+        let why = "must be less than or equal to 100000 when completion mode is Indexed";
+        let field = format!("{field}.parallelism");
+        errors.push(FieldError::invalid(field, parallelism, why));
+    }
+    let most = number(spec, &["maxFailedIndexes"]);
+    if let Some((most, _)) = most.zip(completions).filter(|(most, all)| most > all) {
+        let why = "must be less than or equal to completions";
+        let field = format!("{field}.maxFailedIndexes");
+        errors.push(FieldError::invalid(field, most, why));
     }
     errors
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, number, text};
-use super::super::{check, names, shown};
+use super::super::{check, names, require, shown};
 use super::job_indexes;
-use crate::field::{ErrorType, FieldError};
+use crate::field::FieldError;
 
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
@@ -20,54 +20,47 @@ const MAX_INDEXES: usize = 64 * 1024;
 
 /// What is wrong with the success policy of a job.
 pub(super) fn success(spec: &Value, field: &str) -> Vec<FieldError> {
-    let rules = list(spec, &["successPolicy", "rules"]);
+    let (policy, field) = (
+        at(spec, &["successPolicy"]),
+        format!("{field}.successPolicy"),
+    );
     if text(spec, &["completionMode"]) != "Indexed" {
-        let members = |rule: &Value| {
-            shown::object(&[
-                (
-                    "SucceededIndexes",
-                    at(rule, &["succeededIndexes"]).to_string(),
-                ),
-                ("SucceededCount", at(rule, &["succeededCount"]).to_string()),
-            ])
-        };
-        let all: Vec<String> = rules.iter().map(members).collect();
-        let all = match has(spec, &["successPolicy", "rules"]) {
-            true => format!("[{}]", all.join(",")),
-            false => "null".to_owned(),
-        };
-        let (field, shown) = (
-            format!("{field}.successPolicy"),
-            shown::object(&[("Rules", all)]),
-        );
-        return vec![shown::invalid(
-            field,
-            &shown,
-            "requires indexed completion mode",
-        )];
+        let why = "requires indexed completion mode";
+        return vec![shown::invalid(field, &shown_success(policy), why)];
     }
-    let field = format!("{field}.successPolicy.rules");
+    let rules = list(policy, &["rules"]);
+    let at_rules = format!("{field}.rules");
     let mut errors = Vec::new();
     if rules.is_empty() {
         let why = "at least one rules must be specified when the successPolicy is specified";
-        errors.push(FieldError::required(&field, why));
+        errors.push(FieldError::required(&at_rules, why));
     }
-    errors.extend(too_many(rules, &field));
+    errors.extend(too_many(rules, &at_rules));
     let completions = number(spec, &["completions"]).unwrap_or(0);
-    for (index, rule) in rules.iter().enumerate() {
-        errors.extend(success_rule(
-            completions,
-            rule,
-            &format!("{field}[{index}]"),
-        ));
-    }
+    errors.extend(require::each(policy, "rules", &field, |rule, field| {
+        success_rule(completions, rule, field)
+    }));
     errors
 }
 
+/// A success policy as Go prints it.
+fn shown_success(policy: &Value) -> String {
+    let rule = |rule: &Value| {
+        let [indexes, count] =
+            ["succeededIndexes", "succeededCount"].map(|key| at(rule, &[key]).to_string());
+        shown::object(&[("SucceededIndexes", indexes), ("SucceededCount", count)])
+    };
+    let rules: Vec<String> = list(policy, &["rules"]).iter().map(rule).collect();
+    let rules = match has(policy, &["rules"]) {
+        true => format!("[{}]", rules.join(",")),
+        false => "null".to_owned(),
+    };
+    shown::object(&[("Rules", rules)])
+}
+
 fn too_many(rules: &[Value], field: &str) -> Option<FieldError> {
-    let why = format!("must have at most {MAX_RULES} items");
     let count = rules.len();
-    (count > MAX_RULES).then(|| FieldError::new(ErrorType::TooMany, field, count.into(), why))
+    (count > MAX_RULES).then(|| FieldError::too_many(field, count, MAX_RULES))
 }
 
 fn success_rule(completions: i64, rule: &Value, field: &str) -> Vec<FieldError> {
@@ -172,49 +165,45 @@ fn failure_rule(spec: &Value, rule: &Value, field: &str) -> Vec<FieldError> {
 
 fn exit_codes(spec: &Value, codes: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = word(codes, "operator", field, &OPERATORS);
-    if let Some(name) = at(codes, &["containerName"]).as_str() {
-        let pods = at(spec, &["template", "spec"]);
-        let mut all = list(pods, &["containers"])
-            .iter()
-            .chain(list(pods, &["initContainers"]));
-        if !all.any(|container| text(container, &["name"]) == name) {
-            let why = "must be one of the container or initContainer names in the pod template";
-            errors.push(FieldError::invalid(
-                format!("{field}.containerName"),
-                name,
-                why,
-            ));
-        }
+    let container = at(codes, &["containerName"]).as_str();
+    if let Some(name) = container.filter(|name| !has_container(spec, name)) {
+        let why = "must be one of the container or initContainer names in the pod template";
+        let field = format!("{field}.containerName");
+        errors.push(FieldError::invalid(field, name, why));
     }
-    let field = format!("{field}.values");
-    let values: Vec<i64> = list(codes, &["values"])
-        .iter()
-        .filter_map(Value::as_i64)
-        .collect();
+    errors.extend(exit_values(codes, &format!("{field}.values")));
+    errors
+}
+
+fn has_container(spec: &Value, name: &str) -> bool {
+    let pods = at(spec, &["template", "spec"]);
+    let init = list(pods, &["initContainers"]);
+    let mut all = list(pods, &["containers"]).iter().chain(init);
+    all.any(|container| text(container, &["name"]) == name)
+}
+
+fn exit_values(codes: &Value, field: &str) -> Vec<FieldError> {
+    let values = list(codes, &["values"]).iter();
+    let values: Vec<i64> = values.filter_map(Value::as_i64).collect();
     let all = at(codes, &["values"]).to_string();
+    let mut errors = Vec::new();
     if values.is_empty() {
-        errors.push(shown::invalid(
-            &field,
-            &all,
-            "at least one value is required",
-        ));
+        let why = "at least one value is required";
+        errors.push(shown::invalid(field, &all, why));
     }
     let mut seen = BTreeSet::new();
     for (index, value) in values.iter().enumerate() {
         let field = format!("{field}[{index}]");
         if text(codes, &["operator"]) == "In" && *value == 0 {
-            errors.push(FieldError::invalid(
-                &field,
-                0,
-                "must not be 0 for the In operator",
-            ));
+            let why = "must not be 0 for the In operator";
+            errors.push(FieldError::invalid(&field, 0, why));
         }
         if !seen.insert(*value) {
             errors.push(FieldError::duplicate(field, *value));
         }
     }
     if !values.is_sorted() {
-        errors.push(shown::invalid(&field, &all, "must be ordered"));
+        errors.push(shown::invalid(field, &all, "must be ordered"));
     }
     errors
 }

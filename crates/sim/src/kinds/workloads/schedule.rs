@@ -97,19 +97,7 @@ fn wrong_duration(text: &str) -> Option<String> {
 fn wrong_range(text: &str, bounds: &Bounds) -> Result<(), String> {
     let parts: Vec<&str> = text.split('/').collect();
     let ends: Vec<&str> = parts[0].split('-').collect();
-    let (start, mut end) = match ends.as_slice() {
-        ["*" | "?", ..] => (bounds.least, bounds.most),
-        [one] => (number_or_name(one, bounds)?, number_or_name(one, bounds)?),
-        [first, last] => (
-            number_or_name(first, bounds)?,
-            number_or_name(last, bounds)?,
-        ),
-        [first, ..] => {
-            number_or_name(first, bounds)?;
-            return Err(format!("too many hyphens: {text}"));
-        }
-        [] => return Ok(()),
-    };
+    let (start, mut end) = reach(&ends, text, bounds)?;
     let step = match parts.as_slice() {
         [_] => 1,
         [_, step] => number(step)?,
@@ -138,6 +126,19 @@ fn wrong_range(text: &str, bounds: &Bounds) -> Result<(), String> {
         return Err(format!("step of range should be a positive number: {text}"));
     }
     Ok(())
+}
+
+/// The first and the last value of the range `text`, without its step.
+fn reach(ends: &[&str], text: &str, bounds: &Bounds) -> Result<(u64, u64), String> {
+    let (first, others) = match ends {
+        [] | ["*" | "?", ..] => return Ok((bounds.least, bounds.most)),
+        [first, others @ ..] => (number_or_name(first, bounds)?, others),
+    };
+    match others {
+        [] => Ok((first, first)),
+        [last] => Ok((first, number_or_name(last, bounds)?)),
+        _ => Err(format!("too many hyphens: {text}")),
+    }
 }
 
 fn number_or_name(text: &str, bounds: &Bounds) -> Result<u64, String> {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Form, Forms, Mismatches, check_scalar, item_element};
+use super::sides::Sides;
+use super::{Forms, Mismatches, item_element};
 use crate::merge::path::PathElement;
-use crate::merge::schema::{Atom, ListRelationship, ListType, MapType, Schema, TypeId};
+use crate::merge::schema::{Atom, ListType, MapType, Schema, TypeId};
 use crate::merge::set::{Set, Subtree};
 use crate::merge::value::equal;
 
@@ -120,45 +121,13 @@ impl Walk<'_> {
         new: Side<'_>,
         out: &mut Changes,
     ) -> Result<(), Mismatches> {
-        match forms.pick(atom) {
-            Some(Form::Scalar(scalar)) => {
-                let (l, r) = (
-                    check_scalar(scalar, old, "lhs: "),
-                    check_scalar(scalar, new, "rhs: "),
-                );
-                if let (Err(mut l), Err(r)) = (l, r) {
-                    l.0.extend(r.0);
-                    return Err(l);
-                }
+        match Sides::of(forms.pick(atom), old, new)? {
+            Sides::Leaves => {
                 leaf(old, new, out);
                 Ok(())
             }
-            Some(Form::Map(map)) => {
-                let (l, r) = (
-                    old.and_then(Value::as_object),
-                    new.and_then(Value::as_object),
-                );
-                if map.atomic || (l.is_none_or(Map::is_empty) && r.is_none_or(Map::is_empty)) {
-                    leaf(old, new, out);
-                    return Ok(());
-                }
-                self.map(map, l, r, out)
-            }
-            Some(Form::List(list)) => {
-                let (l, r) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
-                let empty = l.is_none_or(Vec::is_empty) && r.is_none_or(Vec::is_empty);
-                if list.relationship == ListRelationship::Atomic || empty {
-                    leaf(old, new, out);
-                    return Ok(());
-                }
-                self.list(
-                    list,
-                    l.map_or(&[], Vec::as_slice),
-                    r.map_or(&[], Vec::as_slice),
-                    out,
-                )
-            }
-            None => Err(Mismatches::new("schema error: invalid atom: inlined")),
+            Sides::Maps(map, l, r) => self.map(map, l, r, out),
+            Sides::Lists(list, l, r) => self.list(list, l, r, out),
         }
     }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{Form, Forms, Mismatches, check_scalar, item_element};
+use super::sides::Sides;
+use super::{Forms, Mismatches, item_element};
 use crate::merge::path::PathElement;
-use crate::merge::schema::{ListRelationship, ListType, MapType, Schema, TypeId};
+use crate::merge::schema::{ListType, MapType, Schema, TypeId};
 
 /// Merges `right` over `left`. Nothing is removed; list items keep the order of `left` as far as
 /// `right` does not change it.
@@ -31,51 +32,14 @@ struct Walk<'s> {
 
 type Merged = Result<Option<Value>, Mismatches>;
 
-fn leaf(left: Option<&Value>, right: Option<&Value>) -> Option<Value> {
-    right.or(left).cloned()
-}
-
 impl Walk<'_> {
     fn visit(&self, kind: TypeId, left: Option<&Value>, right: Option<&Value>) -> Merged {
         let atom = self.schema.atom(kind);
-        match Forms::of(atom, right.or(left)).pick(atom) {
-            Some(Form::Scalar(scalar)) => {
-                let (l, r) = (
-                    check_scalar(scalar, left, "lhs: "),
-                    check_scalar(scalar, right, "rhs: "),
-                );
-                if let (Err(mut l), Err(r)) = (l, r) {
-                    l.0.extend(r.0);
-                    return Err(l);
-                }
-                Ok(leaf(left, right))
-            }
-            Some(Form::Map(map)) => {
-                let (l, r) = (
-                    left.and_then(Value::as_object),
-                    right.and_then(Value::as_object),
-                );
-                if map.atomic || (l.is_none_or(Map::is_empty) && r.is_none_or(Map::is_empty)) {
-                    return Ok(leaf(left, right));
-                }
-                self.map(map, l, r)
-            }
-            Some(Form::List(list)) => {
-                let (l, r) = (
-                    left.and_then(Value::as_array),
-                    right.and_then(Value::as_array),
-                );
-                let empty = l.is_none_or(Vec::is_empty) && r.is_none_or(Vec::is_empty);
-                if list.relationship == ListRelationship::Atomic || empty {
-                    return Ok(leaf(left, right));
-                }
-                self.list(
-                    list,
-                    l.map_or(&[], Vec::as_slice),
-                    r.map_or(&[], Vec::as_slice),
-                )
-            }
-            None => Err(Mismatches::new("schema error: invalid atom: inlined")),
+        let form = Forms::of(atom, right.or(left)).pick(atom);
+        match Sides::of(form, left, right)? {
+            Sides::Leaves => Ok(right.or(left).cloned()),
+            Sides::Maps(map, l, r) => self.map(map, l, r),
+            Sides::Lists(list, l, r) => self.list(list, l, r),
         }
     }
 
@@ -175,28 +139,20 @@ fn interleave<'a, 'v>(left: &'a Indexed<'v>, right: &'a Indexed<'v>) -> Vec<Pair
     let mut out = Vec::with_capacity(left.order.len().max(right.order.len()));
     let (mut l, mut r) = (0, 0);
     while l < left.order.len() || r < right.order.len() {
-        if let (Some((mine, _)), Some((theirs, _))) = (left.order.get(l), right.order.get(r)) {
-            if mine == theirs {
-                merged.insert(mine);
-                out.push((mine, left.get(mine), right.get(mine)));
-                (l, r) = (l + 1, r + 1);
-                next_shared = shared.next();
-                continue;
-            }
-            if right.get(mine).is_some() && next_shared.is_some_and(|next| next != mine) {
-                l += 1;
-                continue;
-            }
-        }
-        if let Some((mine, item)) = left.order.get(l) {
-            if right.get(mine).is_none() {
+        match (left.order.get(l), right.order.get(r)) {
+            // Both are at the same item: it is taken below, where the right side's turn is.
+            (Some((mine, _)), Some((theirs, _))) if mine == theirs => l += 1,
+            (Some((mine, item)), _) if right.get(mine).is_none() => {
                 out.push((mine, Some(*item), None));
                 l += 1;
                 continue;
             }
-            if merged.contains(mine) {
+            (Some((mine, _)), Some(_)) if next_shared.is_some_and(|next| next != mine) => {
                 l += 1;
+                continue;
             }
+            (Some((mine, _)), _) if merged.contains(mine) => l += 1,
+            _ => {}
         }
         if let Some((theirs, _)) = right.order.get(r) {
             merged.insert(theirs);

@@ -1,13 +1,14 @@
 //! The walks over a value together with its type.
 //!
 //! Each walk decides the same way which form of a type applies (`Forms`) and how list items are
-//! told apart (`item_element`).
+//! told apart (`item_element`); those over two values also what there is to walk (`Sides`).
 
 mod compare;
 mod field_set;
 mod merge;
 mod reconcile;
 mod remove;
+mod sides;
 mod validate;
 
 use std::fmt;
@@ -84,6 +85,7 @@ struct Forms {
 }
 
 /// The form of a type that applies.
+#[derive(Clone, Copy)]
 enum Form<'s> {
     Map(&'s MapType),
     Scalar(Scalar),

@@ -149,38 +149,19 @@ pub(super) fn merge(
     deletes: bool,
 ) -> Result<Merged, Refusal> {
     if live.is_empty() && patch.is_empty() {
-        let remains = Vec::new();
-        return Ok(Merged {
-            items: live,
-            remains,
-        });
+        let (items, remains) = (live, Vec::new());
+        return Ok(Merged { items, remains });
     }
     let maps = are_maps(&live, patch)?;
     if !maps && deletes {
         let kept = live.iter().filter(|item| !patch.contains(item)).cloned();
-        let items = kept.collect();
-        return Ok(Merged {
-            items,
-            remains: live,
-        });
+        let (items, remains) = (kept.collect(), live);
+        return Ok(Merged { items, remains });
     }
-    let before = live.clone();
     let (merged, server_order, stated, remains) = if maps {
-        if key.is_empty() {
-            return Err(Refusal::Other(format!(
-                "cannot merge lists without merge key for {}",
-                meta.kind()
-            )));
-        }
         merge_maps(live, patch, meta, key)?
     } else {
-        let both = live.into_iter().chain(patch.iter().cloned()).collect();
-        (
-            without_duplicates(both),
-            before.clone(),
-            patch.to_vec(),
-            before,
-        )
+        merge_scalars(live, patch)
     };
     let (of_patch, others) = partition(merged, &stated, key)?;
     let by = Identity { maps, key };
@@ -188,34 +169,29 @@ pub(super) fn merge(
     Ok(Merged { items, remains })
 }
 
-type MergedMaps = (Vec<Value>, Vec<Value>, Vec<Value>, Vec<Value>);
-
 /// The merged items, the live ones that were left, those of the patch, and what remains of the live
 /// list where Go worked on it in place.
+type Parts = (Vec<Value>, Vec<Value>, Vec<Value>, Vec<Value>);
+
+fn merge_scalars(live: Vec<Value>, patch: &[Value]) -> Parts {
+    let both = live.iter().chain(patch).cloned().collect();
+    let merged = without_duplicates(both);
+    (merged, live.clone(), patch.to_vec(), live)
+}
+
 fn merge_maps(
     live: Vec<Value>,
     patch: &mut [Value],
     meta: &dyn PatchMeta,
     key: &str,
-) -> Result<MergedMaps, Refusal> {
-    let mut place = InPlace::new(live);
-    let mut replaces = false;
-    let mut plain = Vec::new();
-    for (index, item) in patch.iter().enumerate() {
-        let item = as_map(item)?;
-        match item.get(DIRECTIVE) {
-            None => plain.push(index),
-            Some(directive) => match directive.as_str() {
-                Some("delete") => place.delete(key, key_value(item, key)?)?,
-                Some("replace") => replaces = true,
-                Some("merge") => {
-                    let why = "merging lists cannot yet be specified in the patch";
-                    return Err(Refusal::Other(why.into()));
-                }
-                _ => return Err(Refusal::unknown_directive(directive, item)),
-            },
-        }
+) -> Result<Parts, Refusal> {
+    if key.is_empty() {
+        let kind = meta.kind();
+        let why = format!("cannot merge lists without merge key for {kind}");
+        return Err(Refusal::Other(why));
     }
+    let mut place = InPlace::new(live);
+    let (plain, replaces) = follow_directives(&mut place, patch, key)?;
     if replaces {
         let items: Vec<Value> = plain.into_iter().map(|at| patch[at].clone()).collect();
         return Ok((items.clone(), items, Vec::new(), place.backing));
@@ -234,6 +210,33 @@ fn merge_maps(
         }
     }
     Ok((place.items().to_vec(), left, stated, place.shared()))
+}
+
+/// Deletes what a patch says is to go. Returns which of its items are no directives, and whether
+/// these are all that shall be left.
+fn follow_directives(
+    place: &mut InPlace,
+    patch: &[Value],
+    key: &str,
+) -> Result<(Vec<usize>, bool), Refusal> {
+    let (mut plain, mut replaces) = (Vec::new(), false);
+    for (index, item) in patch.iter().enumerate() {
+        let item = as_map(item)?;
+        let Some(directive) = item.get(DIRECTIVE) else {
+            plain.push(index);
+            continue;
+        };
+        match directive.as_str() {
+            Some("delete") => place.delete(key, key_value(item, key)?)?,
+            Some("replace") => replaces = true,
+            Some("merge") => {
+                let why = "merging lists cannot yet be specified in the patch";
+                return Err(Refusal::Other(why.into()));
+            }
+            _ => return Err(Refusal::unknown_directive(directive, item)),
+        }
+    }
+    Ok((plain, replaces))
 }
 
 /// A Go slice that is deleted from and appended to where it is.

@@ -31,12 +31,11 @@ pub(super) fn merge(
 
 fn merge_member(
     original: &mut Map<String, Value>,
-    key: &str,
+    mut key: &str,
     value: &mut Value,
     meta: &dyn PatchMeta,
 ) -> Result<(), Refusal> {
     let deletes = key.starts_with(DELETE_FROM_PRIMITIVE_LIST);
-    let mut key = key;
     if deletes {
         let field = field_of(key, DELETE_FROM_PRIMITIVE_LIST, Refusal::PRIMITIVE_LIST)?;
         key = if field.is_empty() { key } else { field };

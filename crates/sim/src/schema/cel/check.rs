@@ -245,12 +245,8 @@ impl Checker {
                 _ => found,
             });
         }
-        let printed: Vec<String> = args.iter().map(Type::to_string).collect();
-        let applied = match printed.split_first() {
-            Some((first, rest)) if receiver => format!("{first}.({})", rest.join(", ")),
-            _ => format!("({})", printed.join(", ")),
-        };
         result.unwrap_or_else(|| {
+            let applied = applied_to(args, receiver);
             self.issue(
                 at,
                 format!("found no matching overload for '{function}' applied to '{applied}'"),
@@ -420,6 +416,15 @@ impl Checker {
                 format!("found no matching overload for '_?_:_' applied to '{applied}'"),
             );
         }
+    }
+}
+
+/// Arguments as a complaint about them shows them.
+fn applied_to(args: &[Type], receiver: bool) -> String {
+    let printed: Vec<String> = args.iter().map(Type::to_string).collect();
+    match printed.split_first() {
+        Some((first, rest)) if receiver => format!("{first}.({})", rest.join(", ")),
+        _ => format!("({})", printed.join(", ")),
     }
 }
 

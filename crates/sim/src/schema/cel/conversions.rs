@@ -1,6 +1,7 @@
 //! `int()`, `string()` and the other conversions.
 
 use super::eval::Outcome;
+use super::functions::overflow;
 use super::times::{parse_duration, parse_timestamp, print_duration, print_timestamp};
 use super::value::Val;
 use crate::go;
@@ -18,13 +19,7 @@ pub(super) fn call(function: &str, values: &[Val]) -> Option<Outcome> {
         ("int", Val::Double(value)) => return Some(truncate(*value)),
         ("int", Val::Timestamp(time)) => Val::Int(time.as_second()),
         ("int", Val::Duration(value)) => Val::Int(*value),
-        ("uint", Val::Int(value)) => {
-            return Some(
-                u64::try_from(*value)
-                    .map(Val::Uint)
-                    .map_err(|_| unsigned_overflow()),
-            );
-        }
+        ("uint", Val::Int(_)) => return Some(unsigned(value)),
         ("uint", Val::Double(value)) => {
             return Some(truncate(*value).and_then(|value| unsigned(&value)));
         }
@@ -32,13 +27,7 @@ pub(super) fn call(function: &str, values: &[Val]) -> Option<Outcome> {
         ("double", Val::Uint(value)) => Val::Double(*value as f64),
         ("bytes", Val::String(text)) => Val::Bytes(text.as_bytes().to_vec()),
         ("duration", Val::Int(value)) => Val::Duration(*value),
-        ("timestamp", Val::Int(value)) => {
-            return Some(
-                jiff::Timestamp::from_second(*value)
-                    .map(Val::Timestamp)
-                    .map_err(|_| overflow()),
-            );
-        }
+        ("timestamp", Val::Int(value)) => return Some(moment(*value)),
         ("string", Val::Bytes(bytes)) => Val::text(&String::from_utf8_lossy(bytes)),
         ("string", Val::Opaque(_)) => return None,
         ("string", value) => Val::text(&print(value)),
@@ -73,12 +62,8 @@ pub(super) fn from_text(function: &str, text: &str) -> Option<Outcome> {
     Some(parsed.ok_or_else(|| format!("type conversion error from 'string' to '{function}'")))
 }
 
-fn unsigned_overflow() -> String {
+pub(super) fn unsigned_overflow() -> String {
     "unsigned integer overflow".to_owned()
-}
-
-fn overflow() -> String {
-    "integer overflow".to_owned()
 }
 
 #[allow(clippy::cast_possible_truncation)] // the range is checked first
@@ -88,6 +73,12 @@ fn truncate(value: f64) -> Outcome {
     } else {
         Err(overflow())
     }
+}
+
+fn moment(seconds: i64) -> Outcome {
+    jiff::Timestamp::from_second(seconds)
+        .map(Val::Timestamp)
+        .map_err(|_| overflow())
 }
 
 fn unsigned(value: &Val) -> Outcome {

@@ -34,17 +34,11 @@ pub(super) fn call(function: &str, values: &[Val], receiver: bool) -> Outcome {
         )),
         ("size", [value]) => size(value),
         ("hasValue", [Val::Optional(value)]) => Ok(Val::Bool(value.is_some())),
-        ("value", [Val::Optional(value)]) => value
-            .as_ref()
-            .map(|value| (**value).clone())
-            .ok_or_else(|| "optional.none() dereference".to_owned()),
+        ("value", [Val::Optional(value)]) => dereference(value.as_deref()),
         ("optional.of", [value]) => Ok(Val::some(value.clone())),
         ("optional.none", []) => Ok(Val::Optional(None)),
-        ("optional.ofNonZeroValue", [value]) => Ok(if value.is_zero() {
-            Val::Optional(None)
-        } else {
-            Val::some(value.clone())
-        }),
+        ("optional.ofNonZeroValue", [value]) if value.is_zero() => Ok(Val::Optional(None)),
+        ("optional.ofNonZeroValue", [value]) => Ok(Val::some(value.clone())),
         (_, [Val::Timestamp(time)]) if receiver => times::timestamp_part(function, *time, None),
         (_, [Val::Timestamp(time), Val::String(zone)]) if receiver => {
             times::timestamp_part(function, *time, Some(zone))
@@ -116,7 +110,7 @@ fn unsigned(function: &str, a: u64, b: u64) -> Outcome {
     };
     result
         .map(Val::Uint)
-        .ok_or_else(|| "unsigned integer overflow".to_owned())
+        .ok_or_else(conversions::unsigned_overflow)
 }
 
 fn moments(function: &str, a: &Val, b: &Val) -> Outcome {
@@ -192,6 +186,12 @@ fn index_into(operand: &Val, index: &Val, optional: bool) -> Outcome {
         }
         _ => Err(NO_OVERLOAD.to_owned()),
     }
+}
+
+fn dereference(value: Option<&Val>) -> Outcome {
+    value
+        .cloned()
+        .ok_or_else(|| "optional.none() dereference".to_owned())
 }
 
 fn size(value: &Val) -> Outcome {

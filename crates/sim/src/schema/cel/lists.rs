@@ -26,11 +26,7 @@ pub(super) fn call(function: &str, values: &[Val]) -> Option<Outcome> {
         ("slice", [Val::List(items, _), Val::Int(from), Val::Int(to)]) => slice(items, *from, *to),
         ("reverse", [Val::List(items, _)]) => Ok(Val::list(items.iter().rev().cloned().collect())),
         ("distinct", [Val::List(items, _)]) => Ok(Val::list(distinct(items))),
-        ("sort", [Val::List(items, _)]) => {
-            let mut sorted = items.to_vec();
-            sorted.sort_by(|a, b| a.compare(b).unwrap_or(Ordering::Equal));
-            Ok(Val::list(sorted))
-        }
+        ("sort", [Val::List(items, _)]) => Ok(Val::list(sorted(items))),
         ("flatten", [Val::List(items, _)]) => Ok(Val::list(flatten(items, 1))),
         ("flatten", [Val::List(items, _), Val::Int(depth)]) => {
             Ok(Val::list(flatten(items, *depth)))
@@ -40,10 +36,7 @@ pub(super) fn call(function: &str, values: &[Val]) -> Option<Outcome> {
         ("sets.equivalent", [Val::List(a, _), Val::List(b, _)]) => {
             Ok(Val::Bool(covers(a, b) && covers(b, a)))
         }
-        ("sets.intersects", [Val::List(a, _), Val::List(b, _)]) => Ok(Val::Bool(
-            a.iter()
-                .any(|item| b.iter().any(|other| item.equals(other))),
-        )),
+        ("sets.intersects", [Val::List(a, _), Val::List(b, _)]) => Ok(Val::Bool(intersect(a, b))),
         _ => return None,
     };
     Some(outcome)
@@ -52,6 +45,11 @@ pub(super) fn call(function: &str, values: &[Val]) -> Option<Outcome> {
 fn covers(all: &[Val], some: &[Val]) -> bool {
     some.iter()
         .all(|item| all.iter().any(|other| item.equals(other)))
+}
+
+fn intersect(a: &[Val], b: &[Val]) -> bool {
+    a.iter()
+        .any(|item| b.iter().any(|other| item.equals(other)))
 }
 
 fn position(at: Option<usize>) -> Outcome {
@@ -98,6 +96,12 @@ fn distinct(items: &[Val]) -> Vec<Val> {
         }
     }
     out
+}
+
+fn sorted(items: &[Val]) -> Vec<Val> {
+    let mut sorted = items.to_vec();
+    sorted.sort_by(|a, b| a.compare(b).unwrap_or(Ordering::Equal));
+    sorted
 }
 
 fn flatten(items: &[Val], depth: i64) -> Vec<Val> {

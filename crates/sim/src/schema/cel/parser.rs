@@ -360,8 +360,33 @@ fn member_call(at: usize, function: &str, target: Node, args: Vec<Node>) -> Node
 }
 
 fn expand(function: &str, target: &Node, args: &[Node]) -> Option<Macro> {
+    let (kind, vars, has_condition) = macro_of(function, args.len())?;
+    let name = |node: &Node| match &node.expr {
+        Expr::Ident(name) => Some(name.clone()),
+        _ => None,
+    };
+    let var = name(args.first()?)?;
+    let var2 = if vars == 2 {
+        Some(name(&args[1])?)
+    } else {
+        None
+    };
+    let condition = has_condition.then(|| args[vars].clone());
+    Some(Macro {
+        kind,
+        range: target.clone(),
+        var,
+        var2,
+        condition,
+        body: args.last()?.clone(),
+    })
+}
+
+/// The macro of that name with that many arguments: how many of them are variables, and whether a
+/// condition follows these.
+fn macro_of(function: &str, arguments: usize) -> Option<(MacroKind, usize, bool)> {
     use MacroKind as M;
-    let (kind, vars, has_condition) = match (function, args.len()) {
+    Some(match (function, arguments) {
         ("all", 2) => (M::All, 1, false),
         ("all", 3) => (M::All, 2, false),
         ("exists", 2) => (M::Exists, 1, false),
@@ -381,24 +406,5 @@ fn expand(function: &str, target: &Node, args: &[Node]) -> Option<Macro> {
         ("optMap", 2) => (M::OptMap, 1, false),
         ("optFlatMap", 2) => (M::OptFlatMap, 1, false),
         _ => return None,
-    };
-    let name = |node: &Node| match &node.expr {
-        Expr::Ident(name) => Some(name.clone()),
-        _ => None,
-    };
-    let var = name(args.first()?)?;
-    let var2 = if vars == 2 {
-        Some(name(&args[1])?)
-    } else {
-        None
-    };
-    let condition = has_condition.then(|| args[vars].clone());
-    Some(Macro {
-        kind,
-        range: target.clone(),
-        var,
-        var2,
-        condition,
-        body: args.last()?.clone(),
     })
 }

@@ -146,38 +146,25 @@ impl Rules {
         old: Option<&Value>,
         found: &mut Found,
     ) {
+        let (schema, path) = (place.schema, place.path);
         for (name, member) in map {
             let old_member = old.and_then(|old| old.get(name));
             let ratchet = place.ratchet.key(name);
-            if let (Some(rules), Some(schema)) =
-                (&self.additional, place.schema.additional_schema())
-            {
-                let path = format!("{}[{name}]", place.path);
-                rules.walk(
-                    &Place {
-                        schema,
-                        path: &path,
-                        ratchet,
-                    },
-                    member,
-                    old_member,
-                    found,
-                );
+            let walk = |rules: &Self, schema, path: &str, found: &mut Found| {
+                let below = Place {
+                    schema,
+                    path,
+                    ratchet,
+                };
+                rules.walk(&below, member, old_member, found);
+            };
+            let any = self.additional.as_ref().zip(schema.additional_schema());
+            if let Some((rules, schema)) = any {
+                walk(rules, schema, &format!("{path}[{name}]"), found);
             }
-            if let (Some(rules), Some(schema)) =
-                (self.properties.get(name), place.schema.properties.get(name))
-            {
-                let path = child(place.path, name);
-                rules.walk(
-                    &Place {
-                        schema,
-                        path: &path,
-                        ratchet,
-                    },
-                    member,
-                    old_member,
-                    found,
-                );
+            let this = self.properties.get(name);
+            if let Some((rules, schema)) = this.zip(schema.properties.get(name)) {
+                walk(rules, schema, &child(path, name), found);
             }
         }
     }

@@ -6,50 +6,37 @@ use crate::schema::regex;
 
 /// Calls a function of this library, if `function` is one for these values.
 pub(super) fn call(function: &str, values: &[Val]) -> Option<Outcome> {
-    let outcome = match (function, values) {
-        ("contains", [Val::String(text), Val::String(part)]) => {
-            Ok(Val::Bool(text.contains(&**part)))
-        }
-        ("startsWith", [Val::String(text), Val::String(part)]) => {
-            Ok(Val::Bool(text.starts_with(&**part)))
-        }
-        ("endsWith", [Val::String(text), Val::String(part)]) => {
-            Ok(Val::Bool(text.ends_with(&**part)))
-        }
-        ("matches", [Val::String(text), Val::String(pattern)]) => {
+    match (function, values) {
+        (_, [Val::String(text), args @ ..]) => on_text(function, text, args),
+        ("join", [Val::List(items, _)]) => Some(join(items, "")),
+        ("join", [Val::List(items, _), Val::String(between)]) => Some(join(items, between)),
+        _ => None,
+    }
+}
+
+fn on_text(function: &str, text: &str, args: &[Val]) -> Option<Outcome> {
+    let outcome = match (function, args) {
+        ("contains", [Val::String(part)]) => Ok(Val::Bool(text.contains(&**part))),
+        ("startsWith", [Val::String(part)]) => Ok(Val::Bool(text.starts_with(&**part))),
+        ("endsWith", [Val::String(part)]) => Ok(Val::Bool(text.ends_with(&**part))),
+        ("matches", [Val::String(pattern)]) => {
             compile(pattern).map(|regex| Val::Bool(regex.is_match(text)))
         }
-        ("find", [Val::String(text), Val::String(pattern)]) => compile(pattern)
+        ("find", [Val::String(pattern)]) => compile(pattern)
             .map(|regex| Val::text(regex.find(text).map_or("", |found| found.as_str()))),
-        ("findAll", [Val::String(text), Val::String(pattern), rest @ ..]) => {
-            find_all(text, pattern, rest)
+        ("findAll", [Val::String(pattern), rest @ ..]) => find_all(text, pattern, rest),
+        ("lowerAscii", []) => Ok(Val::text(&text.to_ascii_lowercase())),
+        ("upperAscii", []) => Ok(Val::text(&text.to_ascii_uppercase())),
+        ("trim", []) => Ok(Val::text(text.trim())),
+        ("charAt", [Val::Int(at)]) => char_at(text, *at),
+        ("indexOf", [Val::String(part), rest @ ..]) => index_of(text, part, rest),
+        ("lastIndexOf", [Val::String(part), rest @ ..]) => last_index_of(text, part, rest),
+        ("replace", [Val::String(from), Val::String(to), rest @ ..]) => {
+            replace(text, from, to, rest)
         }
-        ("lowerAscii", [Val::String(text)]) => Ok(Val::text(&text.to_ascii_lowercase())),
-        ("upperAscii", [Val::String(text)]) => Ok(Val::text(&text.to_ascii_uppercase())),
-        ("trim", [Val::String(text)]) => Ok(Val::text(text.trim())),
-        ("charAt", [Val::String(text), Val::Int(at)]) => char_at(text, *at),
-        ("indexOf", [Val::String(text), Val::String(part), rest @ ..]) => {
-            index_of(text, part, rest)
-        }
-        ("lastIndexOf", [Val::String(text), Val::String(part), rest @ ..]) => {
-            last_index_of(text, part, rest)
-        }
-        (
-            "replace",
-            [
-                Val::String(text),
-                Val::String(from),
-                Val::String(to),
-                rest @ ..,
-            ],
-        ) => replace(text, from, to, rest),
-        ("split", [Val::String(text), Val::String(at), rest @ ..]) => split(text, at, rest),
-        ("substring", [Val::String(text), Val::Int(from), rest @ ..]) => {
-            substring(text, *from, rest)
-        }
-        ("join", [Val::List(items, _)]) => join(items, ""),
-        ("join", [Val::List(items, _), Val::String(between)]) => join(items, between),
-        ("strings.quote", [Val::String(text)]) => Ok(Val::text(&crate::field::go_quote(text))),
+        ("split", [Val::String(at), rest @ ..]) => split(text, at, rest),
+        ("substring", [Val::Int(from), rest @ ..]) => substring(text, *from, rest),
+        ("strings.quote", []) => Ok(Val::text(&crate::field::go_quote(text))),
         _ => return None,
     };
     Some(outcome)

@@ -6,11 +6,23 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::rules;
-use super::structural_rules::children;
+use super::structural_rules::{children, property_of};
 use super::{text, texts};
 use crate::field::{ErrorType, FieldError};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+const LIST_TYPES: [&str; 3] = ["atomic", "set", "map"];
+
+/// Members of JSON Schema that the server refuses wherever they stand.
+const UNSUPPORTED: [&str; 6] = [
+    "id",
+    "additionalItems",
+    "patternProperties",
+    "definitions",
+    "dependencies",
+    "$ref",
+];
 
 /// What is known about a node from the nodes above it.
 #[derive(Clone, Default)]
@@ -64,10 +76,7 @@ fn descend(schema: &Value, step: &str, above: &Above) -> Above {
         is_root: false,
         ..above.clone()
     };
-    let property = step
-        .strip_prefix(".properties[")
-        .and_then(|s| s.strip_suffix(']'));
-    match property {
+    match property_of(step) {
         Some(name @ ("metadata" | "kind" | "apiVersion"))
             if above.is_root || flag(schema, "x-kubernetes-embedded-resource") =>
         {
@@ -88,52 +97,33 @@ fn descend(schema: &Value, step: &str, above: &Above) -> Above {
 fn unsupported(schema: &Value, path: &str, above: &Above, errors: &mut Vec<FieldError>) {
     let kind = text(schema, "type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
-        errors.push(FieldError::not_supported(
-            format!("{path}.type"),
-            kind,
-            &TYPES,
-        ));
+        let at = format!("{path}.type");
+        errors.push(FieldError::not_supported(at, kind, &TYPES));
     }
+    let mut forbid = |key: &str, detail: &str| {
+        errors.push(FieldError::forbidden(format!("{path}.{key}"), detail));
+    };
     if let (true, Some(reason)) = (has(schema, "default"), &above.no_defaults) {
-        errors.push(FieldError::forbidden(
-            format!("{path}.default"),
-            format!("must not be set {reason}"),
-        ));
+        forbid("default", &format!("must not be set {reason}"));
     }
-    for key in [
-        "id",
-        "additionalItems",
-        "patternProperties",
-        "definitions",
-        "dependencies",
-        "$ref",
-    ] {
-        if has(schema, key) {
-            errors.push(FieldError::forbidden(
-                format!("{path}.{key}"),
-                format!("{key} is not supported"),
-            ));
-        }
+    for key in UNSUPPORTED.into_iter().filter(|key| has(schema, key)) {
+        forbid(key, &format!("{key} is not supported"));
     }
     if kind == "null" {
         let detail = "type cannot be set to null, use nullable as an alternative";
-        errors.push(FieldError::forbidden(format!("{path}.type"), detail));
+        forbid("type", detail);
     }
     if schema.get("items").is_some_and(Value::is_array) {
-        let detail = "items must be a schema object and not an array";
-        errors.push(FieldError::forbidden(format!("{path}.items"), detail));
+        forbid("items", "items must be a schema object and not an array");
     }
-    if above.inside_metadata && flag(schema, "x-kubernetes-embedded-resource") {
-        let at = format!("{path}.x-kubernetes-embedded-resource");
-        errors.push(FieldError::forbidden(
-            at,
-            "must not be used inside of resource meta",
-        ));
+    let embedded = "x-kubernetes-embedded-resource";
+    if above.inside_metadata && flag(schema, embedded) {
+        forbid(embedded, "must not be used inside of resource meta");
     }
     if flag(schema, "uniqueItems") {
         let detail =
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        errors.push(FieldError::forbidden(format!("{path}.uniqueItems"), detail));
+        forbid("uniqueItems", detail);
     }
 }
 
@@ -185,43 +175,33 @@ fn list_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
         return;
     };
     if text(schema, "type") != "array" {
-        errors.push(wrong_type(
-            schema,
-            path,
-            "must be array if x-kubernetes-list-type is specified",
-        ));
+        let detail = "must be array if x-kubernetes-list-type is specified";
+        errors.push(wrong_type(schema, path, detail));
     } else if list_type == "set" {
-        let items = &schema["items"];
-        let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        let shown = items
-            .get("x-kubernetes-list-type")
-            .cloned()
-            .unwrap_or_default();
-        let inner = text(items, "x-kubernetes-list-type");
-        if text(items, "type") == "array" && !["", "atomic"].contains(&inner) {
-            errors.push(FieldError::invalid(
-                format!("{path}.items.x-kubernetes-list-type"),
-                shown,
-                detail,
-            ));
-        } else if text(items, "type") == "object"
-            && text(items, "x-kubernetes-map-type") != "atomic"
-        {
-            errors.push(FieldError::invalid(
-                format!("{path}.items.x-kubernetes-map-type"),
-                shown,
-                detail,
-            ));
-        }
+        errors.extend(items_of_set(&schema["items"], &format!("{path}.items")));
     }
-    if !["atomic", "set", "map"].contains(&list_type) {
+    if !LIST_TYPES.contains(&list_type) {
         let at = format!("{path}.x-kubernetes-list-type");
-        errors.push(FieldError::not_supported(
-            at,
-            list_type,
-            &["atomic", "set", "map"],
-        ));
+        errors.push(FieldError::not_supported(at, list_type, &LIST_TYPES));
     }
+}
+
+/// What a set holds is compared as a whole.
+fn items_of_set(items: &Value, path: &str) -> Option<FieldError> {
+    let inner = text(items, "x-kubernetes-list-type");
+    let broken = match text(items, "type") {
+        "array" if !["", "atomic"].contains(&inner) => "x-kubernetes-list-type",
+        "object" if text(items, "x-kubernetes-map-type") != "atomic" => "x-kubernetes-map-type",
+        _ => return None,
+    };
+    // The list type is shown for maps too.
+    let shown = items.get("x-kubernetes-list-type").cloned();
+    let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    Some(FieldError::invalid(
+        format!("{path}.{broken}"),
+        shown.unwrap_or_default(),
+        detail,
+    ))
 }
 
 fn list_map(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
@@ -247,10 +227,8 @@ fn list_map(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
         ));
     }
     let Some(items) = schema.get("items").filter(|items| items.is_object()) else {
-        errors.push(FieldError::required(
-            format!("{path}.items"),
-            "must have a schema if x-kubernetes-list-type is map",
-        ));
+        let detail = "must have a schema if x-kubernetes-list-type is map";
+        errors.push(FieldError::required(format!("{path}.items"), detail));
         return;
     };
     if text(items, "type") != "object" {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::text;
-use crate::field::{ErrorType, FieldError};
+use crate::field::FieldError;
 use crate::schema::structural::{Additional, Structural};
 
 const MAX_SELECTABLE: usize = 8;
@@ -142,13 +142,7 @@ pub(super) fn validate(fields: &[Value], schema: &Structural, path: &str) -> Vec
         }
     }
     if seen.len() > MAX_SELECTABLE {
-        let detail = format!("must have at most {MAX_SELECTABLE} items");
-        errors.push(FieldError::new(
-            ErrorType::TooMany,
-            path,
-            seen.len().into(),
-            detail,
-        ));
+        errors.push(FieldError::too_many(path, seen.len(), MAX_SELECTABLE));
     }
     errors
 }

@@ -97,20 +97,15 @@ pub(super) fn validate(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
         &["Cluster", "Namespaced"],
     ));
     errors.extend(missing_schemas(&hoisted));
-    if is_true(spec, "preserveUnknownFields") && super::versions(crd).any(has_defaults) {
-        let detail = "must be false in order to use defaults in the schema";
-        errors.push(FieldError::invalid(
-            "spec.preserveUnknownFields",
-            true,
-            detail,
-        ));
+    let preserves = is_true(spec, "preserveUnknownFields");
+    let preserving = |why: &str| FieldError::invalid("spec.preserveUnknownFields", true, why);
+    if preserves && super::versions(crd).any(has_defaults) {
+        let why = "must be false in order to use defaults in the schema";
+        errors.push(preserving(why));
     }
     for (index, version) in hoisted.versions.iter().enumerate() {
-        errors.extend(validate_version(
-            version,
-            &format!("spec.versions[{index}]"),
-            &hoisted,
-        ));
+        let at = format!("spec.versions[{index}]");
+        errors.extend(validate_version(version, &at, &hoisted));
     }
     errors.extend(validate_version_set(&hoisted.versions));
     errors.extend(names::validate_required(&spec["names"]));
@@ -118,19 +113,13 @@ pub(super) fn validate(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     errors.extend(validate_shared(&hoisted));
     errors.extend(validate_conversion(spec));
     errors.extend(old.map_or_else(Vec::new, |old| validate_immutable(crd, old)));
-    errors.extend(names::validate(
-        &crd["status"]["acceptedNames"],
-        "status.acceptedNames",
-    ));
+    let accepted = &crd["status"]["acceptedNames"];
+    errors.extend(names::validate(accepted, "status.acceptedNames"));
     errors.extend(validate_stored_versions(crd));
     errors.extend(names::validate_approval(crd, old));
-    if is_true(spec, "preserveUnknownFields") {
-        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        errors.push(FieldError::invalid(
-            "spec.preserveUnknownFields",
-            true,
-            detail,
-        ));
+    if preserves {
+        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.push(preserving(why));
     }
     errors
 }

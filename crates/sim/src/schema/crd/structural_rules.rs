@@ -74,6 +74,11 @@ pub(super) fn children(schema: &Value) -> Vec<(String, &Value)> {
     found
 }
 
+/// The name of the property that a step to a child leads to.
+pub(super) fn property_of(step: &str) -> Option<&str> {
+    step.strip_prefix(".properties[")?.strip_suffix(']')
+}
+
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema
         .get("properties")
@@ -293,19 +298,11 @@ fn check_nested(
         check_nested(items, false, level, &format!("{path}.items"), errors);
     }
     for (name, property) in properties(schema) {
-        check_nested(
-            property,
-            false,
-            Level::Field,
-            &format!("{path}.properties[{name}]"),
-            errors,
-        );
+        let at = format!("{path}.properties[{name}]");
+        check_nested(property, false, Level::Field, &at, errors);
         if name == "metadata" {
-            let at = format!("{path}.properties[metadata]");
-            errors.push(FieldError::forbidden(
-                at,
-                "must not be specified in a nested context",
-            ));
+            let detail = "must not be specified in a nested context";
+            errors.push(FieldError::forbidden(at, detail));
         }
     }
     let set = |value: &Value| !(value == "" || *value == Value::Bool(false) || *value == json!([]));
@@ -329,10 +326,8 @@ fn check_completeness(
     errors: &mut Vec<FieldError>,
 ) {
     let Some(spine) = spine else {
-        errors.push(FieldError::required(
-            at,
-            format!("because it is defined in {path}"),
-        ));
+        let detail = format!("because it is defined in {path}");
+        errors.push(FieldError::required(at, detail));
         return;
     };
     let junctors = children(values).into_iter().filter(|(step, _)| {
@@ -344,21 +339,13 @@ fn check_completeness(
         let path = format!("{path}{step}");
         check_completeness(nested, Some(spine), at, &path, errors);
         for (step, member) in children(nested) {
-            let counterpart = match step
-                .strip_prefix(".properties[")
-                .and_then(|s| s.strip_suffix(']'))
-            {
+            let counterpart = match property_of(&step) {
                 Some(name) => spine.get("properties").and_then(|p| p.get(name)),
                 None if step == ".items" => spine.get("items"),
                 None => continue,
             };
-            check_member_completeness(
-                member,
-                counterpart,
-                &format!("{at}{step}"),
-                &format!("{path}{step}"),
-                errors,
-            );
+            let (at, path) = (format!("{at}{step}"), format!("{path}{step}"));
+            check_member_completeness(member, counterpart, &at, &path, errors);
         }
     }
 }

@@ -60,10 +60,7 @@ fn method(function: &str, target: &Operand<'_>, args: &[Operand<'_>]) -> Option<
             (size.cost(2.0 * TRAVERSAL), Some(result))
         }
         ("split", _) => {
-            let most = match args.get(1).and_then(|limit| limit.literal.as_ref()) {
-                Some(Val::Int(limit)) => u64::try_from(*limit).unwrap_or(u64::MAX),
-                _ => size.max,
-            };
+            let most = pieces(size, args.get(1));
             (size.cost(2.0 * TRAVERSAL), Some(Size::up_to(most)))
         }
         ("join", _) => {
@@ -71,8 +68,7 @@ fn method(function: &str, target: &Operand<'_>, args: &[Operand<'_>]) -> Option<
             (result.cost(TRAVERSAL), Some(result))
         }
         ("find" | "findAll", [pattern, ..]) => {
-            let cost = matching(size, pattern.size());
-            (cost, Some(Size::up_to(size.max)))
+            (matching(size, pattern.size()), Some(Size::up_to(size.max)))
         }
         ("matches", [pattern]) => (matching(size, pattern.size()), None),
         ("contains", [part]) => {
@@ -83,10 +79,7 @@ fn method(function: &str, target: &Operand<'_>, args: &[Operand<'_>]) -> Option<
         ("format", _) => (size.cost(TRAVERSAL), None),
         ("containsIP", [part]) => (4 + parsed(part), None),
         ("containsCIDR", [part]) => (7 + parsed(part), None),
-        ("validate", [text]) => {
-            let traversal = text.size().cost(TRAVERSAL);
-            (scaled(traversal, 128.0 * REGEX), None)
-        }
+        ("validate", [text]) => (scaled(text.size().cost(TRAVERSAL), 128.0 * REGEX), None),
         _ => return None,
     })
 }
@@ -100,29 +93,12 @@ fn plain(function: &str, args: &[Operand<'_>]) -> Option<Cost> {
             (traversal(text), None)
         }
         ("ip.isCanonical", [text]) => (text.size().cost(2.0 * TRAVERSAL), None),
-        ("strings.quote", [text]) => {
-            let size = text.size();
-            let result = Size {
-                min: size.min.saturating_add(2),
-                max: size.max.saturating_mul(2).saturating_add(2),
-            };
-            (traversal(text), Some(result))
-        }
+        ("strings.quote", [text]) => (traversal(text), Some(quoted(text.size()))),
         ("bytes", [text]) if matches!(text.kind, Type::String | Type::Dyn) => {
-            let size = text.size();
-            let result = Size {
-                min: size.min,
-                max: size.max.saturating_mul(4),
-            };
-            (traversal(text), Some(result))
+            (traversal(text), Some(encoded(text.size())))
         }
         ("string", [bytes]) if matches!(bytes.kind, Type::Bytes | Type::Dyn) => {
-            let size = bytes.size();
-            let result = Size {
-                min: size.min / 4,
-                max: size.max,
-            };
-            (traversal(bytes), Some(result))
+            (traversal(bytes), Some(decoded(bytes.size())))
         }
         ("matches", [text, pattern]) => (matching(text.size(), pattern.size()), None),
         ("sets.contains" | "sets.intersects", [a, b]) => {
@@ -189,6 +165,37 @@ fn parsed(operand: &Operand<'_>) -> u64 {
     match operand.kind {
         Type::String => operand.size().cost(TRAVERSAL),
         _ => 0,
+    }
+}
+
+/// A text in quotes, where every character may need a backslash.
+fn quoted(text: Size) -> Size {
+    Size {
+        min: text.min.saturating_add(2),
+        max: text.max.saturating_mul(2).saturating_add(2),
+    }
+}
+
+/// The bytes of a text: up to four for a character.
+fn encoded(text: Size) -> Size {
+    Size {
+        max: text.max.saturating_mul(4),
+        ..text
+    }
+}
+
+fn decoded(bytes: Size) -> Size {
+    Size {
+        min: bytes.min / 4,
+        ..bytes
+    }
+}
+
+/// Into how many pieces a text is split at most.
+fn pieces(text: Size, limit: Option<&Operand<'_>>) -> u64 {
+    match limit.and_then(|limit| limit.literal.as_ref()) {
+        Some(Val::Int(limit)) => u64::try_from(*limit).unwrap_or(u64::MAX),
+        _ => text.max,
     }
 }
 

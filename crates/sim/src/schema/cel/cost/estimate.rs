@@ -160,40 +160,44 @@ impl<'a> Walk<'a> {
             .iter()
             .fold(0_u64, |sum, part| sum.saturating_add(part.cost));
         match (function, parts.as_slice()) {
-            ("dyn", [only]) => {
-                return Part {
-                    cost: only.cost.saturating_add(1),
-                    place: Place::Nowhere,
-                    ..only.clone()
-                };
+            ("dyn", [only]) => Part {
+                cost: only.cost.saturating_add(1),
+                place: Place::Nowhere,
+                ..only.clone()
+            },
+            ("_&&_" | "_||_", _) => self.at(node, sum, Place::Nowhere),
+            ("_?_:_", [condition, yes, no]) => choice(condition, yes, no),
+            ("_[_]", [operand, _]) => self.index(node, operand, &args[0], sum),
+            _ => {
+                let operands = parts.iter().zip(args);
+                let operands: Vec<Operand<'a>> = operands
+                    .map(|(part, arg)| self.operand(part, arg))
+                    .collect();
+                let (own, size) = self.function(function, target, &operands);
+                let made = self.at(node, own.saturating_add(sum), Place::Nowhere);
+                Part {
+                    size: size.or(made.size),
+                    entry: appended(function, &parts),
+                    ..made
+                }
             }
-            ("_&&_" | "_||_", _) => return self.at(node, sum, Place::Nowhere),
-            ("_?_:_", [condition, yes, no]) => return choice(condition, yes, no),
-            ("_[_]", [operand, _]) => return self.index(node, operand, &args[0], sum),
-            _ => {}
         }
-        let target_part = target.map(|target| self.node(target));
-        let operands: Vec<Operand<'a>> = parts
-            .iter()
-            .zip(args)
-            .map(|(part, arg)| self.operand(part, arg))
-            .collect();
-        let receiver = target
-            .zip(target_part.as_ref())
-            .map(|(target, part)| self.operand(part, target));
-        let (own, size) = calls::cost(function, receiver.as_ref(), &operands);
-        let of_target = target_part.map_or(0, |part| part.cost);
-        let cost = own.saturating_add(sum).saturating_add(of_target);
-        let made = self.at(node, cost, Place::Nowhere);
-        let entry = match (function, parts.as_slice()) {
-            ("_+_", [left, right]) => left.entry.zip(right.entry).map(|(a, b)| both(a, b)),
-            _ => None,
+    }
+
+    /// What a function and its receiver cost, and the size of the result where it has one.
+    fn function(
+        &mut self,
+        function: &str,
+        target: Option<&Node>,
+        operands: &[Operand<'a>],
+    ) -> (u64, Option<Size>) {
+        let Some(target) = target else {
+            return calls::cost(function, None, operands);
         };
-        Part {
-            size: size.or(made.size),
-            entry,
-            ..made
-        }
+        let part = self.node(target);
+        let receiver = self.operand(&part, target);
+        let (own, size) = calls::cost(function, Some(&receiver), operands);
+        (own.saturating_add(part.cost), size)
     }
 
     fn operand(&self, part: &Part<'a>, node: &Node) -> Operand<'a> {
@@ -348,6 +352,14 @@ impl<'a> Walk<'a> {
 
 /// Keys have no limits that rules could know of.
 static KEY: std::sync::LazyLock<Declared> = std::sync::LazyLock::new(Declared::default);
+
+/// The entries of two containers that become one.
+fn appended(function: &str, parts: &[Part<'_>]) -> Option<Entry> {
+    match (function, parts) {
+        ("_+_", [left, right]) => left.entry.zip(right.entry).map(|(a, b)| both(a, b)),
+        _ => None,
+    }
+}
 
 fn both(a: Entry, b: Entry) -> Entry {
     Entry {
