@@ -1,6 +1,8 @@
 //! Acting as somebody else: the `Impersonate-*` headers.
 //!
-//! Whoever uses them needs the `impersonate` verb on every user, group and uid they name.
+//! Whoever uses them needs the `impersonate` verb on every user, group, uid and extra they name.
+
+use std::collections::BTreeMap;
 
 use http::HeaderMap;
 
@@ -8,10 +10,13 @@ use super::rbac::{self, Attributes};
 use super::tokens::with_authenticated;
 use crate::call::User;
 use crate::field::go_quote;
+use crate::http::query::unescape;
 use crate::server::ApiServer;
 use crate::status::ApiError;
 
 const ACCOUNT: &str = "system:serviceaccount:";
+const EXTRA: &str = "impersonate-extra-";
+const AUTHENTICATION: &str = "authentication.k8s.io";
 
 /// The user a request wants to be taken for; `None` when it wants nothing of the kind.
 ///
@@ -26,11 +31,9 @@ pub fn apply(
 ) -> Result<Option<User>, ApiError> {
     let wanted = named_in(headers);
     if wanted.name.is_empty() {
-        let nothing = wanted.uid.is_empty() && wanted.groups.is_empty();
-        return if nothing {
-            Ok(None)
-        } else {
-            Err(nameless(&wanted))
+        return match wanted == User::default() {
+            true => Ok(None),
+            false => Err(nameless(&wanted)),
         };
     }
     for needed in permissions(&wanted) {
@@ -63,22 +66,48 @@ fn named_in(headers: &HeaderMap) -> User {
         name: text("impersonate-user"),
         uid: text("impersonate-uid"),
         groups,
-        ..User::default()
+        extra: extra_in(headers),
     }
 }
 
+/// What else is claimed, by the end of the header's name; a key that is badly escaped is taken as it is.
+fn extra_in(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, value) in headers {
+        let (Some(key), Ok(value)) = (name.as_str().strip_prefix(EXTRA), value.to_str()) else {
+            continue;
+        };
+        let key = unescape(key, false).unwrap_or_else(|| key.to_owned());
+        extra.entry(key).or_default().push(value.to_owned());
+    }
+    extra
+}
+
 fn nameless(wanted: &User) -> ApiError {
-    let groups = if wanted.groups.is_empty() {
-        "[]string(nil)".to_owned()
-    } else {
-        let quoted: Vec<String> = wanted.groups.iter().map(|group| go_quote(group)).collect();
-        format!("[]string{{{}}}", quoted.join(", "))
+    let groups = match go_list(&wanted.groups) {
+        _ if wanted.groups.is_empty() => "[]string(nil)".to_owned(),
+        groups => groups,
+    };
+    let extra: Vec<String> = wanted
+        .extra
+        .iter()
+        .map(|(key, values)| format!("{}:{}", go_quote(key), go_list(values)))
+        .collect();
+    let extra = match extra.as_slice() {
+        [] => "map[string][]string(nil)".to_owned(),
+        some => format!("map[string][]string{{{}}}", some.join(", ")),
     };
     ApiError::bad_request(format!(
-        "requested &user.DefaultInfo{{Name:\"\", UID:{}, Groups:{groups}, Extra:map[string][]string(nil)}} \
+        "requested &user.DefaultInfo{{Name:\"\", UID:{}, Groups:{groups}, Extra:{extra}}} \
          without impersonating a user name",
         go_quote(&wanted.uid)
     ))
+}
+
+/// A list of texts as Go's `%#v` prints it.
+fn go_list(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| go_quote(text)).collect();
+    format!("[]string{{{}}}", quoted.join(", "))
 }
 
 /// What must be allowed to be taken for a user.
@@ -107,7 +136,13 @@ fn permissions(wanted: &User) -> Vec<Attributes> {
             .map(|group| ask("", "groups", "", group)),
     );
     if !wanted.uid.is_empty() {
-        needed.push(ask("authentication.k8s.io", "uids", "", &wanted.uid));
+        needed.push(ask(AUTHENTICATION, "uids", "", &wanted.uid));
+    }
+    for (key, values) in &wanted.extra {
+        needed.extend(values.iter().map(|value| Attributes {
+            subresource: key.clone(),
+            ..ask(AUTHENTICATION, "userextras", "", value)
+        }));
     }
     needed
 }
