@@ -9,7 +9,7 @@ use std::pin::pin;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, HOST, HeaderName, HeaderValue};
 use http::{Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use tower::BoxError;
@@ -62,8 +62,9 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let mut body = body::boxed(body);
+    name_host(&mut parts);
     if !parts.uri.path().starts_with('/') && parts.method != Method::CONNECT {
         return bad_request();
     }
@@ -94,6 +95,14 @@ where
     };
     body::read_on(body);
     finish(context, reply, parts.version)
+}
+
+/// HTTP/2 names the host in the target and not in a header.
+fn name_host(parts: &mut http::request::Parts) {
+    let authority = parts.uri.authority().map(|host| host.as_str().to_owned());
+    if let Some(host) = authority.and_then(|host| HeaderValue::try_from(host).ok()) {
+        parts.headers.entry(HOST).or_insert(host);
+    }
 }
 
 fn bad_request() -> Response<Body> {

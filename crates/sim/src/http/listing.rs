@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::negotiate::{Form, Output};
 use super::respond::Reply;
+use crate::kinds;
 
 /// Objects as they are, in the frame of their list.
 #[derive(Debug)]
@@ -47,12 +48,15 @@ impl Listing {
 
 impl Serialize for Objects {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let items: Vec<Item<'_>> = self.items.iter().map(|item| self.item(item)).collect();
+        let items = Items {
+            items: &self.items,
+            bare: self.bare,
+        };
         let mut map = serializer.serialize_map(Some(4))?;
         if self.bare {
             map.serialize_entry("kind", &self.kind)?;
             map.serialize_entry("apiVersion", &self.api_version)?;
-            map.serialize_entry("metadata", &self.metadata)?;
+            map.serialize_entry("metadata", &kinds::list_meta(&self.metadata))?;
             map.serialize_entry("items", &items)?;
         } else {
             // The server keeps custom resources in maps, which Go writes sorted.
@@ -65,27 +69,17 @@ impl Serialize for Objects {
     }
 }
 
-impl Objects {
-    fn item<'a>(&self, object: &'a Value) -> Item<'a> {
-        Item {
-            object,
-            bare: self.bare,
-        }
-    }
-}
-
-struct Item<'a> {
-    object: &'a Value,
+struct Items<'a> {
+    items: &'a [Arc<Value>],
     bare: bool,
 }
 
-impl Serialize for Item<'_> {
+impl Serialize for Items<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Some(members) = self.object.as_object().filter(|_| self.bare) else {
-            return self.object.serialize(serializer);
-        };
-        let named = |member: &str| member == "apiVersion" || member == "kind";
-        serializer.collect_map(members.iter().filter(|(member, _)| !named(member)))
+        serializer.collect_seq(self.items.iter().map(|item| {
+            let item = kinds::laid_out(item);
+            if self.bare { item.bare() } else { item }
+        }))
     }
 }
 

@@ -12,6 +12,7 @@ mod deprecation;
 mod discovery;
 mod dispatch;
 mod exchange;
+mod gojson;
 mod health;
 mod limits;
 mod listing;

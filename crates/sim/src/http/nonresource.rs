@@ -2,6 +2,7 @@
 
 use http::Method;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::builtin::is_builtin;
@@ -10,7 +11,7 @@ use super::exchange::Context;
 use super::negotiate::{self, Form, Offer, Output, Shape, header, produces};
 use super::respond::Reply;
 use super::route::split_path;
-use super::{discovery, health, openapi, openid};
+use super::{discovery, gojson, health, openapi, openid};
 use crate::status::ApiError;
 
 pub(super) fn answer(context: &Context<'_>) -> Reply {
@@ -23,7 +24,7 @@ fn find(context: &Context<'_>) -> Result<Reply, ApiError> {
     let parts = split_path(path);
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
-        [] if path.starts_with('/') => Ok(Reply::json(200, indented(&paths(context)))),
+        [] if path.starts_with('/') => Ok(Reply::json(200, gojson::pretty(&paths(context)))),
         ["version"] => version(context),
         [".well-known", "openid-configuration"] | ["openid", "v1", "jwks"] => {
             openid::answer(context)
@@ -139,6 +140,41 @@ fn aggregated(context: &Context<'_>, core: bool, output: &Output) -> Reply {
     reply
 }
 
+/// What `/version` says, in the order of the server.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Release {
+    major: &'static str,
+    minor: &'static str,
+    emulation_major: &'static str,
+    emulation_minor: &'static str,
+    min_compatibility_major: &'static str,
+    min_compatibility_minor: &'static str,
+    git_version: &'static str,
+    git_commit: &'static str,
+    git_tree_state: &'static str,
+    build_date: &'static str,
+    go_version: &'static str,
+    compiler: &'static str,
+    platform: &'static str,
+}
+
+const RELEASE: Release = Release {
+    major: "1",
+    minor: "36",
+    emulation_major: "1",
+    emulation_minor: "36",
+    min_compatibility_major: "1",
+    min_compatibility_minor: "35",
+    git_version: "v1.36.4",
+    git_commit: "$Format:%H$",
+    git_tree_state: "clean",
+    build_date: "1970-01-01T00:00:00Z",
+    go_version: "go1.26.8",
+    compiler: "gc",
+    platform: "linux/amd64",
+};
+
 fn version(context: &Context<'_>) -> Result<Reply, ApiError> {
     if context.method != Method::GET {
         return Err(not_allowed());
@@ -146,22 +182,7 @@ fn version(context: &Context<'_>) -> Result<Reply, ApiError> {
     if !produces(&context.headers, &["application/json"]) {
         return Err(router_not_acceptable("application/json"));
     }
-    let version = json!({
-        "major": "1",
-        "minor": "36",
-        "emulationMajor": "1",
-        "emulationMinor": "36",
-        "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "35",
-        "gitVersion": "v1.36.4",
-        "gitCommit": "$Format:%H$",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "go1.26.8",
-        "compiler": "gc",
-        "platform": "linux/amd64",
-    });
-    Ok(Reply::json(200, indented(&version)))
+    Ok(Reply::json(200, gojson::pretty(&RELEASE)))
 }
 
 /// Every path of the root document.
@@ -203,8 +224,4 @@ fn paths(context: &Context<'_>) -> Value {
     }
     paths.sort();
     json!({ "paths": paths })
-}
-
-fn indented(value: &Value) -> String {
-    serde_json::to_string_pretty(value).expect("a JSON value is always written")
 }

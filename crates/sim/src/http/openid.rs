@@ -2,16 +2,27 @@
 
 use http::Method;
 use http::header::{CACHE_CONTROL, HeaderValue};
-use serde_json::json;
+use serde::Serialize;
 
 use super::dispatch::{not_allowed, router_not_acceptable};
 use super::exchange::Context;
+use super::gojson;
 use super::negotiate::{header, produces};
 use super::respond::Reply;
 use crate::auth::accounts::ISSUER;
 use crate::status::ApiError;
 
 const KEY_SET: &str = "application/jwk-set+json";
+
+/// What is published about the issuer, in the order of the server.
+#[derive(Serialize)]
+struct Issuer {
+    issuer: &'static str,
+    jwks_uri: String,
+    response_types_supported: [&'static str; 1],
+    subject_types_supported: [&'static str; 1],
+    id_token_signing_alg_values_supported: [&'static str; 1],
+}
 
 pub(super) fn answer(context: &Context<'_>) -> Result<Reply, ApiError> {
     if context.method != Method::GET {
@@ -23,18 +34,18 @@ pub(super) fn answer(context: &Context<'_>) -> Result<Reply, ApiError> {
         return Err(router_not_acceptable(kind));
     }
     let document = if keys {
-        context.shared.server.signer().key_set()
+        gojson::compact(&context.shared.server.signer().key_set())
     } else {
         let host = header(&context.headers, "host");
-        json!({
-            "issuer": ISSUER,
-            "jwks_uri": format!("https://{host}/openid/v1/jwks"),
-            "response_types_supported": ["id_token"],
-            "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": ["ES256"],
+        gojson::compact(&Issuer {
+            issuer: ISSUER,
+            jwks_uri: format!("https://{host}/openid/v1/jwks"),
+            response_types_supported: ["id_token"],
+            subject_types_supported: ["public"],
+            id_token_signing_alg_values_supported: ["ES256"],
         })
     };
     let fresh = HeaderValue::from_static("public, max-age=3600");
     let kind = HeaderValue::from_static(kind);
-    Ok(Reply::bytes(200, kind, document.to_string()).with(CACHE_CONTROL, fresh))
+    Ok(Reply::bytes(200, kind, document).with(CACHE_CONTROL, fresh))
 }

@@ -14,8 +14,9 @@ use serde_json::Value;
 use tower::BoxError;
 
 use super::negotiate::{self, Form, Output};
-use super::protobuf;
 use super::query::Query;
+use super::{gojson, protobuf};
+use crate::kinds;
 use crate::status::ApiError;
 
 /// The body of an answer.
@@ -35,8 +36,6 @@ const NOSNIFF: (HeaderName, HeaderValue) = (
 /// Warnings together may be this long before each is cut to `WARNING_ITEM`.
 const WARNING_TOTAL: usize = 4096;
 const WARNING_ITEM: usize = 256;
-/// Room for most objects, so that writing one does not begin small and grow.
-const USUAL: usize = 4096;
 
 /// An answer on its way out.
 #[derive(Debug)]
@@ -99,7 +98,7 @@ impl Reply {
     pub(super) fn object(code: u16, object: &Value, output: &Output) -> Self {
         let mut reply = match output.form {
             Form::Yaml => Self::bytes(code, YAML, to_yaml(object)),
-            Form::Json => Self::written(code, object, output),
+            Form::Json => Self::written(code, &kinds::laid_out(object), output),
             Form::Protobuf => match protobuf::encode(object) {
                 Some(bytes) => Self::bytes(code, PROTOBUF, bytes),
                 None => return Self::raw_error(&protobuf::not_marshalable()),
@@ -114,12 +113,13 @@ impl Reply {
     /// Something that is written as JSON without being an object in memory first.
     #[must_use]
     pub(super) fn written(code: u16, what: &impl Serialize, output: &Output) -> Self {
-        let text = if output.pretty {
-            pretty(what)
-        } else {
-            compact(what)
-        };
-        Self::json(code, text)
+        if output.pretty {
+            return Self::json(code, gojson::pretty(what));
+        }
+        let mut line = gojson::compact(what);
+        // As Go's encoder ends it.
+        line.push(b'\n');
+        Self::json(code, line)
     }
 
     /// An error in the form the client asked for, or raw where it cannot be had.
@@ -134,7 +134,7 @@ impl Reply {
                 Some(output) => Self::object(error.code, &status, &output),
                 None => Self {
                     status: Some(status.clone()),
-                    ..Self::json(error.code, pretty(&status))
+                    ..Self::json(error.code, gojson::pretty(&kinds::laid_out(&status)))
                 },
             }
         };
@@ -150,7 +150,7 @@ impl Reply {
         let status = error.to_status();
         Self {
             status: Some(status.clone()),
-            ..Self::json(error.code, pretty(&status))
+            ..Self::json(error.code, gojson::pretty(&kinds::laid_out(&status)))
         }
     }
 
@@ -237,19 +237,6 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
         values.extend(HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()).ok());
     }
     values
-}
-
-/// JSON on one line, ended as Go's encoder ends it.
-fn compact(object: &impl Serialize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(USUAL);
-    serde_json::to_writer(&mut bytes, object).expect("a JSON value is always written");
-    bytes.push(b'\n');
-    bytes
-}
-
-/// Indented JSON.
-fn pretty(object: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec_pretty(object).expect("a JSON value is always written")
 }
 
 fn to_yaml(object: &Value) -> String {

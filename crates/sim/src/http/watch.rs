@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::convert::Converter;
 use super::negotiate::Form;
-use super::protobuf;
+use super::{gojson, protobuf};
 use crate::call::WatchEvent;
 use crate::clock::Clock;
+use crate::kinds;
 
 /// The events of a watch as bytes. The stream ends after an error, and where an event has no such
 /// shape.
@@ -57,7 +58,7 @@ fn framed(kind: &str, object: &Value, form: Form) -> Option<Bytes> {
     }
     // The type first, as the server writes it: clients that read as they go depend on it.
     let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
-    serde_json::to_writer(&mut line, object).expect("a JSON value is always written");
+    gojson::append(&mut line, &kinds::laid_out(object));
     line.extend_from_slice(b"}\n");
     Some(line.into())
 }

@@ -141,6 +141,24 @@ pub(super) fn named(key: &str) -> &'static Named {
         .expect("every named Go type is in the vendored table")
 }
 
+/// The kinds of a package, each with the key of its type: the structs that say what they are.
+pub(super) fn kinds_of(package: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    TYPES.iter().filter_map(move |(key, named)| {
+        let kind = key.strip_prefix(package)?.strip_prefix('.')?;
+        says_what_it_is(&named.shape).then_some((kind, key.as_str()))
+    })
+}
+
+fn says_what_it_is(shape: &Shape) -> bool {
+    let Shape::Struct(fields) = shape else {
+        return false;
+    };
+    fields.iter().any(|field| {
+        let meta = matches!(&field.kind, GoType::Named(key) if key.ends_with("/meta/v1.TypeMeta"));
+        meta && field.name.is_empty()
+    })
+}
+
 /// The type as Go's `reflect.Type.String` prints it.
 pub(super) fn print(kind: &GoType) -> Cow<'static, str> {
     match kind {

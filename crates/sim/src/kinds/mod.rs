@@ -28,6 +28,7 @@ mod gotype;
 pub(crate) mod hash;
 mod health;
 mod ingress;
+mod layout;
 mod leases;
 mod names;
 mod patch_meta;
@@ -60,6 +61,7 @@ use serde_json::Value;
 pub use bootstrap::{Own, bootstrap, cluster};
 pub(crate) use check::selects;
 pub use data::components;
+pub(crate) use layout::{laid_out, list_meta};
 pub(crate) use pods::defaults::qos_class;
 pub use subkinds::{Subkind, label_selector_text, subkind};
 

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -27,6 +28,7 @@ func roots() []reflect.Type {
 		reflect.TypeFor[metav1.WatchEvent](), reflect.TypeFor[metav1.PartialObjectMetadata](),
 		reflect.TypeFor[metav1.PartialObjectMetadataList](), reflect.TypeFor[metav1.APIGroupList](),
 		reflect.TypeFor[metav1.APIResourceList](), reflect.TypeFor[metav1.APIVersions](),
+		reflect.TypeFor[metav1.Table](), reflect.TypeFor[apidiscoveryv2.APIGroupDiscoveryList](),
 	}
 	for kind, known := range scheme.Scheme.AllKnownTypes() {
 		if !strings.ContainsAny(kind.Version[1:], "ab") && strings.HasPrefix(known.PkgPath(), "k8s.io/api/") {
@@ -63,6 +65,9 @@ func name(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:
 		return "*" + name(t.Elem())
+	case reflect.Interface:
+		types["any"] = &named{Go: t.String(), Custom: true}
+		return "any"
 	}
 	if t.Name() != "" && t.PkgPath() != "" {
 		collect(t)
