@@ -159,3 +159,32 @@ async fn a_pod_that_is_there_may_change_in_what_does_not_matter() {
     let refused = subresource::handle(&server, Sub::EphemeralContainers, change).await;
     assert_eq!(refused.map(drop).expect_err("judged again").code, 403);
 }
+
+#[tokio::test]
+async fn labels_that_came_past_the_check_forbid_the_most_and_are_noted() {
+    let server = labelled(&[]).await;
+    let lost = namespace(&[("enforce", "most"), ("audit", "baseline"), ("warn", "x")]);
+    let namespaces = server.resource("", "v1", "namespaces").expect("served");
+    let mut change = Call::new(Verb::Patch, namespaces).name("here");
+    change.part = crate::resource::Part::Status;
+    let changed = server
+        .call(change.patch(PatchType::Merge).body(&lost))
+        .await;
+    assert!(changed.is_ok(), "a status is not looked at");
+    let (refused, notes) = call(&server, Verb::Create, PODS, &pod("a", true)).await;
+    let message = refused.expect_err("nobody knows what is allowed").message;
+    assert!(message.contains("violates PodSecurity \"restricted:latest\""));
+    let annotations = notes.annotations();
+    let why = "must be one of privileged, baseline, restricted";
+    assert_eq!(
+        annotations[&format!("{PREFIX}error")],
+        format!(
+            "Failed to parse policy: [metadata.labels[{PREFIX}enforce]: Invalid value: \"most\": {why}, \
+             metadata.labels[{PREFIX}warn]: Invalid value: \"x\": {why}]"
+        )
+    );
+    assert_eq!(
+        annotations[&format!("{PREFIX}audit-violations")],
+        format!("would violate PodSecurity \"baseline:latest\": {NETWORK}")
+    );
+}
