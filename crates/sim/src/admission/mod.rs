@@ -1,9 +1,9 @@
 //! Admission: who may object to a write once it is known what would be stored.
 //!
 //! `rest` asks here after an object has been prepared and checked and before it is stored, as the
-//! server does. The plugins are ValidatingAdmissionPolicy and, where asked for,
-//! OwnerReferencesPermissionEnforcement; mutating policies and webhooks are not evaluated. Nothing
-//! here writes.
+//! server does. The plugins are PodSecurity, where asked for OwnerReferencesPermissionEnforcement,
+//! and ValidatingAdmissionPolicy, in this order, which is the server's; mutating policies and
+//! webhooks are not evaluated. Nothing here writes.
 
 mod authorizer;
 pub(crate) mod compile;
@@ -13,6 +13,7 @@ mod matching;
 mod notes;
 mod owners;
 mod params;
+mod pod_security;
 mod policy;
 mod registry;
 mod request;
@@ -42,11 +43,12 @@ const EXEMPT: [(&str, &str); 10] = [
     ("authorization.k8s.io", "subjectaccessreviews"),
 ];
 
-/// Asks every policy that is bound and matches.
+/// Asks every plugin, and every policy that is bound and matches.
 ///
 /// # Errors
 /// The first refusal.
 pub(crate) fn validate(server: &ApiServer, request: &Request<'_>) -> Result<(), ApiError> {
+    pod_security::check(server, request)?;
     if server.checks_owners() {
         owners::check(server, request)?;
     }

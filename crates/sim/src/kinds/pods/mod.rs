@@ -1,5 +1,6 @@
 //! Pods, and what deployments and replica sets share with them through their templates.
 
+mod annotated;
 mod containers;
 pub(super) mod defaults;
 mod environment;

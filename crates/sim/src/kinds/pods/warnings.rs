@@ -5,13 +5,14 @@ use serde_json::Value;
 use super::super::names;
 use super::super::quantity::Quantity;
 use super::super::value::{at, has, list, number, text};
+use super::annotated;
 use crate::field::go_quote;
 
 /// Warnings for a new pod.
 pub(super) fn pod(pod: &Value) -> Vec<String> {
     let purpose = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended";
     let mut warnings: Vec<String> = name(pod, purpose).into_iter().collect();
-    warnings.extend(spec(at(pod, &["spec"]), "spec"));
+    warnings.extend(holder(pod, ""));
     warnings
 }
 
@@ -24,18 +25,12 @@ pub(crate) fn workload(workload: &Value) -> Vec<String> {
 
 /// Warnings for the template of a deployment or replica set.
 pub(crate) fn template(workload: &Value) -> Vec<String> {
-    spec(
-        at(workload, &["spec", "template", "spec"]),
-        "spec.template.spec",
-    )
+    template_at(workload, &["spec", "template"])
 }
 
 /// Warnings for the template at `path` of an object.
 pub(crate) fn template_at(object: &Value, path: &[&str]) -> Vec<String> {
-    spec(
-        at(at(object, path), &["spec"]),
-        &format!("{}.spec", path.join(".")),
-    )
+    holder(at(object, path), &path.join("."))
 }
 
 /// What is said of a name that Pods are called after.
@@ -49,7 +44,13 @@ fn name(object: &Value, purpose: &str) -> Option<String> {
     (!wrong.is_empty()).then(|| format!("metadata.name: {purpose}: [{}]", wrong.join(" ")))
 }
 
-fn spec(spec: &Value, field: &str) -> Vec<String> {
+/// Warnings for a pod, or for the template at `path`.
+fn holder(holder: &Value, path: &str) -> Vec<String> {
+    let spec = at(holder, &["spec"]);
+    let field = match path {
+        "" => "spec",
+        path => &format!("{path}.spec"),
+    };
     let mut warnings = repeated(spec, "hostAliases", "ip", field);
     warnings.extend(repeated(spec, "imagePullSecrets", "name", field));
     for (index, secret) in list(spec, &["imagePullSecrets"]).iter().enumerate() {
@@ -59,8 +60,10 @@ fn spec(spec: &Value, field: &str) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(annotated::of_pod(holder, path));
     let containers = containers(spec, field);
     for (container, field) in &containers {
+        warnings.extend(annotated::of_container(holder, path, container));
         warnings.extend(fractions(container, field));
         warnings.extend(variables(container, field));
     }
