@@ -16,6 +16,7 @@ mod namespace;
 mod owners;
 mod pods;
 mod queue;
+mod quota;
 mod readiness;
 mod replicaset;
 mod upkeep;
@@ -29,6 +30,7 @@ use crate::server::ApiServer;
 
 use deployment::Deployments;
 use furnishing::{RootAuthority, ServiceAccounts};
+use quota::ResourceQuotas;
 use replicaset::ReplicaSets;
 use upkeep::{Addresses, Definitions, FlowSchemas, Registrations};
 
@@ -39,6 +41,7 @@ pub struct Actors {
     namespace_lifecycle: Option<Range<Duration>>,
     namespace_furnishing: Option<Range<Duration>>,
     workloads: Option<Range<Duration>>,
+    resource_quotas: Option<Range<Duration>>,
     deployment_readiness: Option<Range<Duration>>,
     node_heartbeats: Option<Duration>,
     upkeep: bool,
@@ -52,6 +55,7 @@ impl Default for Actors {
             namespace_lifecycle: Some(as_measured),
             namespace_furnishing: None,
             workloads: None,
+            resource_quotas: None,
             deployment_readiness: None,
             node_heartbeats: None,
             upkeep: false,
@@ -68,6 +72,7 @@ impl Actors {
             namespace_lifecycle: None,
             namespace_furnishing: None,
             workloads: None,
+            resource_quotas: None,
             deployment_readiness: None,
             node_heartbeats: None,
             upkeep: false,
@@ -82,7 +87,8 @@ impl Actors {
             .garbage_collector(prompt.clone())
             .namespace_lifecycle(prompt.clone())
             .namespace_furnishing(prompt.clone())
-            .workloads(prompt)
+            .workloads(prompt.clone())
+            .resource_quotas(prompt)
             .upkeep()
     }
 
@@ -124,6 +130,14 @@ impl Actors {
         self
     }
 
+    /// Says what is used of each quota, this much after it may have become less. Without it no quota
+    /// limits anything: the API server goes by what the status says.
+    #[must_use]
+    pub fn resource_quotas(mut self, delay: Range<Duration>) -> Self {
+        self.resource_quotas = Some(delay);
+        self
+    }
+
     /// Reports deployments as rolled out, this much after each change, in place of rolling them out.
     #[must_use]
     pub fn deployment_readiness(mut self, delay: Range<Duration>) -> Self {
@@ -161,6 +175,9 @@ impl Actors {
             if self.deployment_readiness.is_none() {
                 controller::start::<Deployments>(server, delay, &mut tasks);
             }
+        }
+        if let Some(delay) = &self.resource_quotas {
+            controller::start::<ResourceQuotas>(server, delay, &mut tasks);
         }
         if let Some(delay) = &self.deployment_readiness {
             let delay = Delay::new(server, delay);

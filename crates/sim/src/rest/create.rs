@@ -3,10 +3,12 @@
 use serde_json::Value;
 
 use super::peculiar::Peculiarity;
+use super::quota::{self, Charged};
 use super::{Managers, Written, admission, commit, decode, meta, options, served};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, Outcome};
 use crate::field::go_quote;
+use crate::kinds::usage::Asked;
 use crate::object;
 use crate::server::{ApiServer, key_of};
 use crate::status::ApiError;
@@ -135,10 +137,11 @@ pub(super) fn store_new(
     validate(call, &object)?;
     let mut warnings = resource.strategy.warnings(&object);
     warnings.extend(options::finalizer_warnings(resource, &object, None));
-    let request = Request::create(call, stated, &object);
-    if let Err(error) = policy::validate(server, &request) {
-        return Err(error.after_warnings(warnings));
-    }
+    // Held until the object is stored.
+    let _charged = match admitted(server, call, stated, &object) {
+        Ok(charged) => charged,
+        Err(error) => return Err(error.after_warnings(warnings)),
+    };
     let name = object::name(&object).to_owned();
     let key = key_of(&resource.storage, call.namespace.as_deref(), &name);
     let generated = !object::meta_str(&object, "generateName").is_empty();
@@ -166,6 +169,23 @@ pub(super) fn store_new(
             Err(error.after_warnings(warnings))
         }
     }
+}
+
+/// What the plugins, the policies and the quotas have to say, in this order.
+fn admitted<'a>(
+    server: &'a ApiServer,
+    call: &Call,
+    stated: &str,
+    object: &Value,
+) -> Result<Charged<'a>, ApiError> {
+    admission::judge(server, call, "", object, None)?;
+    policy::validate(server, &Request::create(call, stated, object))?;
+    let asked = Asked {
+        subresource: "",
+        object,
+        old: None,
+    };
+    quota::charge(server, call, &asked)
 }
 
 fn fill_system_fields(server: &ApiServer, object: &mut Value) {
