@@ -39,6 +39,7 @@ impl Options {
             "root-ca-certificate-publisher-controller",
             "replicaset-controller",
             "deployment-controller",
+            "resourcequota-controller",
         ];
         Self {
             controllers: controllers.map(str::to_owned).to_vec(),
