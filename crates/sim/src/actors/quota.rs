@@ -71,10 +71,10 @@ impl Controller for ResourceQuotas {
     }
 
     fn follows(change: &Change) -> bool {
-        let shrinking = |plural: &&str| is_of(change, "", plural);
+        let shrinks = SHRINKING.iter().any(|plural| is_of(change, "", plural));
         let less = change.old.is_some()
             && !change.key.namespace.is_empty()
-            && (change.new.is_none() || SHRINKING.iter().any(|it| shrinking(it)));
+            && (change.new.is_none() || shrinks);
         less || is_of(change, "", QUOTAS)
     }
 

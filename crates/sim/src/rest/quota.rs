@@ -23,6 +23,9 @@ static QUOTAS: LazyLock<GroupResource> = LazyLock::new(|| GroupResource::new("",
 /// What was charged is not counted by anybody until this is dropped, after the write.
 pub(super) type Charged<'a> = Option<MutexGuard<'a, ()>>;
 
+/// Finds what quotas are to be charged.
+type Find<'a> = dyn Fn(&[Arc<Value>]) -> Result<Vec<Charge>, ApiError> + 'a;
+
 /// Charges the quotas of a namespace for what a write adds; a dry run only asks.
 ///
 /// # Errors
@@ -67,34 +70,25 @@ fn write_all(
     server: &ApiServer,
     namespace: &str,
     mut charges: Vec<Charge>,
-    find: &dyn Fn(&[Arc<Value>]) -> Result<Vec<Charge>, ApiError>,
+    find: &Find<'_>,
 ) -> Result<(), ApiError> {
-    for attempt in 0.. {
-        let written = charges.iter().map(|charge| {
-            (
-                object::name(&charge.quota),
-                write(server, namespace, charge),
-            )
-        });
-        let failed: Vec<(&str, ApiError)> = written
-            .filter_map(|(name, written)| Some((name, written.err()?)))
-            .collect();
-        let names: BTreeSet<&str> = failed.iter().map(|(name, _)| *name).collect();
-        if names.is_empty() {
-            break;
+    let mut attempt = 0;
+    loop {
+        let (mut lost, mut last) = (BTreeSet::new(), Ok(()));
+        for charge in &charges {
+            if let Err(error) = write(server, namespace, charge) {
+                lost.insert(object::name(&charge.quota).to_owned());
+                last = Err(error);
+            }
+        }
+        if lost.is_empty() || attempt == RETRIES {
+            return last;
         }
         let mut again = server.store().within(&QUOTAS, namespace);
-        again.retain(|quota| names.contains(object::name(quota)));
-        if let Some((_, error)) = failed
-            .into_iter()
-            .next_back()
-            .filter(|_| attempt == RETRIES)
-        {
-            return Err(error);
-        }
+        again.retain(|quota| lost.contains(object::name(quota)));
         charges = find(&again)?;
+        attempt += 1;
     }
-    Ok(())
 }
 
 /// Writes what is used of one quota, as the server itself.
