@@ -41,6 +41,8 @@ struct Inner {
     authority: watch::Sender<String>,
     /// Held from choosing something unique to writing it.
     writing: Mutex<()>,
+    /// Held from charging a quota to storing what it was charged for.
+    charging: Mutex<()>,
     resources: RwLock<BTreeMap<ResourceId, Arc<Resource>>>,
     /// Which edition of a definition each custom resource is served from.
     editions: Mutex<BTreeMap<GroupResource, String>>,
@@ -368,6 +370,15 @@ impl ApiServer {
     pub(crate) fn writing(&self) -> MutexGuard<'_, ()> {
         self.inner
             .writing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps quotas from being charged, or counted, by others until it is dropped. Taken before
+    /// [`Self::writing`], never after.
+    pub(crate) fn charging(&self) -> MutexGuard<'_, ()> {
+        self.inner
+            .charging
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }

@@ -40,6 +40,7 @@ impl Options {
             "replicaset-controller",
             "deployment-controller",
             "clusterrole-aggregation-controller",
+            "resourcequota-controller",
         ];
         Self {
             controllers: controllers.map(str::to_owned).to_vec(),

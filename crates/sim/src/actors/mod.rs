@@ -17,6 +17,7 @@ mod namespace;
 mod owners;
 mod pods;
 mod queue;
+mod quota;
 mod readiness;
 mod replicaset;
 mod upkeep;
@@ -31,6 +32,7 @@ use crate::server::ApiServer;
 use aggregation::RoleAggregation;
 use deployment::Deployments;
 use furnishing::{RootAuthority, ServiceAccounts};
+use quota::ResourceQuotas;
 use replicaset::ReplicaSets;
 use upkeep::{Addresses, Definitions, FlowSchemas, Registrations};
 
@@ -41,6 +43,7 @@ pub struct Actors {
     namespace_lifecycle: Option<Range<Duration>>,
     namespace_furnishing: Option<Range<Duration>>,
     workloads: Option<Range<Duration>>,
+    resource_quotas: Option<Range<Duration>>,
     deployment_readiness: Option<Range<Duration>>,
     node_heartbeats: Option<Duration>,
     role_aggregation: Option<Range<Duration>>,
@@ -55,6 +58,7 @@ impl Default for Actors {
             namespace_lifecycle: Some(as_measured),
             namespace_furnishing: None,
             workloads: None,
+            resource_quotas: None,
             deployment_readiness: None,
             node_heartbeats: None,
             role_aggregation: None,
@@ -72,6 +76,7 @@ impl Actors {
             namespace_lifecycle: None,
             namespace_furnishing: None,
             workloads: None,
+            resource_quotas: None,
             deployment_readiness: None,
             node_heartbeats: None,
             role_aggregation: None,
@@ -88,6 +93,7 @@ impl Actors {
             .namespace_lifecycle(prompt.clone())
             .namespace_furnishing(prompt.clone())
             .workloads(prompt.clone())
+            .resource_quotas(prompt.clone())
             .role_aggregation(prompt)
             .upkeep()
     }
@@ -127,6 +133,14 @@ impl Actors {
     #[must_use]
     pub fn workloads(mut self, delay: Range<Duration>) -> Self {
         self.workloads = Some(delay);
+        self
+    }
+
+    /// Says what is used of each quota, this much after it may have become less. Without it no quota
+    /// limits anything: the API server goes by what the status says.
+    #[must_use]
+    pub fn resource_quotas(mut self, delay: Range<Duration>) -> Self {
+        self.resource_quotas = Some(delay);
         self
     }
 
@@ -174,6 +188,9 @@ impl Actors {
             if self.deployment_readiness.is_none() {
                 controller::start::<Deployments>(server, delay, &mut tasks);
             }
+        }
+        if let Some(delay) = &self.resource_quotas {
+            controller::start::<ResourceQuotas>(server, delay, &mut tasks);
         }
         if let Some(delay) = &self.deployment_readiness {
             let delay = Delay::new(server, delay);

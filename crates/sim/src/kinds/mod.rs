@@ -50,6 +50,7 @@ mod strategy;
 mod subkinds;
 mod table;
 mod unstructured;
+pub(crate) mod usage;
 mod value;
 mod webhooks;
 mod workloads;

@@ -28,17 +28,35 @@ pub fn admit(kind: &str, object: &mut Value, peers: &Peers<'_>) -> Result<(), St
         "Pod" => {
             priority(object, peers)?;
             runtime_class(object, peers)?;
-            limits::pod(object, &peers("", "limitranges"))
+            fill_limits(object, peers);
+            Ok(())
         }
         "PersistentVolumeClaim" => {
             storage_class(object, peers);
-            limits::claim(object, &peers("", "limitranges"))
+            Ok(())
         }
         "Ingress" => {
             ingress_class(object, peers);
             Ok(())
         }
         "PriorityClass" => one_default(object, peers),
+        _ => Ok(()),
+    }
+}
+
+/// Gives the containers of a pod the limits they do not name.
+pub fn fill_limits(pod: &mut Value, peers: &Peers<'_>) {
+    limits::fill(pod, &peers("", "limitranges"));
+}
+
+/// Judges an object of `kind` as it would be stored.
+///
+/// # Errors
+/// Why the object is forbidden.
+pub fn judge(kind: &str, object: &Value, peers: &Peers<'_>) -> Result<(), String> {
+    match kind {
+        "Pod" => limits::pod(object, &peers("", "limitranges")),
+        "PersistentVolumeClaim" => limits::claim(object, &peers("", "limitranges")),
         _ => Ok(()),
     }
 }
@@ -211,21 +229,16 @@ mod tests {
 
     #[test]
     fn a_container_gets_the_limits_of_its_namespace_and_stays_within() {
-        let limit = json!({ "type": "Container", "default": { "cpu": "1" },
+        let limit = json!({ "type": "Container", "default": { "cpu": "3" },
             "defaultRequest": { "cpu": "1" }, "max": { "cpu": "2" } });
         let peers = there("", "limitranges", json!({ "spec": { "limits": [limit] } }));
         let mut pod = json!({ "spec": { "containers": [{ "name": "a" }] } });
-        admit("Pod", &mut pod, &peers).expect("the defaults fit");
-        let note = &pod["metadata"]["annotations"]["kubernetes.io/limit-ranger"];
+        admit("Pod", &mut pod, &peers).expect("filling in refuses nothing");
         assert_eq!(
-            note,
-            "LimitRanger plugin set: cpu request for container a; cpu limit for container a"
+            pod["spec"]["containers"][0]["resources"]["limits"]["cpu"],
+            "3"
         );
-        let limits = json!({ "limits": { "cpu": "3" } });
-        let mut greedy =
-            json!({ "spec": { "containers": [{ "name": "a", "resources": limits }] } });
-        let refused = admit("Pod", &mut greedy, &peers);
         let why = "maximum cpu usage per Container is 2, but limit is 3";
-        assert_eq!(refused, Err(why.to_owned()));
+        assert_eq!(judge("Pod", &pod, &peers), Err(why.to_owned()));
     }
 }

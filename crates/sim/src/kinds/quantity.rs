@@ -2,6 +2,8 @@
 //!
 //! Amounts are kept in billionths, the finest the API knows.
 
+mod arithmetic;
+
 use std::cmp::Ordering;
 
 const NANO: u32 = 9;

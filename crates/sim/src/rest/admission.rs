@@ -1,5 +1,5 @@
 //! The admission every server has: objects live in namespaces that exist and are not going away,
-//! a few namespaces may not be deleted, and what plugins fill in is filled in.
+//! a few namespaces may not be deleted, what plugins fill in is filled in, and what they refuse refused.
 
 use std::sync::Arc;
 
@@ -70,16 +70,60 @@ pub(super) fn fill(server: &ApiServer, call: &Call, object: &mut Value) -> Resul
     if resource.kind == "CertificateSigningRequest" {
         sign(call, object);
     }
-    let namespace = call.namespace.as_deref();
-    let peers = |group: &str, plural: &str| -> Vec<Arc<Value>> {
-        let snapshot = server.store().snapshot(&GroupResource::new(group, plural));
-        let here = |object: &Arc<Value>| match object::namespace(object) {
-            "" => true,
-            other => Some(other) == namespace,
-        };
-        snapshot.objects.into_values().filter(here).collect()
-    };
+    let peers = peers(server, call.namespace.as_deref());
     kinds::plugins::admit(&resource.kind, object, &peers).map_err(|why| {
+        let name = object::name(object);
+        ApiError::forbidden(&resource.group_resource(), name, &why)
+    })
+}
+
+/// What plugins may look at beside an object: its namespace, and what is in none.
+pub(super) fn peers<'a>(
+    server: &'a ApiServer,
+    namespace: Option<&'a str>,
+) -> impl Fn(&str, &str) -> Vec<Arc<Value>> + 'a {
+    let namespace = namespace.unwrap_or_default();
+    move |group, plural| {
+        let resource = GroupResource::new(group, plural);
+        server.store().within(&resource, namespace)
+    }
+}
+
+/// Lets the same plugins fill in what a change through a view asks for.
+pub(super) fn refill(
+    server: &ApiServer,
+    call: &Call,
+    view: &str,
+    live: &Value,
+    wanted: &mut Value,
+) {
+    if view == "resize" && !object::is_terminating(live) {
+        let peers = peers(server, call.namespace.as_deref());
+        kinds::plugins::fill_limits(wanted, &peers);
+    }
+}
+
+/// Lets the plugins every server runs judge a built-in object as it would be stored. Containers can
+/// only be changed by a resize, so other changes of a pod are not looked at.
+pub(super) fn judge(
+    server: &ApiServer,
+    call: &Call,
+    subresource: &str,
+    object: &Value,
+    live: Option<&Value>,
+) -> Result<(), ApiError> {
+    let resource = &call.resource;
+    let looks = match resource.kind.as_str() {
+        "Pod" if live.is_some() => subresource == "resize",
+        "Pod" | "PersistentVolumeClaim" => subresource.is_empty(),
+        _ => false,
+    };
+    let leaves = live.is_some_and(object::is_terminating);
+    if !looks || leaves || resource.strategy.is_custom() {
+        return Ok(());
+    }
+    let peers = peers(server, call.namespace.as_deref());
+    kinds::plugins::judge(&resource.kind, object, &peers).map_err(|why| {
         let name = object::name(object);
         ApiError::forbidden(&resource.group_resource(), name, &why)
     })

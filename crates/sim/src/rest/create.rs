@@ -3,10 +3,12 @@
 use serde_json::Value;
 
 use super::peculiar::Peculiarity;
+use super::quota::{self, Charged};
 use super::{Managers, Written, admission, commit, decode, meta, options, served};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, Outcome};
 use crate::field::go_quote;
+use crate::kinds::usage::Asked;
 use crate::object;
 use crate::server::{ApiServer, key_of};
 use crate::status::ApiError;
@@ -128,7 +130,12 @@ pub(super) fn store_new(
     mut object: Value,
 ) -> Result<Written, ApiError> {
     let resource = &call.resource;
-    let warnings = complete(server, call, stated, &mut object)?;
+    let warnings = complete(server, call, &mut object)?;
+    // Held until the object is stored.
+    let _charged = match admitted(server, call, stated, &object) {
+        Ok(charged) => charged,
+        Err(error) => return Err(error.after_warnings(warnings)),
+    };
     let name = object::name(&object).to_owned();
     let key = key_of(&resource.storage, call.namespace.as_deref(), &name);
     let generated = !object::meta_str(&object, "generateName").is_empty();
@@ -162,7 +169,6 @@ pub(super) fn store_new(
 fn complete(
     server: &ApiServer,
     call: &Call,
-    stated: &str,
     object: &mut Value,
 ) -> Result<Vec<String>, ApiError> {
     let resource = &call.resource;
@@ -173,10 +179,24 @@ fn complete(
     validate(call, object)?;
     let mut warnings = resource.strategy.warnings(object);
     warnings.extend(options::finalizer_warnings(resource, object, None));
-    match policy::validate(server, &Request::create(call, stated, object)) {
-        Ok(()) => Ok(warnings),
-        Err(error) => Err(error.after_warnings(warnings)),
-    }
+    Ok(warnings)
+}
+
+/// What the plugins, the policies and the quotas have to say, in this order.
+fn admitted<'a>(
+    server: &'a ApiServer,
+    call: &Call,
+    stated: &str,
+    object: &Value,
+) -> Result<Charged<'a>, ApiError> {
+    admission::judge(server, call, "", object, None)?;
+    policy::validate(server, &Request::create(call, stated, object))?;
+    let asked = Asked {
+        subresource: "",
+        object,
+        old: None,
+    };
+    quota::charge(server, call, &asked)
 }
 
 fn fill_system_fields(server: &ApiServer, object: &mut Value) {

@@ -22,6 +22,7 @@ mod options;
 mod patch;
 mod peculiar;
 mod phased;
+mod quota;
 mod selector;
 mod strategic;
 mod token;

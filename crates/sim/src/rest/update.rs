@@ -5,11 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::peculiar::{etcd_key, removes_when_finalized};
+use super::quota::{self, Charged};
 use super::{Managers, Written, admission, commit, create, decode, judge, options, served};
 use crate::admission::{self as policy, Request};
 use crate::breakage::Rule;
 use crate::call::{Call, Outcome};
 use crate::field::FieldError;
+use crate::kinds::usage::Asked;
 use crate::merge::FieldManager;
 use crate::object;
 use crate::resource::Part;
@@ -122,7 +124,8 @@ pub(super) fn change(
     let now = server.clock().now_seconds();
     let mut updated = change_object(server, &whole, &terms, &mut |live| {
         let live = live.expect("a missing object is refused before it is shown");
-        let wanted = transform(Some(&view.show(live)?))?;
+        let mut wanted = transform(Some(&view.show(live)?))?;
+        admission::refill(server, call, view.name(), live, &mut wanted);
         view.take_back(live, wanted, &now)
     })?;
     updated.object = super::shown_through(&**view, &updated.object)?.into();
@@ -150,9 +153,11 @@ fn change_object(
         let live = served(resource, &stored);
         let object = changed(server, call, terms, &live, transform)?;
         let warnings = warnings(call, &object, &live);
-        if let Err(error) = admitted(server, call, &object, &live) {
-            return Err(error.after_warnings(warnings));
-        }
+        // Held until the object is stored.
+        let _charged = match admitted(server, call, &object, &live) {
+            Ok(charged) => charged,
+            Err(error) => return Err(error.after_warnings(warnings)),
+        };
         let written = store(server, call, &key, &stored, &live, object)?;
         if let Some(object) = written {
             return Ok(Updated {
@@ -202,8 +207,35 @@ fn changed(
     Ok(object)
 }
 
-/// What policies have to say about a change, which they see as the client does.
-fn admitted(server: &ApiServer, call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {
+/// What the plugins, the policies and the quotas have to say about a change, in this order.
+fn admitted<'a>(
+    server: &'a ApiServer,
+    call: &Call,
+    object: &Value,
+    live: &Value,
+) -> Result<Charged<'a>, ApiError> {
+    let subresource = match (&call.view, call.part) {
+        (Some(view), _) => view.name(),
+        (None, Part::Status) => "status",
+        (None, Part::Main) => "",
+    };
+    admission::judge(server, call, subresource, object, Some(live))?;
+    ask_policies(server, call, object, live)?;
+    let asked = Asked {
+        subresource,
+        object,
+        old: Some(live),
+    };
+    quota::charge(server, call, &asked)
+}
+
+/// Policies see a change as the client does.
+fn ask_policies(
+    server: &ApiServer,
+    call: &Call,
+    object: &Value,
+    live: &Value,
+) -> Result<(), ApiError> {
     let Some(view) = &call.view else {
         return policy::validate(server, &Request::update(call, object, live));
     };

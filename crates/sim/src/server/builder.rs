@@ -134,6 +134,7 @@ impl Builder {
             settings: self.settings,
             authority: watch::Sender::new(String::new()),
             writing: Mutex::new(()),
+            charging: Mutex::new(()),
             resources: RwLock::new(BTreeMap::new()),
             editions: Mutex::new(BTreeMap::new()),
             field_managers: Mutex::new(BTreeMap::new()),

@@ -228,6 +228,15 @@ impl Store {
         Snapshot { revision, objects }
     }
 
+    /// The newest state of the objects of a resource in a namespace, in key order; all of them
+    /// where they are in none.
+    #[must_use]
+    pub fn within(&self, resource: &GroupResource, namespace: &str) -> Vec<Arc<Value>> {
+        let state = self.lock();
+        let table = state.tables.get(resource);
+        table.map_or_else(Vec::new, |table| table.within(namespace))
+    }
+
     /// The objects of a resource as they stood at `revision`.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! which may go back to the last compaction. It must hold every write that either can still ask for.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -69,6 +70,20 @@ impl Table {
     pub(super) fn remember(&mut self, change: Arc<Change>) {
         self.ring += usize::from(change.revision > self.floor);
         self.log.push_back(change);
+    }
+
+    /// The objects of a namespace; all of them where their keys name none.
+    pub(super) fn within(&self, namespace: &str) -> Vec<Arc<Value>> {
+        let first = self.objects.keys().next();
+        if first.is_none_or(|key| !key.contains('/')) {
+            return self.objects.values().cloned().collect();
+        }
+        let prefix = format!("{namespace}/");
+        let bounds = (Bound::Included(prefix.as_str()), Bound::Unbounded);
+        let from = self.objects.range::<str, _>(bounds);
+        from.take_while(|(key, _)| key.starts_with(&prefix))
+            .map(|(_, object)| Arc::clone(object))
+            .collect()
     }
 
     /// What the disk has to be told.

@@ -67,9 +67,8 @@ impl ReplicaSets {
         let wanted = set.pointer("/spec/replicas").and_then(Value::as_u64);
         let wanted = wanted.and_then(|it| usize::try_from(it).ok()).unwrap_or(1);
         if active.len() < wanted {
-            for _ in 0..(wanted - active.len()).min(BURST) {
-                self.create_pod(set).await?;
-            }
+            let count = (wanted - active.len()).min(BURST);
+            self.create_pods(set, count).await?;
         } else if active.len() > wanted {
             let related = self.related(set);
             let count = (active.len() - wanted).min(BURST);
@@ -77,6 +76,23 @@ impl ReplicaSets {
             for pod in choice::to_delete(active.to_vec(), &related, count, now) {
                 self.delete_pod(set, &pod).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Makes pods: one, then twice as many each time, so that what is refused is refused only a few
+    /// times. What was begun together is also ended.
+    async fn create_pods(&mut self, set: &Value, count: usize) -> Result<(), ApiError> {
+        let (mut left, mut batch) = (count, 1);
+        while left > 0 {
+            batch = batch.min(left);
+            let mut refused = Ok(());
+            for _ in 0..batch {
+                refused = refused.and(self.create_pod(set).await);
+            }
+            refused?;
+            left -= batch;
+            batch *= 2;
         }
         Ok(())
     }
