@@ -166,11 +166,7 @@ pub(super) fn store_new(
 }
 
 /// Fills in and checks a new object; returns what its writer is to be warned of.
-fn complete(
-    server: &ApiServer,
-    call: &Call,
-    object: &mut Value,
-) -> Result<Vec<String>, ApiError> {
+fn complete(server: &ApiServer, call: &Call, object: &mut Value) -> Result<Vec<String>, ApiError> {
     let resource = &call.resource;
     admission::fill(server, call, object)?;
     fill_system_fields(server, object);
