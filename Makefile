@@ -109,6 +109,10 @@ e2e: controlplane ## Kubernetes' own end-to-end suite, the specs without nodes, 
 kubectl: controlplane ## Scripts of stock kubectl and helm on both servers, outputs compared (SCRIPTS="edit get": only those)
 	$(CARGO) run --locked -q -p aplomb-conformance --bin kubectl -- $(SCRIPTS)
 
+.PHONY: test-cmd
+test-cmd: ## Kubernetes' own tests of kubectl on the box, with the stock controller manager beside it (WHAT="pod wait": only those)
+	@tools/make/test-cmd $(WHAT)
+
 .PHONY: differential
 differential: controlplane ## OPS=10000 random operations on both servers (SEED=7), answers compared
 	$(CARGO) run --locked -q -p aplomb-conformance --bin differential -- --ops $(OPS) --seed $(SEED) --report target/differential.json
