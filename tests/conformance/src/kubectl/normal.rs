@@ -30,7 +30,7 @@ const PATTERNS: [(&str, &str); 23] = [
         "$1<version>",
     ),
     (r#"("resourceVersion": ?)"\d+""#, "$1\"<version>\""),
-    (r#"("serverAddress": ?")[0-9.:]+"#, "$1<address>"),
+    (r#"("serverAddress": ?")[0-9.:]+(?:<port>)?"#, "$1<address>"),
     (r"\b10\.0\.0\.\d+\b", "<address>"),
     (r"\b3[0-2]\d{3}\b", "<node port>"),
     (r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),

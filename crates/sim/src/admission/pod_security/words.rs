@@ -21,6 +21,13 @@ pub(super) fn containers(names: &[&str]) -> String {
     format!("{what} {}", quoted(names))
 }
 
+/// The containers that leave a member of their security context unsaid, where their Pod does too.
+pub(super) fn silent(pod: &Pod<'_>, member: &str) -> Option<String> {
+    let says_nothing = |of: &Value| of["securityContext"][member].is_null();
+    let found = pod.containers_that(says_nothing);
+    (says_nothing(pod.spec()) && !found.is_empty()).then(|| containers(&found))
+}
+
 /// Who set something in a security context: the Pod for all of its containers, or some of them.
 #[derive(Debug)]
 pub(super) struct Setters<'a> {

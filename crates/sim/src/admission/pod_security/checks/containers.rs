@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::pod::{Pod, items, string};
-use super::super::words::{self, Setters};
+use super::super::words::{self, Setters, silent};
 use super::Violation;
 
 /// The capabilities a container has when it says nothing.
@@ -107,15 +107,7 @@ pub(super) fn not_root(pod: &Pod<'_>, _: i64) -> Option<Violation> {
         let detail = format!("{who} must not set securityContext.runAsNonRoot=false");
         return Violation::new(REASON, detail);
     }
-    let silent = |context: &Value| context["runAsNonRoot"].is_null();
-    if !silent(&pod.spec()["securityContext"]) {
-        return None;
-    }
-    let found = pod.containers_that(|container| silent(&container["securityContext"]));
-    if found.is_empty() {
-        return None;
-    }
-    let who = words::containers(&found);
+    let who = silent(pod, "runAsNonRoot")?;
     let detail = format!("pod or {who} must set securityContext.runAsNonRoot=true");
     Violation::new(REASON, detail)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::pod::{Pod, string};
-use super::super::words::{self, Setters, plural};
+use super::super::words::{self, Setters, plural, silent};
 use super::Violation;
 use crate::field::go_quote;
 
@@ -140,15 +140,7 @@ pub(super) fn some_seccomp(pod: &Pod<'_>, version: i64) -> Option<Violation> {
     if off.is_some() {
         return off;
     }
-    let silent = |context: &Value| context["seccompProfile"].is_null();
-    if !silent(&pod.spec()["securityContext"]) {
-        return None;
-    }
-    let found = pod.containers_that(|container| silent(&container["securityContext"]));
-    if found.is_empty() {
-        return None;
-    }
-    let who = words::containers(&found);
+    let who = silent(pod, "seccompProfile")?;
     let detail = format!(
         "pod or {who} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\""
     );
