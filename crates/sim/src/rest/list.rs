@@ -160,6 +160,10 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
     let mut items = Vec::new();
     let mut continue_token = None;
     let mut remaining = None;
+    let index = selection
+        .index(resource)
+        .filter(|_| token.is_none() && !names_version(call));
+    let at_hand = |stored: &Value| index.is_none_or(|index| index.holds(resource, stored));
     let mut rest = in_prefix(&snapshot.objects, &start, &prefix);
     while let Some((key, stored)) = rest.next() {
         let object = served(resource, stored);
@@ -168,7 +172,7 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
         }
         items.push(object);
         if Some(items.len()) == limit {
-            let left = rest.count();
+            let left = rest.filter(|(_, other)| at_hand(other)).count();
             if left > 0 && (token.is_some() || !is_lookup(call, selection)) {
                 let revision = i64::try_from(snapshot.revision).unwrap_or(i64::MAX);
                 continue_token = Some(Token::after(&key[prefix.len()..], revision).encode());
@@ -187,6 +191,15 @@ fn page(call: &Call, selection: &Selection, token: Option<&Token>, snapshot: &Sn
         remaining,
         items,
         warnings: Vec::new(),
+    }
+}
+
+/// Whether it is a list of exactly one version, which no index is kept of.
+fn names_version(call: &Call) -> bool {
+    let options = &call.options;
+    match options.resource_version_match.as_deref() {
+        None | Some("") => !matches!(options.resource_version.as_deref(), None | Some("" | "0")),
+        Some(rule) => rule == "Exact",
     }
 }
 

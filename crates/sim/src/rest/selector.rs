@@ -26,7 +26,30 @@ pub(super) struct Selection {
     fields: Vec<Term>,
 }
 
+/// What an index of the server is asked for: it has only the objects with this value, so nothing else
+/// is seen behind the end of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Index<'a>(&'a Term);
+
+impl Index<'_> {
+    /// Whether the object is in it.
+    pub(super) fn holds(self, resource: &Resource, object: &Value) -> bool {
+        let offered = resource.strategy.selectable_fields(object);
+        let value = offered.iter().find(|(name, _)| *name == self.0.field);
+        value.is_some_and(|(_, value)| *value == self.0.value)
+    }
+}
+
 impl Selection {
+    /// The index the server has for it: of Pods and ResourceSlices, by their node.
+    pub(super) fn index(&self, resource: &Resource) -> Option<Index<'_>> {
+        const INDEXED: [&str; 2] = ["pods", "resourceslices"];
+        let by_node = |term: &&Term| term.field == "spec.nodeName" && term.equal;
+        let term = self.fields.iter().find(by_node)?;
+        let indexed = !resource.strategy.is_custom() && INDEXED.contains(&resource.plural.as_str());
+        indexed.then_some(Index(term))
+    }
+
     /// The selection of a list or a watch. A selector that cannot be parsed is noticed before
     /// `options` are checked, a field that cannot be selected by after them.
     ///
