@@ -12,6 +12,7 @@ use super::controller::Controller;
 use super::door::{Door, is_of};
 use crate::kinds;
 use crate::object;
+use crate::resource::Part;
 use crate::server::{ApiServer, key_of};
 use crate::status::{ApiError, GroupResource};
 use crate::store::Change;
@@ -67,7 +68,9 @@ impl Controller for RoleAggregation {
             wanted["rules"] = rules.into();
         }
         let place = key_of(&GroupResource::new(GROUP, ROLES), None, name);
-        self.door.apply(&place, MANAGER, &wanted).await?;
+        self.door
+            .apply(&place, Part::Main, MANAGER, &wanted)
+            .await?;
         Ok(None)
     }
 }

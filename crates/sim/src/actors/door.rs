@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::call::{Call, DeleteOptions, Outcome, PatchType, User, Verb};
-use crate::resource::Resource;
+use crate::resource::{Part, Resource};
 use crate::server::ApiServer;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Change, Key};
@@ -154,28 +154,21 @@ impl Door {
         self.write(call, &resource, body).await
     }
 
-    /// Applies fields as a manager, whoever else has had them.
+    /// Applies fields of an object or of its status as a manager, whoever else has had them.
     pub(super) async fn apply(
         &self,
         place: &Key,
+        part: Part,
         manager: &str,
         body: &Value,
     ) -> Result<Value, ApiError> {
         let resource = self.served(place)?;
         let call = self.call(Verb::Patch, &resource, place);
-        self.write(applying(call, manager), &resource, body).await
-    }
-
-    /// Applies a status as a manager, whoever else has had it.
-    pub(super) async fn apply_status(
-        &self,
-        place: &Key,
-        manager: &str,
-        body: &Value,
-    ) -> Result<Value, ApiError> {
-        let resource = self.served(place)?;
-        let call = self.call(Verb::Patch, &resource, place).status();
-        self.write(applying(call, manager), &resource, body).await
+        let mut call = call.patch(PatchType::Apply);
+        call.part = part;
+        call.options.field_manager = Some(manager.to_owned());
+        call.options.force = Some(true);
+        self.write(call, &resource, body).await
     }
 
     async fn write(
@@ -238,11 +231,4 @@ impl Door {
             .patch(PatchType::Merge);
         self.send(call.status().body(patch)).await
     }
-}
-
-fn applying(call: Call, manager: &str) -> Call {
-    let mut call = call.patch(PatchType::Apply);
-    call.options.field_manager = Some(manager.to_owned());
-    call.options.force = Some(true);
-    call
 }

@@ -9,6 +9,7 @@ use super::super::door::{Door, is_of};
 use super::{place, says};
 use crate::field::go_quote;
 use crate::object;
+use crate::resource::Part;
 use crate::server::ApiServer;
 use crate::status::ApiError;
 use crate::store::Change;
@@ -86,7 +87,9 @@ impl Controller for FlowSchemas {
         condition["lastTransitionTime"] = server.clock().now_seconds().into();
         let body = json!({ "metadata": { "name": name }, "status": { "conditions": [condition] } });
         let place = place(GROUP, SCHEMAS, "", name);
-        self.door.apply_status(&place, MANAGER, &body).await?;
+        self.door
+            .apply(&place, Part::Status, MANAGER, &body)
+            .await?;
         Ok(None)
     }
 }
