@@ -23,8 +23,11 @@ pub enum Class {
     Exists,
     /// A budget is empty: wait until it says so.
     Throttled,
-    /// The other side is down, slow or refuses us for now: back off.
+    /// The other side is down or slow: back off.
     Unavailable,
+    /// The API server refuses for want of a right, by a quota or by an admission policy: back off, and
+    /// say why in its own words.
+    Forbidden,
     /// Something that is read is not there.
     Missing,
     /// The other side will never take this: hold until the spec changes.
@@ -35,11 +38,12 @@ pub enum Class {
 
 impl Class {
     /// Every class, for tables and metrics.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Conflict,
         Self::Exists,
         Self::Throttled,
         Self::Unavailable,
+        Self::Forbidden,
         Self::Missing,
         Self::Invalid,
         Self::Fault,
@@ -53,6 +57,7 @@ impl Class {
             Self::Exists => "AlreadyExists",
             Self::Throttled => "Throttled",
             Self::Unavailable => "Unavailable",
+            Self::Forbidden => "Forbidden",
             Self::Missing => "Missing",
             Self::Invalid => "Invalid",
             Self::Fault => "Fault",
@@ -161,7 +166,18 @@ impl From<kube::Error> for Error {
             };
         }
         let class = class_of(&error);
-        Self::caused(class, Box::new(error))
+        let words = match &error {
+            kube::Error::Api(status) if matches!(class, Class::Forbidden | Class::Invalid) => {
+                let kind = status.details.as_ref().map_or("", |it| &*it.kind);
+                Some(words_of(status, matches!(kind, "secrets" | "Secret")))
+            }
+            _ => None,
+        };
+        let mut error = Self::caused(class, Box::new(error));
+        if let Some(words) = words {
+            error.what = words;
+        }
+        error
     }
 }
 
@@ -206,11 +222,31 @@ pub fn class_of_status(status: &Status) -> Class {
         (409, _) => Class::Conflict,
         (429, _) => Class::Throttled,
         (404 | 410, _) => Class::Missing,
-        // Rights and tokens are granted later without the spec changing.
-        (401 | 403, _) => Class::Unavailable,
+        // Rights, quotas and policies change without the spec changing.
+        (401 | 403, _) => Class::Forbidden,
         (400..=499, _) => Class::Invalid,
         _ => Class::Unavailable,
     }
+}
+
+/// The server's message, where it is a message and fit to be shown. A policy or a webhook may repeat
+/// what it refused, so of a Secret only what the server says of rights and quotas is shown.
+pub(crate) fn words_of(status: &Status, secret: bool) -> String {
+    // What kube makes of an answer that is not a Status: the page of a proxy, for instance.
+    let page = status.reason == "Failed to parse error data";
+    if page || status.message.is_empty() || (secret && !is_of_names_only(status)) {
+        let reason = if page { "" } else { &status.reason };
+        return format!("the server answered {} {reason}", status.code)
+            .trim_end()
+            .to_owned();
+    }
+    status.message.clone()
+}
+
+fn is_of_names_only(status: &Status) -> bool {
+    let why = status.message.split_once(" is forbidden: ");
+    let own = |why: &str| why.starts_with("User \"") || why.starts_with("exceeded quota: ");
+    status.code == 403 && why.is_some_and(|(_, why)| own(why))
 }
 
 #[cfg(test)]
@@ -234,5 +270,44 @@ mod tests {
             class_of_status(&status(409, "AlreadyExists")),
             Class::Exists
         );
+    }
+
+    fn refused(code: u16, kind: &str, message: &str) -> Error {
+        let status = serde_json::json!({
+            "code": code, "reason": "Forbidden", "message": message, "details": {"kind": kind},
+        });
+        let status: Status = serde_json::from_value(status).expect("a Status");
+        kube::Error::Api(Box::new(status)).into()
+    }
+
+    #[test]
+    fn a_refusal_is_shown_in_the_words_of_the_server() {
+        let quota = "configmaps \"a\" is forbidden: exceeded quota: few, requested: configmaps=1, used: configmaps=5, limited: configmaps=5";
+        let error = refused(403, "configmaps", quota);
+        assert_eq!(error.class(), Class::Forbidden);
+        assert_eq!(error.to_string(), quota);
+        assert_eq!(refused(401, "", "Unauthorized").class(), Class::Forbidden);
+    }
+
+    #[test]
+    fn a_refused_secret_is_not_repeated_but_a_missing_right_to_it_is() {
+        let policy = "secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: bad value hunter2";
+        assert_eq!(
+            refused(403, "secrets", policy).to_string(),
+            "the server answered 403 Forbidden"
+        );
+        assert_eq!(
+            refused(422, "secrets", policy).to_string(),
+            "the server answered 422 Forbidden"
+        );
+        let right = "secrets \"a\" is forbidden: User \"bot\" cannot patch resource \"secrets\"";
+        assert_eq!(refused(403, "secrets", right).to_string(), right);
+    }
+
+    #[test]
+    fn the_page_of_a_proxy_is_not_shown() {
+        let page = Status::failure("<html>", "Failed to parse error data").with_code(403);
+        let error = Error::from(kube::Error::Api(Box::new(page)));
+        assert_eq!(error.to_string(), "the server answered 403");
     }
 }

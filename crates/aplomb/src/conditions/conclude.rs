@@ -88,13 +88,16 @@ fn settle(wishes: &mut Wishes, verdict: &Verdict, was: Option<Status>) {
 
 fn fail(wishes: &mut Wishes, error: &Error) {
     let class = error.class();
-    // An error's own text may name a port, an attempt or a time: it would change with each try.
+    // An error's own text may name a port, an attempt or a time: it would change with each try. The
+    // server's reasons for a refusal do not, and only they say what is to be done.
+    let refused = error.to_string();
     let waiting = match class {
         Class::Invalid | Class::Exists => {
             return stall(wishes, class.word(), &error.to_string());
         }
         Class::Throttled => "an API it calls allows no more calls for now; it is tried again",
         Class::Unavailable => "something it calls does not answer; it is tried again",
+        Class::Forbidden => &refused,
         Class::Missing => "something it reads is not there; it is tried again",
         Class::Fault | Class::Conflict => "the last pass failed; it is tried again",
     };

@@ -128,6 +128,17 @@ fn pushback_leaves_ready_as_last_proven() {
 }
 
 #[test]
+fn a_refusal_is_shown_in_its_own_words() {
+    let words = "configmaps \"a\" is forbidden: exceeded quota: few";
+    let error = Error::new(Class::Forbidden, words);
+    let now = after(&ready(), &Wishes::default(), Outcome::Failed(&error));
+    assert_eq!(find(&now, READY), Some(&ready()[0]));
+    let reconciling = find(&now, RECONCILING).expect("Reconciling");
+    assert_eq!(reconciling["reason"], "Forbidden");
+    assert_eq!(reconciling["message"], words);
+}
+
+#[test]
 fn an_object_says_something_of_its_readiness_from_the_first_pass_on() {
     for outcome in [
         Outcome::Failed(&failed(Class::Unavailable)),

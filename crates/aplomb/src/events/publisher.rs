@@ -116,7 +116,7 @@ impl Publisher {
                 Err(error) => error,
             };
             let reason = match error.class() {
-                Class::Throttled | Class::Unavailable => "unavailable",
+                Class::Throttled | Class::Unavailable | Class::Forbidden => "unavailable",
                 _ => "refused",
             };
             if reason == "refused" || attempt == ATTEMPTS || shutdown.is_cancelled() {

@@ -8,7 +8,7 @@ use kube::core::Status;
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 
-use crate::error::{Class, Error, Result, class_of_status};
+use crate::error::{Class, Error, Result, class_of_status, words_of};
 use crate::key::ObjectId;
 
 /// An answer of the API server, whatever its code.
@@ -76,15 +76,8 @@ impl Answer {
         let mut status: Status = serde_json::from_value(self.body.clone()).unwrap_or_default();
         status.code = self.code.as_u16();
         let class = class_of_status(&status);
-        // A refusal may repeat what was refused, and that of a Secret must not be told on.
-        if &*object.kind == "Secret" || status.message.is_empty() {
-            status.message = format!(
-                "the server answered {} {}",
-                self.code.as_u16(),
-                status.reason
-            );
-        }
-        let what = format!("{verb} of {object}: {}", status.message);
+        let words = words_of(&status, &*object.kind == "Secret");
+        let what = format!("{verb} of {object}: {words}");
         match self.until.filter(|_| class == Class::Throttled) {
             Some(until) => Error::throttled(what, until),
             None => Error::new(class, what),

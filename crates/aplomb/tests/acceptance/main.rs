@@ -29,6 +29,7 @@ mod noise;
 mod overload;
 mod peers;
 mod polite;
+mod refusals;
 mod relabel;
 mod replica;
 mod statuses;
