@@ -131,9 +131,9 @@ impl Default for Curves {
         let curve = |class| match class {
             // Only the safety timer: the wait proper ends when the cache has passed the winner.
             Class::Conflict => Curve::flat(seconds(1)),
-            Class::Exists | Class::Throttled | Class::Unavailable | Class::Forbidden => {
-                Curve::default()
-            }
+            Class::Throttled | Class::Unavailable | Class::Forbidden => Curve::default(),
+            // Somebody has to delete or rename something first.
+            Class::Exists => Curve::default().between(seconds(5), seconds(60)),
             Class::Missing => Curve::default().between(seconds(1), seconds(30)),
             // The spec is what has to change, and that is an event; this is in case we were wrong.
             Class::Invalid => Curve {

@@ -68,7 +68,9 @@ impl<K: Kind> Context<K> {
     /// others.
     ///
     /// # Errors
-    /// The server refuses, or somebody else controls an object of that name.
+    /// The server refuses. [`Class::Exists`](crate::Class::Exists): an object of that name exists that
+    /// this controller has not written. [`Class::Conflict`](crate::Class::Conflict): this object is
+    /// being deleted, or was.
     pub async fn apply<C: Kind>(&self, desired: C) -> Result<C> {
         Ok(self.applied(desired).await?.object)
     }
@@ -79,6 +81,15 @@ impl<K: Kind> Context<K> {
     /// As [`Self::apply`].
     pub async fn applied<C: Kind>(&self, desired: C) -> Result<Applied<C>> {
         self.0.pass.apply(&desired, self.known::<C>()).await
+    }
+
+    /// Like [`Self::applied`], but an object of that name that the cache shows becomes a child of this one
+    /// whoever made it, unless another object controls it. Look at it first.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub async fn adopt<C: Kind>(&self, desired: C) -> Result<Applied<C>> {
+        self.0.pass.adopt(&desired, self.known::<C>()).await
     }
 
     /// Like [`Self::apply`], but a conflict if another writer was first since the child was read: for
@@ -149,7 +160,8 @@ impl<K: Kind> Context<K> {
         self.0.pass.delete::<C>(key, self.known::<C>()).await
     }
 
-    /// Deletes the children of kind `C` that this pass has not applied, and says how many.
+    /// Deletes the children of kind `C` that this controller has written and this pass has not applied,
+    /// and says how many.
     ///
     /// # Errors
     /// As the server says, or the controller does not own the kind.

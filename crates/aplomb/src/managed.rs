@@ -34,6 +34,32 @@ pub(crate) fn applied_entry<'a>(
     })
 }
 
+/// Whether `manager` owns anything of `object` itself, its subresources apart, however it wrote it.
+pub(crate) fn has_fields(object: &Value, manager: &str) -> bool {
+    let main = |entry: &Value| text(entry, "subresource").is_empty();
+    written_by(object, manager).any(main)
+}
+
+/// The entries of what `manager` has written.
+pub(crate) fn written_by<'a>(object: &'a Value, manager: &str) -> impl Iterator<Item = &'a Value> {
+    let by = move |entry: &&Value| text(entry, "manager") == manager;
+    entries(object).iter().filter(by)
+}
+
+/// Whether `object` carries a finalizer that `manager` has added.
+pub(crate) fn has_finalizer_of(object: &Value, manager: &str) -> bool {
+    let names = object["metadata"]["finalizers"].as_array();
+    let mut names = names.into_iter().flatten();
+    names.any(|name| {
+        let member = format!("v:{name}");
+        let added = |entry: &Value| {
+            let owned = &entry["fieldsV1"]["f:metadata"]["f:finalizers"];
+            owned.get(&member).is_some()
+        };
+        written_by(object, manager).any(added)
+    })
+}
+
 /// What every entry but the one of [`applied_entry`] owns, taken together; `None` when one of them
 /// is unreadable.
 pub(crate) fn owned_beside(
@@ -103,6 +129,22 @@ mod tests {
             Some("rival")
         );
         assert_eq!(newest_foreign_manager(&json!({}), "ours"), None);
+    }
+
+    #[test]
+    fn a_finalizer_is_of_the_manager_that_added_it() {
+        let object = json!({"metadata": {
+            "finalizers": ["a.example.com/x", "b.example.com/y"],
+            "managedFields": [
+                {"manager": "ours", "operation": "Update",
+                    "fieldsV1": {"f:metadata": {"f:finalizers": {".": {}, "v:\"a.example.com/x\"": {}}}}},
+                {"manager": "late", "operation": "Update",
+                    "fieldsV1": {"f:metadata": {"f:finalizers": {"v:\"c.example.com/z\"": {}}}}},
+            ],
+        }});
+        assert!(has_finalizer_of(&object, "ours"));
+        assert!(!has_finalizer_of(&object, "late"), "it is released");
+        assert!(!has_finalizer_of(&object, "others"));
     }
 
     #[test]

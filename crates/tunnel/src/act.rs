@@ -180,7 +180,7 @@ impl Act<'_> {
 
     async fn apply<C: Kind>(&self, kind: &str, desired: C) -> Result<Child> {
         let asked = digest(&serde_json::to_value(&desired)?);
-        let applied = self.cx.applied(desired).await?;
+        let applied = self.cx.adopt(desired).await?;
         let meta = kube::Resource::meta(&applied.object);
         let changed = applied.effect != Effect::Unchanged;
         let revision = Revision {

@@ -56,6 +56,7 @@ pub struct Controller<K: Kind> {
     pub(crate) options: Options,
     pub(crate) everywhere: bool,
     pub(crate) silent: bool,
+    pub(crate) finalizers: Vec<&'static str>,
     pub(crate) farewell: Farewell,
 }
 
@@ -78,6 +79,7 @@ impl<K: Kind> Controller<K> {
             options: Options::default(),
             everywhere: false,
             silent: false,
+            finalizers: Vec::new(),
             farewell: Arc::new(|_| {}),
         }
     }
@@ -176,6 +178,16 @@ impl<K: Kind> Controller<K> {
     #[must_use]
     pub fn silent(mut self) -> Self {
         self.silent = true;
+        self
+    }
+
+    /// Declares a finalizer that this controller adds with [`Context::finalizer`] and releases with
+    /// [`Context::release`]. An object that is being deleted is reconciled only while it carries one;
+    /// all others are left to the garbage collector. One that is not declared counts as long as
+    /// `managedFields` say that this controller has added it, which a restored backup does not.
+    #[must_use]
+    pub fn finalizer(mut self, name: &'static str) -> Self {
+        self.finalizers.push(name);
         self
     }
 

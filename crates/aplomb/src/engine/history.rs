@@ -18,7 +18,7 @@ use crate::verdict::Verdict;
 /// How a run ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// There is no such object any more.
+    /// There is no such object any more, or it goes without us.
     Gone,
     /// The reconcile returned a verdict and what it wanted written was written.
     Ended(Verdict),

@@ -107,19 +107,20 @@ impl Parts {
             manager: controller.name,
             telemetry: self.telemetry.clone(),
         };
-        wiring.primary(controller.lens, controller.farewell);
+        let fence = self.fence_of(controller.everywhere);
+        let writer = self.writer(controller.name, &fence);
+        let (past, farewell) = (writer.clone(), controller.farewell);
+        wiring.primary(
+            controller.lens,
+            Arc::new(move |key| {
+                past.forget_children(key);
+                farewell(key);
+            }),
+        );
         for input in controller.inputs {
             input(&mut wiring);
         }
         let caches = wiring.caches;
-        let fence = self.fence_of(controller.everywhere);
-        let writer = Writer::new(
-            self.client.clone(),
-            controller.name,
-            fence.clone(),
-            self.telemetry.clone(),
-            self.settings.clock.clone(),
-        );
         let crew = Arc::new(Crew {
             name: controller.name,
             label,
@@ -133,6 +134,7 @@ impl Parts {
             lease: self.lease.clone(),
             everywhere: controller.everywhere,
             silent: controller.silent || controller.everywhere,
+            finalizers: controller.finalizers,
             recorder: self.recorder.clone(),
             journal: self.journal.clone(),
             telemetry: self.telemetry.clone(),
@@ -144,6 +146,12 @@ impl Parts {
             inspect: crew.clone(),
             pump: Box::new(move |terms| Box::pin(pump(crew, terms))),
         }
+    }
+
+    fn writer(&self, manager: &str, fence: &Fence) -> Writer {
+        let (client, fence) = (self.client.clone(), fence.clone());
+        let (telemetry, clock) = (self.telemetry.clone(), self.settings.clock.clone());
+        Writer::new(client, manager, fence, telemetry, clock)
     }
 
     /// Where the work of a controller is handed out.

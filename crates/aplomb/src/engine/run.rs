@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use kube::Resource;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
@@ -21,7 +22,7 @@ use crate::cache::Cache;
 use crate::conditions;
 use crate::context::{Context, Inner};
 use crate::error::{Class, Error, Result};
-use crate::events::Recorder;
+use crate::events::{Note, Recorder};
 use crate::fence::Fence;
 use crate::journal::{Entry, Journal};
 use crate::key::{Key, ObjectId};
@@ -52,6 +53,8 @@ pub(crate) struct Crew<K: Kind> {
     pub(crate) everywhere: bool,
     /// Whether its passes leave the status alone.
     pub(crate) silent: bool,
+    /// The finalizers of the object that are this controller's to release.
+    pub(crate) finalizers: Vec<&'static str>,
     pub(crate) recorder: Recorder,
     pub(crate) journal: Journal,
     pub(crate) telemetry: Telemetry,
@@ -122,7 +125,8 @@ impl<K: Kind> Crew<K> {
                 return (Outcome::Failed(error), None);
             }
         }
-        let Some(object) = self.primary.get(key) else {
+        let object = self.primary.get(key);
+        let Some(object) = object.filter(|object| !self.is_left(&**object)) else {
             return (Outcome::Gone, None);
         };
         let cx = match self.context(&object, work, deadline) {
@@ -130,9 +134,12 @@ impl<K: Kind> Crew<K> {
             Err(error) => return (Outcome::Failed(error), None),
         };
         let result = self.reconcile(&object, &cx, key, deadline).await;
-        let outcome = match self.close(&cx, key, &result).await {
-            Err(error) if result.is_ok() => Outcome::Failed(error),
-            _ => result.map_or_else(Outcome::Failed, Outcome::Ended),
+        let closed = self.close(&cx, key, &result).await;
+        let outcome = match (closed, result) {
+            (Err(error), Ok(_)) => Outcome::Failed(error),
+            // It failed because its object goes, and there is nothing to try again.
+            (_, Err(_)) if cx.pass().is_owner_gone() => Outcome::Gone,
+            (_, result) => result.map_or_else(Outcome::Failed, Outcome::Ended),
         };
         let outcome = match outcome {
             Outcome::Failed(error) if error.object().is_none() => {
@@ -145,8 +152,22 @@ impl<K: Kind> Crew<K> {
         (outcome, cx.pass().wrote())
     }
 
+    /// Whether `object` is being deleted and waits for nothing of this controller. What it owned goes
+    /// with it: to make any of that again would hold the deletion up.
+    fn is_left(&self, object: &K) -> bool {
+        Resource::meta(object).deletion_timestamp.is_some()
+            && self
+                .owner(object)
+                .is_ok_and(|owner| owner.goes_without(self.name))
+    }
+
+    fn owner(&self, object: &K) -> Result<Owner> {
+        let owner = Owner::new(object, Some(Arc::new(self.primary.clone())))?;
+        Ok(owner.with_finalizers(&self.finalizers))
+    }
+
     fn context(&self, object: &Arc<K>, work: &Work, deadline: Instant) -> Result<Context<K>> {
-        let owner = Owner::new(&**object, Some(Arc::new(self.primary.clone())))?;
+        let owner = self.owner(object)?;
         Ok(Context::new(Inner {
             object: object.clone(),
             caches: self.caches.clone(),
@@ -202,6 +223,9 @@ impl<K: Kind> Crew<K> {
 
     /// The one status write of the pass.
     async fn close(&self, cx: &Context<K>, key: &Key, result: &Result<Verdict>) -> Result<()> {
+        if let Err(error) = result {
+            self.warn(cx, error);
+        }
         if self.silent {
             return Ok(());
         }
@@ -220,6 +244,15 @@ impl<K: Kind> Crew<K> {
 }
 
 impl<K: Kind> Crew<K> {
+    /// A name that is taken is a person's to clear up: one Event says so, beside the condition.
+    fn warn(&self, cx: &Context<K>, error: &Error) {
+        let message = error.to_string();
+        if error.class() == Class::Exists && !cx.pass().shows(&message) {
+            let reason = error.class().word();
+            cx.event(Note::warning(reason, "Apply", message));
+        }
+    }
+
     /// The winner of a conflict may have been in the cache before its loser heard of it.
     fn settle(&self, outcome: &Outcome) {
         let Outcome::Failed(error) = outcome else {

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::error::{Class, Error, Result};
 use crate::key::ObjectId;
 use crate::managed::{Part, applied_entry};
-use crate::version::Version;
 
 use super::answer::Answer;
 use super::converged::converged;
@@ -45,21 +44,52 @@ pub struct Applied<K> {
 enum Role {
     /// The object is the owner's own.
     Child,
+    /// The object becomes the owner's own, unless another controls it.
+    Adopted,
     /// The object is somebody else's; only the fields that are sent are ours.
     Share,
 }
+
+/// An apply that was asked for.
+struct Wanted<'a> {
+    kind: Kind,
+    object: ObjectId,
+    desired: Desired,
+    role: Role,
+    /// Whether the object names the owner as its controller.
+    controlled: bool,
+    locked: bool,
+    known: Option<&'a dyn Known>,
+}
+
+/// A version that no object has: the first write of a server is the second version. Applied with it, an
+/// object that is there is a conflict, and one that is not is created.
+const NEVER: &str = "1";
 
 impl Pass {
     /// Makes a child of the owner as `desired` says, in every field that it names.
     ///
     /// `known` is the cache of its kind; without one, the object is read first. A child that was
     /// deleted in the meantime is not brought back: that is a conflict, and the next pass decides.
+    ///
+    /// An object of that name that this manager has not written and the owner does not have is an
+    /// error of class `Exists`, whether `known` shows it or not; see [`Self::adopt`].
     pub async fn apply<K>(&self, desired: &K, known: Option<&dyn Known>) -> Result<Applied<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
         self.apply_as(desired, known, Role::Child, false).await
+    }
+
+    /// Like [`Self::apply`], but an object that `known` shows becomes the owner's child whoever made it,
+    /// unless another object controls it: for callers that have looked at it.
+    pub async fn adopt<K>(&self, desired: &K, known: Option<&dyn Known>) -> Result<Applied<K>>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+        K::Scope: 'static,
+    {
+        self.apply_as(desired, known, Role::Adopted, false).await
     }
 
     /// Like [`Self::apply`], but refused as a conflict when another writer was first: for what is
@@ -134,48 +164,107 @@ impl Pass {
         let kind = Kind::of::<K>();
         let mut desired = Desired::new(desired, &kind, self.owner.id.key.namespace.as_deref())?;
         let object = kind.object(desired.key.clone());
-        if role == Role::Child {
+        let mut controlled = false;
+        if role != Role::Share {
             // Before anything can fail: a child that could not be written is wanted all the same.
             self.state().wanted.insert(object.clone());
-            desired.controlled_by(&self.owner.controller());
+            self.refuse_late(&object)?;
+            controlled = desired.controlled_by(&self.owner.controller());
         }
-        let live = self.look(&kind, &object, known).await?;
-        self.admit(role, &object, live.as_ref())?;
-        let done = |live: &&Value| self.needless(&object, None, &desired.body, live);
-        if let Some(live) = live.as_ref().filter(done) {
-            self.suppressed("apply", &object);
-            return Ok(Applied {
-                object: serde_json::from_value(live.clone())?,
-                effect: Effect::Unchanged,
-            });
-        }
-        let seen = live
-            .as_ref()
-            .and_then(|live| live["metadata"]["resourceVersion"].as_str());
-        let write = Write {
-            verb: "apply",
-            object: &object,
-            part: Part::Main,
-            live: live.as_ref(),
-            lock: desired.version.as_deref().or(seen).filter(|_| locked),
+        let mut wanted = Wanted {
+            kind,
+            object,
+            desired,
+            role,
+            controlled,
+            locked,
             known,
         };
-        let answer = self.send_apply(&kind, &desired.body, &write).await?;
+        let live = self.look(&wanted.kind, &wanted.object, known).await?;
+        let absent = live.is_none();
+        let mut done = self.bring_about(&wanted, live).await;
+        if absent && done.as_ref().is_err_and(|error| wanted.is_there(error)) {
+            // The caller has not seen it, so it cannot have meant it.
+            wanted.role = Role::Child;
+            if let Some(live) = self.look(&wanted.kind, &wanted.object, None).await? {
+                done = self.bring_about(&wanted, Some(live)).await;
+            }
+        }
+        let (object, effect) = done?;
         Ok(Applied {
-            effect: effect(&answer, live.as_ref()),
-            object: serde_json::from_value(answer.body)?,
+            object: serde_json::from_value(object)?,
+            effect,
         })
     }
 
+    async fn bring_about(
+        &self,
+        wanted: &Wanted<'_>,
+        live: Option<Value>,
+    ) -> Result<(Value, Effect)> {
+        let (object, desired) = (&wanted.object, &wanted.desired);
+        self.admit(wanted, live.as_ref())?;
+        if let Some(live) = &live
+            && self.needless(object, None, &desired.body, live)
+        {
+            self.suppressed("apply", object);
+            self.note_child(wanted);
+            return Ok((live.clone(), Effect::Unchanged));
+        }
+        if wanted.role != Role::Share {
+            let again = match &live {
+                Some(live) => wanted.controlled && !self.names_owner(live),
+                None => self.had_child(object),
+            };
+            self.require_owner(object, again).await?;
+        }
+        let seen = live.as_ref();
+        let seen = seen.and_then(|live| live["metadata"]["resourceVersion"].as_str());
+        let lock = desired
+            .version
+            .as_deref()
+            .or(seen)
+            .filter(|_| wanted.locked);
+        let write = Write {
+            verb: "apply",
+            object,
+            part: Part::Main,
+            live: live.as_ref(),
+            lock: lock.or(live.is_none().then_some(NEVER)),
+            known: wanted.known,
+        };
+        let answer = self.send_apply(&wanted.kind, &desired.body, &write).await?;
+        self.note_child(wanted);
+        let effect = effect(&answer, live.as_ref());
+        Ok((answer.body, effect))
+    }
+
+    fn note_child(&self, wanted: &Wanted<'_>) {
+        if wanted.role != Role::Share {
+            let (owner, children) = (&self.owner, &self.writer.0.children);
+            children.note(&owner.id.key, &owner.uid, &wanted.object);
+        }
+    }
+
+    fn had_child(&self, object: &ObjectId) -> bool {
+        let (owner, children) = (&self.owner, &self.writer.0.children);
+        children.existed(&owner.id.key, &owner.uid, object)
+    }
+
     /// Whether an object that is there, or is not, may be written to in this role.
-    fn admit(&self, role: Role, object: &ObjectId, live: Option<&Value>) -> Result<()> {
-        match (role, live) {
-            (Role::Child, Some(live)) => self.refuse_foreign(object, live),
+    fn admit(&self, wanted: &Wanted<'_>, live: Option<&Value>) -> Result<()> {
+        let object = &wanted.object;
+        match (wanted.role, live) {
+            (Role::Child, Some(live)) => {
+                self.refuse_controlled(object, live)?;
+                self.refuse_foreign(object, live)
+            }
+            (Role::Adopted, Some(live)) => self.refuse_controlled(object, live),
             (Role::Share, None) => {
-                let what = format!("{object} is not there, and a part of it makes no whole");
+                let what = format!("{object} does not exist; cannot apply part of it");
                 Err(Error::new(Class::Missing, what).on(object.clone(), None))
             }
-            (Role::Child, None) | (Role::Share, Some(_)) => Ok(()),
+            (Role::Child | Role::Adopted, None) | (Role::Share, Some(_)) => Ok(()),
         }
     }
 
@@ -234,28 +323,6 @@ impl Pass {
         Err(answer.refusal("read", object))
     }
 
-    /// Two controllers of one child would undo each other for ever.
-    pub(super) fn refuse_foreign(&self, object: &ObjectId, live: &Value) -> Result<()> {
-        let references = live["metadata"]["ownerReferences"].as_array();
-        let other = references
-            .into_iter()
-            .flatten()
-            .find(|it| it["controller"] == true && it["uid"] != self.owner.uid);
-        let Some(other) = other else {
-            return Ok(());
-        };
-        let name = |field: &str| other[field].as_str().unwrap_or("?").to_owned();
-        let what = format!(
-            "{object} is already controlled by {} {}; give one of the two another name, or delete {object} if that owner no longer needs it",
-            name("kind"),
-            name("name"),
-        );
-        let version = live["metadata"]["resourceVersion"]
-            .as_str()
-            .map(Version::parse);
-        Err(Error::new(Class::Exists, what).on(object.clone(), version))
-    }
-
     /// Whether writing `desired` would change nothing.
     pub(super) fn needless(
         &self,
@@ -286,6 +353,14 @@ impl Pass {
                 .memory
                 .keep(object, subresource, &inner.manager, desired, change);
         }
+    }
+}
+
+impl Wanted<'_> {
+    /// Whether `error` says that an object is there which was to be created.
+    fn is_there(&self, error: &Error) -> bool {
+        let on = error.object().is_some_and(|(on, _)| *on == self.object);
+        on && matches!(error.class(), Class::Conflict | Class::Exists)
     }
 }
 

@@ -23,6 +23,9 @@ pub trait Known: Send + Sync {
 
     /// Announces a write, because its event may come before its answer. Dropped, it has failed.
     fn writing(&self, key: &Key) -> Box<dyn UnderWay>;
+
+    /// Takes over what the server showed in answer to a read, if the view keeps such things.
+    fn reread(&self, _live: &Value) {}
 }
 
 /// A write that has been announced.
@@ -49,6 +52,10 @@ impl<T: View + Serialize> Known for Cache<T> {
 
     fn writing(&self, key: &Key) -> Box<dyn UnderWay> {
         Box::new(Self::writing(self, key))
+    }
+
+    fn reread(&self, live: &Value) {
+        Self::reread(self, live);
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod answer;
 mod apply;
+mod children;
 mod converged;
 mod create;
 mod desired;
@@ -19,6 +20,7 @@ mod pass;
 mod relabel;
 mod removal;
 mod report;
+mod rights;
 mod send;
 mod status;
 
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::fence::Fence;
 use crate::journal::Journal;
-use crate::key::ObjectId;
+use crate::key::{Key, ObjectId};
 use crate::telemetry::Telemetry;
 
 /// What a write can be, as metrics and the journal call it.
@@ -58,6 +60,7 @@ struct Inner {
     telemetry: Telemetry,
     clock: Clock,
     memory: memory::Memory,
+    children: children::Children,
     suppress: bool,
 }
 
@@ -78,6 +81,7 @@ impl Writer {
             telemetry,
             clock,
             memory: memory::Memory::default(),
+            children: children::Children::default(),
             suppress: true,
         }))
     }
@@ -93,6 +97,7 @@ impl Writer {
             telemetry: inner.telemetry.clone(),
             clock: inner.clock.clone(),
             memory: memory::Memory::default(),
+            children: children::Children::default(),
             suppress: false,
         }))
     }
@@ -112,6 +117,11 @@ impl Writer {
     /// Drops what is remembered of an object that is gone.
     pub fn forget(&self, object: &ObjectId) {
         self.0.memory.forget(object);
+    }
+
+    /// Drops what is remembered of the children of an owner that is gone.
+    pub(crate) fn forget_children(&self, owner: &Key) {
+        self.0.children.forget(owner);
     }
 }
 

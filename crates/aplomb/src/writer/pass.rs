@@ -11,10 +11,11 @@ use serde_json::Value;
 
 use tokio::time::Instant;
 
-use crate::conditions::{Condition, Wishes};
+use crate::conditions::{Condition, STALLED, Wishes};
 use crate::error::Result;
 use crate::journal::{Entry, Journal};
 use crate::key::{Key, ObjectId};
+use crate::managed::written_by;
 
 use super::Writer;
 use super::desired::{Controller, drop_nulls};
@@ -30,7 +31,8 @@ pub struct Owner {
     pub(super) known: Option<Arc<dyn Known>>,
     /// Leaves of a status what the type declares; the server refuses the rest.
     pub(super) declared: fn(Value) -> Result<Value>,
-    read: Value,
+    pub(super) finalizers: Vec<&'static str>,
+    pub(super) read: Value,
 }
 
 impl Owner {
@@ -53,8 +55,16 @@ impl Owner {
             generation: meta.generation,
             known,
             declared: |object| Ok(serde_json::to_value(serde_json::from_value::<K>(object)?)?),
+            finalizers: Vec::new(),
             read: serde_json::to_value(object)?,
         })
+    }
+
+    /// Says which finalizers of the owner are for the writing controller to release.
+    #[must_use]
+    pub fn with_finalizers(mut self, names: &[&'static str]) -> Self {
+        self.finalizers = names.to_vec();
+        self
     }
 
     pub(super) fn controller(&self) -> Controller<'_> {
@@ -99,6 +109,10 @@ pub(super) struct State {
 
 impl Pass {
     pub(super) fn new(writer: Writer, owner: Owner, journal: Journal) -> Self {
+        let shown = owner.read["metadata"]["managedFields"].is_array();
+        let new = shown && written_by(&owner.read, writer.manager()).next().is_none();
+        let children = &writer.0.children;
+        children.begin(&owner.id.key, &owner.uid, new);
         Self {
             writer,
             owner,
@@ -136,6 +150,19 @@ impl Pass {
     /// The owner turned out to be deleted: nothing is said of it when the pass ends.
     pub fn owner_gone(&self) {
         self.state().gone = true;
+    }
+
+    /// Whether the owner is known to be deleted, or goes without this controller.
+    pub(crate) fn is_owner_gone(&self) -> bool {
+        self.state().gone
+    }
+
+    /// Whether the owner's status shows `message` as what holds it up.
+    pub(crate) fn shows(&self, message: &str) -> bool {
+        let live = self.live();
+        let conditions = live["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|it| it["type"] == STALLED && it["message"] == message)
     }
 
     /// The owner as it is now, the writes of this pass included.

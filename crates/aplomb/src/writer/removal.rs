@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::key::{Key, ObjectId};
-use crate::managed::Part;
+use crate::managed::{Part, has_fields};
 
 use super::kind::Kind;
 use super::known::Known;
@@ -27,15 +27,15 @@ impl Pass {
         let object = kind.object(key.clone());
         match self.look(&kind, &object, known).await? {
             Some(live) => {
-                self.refuse_foreign(&object, &live)?;
+                self.refuse_controlled(&object, &live)?;
                 self.remove(&kind, &object, &live, known).await
             }
             None => Ok(()),
         }
     }
 
-    /// Deletes the children of kind `K` that the owner controls and this pass has not applied.
-    /// Says how many.
+    /// Deletes the children of kind `K` that the owner controls and this pass has not applied, if this
+    /// controller has written them: a copy of one by somebody else is left. Says how many.
     pub async fn prune<K>(&self, known: &dyn Known) -> Result<usize>
     where
         K: Resource<DynamicType = ()>,
@@ -57,6 +57,7 @@ impl Pass {
                 .flatten()
                 .any(controlled);
             let wanted = self.state().wanted.contains(&object);
+            let ours = ours && has_fields(&live, self.writer.manager());
             if ours && !wanted && !meta["deletionTimestamp"].is_string() {
                 self.remove(&kind, &object, &live, Some(known)).await?;
                 pruned += 1;

@@ -35,7 +35,7 @@ impl Pass {
         let Some(live) = self.look(&kind, &object, known).await? else {
             return Ok(());
         };
-        self.refuse_foreign(&object, &live)?;
+        self.refuse_controlled(&object, &live)?;
         let desired = body(&kind, key, serde_json::to_value(status)?);
         if self.needless(&object, STATUS, &desired, &live) {
             self.suppressed("report", &object);

@@ -18,12 +18,13 @@ const STATUS: Option<&str> = Some("status");
 
 impl Pass {
     /// Ends the pass: writes what the reconcile said of the status and what `outcome` adds to it.
-    /// Nothing is sent after a conflict, for an owner that is gone, or where nothing would change.
+    /// Nothing is sent after a conflict, for an owner that is gone or goes without this controller, or
+    /// where nothing would change.
     pub async fn flush(&self, outcome: Outcome<'_>) -> Result<()> {
-        if self.state().gone {
+        let live = self.live();
+        if self.state().gone || self.owner.is_left(&live, self.writer.manager()) {
             return Ok(());
         }
-        let live = self.live();
         let Some(status) = self.wanted_status(&live, outcome)? else {
             return Ok(());
         };
@@ -69,11 +70,7 @@ impl Pass {
             .map_err(Error::fault)?;
         let answer = self.send(&write, request).await?;
         if answer.object_missing() && self.is_gone().await? {
-            self.state().gone = true;
-            // The next pass would find no more than this one, however long the watch takes to tell.
-            if let Some(known) = &owner.known {
-                known.writing(&owner.id.key).deleted(&owner.uid);
-            }
+            self.owner_deleted();
             return Ok(());
         }
         if !answer.accepted() {

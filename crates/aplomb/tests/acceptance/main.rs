@@ -8,6 +8,7 @@
 mod page;
 
 mod admin;
+mod adoption;
 mod adversary;
 mod bench;
 mod budgets;
@@ -16,6 +17,7 @@ mod claims;
 mod cold_start;
 mod conflicts;
 mod deadlines;
+mod deletions;
 mod elections;
 mod events;
 mod example;

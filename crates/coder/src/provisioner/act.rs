@@ -219,7 +219,7 @@ impl Act<'_> {
         };
         let wanted = self.bare(key);
         let secret = children::secret(&self.world.object, &wanted, plaintext.reveal().as_bytes());
-        self.cx.apply(secret).await?;
+        self.cx.adopt(secret).await?;
         self.office.desk.set_in_hand(self.who, None);
         seen.made = Some((key.name.clone(), self.at(&key.binding)?.now()));
         Ok(())
@@ -255,7 +255,7 @@ impl Act<'_> {
         }
         let secret = children::secret(object, wanted, &plaintext.0);
         let checksum = checksum(&plaintext.0, wanted.ca.as_deref());
-        self.cx.apply(secret).await?;
+        self.cx.adopt(secret).await?;
         self.cx.apply(children::account(object)).await?;
         self.cx.apply(children::role(object)).await?;
         self.cx.apply(children::role_binding(object)).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
-use aplomb_api::coder::CoderProvisioner;
+use aplomb_api::coder::{CoderProvisioner, FINALIZER};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -44,6 +44,7 @@ pub(crate) fn controller(office: &Office) -> Controller<CoderProvisioner> {
         let office = run.clone();
         async move { reconcile(&object, &cx, &office).await }
     })
+    .finalizer(FINALIZER)
     .within(scope.clone())
     .index::<CoderProvisioner>(scope.clone(), BY_NAME, named)
     .index::<CoderProvisioner>(scope.clone(), CLAIMS, claims)

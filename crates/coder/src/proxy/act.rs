@@ -230,7 +230,7 @@ impl Act<'_> {
         };
         let token = token.reveal().as_bytes();
         let secret = children::secret(&self.world.object, &wanted, id, token);
-        self.cx.apply(secret).await?;
+        self.cx.adopt(secret).await?;
         self.office.desk.set_in_hand(self.who, None);
         seen.made = Some(id.to_owned());
         Ok(())
@@ -247,7 +247,7 @@ impl Act<'_> {
         };
         if let Some(id) = &wanted.id {
             let secret = children::secret(object, wanted, id, &token.0);
-            self.cx.apply(secret).await?;
+            self.cx.adopt(secret).await?;
         }
         let checksum = checksum(&token.0, wanted.ca.as_deref());
         let deployment = children::deployment(object, wanted, &checksum)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
-use aplomb_api::coder::CoderWorkspaceProxy;
+use aplomb_api::coder::{CoderWorkspaceProxy, FINALIZER};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use tokio::time::Instant;
@@ -43,6 +43,7 @@ pub(crate) fn controller(office: &Office) -> Controller<CoderWorkspaceProxy> {
         let office = run.clone();
         async move { reconcile(&object, &cx, &office).await }
     })
+    .finalizer(FINALIZER)
     .within(scope.clone())
     .index::<CoderWorkspaceProxy>(scope.clone(), BY_NAME, named)
     .owns_some::<Secret>(opaque(None), Lens::comparing(same_data))

@@ -1,0 +1,123 @@
+//! Which children of an owner have existed, as far as this process knows.
+//!
+//! A child that is missing although it existed may have gone with its owner, whose own watch need not
+//! have shown that yet: only the server can tell. One that never existed needs no such question.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::key::{Key, ObjectId};
+
+/// Owners are let go when they are deleted; this bounds what a missed deletion leaves.
+const MOST: usize = 262_144;
+
+/// The children of every owner that this process has run a pass for.
+#[derive(Debug, Default)]
+pub(super) struct Children(Mutex<BTreeMap<Key, Past>>);
+
+#[derive(Debug)]
+struct Past {
+    uid: String,
+    /// Whether no child can have existed without being noted here.
+    complete: bool,
+    /// Digests, since names would be kept twice; two that are equal cost one read.
+    noted: BTreeSet<u64>,
+}
+
+impl Children {
+    /// A pass over the owner `key` begins. `new`: no pass was ever made before.
+    pub(super) fn begin(&self, key: &Key, uid: &str, new: bool) {
+        let mut all = self.lock();
+        if all.get(key).is_some_and(|past| past.uid == uid) {
+            return;
+        }
+        let past = Past {
+            uid: uid.to_owned(),
+            complete: new,
+            noted: BTreeSet::new(),
+        };
+        all.insert(key.clone(), past);
+        while all.len() > MOST {
+            all.pop_first();
+        }
+    }
+
+    /// The owner has this child.
+    pub(super) fn note(&self, key: &Key, uid: &str, child: &ObjectId) {
+        if let Some(past) = self.lock().get_mut(key).filter(|past| past.uid == uid) {
+            past.noted.insert(digest(child));
+        }
+    }
+
+    /// Whether the owner has had this child, or may have had.
+    pub(super) fn existed(&self, key: &Key, uid: &str, child: &ObjectId) -> bool {
+        let all = self.lock();
+        let past = all.get(key).filter(|past| past.uid == uid);
+        past.is_none_or(|past| !past.complete || past.noted.contains(&digest(child)))
+    }
+
+    /// The owner is gone.
+    pub(super) fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Past>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn digest(child: &ObjectId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&child.kind, &child.key).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        Key::new(Some("team"), "a")
+    }
+
+    fn child(name: &str) -> ObjectId {
+        ObjectId {
+            kind: "ConfigMap".into(),
+            key: Key::new(Some("team"), name),
+        }
+    }
+
+    #[test]
+    fn a_new_owner_has_had_only_what_was_noted() {
+        let children = Children::default();
+        children.begin(&key(), "u1", true);
+        assert!(!children.existed(&key(), "u1", &child("x")));
+        children.note(&key(), "u1", &child("x"));
+        children.begin(&key(), "u1", false);
+        assert!(children.existed(&key(), "u1", &child("x")));
+        assert!(!children.existed(&key(), "u1", &child("y")));
+    }
+
+    #[test]
+    fn an_owner_from_before_the_start_may_have_had_any() {
+        let children = Children::default();
+        assert!(children.existed(&key(), "u1", &child("x")), "not known");
+        children.begin(&key(), "u1", false);
+        assert!(children.existed(&key(), "u1", &child("x")));
+    }
+
+    #[test]
+    fn an_owner_that_took_the_name_of_another_is_new() {
+        let children = Children::default();
+        children.begin(&key(), "u1", true);
+        children.note(&key(), "u1", &child("x"));
+        children.begin(&key(), "u2", true);
+        assert!(!children.existed(&key(), "u2", &child("x")));
+        children.note(&key(), "u1", &child("y"));
+        assert!(!children.existed(&key(), "u2", &child("y")));
+        children.forget(&key());
+        assert!(children.existed(&key(), "u2", &child("y")));
+    }
+}

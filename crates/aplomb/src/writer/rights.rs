@@ -1,0 +1,149 @@
+//! What may be written as a child: nothing of an owner that is being deleted, and no object that
+//! belongs to others.
+//!
+//! A cache may be behind in both. So a child is created only where there is none, and an owner that
+//! may have gone is read from the server before it gets one back.
+
+use serde_json::Value;
+
+use crate::error::{Class, Error, Result};
+use crate::key::ObjectId;
+use crate::managed::{has_fields, has_finalizer_of, newest_foreign_manager};
+use crate::version::Version;
+
+use super::pass::{Owner, Pass};
+
+impl Owner {
+    /// Whether the owner, as it was read, is being deleted and waits for nothing that `manager` does.
+    pub(crate) fn goes_without(&self, manager: &str) -> bool {
+        self.is_left(&self.read, manager)
+    }
+
+    /// The same of the owner as it is in `live`.
+    pub(super) fn is_left(&self, live: &Value, manager: &str) -> bool {
+        let finalizers = live["metadata"]["finalizers"].as_array();
+        let mut finalizers = finalizers.into_iter().flatten().filter_map(Value::as_str);
+        let declared = finalizers.any(|name| self.finalizers.contains(&name));
+        is_deleting(live) && !declared && !has_finalizer_of(live, manager)
+    }
+}
+
+impl Pass {
+    /// A pass over an owner that is being deleted cleans up and makes nothing.
+    pub(super) fn refuse_late(&self, object: &ObjectId) -> Result<()> {
+        let owner = &self.owner;
+        if !is_deleting(&owner.read) {
+            return Ok(());
+        }
+        let what = format!(
+            "apply of {object}: {} is being deleted; clean up and release its finalizer instead",
+            owner.id
+        );
+        Err(Error::new(Class::Invalid, what))
+    }
+
+    /// Refuses `object` to an owner that is no longer there to have it. `again`: the owner has had it,
+    /// so that its absence may be the first sign of a deletion; then the server is asked.
+    pub(super) async fn require_owner(&self, object: &ObjectId, again: bool) -> Result<()> {
+        let owner = &self.owner;
+        let ours = |live: &Value| live["metadata"]["uid"] == owner.uid;
+        let cached = match &owner.known {
+            Some(known) => known.live(&owner.id.key).filter(ours),
+            None => Some(self.read()),
+        };
+        if let Some(cached) = cached.as_ref().filter(|cached| is_deleting(cached)) {
+            return Err(self.too_late(object, cached));
+        }
+        if !again && cached.is_some() {
+            return Ok(());
+        }
+        let found = self.look(&owner.kind, &owner.id, None).await?;
+        match found.filter(ours) {
+            Some(live) if is_deleting(&live) => {
+                if let Some(known) = &owner.known {
+                    known.reread(&live);
+                }
+                Err(self.too_late(object, &live))
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.owner_deleted();
+                Err(self.overtaken(object, "was deleted"))
+            }
+        }
+    }
+
+    /// The server no longer has the owner. The cache is told, since its watch may take long to.
+    pub(super) fn owner_deleted(&self) {
+        let owner = &self.owner;
+        self.state().gone = true;
+        if let Some(known) = &owner.known {
+            known.writing(&owner.id.key).deleted(&owner.uid);
+        }
+    }
+
+    fn too_late(&self, object: &ObjectId, live: &Value) -> Error {
+        if self.owner.is_left(live, self.writer.manager()) {
+            self.state().gone = true;
+        }
+        self.overtaken(object, "is being deleted")
+    }
+
+    fn overtaken(&self, object: &ObjectId, why: &str) -> Error {
+        let owner = &self.owner;
+        let what = format!("apply of {object}: {} {why}", owner.id);
+        let read = owner.read["metadata"]["resourceVersion"].as_str();
+        Error::new(Class::Conflict, what).on(owner.id.clone(), read.map(Version::parse))
+    }
+
+    /// Whether `live` names the owner among its owners.
+    pub(super) fn names_owner(&self, live: &Value) -> bool {
+        references(live).any(|it| it["uid"] == self.owner.uid)
+    }
+
+    /// Two controllers of one child would undo each other for ever.
+    pub(super) fn refuse_controlled(&self, object: &ObjectId, live: &Value) -> Result<()> {
+        let uid = &self.owner.uid;
+        let Some(other) = references(live).find(|it| it["controller"] == true && it["uid"] != *uid)
+        else {
+            return Ok(());
+        };
+        let name = |field: &str| other[field].as_str().unwrap_or("?").to_owned();
+        let what = format!(
+            "{object} is already controlled by {} {}; give one of the two another name, or delete {object} if that owner no longer needs it",
+            name("kind"),
+            name("name"),
+        );
+        Err(taken(object, live, what))
+    }
+
+    /// An object that neither this controller has written nor the owner has is somebody's own.
+    pub(super) fn refuse_foreign(&self, object: &ObjectId, live: &Value) -> Result<()> {
+        let manager = self.writer.manager();
+        if self.names_owner(live) || has_fields(live, manager) {
+            return Ok(());
+        }
+        let by = newest_foreign_manager(live, manager);
+        let by = by.map_or_else(String::new, |by| format!(" (written by {by})"));
+        let owner = &self.owner.id;
+        let what = format!(
+            "{object} exists and is not managed by {manager}{by}; delete it, use another name, or add an ownerReference to {} {} to hand it over",
+            owner.kind, owner.key.name,
+        );
+        Err(taken(object, live, what))
+    }
+}
+
+fn taken(object: &ObjectId, live: &Value, what: String) -> Error {
+    let version = live["metadata"]["resourceVersion"].as_str();
+    Error::new(Class::Exists, what).on(object.clone(), version.map(Version::parse))
+}
+
+fn references(object: &Value) -> impl Iterator<Item = &Value> {
+    let references = object["metadata"]["ownerReferences"].as_array();
+    references.into_iter().flatten()
+}
+
+fn is_deleting(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
