@@ -2,14 +2,17 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aplomb_sim::faults::{Fault, Rule};
 use aplomb_sim::trace::Difference;
-use aplomb_sim::world::{Cluster, Counts, Crash, CrashPoint, Process, StillBusy, World};
+use aplomb_sim::world::{Cluster, Component, Counts, Crash, CrashPoint, Process, StillBusy, World};
 use common::scenario::{self, Plant};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -286,4 +289,90 @@ fn two_runs_that_should_end_alike_can_be_compared() {
         point: CrashPoint::BeforeSend,
     }]);
     assert_eq!(undisturbed, crashed);
+}
+
+/// A component that panics in its first life only.
+fn panics_once(cluster: &Cluster) -> Component {
+    let lives = Arc::new(AtomicU64::new(0));
+    cluster.start("shaky", move |process| {
+        let life = lives.fetch_add(1, Ordering::Relaxed);
+        async move {
+            process.effect("begin", async {}).await;
+            assert!(life > 0, "the first life panics");
+            std::future::pending::<()>().await;
+        }
+    })
+}
+
+type Scenario = fn(Cluster) -> BoxFuture<'static, ()>;
+
+/// What the run fails with, if it does.
+fn failure(world: World, scenario: Scenario) -> Option<String> {
+    let run = AssertUnwindSafe(|| world.run(scenario));
+    let failed = catch_unwind(run).err()?;
+    Some(failed.downcast_ref::<String>().expect("a text").clone())
+}
+
+#[test]
+fn a_panic_that_a_restart_heals_fails_the_run_unless_it_is_expected() {
+    let heals: Scenario = |cluster| {
+        async move {
+            let component = panics_once(&cluster);
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!(component.effects(), 2, "it was started again");
+        }
+        .boxed()
+    };
+    let failed = failure(world(1), heals).expect("the run fails");
+    assert!(failed.contains("the first life panics"), "{failed}");
+    assert!(failed.contains("tests/world.rs"), "{failed}");
+    let expecting = world(1).expect_panic("the first life");
+    assert_eq!(failure(expecting, heals), None);
+    let another = failure(world(1).expect_panic("the second life"), heals);
+    assert!(another.is_some(), "another panic than the expected one");
+}
+
+#[test]
+fn a_panic_fails_the_run_wherever_it_is_caught() {
+    let caught = |_: Cluster| {
+        let work = async { assert!(vec![1].is_empty(), "a defect") };
+        async move {
+            let ended = AssertUnwindSafe(work).catch_unwind().await;
+            assert!(ended.is_err());
+        }
+        .boxed()
+    };
+    let forgotten = |_: Cluster| {
+        async {
+            drop(tokio::spawn(async { panic!("a defect") }));
+            sleep(Duration::from_secs(1)).await;
+        }
+        .boxed()
+    };
+    let of_a_process = |cluster: Cluster| {
+        async move {
+            let _component = cluster.start("one", |process| async move {
+                process.spawn(async { panic!("a defect") });
+                std::future::pending::<()>().await;
+            });
+            sleep(Duration::from_millis(500)).await;
+        }
+        .boxed()
+    };
+    let scenarios: [Scenario; 3] = [caught, forgotten, of_a_process];
+    for scenario in scenarios {
+        let failed = failure(world(1), scenario).expect("the run fails");
+        assert!(failed.contains("a defect"), "{failed}");
+    }
+}
+
+#[test]
+fn an_expected_panic_that_does_not_happen_fails_the_run() {
+    let failed = failure(world(1).expect_panic("a defect"), |_| async {}.boxed());
+    assert!(failed.expect("the run fails").contains("did not happen"));
+    assert_eq!(
+        failure(world(1), |_| async {}.boxed()),
+        None,
+        "the next run"
+    );
 }

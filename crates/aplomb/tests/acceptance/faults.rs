@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use aplomb::{Class, Context, Controller, Engine, Error, Verdict};
 use aplomb_sim::faults::{Fault, Latency, Rule};
+use aplomb_sim::world::World;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use crate::lab::{Lab, on_box, seconds, until};
+use crate::lab::{Lab, in_world, seconds, until};
 use crate::page::{self, Page, PageSpec};
 
 /// Does what the title says.
@@ -74,6 +75,15 @@ impl Company {
         Api::namespaced(lab.user(), "default")
     }
 
+    /// The world it is in.
+    fn world(&self) -> World {
+        let world = World::new(7);
+        match self.bad.contains(&"panics") {
+            true => world.expect_panic("as the title says"),
+            false => world,
+        }
+    }
+
     /// What `scenario` finds while the operator runs.
     async fn keep<T>(self, lab: &Lab, scenario: impl Future<Output = T>) -> T {
         page::install(&lab.user()).await.unwrap();
@@ -97,7 +107,7 @@ impl Company {
 
     /// How long the slowest of sixty good pages waits; `None` if one is not served within a minute.
     fn slowest(self) -> Option<Duration> {
-        on_box(7, |lab| async move {
+        in_world(self.world(), |lab| async move {
             let pages = Self::pages(&lab);
             self.keep(&lab, async {
                 // The bad ones are on before the good ones come.
@@ -165,7 +175,7 @@ fn a_key_that_panics_is_quarantined_until_it_is_edited() {
         deadline: seconds(30),
         lend: None,
     };
-    on_box(7, |lab| async move {
+    in_world(company.world(), |lab| async move {
         let pages = Company::pages(&lab);
         let stalled = || async { condition(&pages.get("panics").await.ok()?, "Stalled") };
         let scenario = async {

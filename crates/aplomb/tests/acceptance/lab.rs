@@ -158,7 +158,17 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    let world = World::new(seed).interpose(aplomb_vtime::install);
+    in_world(World::new(seed), scenario)
+}
+
+/// Runs a scenario on the box of `world`.
+pub fn in_world<T, F, S>(world: World, scenario: S) -> T
+where
+    S: FnOnce(Lab) -> F + Send + 'static,
+    F: Future<Output = T>,
+    T: Send + 'static,
+{
+    let world = world.interpose(aplomb_vtime::install);
     let run = world.run(move |cluster| {
         scenario(Lab {
             place: Place::Simulated(cluster),

@@ -19,6 +19,9 @@
 //! machine (hash keys, the wall clock) follows the seed only if the test binary interposes libc;
 //! give [`World::interpose`] the function that does it.
 //!
+//! A panic fails the run even if a restart or a `catch_unwind` heals it, unless the test says with
+//! [`World::expect_panic`] that it is part of the scenario.
+//!
 //! For a run to be replayed, the code in it must not use other threads, `spawn_blocking`, real
 //! sockets, an unbiased `tokio::select!` or the order of a `HashMap` that is not seeded by `std`.
 
@@ -27,6 +30,7 @@ mod component;
 mod freeze;
 mod gate;
 mod oracle;
+mod panics;
 mod recorder;
 
 use std::any::Any;
@@ -72,6 +76,7 @@ pub struct World {
     install: Option<Install>,
     configure: Option<Configure>,
     memory: usize,
+    expected: Vec<&'static str>,
 }
 
 /// What is left of a run.
@@ -102,6 +107,7 @@ impl World {
             install: None,
             configure: None,
             memory: usize::MAX,
+            expected: Vec::new(),
         }
     }
 
@@ -127,6 +133,14 @@ impl World {
         self
     }
 
+    /// The run panics with `text` in the message, at least once, and that is not a failure. May be
+    /// called for several texts. A panic of the scenario itself always fails the run.
+    #[must_use]
+    pub fn expect_panic(mut self, text: &'static str) -> Self {
+        self.expected.push(text);
+        self
+    }
+
     /// Makes libc's time and randomness virtual on the thread of the run: `install` is given the
     /// seed, the beginning of time since 1970 and a reading of the virtual clock, and what it
     /// returns is dropped at the end. Only test binaries have such a function.
@@ -142,7 +156,8 @@ impl World {
     /// `scenario` does.
     ///
     /// # Panics
-    /// When the scenario does; the seed and the end of the trace are printed first.
+    /// When the scenario does, and when anything in the run did that [`World::expect_panic`] does
+    /// not name; the seed and the end of the trace are printed first.
     pub fn run<T, F, S>(self, scenario: S) -> Run<T>
     where
         S: FnOnce(Cluster) -> F + Send + 'static,
@@ -155,7 +170,13 @@ impl World {
         let trace = kept.clone();
         let named = thread::Builder::new().name(format!("seed-{seed}"));
         let run = named
-            .spawn(move || self.run_here(scenario, &trace))
+            .spawn(move || {
+                panics::watch();
+                let expected = self.expected.clone();
+                let value = self.run_here(scenario, &trace);
+                panics::settle(&expected);
+                value
+            })
             .expect("a thread can start");
         let value = run.join();
         let trace = kept.get().map(Trace::lines).unwrap_or_default();

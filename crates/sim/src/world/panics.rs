@@ -1,0 +1,64 @@
+//! Panics of a run, caught or not: a defect that a restart or a `catch_unwind` hides must still fail it.
+//!
+//! A world runs on one thread, so a panic hook that looks at the thread sees every panic of its run:
+//! of a component, of a task nobody waits for, of a pass that the program itself catches, of the
+//! server. Panics of other threads of the process go to the hook that was there before.
+
+use std::cell::RefCell;
+use std::panic::{self, PanicHookInfo};
+use std::sync::Once;
+
+thread_local! {
+    /// Panics of the run on this thread; `None` on a thread that runs no world.
+    static SEEN: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// From now on every panic on this thread is recorded.
+pub(super) fn watch() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let former = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            record(info);
+            former(info);
+        }));
+    });
+    SEEN.set(Some(Vec::new()));
+}
+
+fn record(info: &PanicHookInfo<'_>) {
+    let text = info.payload_as_str().unwrap_or("a value that is not text");
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    // A panic inside this function, or after the end of the thread's locals, has nowhere to go.
+    let _recorded = SEEN.try_with(|seen| {
+        if let Ok(mut seen) = seen.try_borrow_mut() {
+            seen.get_or_insert_default()
+                .push(format!("{text:?} at {place}"));
+        }
+    });
+}
+
+/// Fails unless the panics so far are exactly of the kinds in `expected`: each must have a text of
+/// `expected` in it, and each text must have been seen.
+///
+/// # Panics
+/// As said.
+pub(super) fn settle(expected: &[&str]) {
+    let seen = SEEN.take().unwrap_or_default();
+    let stray: Vec<&String> = seen
+        .iter()
+        .filter(|panic| !expected.iter().any(|text| panic.contains(text)))
+        .collect();
+    assert!(
+        stray.is_empty(),
+        "the run panicked, and the test does not expect it: {stray:#?}"
+    );
+    let missing: Vec<_> = expected
+        .iter()
+        .filter(|text| !seen.iter().any(|panic| panic.contains(**text)))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "the test expects panics that did not happen: {missing:?}"
+    );
+}
