@@ -73,10 +73,7 @@ impl Act<'_> {
         };
         let (deadline, fence) = self.terms();
         let claimed = account.claim(seen, self.world.term, deadline, fence).await;
-        self.remember(|memory, now| match claimed {
-            Ok(()) => memory.answered(),
-            Err(trouble) => memory.failed(trouble, now),
-        });
+        self.remember(|memory, now| memory.claimed(seen.term, claimed, now));
     }
 
     async fn assign(&self, node: &str, server: i64) {

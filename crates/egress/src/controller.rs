@@ -31,12 +31,13 @@ const IN_VAIN: Duration = Duration::from_secs(5);
 /// How long the first look at pods may take before a decision is made without it.
 const PODS: Duration = Duration::from_secs(30);
 /// The conditions of ours that a plan may leave out.
-const OURS: [&str; 5] = [
+const OURS: [&str; 6] = [
     conditions::AVAILABLE,
     conditions::PROVIDER_REACHABLE,
     conditions::REDUNDANT,
     conditions::LABELS_CONSISTENT,
     conditions::HELD,
+    conditions::FENCED,
 ];
 
 /// The controller of StableEgress.

@@ -28,6 +28,7 @@ use crate::world::{Plan, World};
 use scene::Scene;
 
 pub use allowlist::{Cidr, NotACidr};
+pub(crate) use election::REFUSALS;
 
 /// Decides what to do next in `world`, and what to say of it.
 #[must_use]

@@ -9,7 +9,8 @@ use aplomb::Key;
 use aplomb_api::egress::{FloatingIpRef, StableEgressStatus};
 
 use crate::cloud::Account;
-use crate::world::{ActionSeen, ActionState, Cloud, Moving, Trouble};
+use crate::decide::REFUSALS;
+use crate::world::{ActionSeen, ActionState, ClaimFailed, Cloud, Moving, Trouble};
 
 /// What is remembered of one StableEgress.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,7 @@ pub(crate) struct Memory {
     trouble_at: Option<Duration>,
     troubles: u32,
     pace: Option<Duration>,
+    claim: Option<ClaimFailed>,
 }
 
 impl Memory {
@@ -45,6 +47,7 @@ impl Memory {
         });
         if !same {
             self.answered();
+            self.claim = None;
             self.subject = Some((asked.clone(), account.cloned()));
         }
     }
@@ -56,6 +59,18 @@ impl Memory {
         cloud.trouble_at = self.trouble_at;
         cloud.troubles = self.troubles;
         cloud.pace = self.pace;
+        cloud.claim.clone_from(&self.claim);
+    }
+
+    /// This leader's term was written over another, or was not. Reads go on as if nothing had happened.
+    pub(crate) fn claimed(&mut self, over: u64, answer: Result<(), Trouble>, now: Duration) {
+        let before = self.claim.take().map_or(0, |failed| failed.times);
+        self.claim = answer.err().map(|trouble| ClaimFailed {
+            trouble,
+            at: now,
+            times: before.saturating_add(1),
+            over,
+        });
     }
 
     /// A call succeeded.
@@ -102,30 +117,21 @@ impl Memory {
         answer: Result<ActionSeen, Trouble>,
         now: Duration,
     ) {
-        let same = |moving: &&Moving| moving.server == server;
-        let refusals = self
-            .moving
-            .as_ref()
-            .filter(same)
-            .map_or(0, |it| it.refusals + u32::from(succeeded(it)));
-        let mut moving = Moving {
-            node: node.to_owned(),
-            server,
-            action: None,
-            looked: false,
-            refusals,
-        };
+        let mut moving = attempt(self.moving.as_ref(), node, server);
         match answer {
             Ok(action) => {
                 moving.action = Some(action);
+                moving.locks = 0;
                 self.answered();
             }
             Err(trouble) => {
                 let trouble = of_assign(trouble);
                 // Another server would be refused for its rate, or not be reached, just the same.
                 moving.refusals += u32::from(matches!(trouble, Trouble::Refused(_)));
+                moving.locks += u32::from(trouble == Trouble::Locked);
                 // A refusal is certain: nothing has changed since the last look.
-                moving.looked = !matches!(trouble, Trouble::Unreachable(_));
+                let lasting = trouble == Trouble::Locked && moving.locks == REFUSALS;
+                moving.looked = !lasting && !matches!(trouble, Trouble::Unreachable(_));
                 self.failed(trouble, now);
             }
         }
@@ -160,6 +166,29 @@ impl Memory {
             }
             Err(trouble) => self.failed(trouble, now),
         }
+    }
+}
+
+/// The next Assign of the move `before`: to the same server, to another, or to the first one again after
+/// all were tried.
+pub(crate) fn attempt(before: Option<&Moving>, node: &str, server: i64) -> Moving {
+    let same = before.filter(|before| before.server == server);
+    let mut passed = before.map_or_else(BTreeSet::new, |before| before.passed.clone());
+    match before {
+        _ if passed.contains(&server) => passed.clear(),
+        Some(before) if same.is_none() && before.refusals + before.locks > 0 => {
+            passed.insert(before.server);
+        }
+        _ => {}
+    }
+    Moving {
+        node: node.to_owned(),
+        server,
+        action: None,
+        looked: false,
+        refusals: same.map_or(0, |it| it.refusals + u32::from(succeeded(it))),
+        locks: same.map_or(0, |it| it.locks),
+        passed,
     }
 }
 

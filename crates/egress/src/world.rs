@@ -127,6 +127,8 @@ pub struct Cloud {
     pub troubles: u32,
     /// How long to wait after it, as the rate limit fills; where nobody knows, a second.
     pub pace: Option<Duration>,
+    /// The write of this leader's term, if it failed; cleared by one that succeeds.
+    pub claim: Option<ClaimFailed>,
     /// Not before this may a look that can wait be tried, as the budget says. A move does not mind.
     pub not_before: Option<Duration>,
     /// What is left of the rate limit.
@@ -193,6 +195,20 @@ pub enum Trouble {
     ActionFailed(String),
 }
 
+/// A write of this leader's term that failed. It has a clock of its own: it delays the next such write
+/// and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimFailed {
+    /// Why the last one failed.
+    pub trouble: Trouble,
+    /// When it did, in this process's time.
+    pub at: Duration,
+    /// How many have failed in a row.
+    pub times: u32,
+    /// The term that was to be replaced.
+    pub over: u64,
+}
+
 /// A move under way, as this process remembers it: made by the first Assign that was sent, whatever
 /// came back, and forgotten when a plan's status has no move.
 #[derive(Clone, Debug, PartialEq)]
@@ -204,11 +220,17 @@ pub struct Moving {
     /// The action that was accepted, if one was.
     pub action: Option<ActionSeen>,
     /// Whether the floating IP was read since the last doubt about who holds it. An Assign leaves a
-    /// doubt unless it was throttled or locked out, and so does the end of an action.
+    /// doubt unless it was throttled or locked out, and so does the end of an action, and a lock that lasts:
+    /// the lock may be that of an Assign whose answer was lost.
     pub looked: bool,
     /// How many Assigns to this node were refused for good or ended in an error; being throttled,
     /// locked out or without an answer does not count.
     pub refusals: u32,
+    /// How many Assigns to this node in a row met a lock: its server's or the floating IP's own, which
+    /// the provider does not tell apart.
+    pub locks: u32,
+    /// The servers that were tried before it in this round, and did not take the floating IP.
+    pub passed: BTreeSet<i64>,
 }
 
 /// An action of the provider.

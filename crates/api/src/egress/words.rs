@@ -36,6 +36,8 @@ pub mod conditions {
     pub const LABELS_CONSISTENT: &str = "LabelsConsistent";
     /// Automation is frozen.
     pub const HELD: &str = "Held";
+    /// The floating IP carries the leader's term. Shown only as False: the label cannot be written.
+    pub const FENCED: &str = "Fenced";
 }
 
 /// Reasons of conditions and Events.
@@ -82,6 +84,8 @@ pub mod reasons {
     pub const MOVED: &str = "Moved";
     /// Automation is not frozen.
     pub const NOT_HELD: &str = "NotHeld";
+    /// The provider refuses the label with the leader's term, or does not answer when it is written.
+    pub const TERM_NOT_WRITTEN: &str = "TermNotWritten";
     /// The provider answers.
     pub const ANSWERS: &str = "Answers";
     /// Another node could take over now.

@@ -231,9 +231,13 @@ impl Account {
         wanted.insert(labels::TERM.to_owned(), term.to_string());
         let mark = self.mark();
         let write = |client: Client| async move { client.label(id, &wanted).await };
-        let written = self.call(Operation::Label, terms, write).await?;
-        self.state(|state| state.known.read(written.body, mark));
-        Ok(())
+        let written = self.call(Operation::Label, terms, write).await?.body;
+        let stays = written.labels.get(labels::TERM) == Some(&term.to_string());
+        self.state(|state| state.known.read(written, mark));
+        // Accepted and not kept: asking at once again would not end.
+        stays
+            .then_some(())
+            .ok_or_else(|| Trouble::Refused("no_effect".to_owned()))
     }
 
     pub(super) fn mark(&self) -> Mark {

@@ -60,7 +60,7 @@ impl From<Failure> for Trouble {
 fn of_provider(error: &ProviderError) -> Trouble {
     match error.code.as_str() {
         "rate_limit_exceeded" => Trouble::Throttled,
-        "locked" | "conflict" | "resource_locked" => Trouble::Locked,
+        "locked" | "conflict" => Trouble::Locked,
         "unauthorized" | "token_readonly" | "forbidden" => Trouble::Unauthorized,
         "not_found" => Trouble::NotFound,
         "server_error" | "bad_gateway" | "timeout" | "maintenance" | "unavailable" | NO_ANSWER
@@ -95,7 +95,11 @@ mod tests {
             ("rate_limit_exceeded", Some(429), Trouble::Throttled),
             ("locked", Some(423), Trouble::Locked),
             ("conflict", Some(409), Trouble::Locked),
-            ("resource_locked", Some(423), Trouble::Locked),
+            (
+                "resource_locked",
+                Some(423),
+                Trouble::Refused("resource_locked".to_owned()),
+            ),
             ("unauthorized", Some(401), Trouble::Unauthorized),
             ("token_readonly", Some(401), Trouble::Unauthorized),
             ("forbidden", Some(403), Trouble::Unauthorized),

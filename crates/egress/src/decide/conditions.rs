@@ -9,7 +9,7 @@ use super::election::Election;
 use super::health::{Standing, suspicion};
 use super::scene::Scene;
 use super::status::{confirmed, serves};
-use super::wording::{about, reason, said, troubled, why_not};
+use super::wording::{about, reason, said, troubled, unwritten, why_not};
 use crate::world::{Labels, Node, Trouble};
 
 /// The conditions of `scene`.
@@ -27,6 +27,7 @@ pub(super) fn of(scene: &Scene<'_>, status: &StableEgressStatus) -> Vec<Conditio
         held(scene),
     ];
     conditions.extend(labels_consistent(scene));
+    conditions.extend(fenced(scene));
     conditions
 }
 
@@ -52,8 +53,8 @@ fn unwatched(scene: &Scene<'_>) -> Option<Condition> {
 /// What the provider says against it, or its silence.
 fn provider(scene: &Scene<'_>) -> Option<Condition> {
     let cloud = &scene.world.cloud;
-    // Said until this leader's own term is written: that it stood down is known from here alone.
-    if scene.newer_term() {
+    // Said until this leader has tried to write its own term: that it stood down is known from here alone.
+    if scene.newer_term() && !scene.claim_failed() {
         let message = "a newer leader has acted on the floating IP, so that this one stands down; \
                        one that still leads after a minute goes on";
         let reason = reasons::NEWER_LEADER;
@@ -249,6 +250,21 @@ fn labels_consistent(scene: &Scene<'_>) -> Option<Condition> {
             Condition::no(kind, reasons::INCONSISTENT, message)
         }
     })
+}
+
+/// Said only where it speaks against it, and not of one failure: the next write may succeed.
+fn fenced(scene: &Scene<'_>) -> Option<Condition> {
+    let cloud = &scene.world.cloud;
+    let failed = cloud.claim.as_ref().filter(|failed| failed.times > 1)?;
+    // It may have been written all the same, and only the answer was lost.
+    cloud
+        .seen
+        .as_ref()
+        .filter(|it| it.term != scene.world.term)?;
+    let why = unwritten(&failed.trouble);
+    let message = format!("term label not written: {why}; an old leader would not notice this one");
+    let reason = reasons::TERM_NOT_WRITTEN;
+    Some(Condition::no(kinds::FENCED, reason, message))
 }
 
 /// Whether a condition of this kind and reason, with this status, is news: the object does not say it.

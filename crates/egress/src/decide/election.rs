@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use super::elsewhere::holder;
 use super::health::{Standing, Trouble, dead, out, promotable, suspicion};
 use super::limits::{capped_until, dwells_until};
+use super::pace::LOCKED;
 use crate::world::{ActionState, Labels, Node, World};
 
-/// How many Assigns to one server are refused before another candidate is tried.
-pub(super) const REFUSALS: u32 = 3;
+/// How many Assigns to one server are refused, or meet a lock, before another candidate is tried.
+pub(crate) const REFUSALS: u32 = 3;
 
 /// The outcome of an election.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +56,8 @@ pub(super) fn elect<'a>(
     now: Timestamp,
     standings: &[(&'a Node, Standing)],
 ) -> Election<'a> {
-    if let Some(incumbent) = incumbent(world, standings) {
+    let incumbent = incumbent(world, standings);
+    if let Some(incumbent) = incumbent.filter(|node| !gives_way(world, now, node)) {
         return Election::Chosen(confirmed_or_pinned(world, now, incumbent, standings));
     }
     let graces = standings.iter().filter_map(|(node, standing)| {
@@ -133,8 +135,38 @@ fn pinned(world: &World, now: Timestamp) -> Option<&Node> {
 
 /// Whether the floating IP can be moved to `node`: also the provider lets it.
 fn usable(world: &World, node: &Node) -> bool {
+    promotable(&world.spec, node) && !refused(world, node)
+}
+
+/// The same, and now: no lock is in the way, and not all others were left for it.
+fn free(world: &World, node: &Node) -> bool {
+    usable(world, node) && !passed_over(world, node)
+}
+
+/// Whether the gateway cannot get back the floating IP that it has lost, and another node could.
+fn gives_way(world: &World, now: Timestamp, node: &Node) -> bool {
+    let declined = refused(world, node) || passed_over(world, node);
+    declined && successor(world, now).is_some_and(|other| free(world, other))
+}
+
+/// Whether `node` was tried in vain in this round, or meets a lock too often.
+fn passed_over(world: &World, node: &Node) -> bool {
     let holds = holder(world).is_some_and(|holder| holder.name == node.name);
-    let refused = world.moving.as_ref().is_some_and(|moving| {
+    // Late in a round that goes on and on the first one that is unlocked should not wait for the others.
+    let patient = world.cloud.troubles <= LOCKED;
+    let most = if patient { REFUSALS } else { 1 };
+    let passed = world.moving.as_ref().is_some_and(|moving| {
+        let locked = moving.node == node.name && moving.locks >= most;
+        let before = node.server.is_some_and(|it| moving.passed.contains(&it));
+        locked || before
+    });
+    passed && !holds
+}
+
+/// Whether the provider refuses to move the floating IP to `node`, as far as was tried.
+fn refused(world: &World, node: &Node) -> bool {
+    let holds = holder(world).is_some_and(|holder| holder.name == node.name);
+    world.moving.as_ref().is_some_and(|moving| {
         let action = moving.action.as_ref().map(|action| &action.state);
         let failed = match action {
             None | Some(ActionState::Error(_)) => true,
@@ -143,8 +175,7 @@ fn usable(world: &World, node: &Node) -> bool {
             Some(ActionState::Success) => moving.looked && !holds,
         };
         moving.node == node.name && failed && moving.refusals >= REFUSALS
-    });
-    promotable(&world.spec, node) && !refused
+    })
 }
 
 /// Who takes over from a gateway that cannot stay.
@@ -185,7 +216,7 @@ fn successor(world: &World, now: Timestamp) -> Option<&Node> {
     let begun = world.status.moving.as_ref().map(|moving| &moving.to);
     let begun = world.nodes.iter().find(|node| Some(&node.name) == begun);
     let preferred = [pinned(world, now), holder(world), begun];
-    let fits = |node: &&Node| usable(world, node);
+    let fits = |node: &&Node| free(world, node);
     let mut preferred = preferred.into_iter().flatten();
     let lowest = |fits: &dyn Fn(&&Node) -> bool| {
         let nodes = world.nodes.iter().filter(|node| fits(node));

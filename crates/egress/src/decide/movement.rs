@@ -50,8 +50,18 @@ pub(super) fn next(scene: &Scene<'_>) -> Next {
         _ => Next::Rest,
     };
     match next {
-        Next::Rest => look(scene),
+        Next::Rest => routine(scene),
         next => next,
+    }
+}
+
+/// What is done where nothing has to move: the look that is due, and this leader's term. The look comes
+/// first, so that a write that is refused or hangs never delays it.
+fn routine(scene: &Scene<'_>) -> Next {
+    match (look(scene), claim(scene)) {
+        (Next::Wait(_), claim @ Next::Do(_)) => claim,
+        (Next::Wait(look), Next::Wait(claim)) => Next::Wait(look.min(claim)),
+        (look, _) => look,
     }
 }
 
@@ -109,7 +119,13 @@ fn toward(scene: &Scene<'_>, choice: &Choice<'_>) -> Next {
     };
     if scene.newer_term() {
         // Having stood down is not remembered for long: a move would be stopped halfway.
-        return paced(scene, Step::Claim);
+        if !scene.claim_failed() {
+            return paced(scene, Step::Claim);
+        }
+        // A provider that refuses the term does not keep the address from moving.
+        if let claim @ Next::Do(_) = claim_again(scene) {
+            return claim;
+        }
     }
     if let Some(step) = labels::surplus(scene, choice.node) {
         return Next::Do(step);
@@ -118,7 +134,7 @@ fn toward(scene: &Scene<'_>, choice: &Choice<'_>) -> Next {
         return match labels::settle(scene, choice.node) {
             Some(_) if !fresh(scene, seen) => paced(scene, Step::Read { urgent: true }),
             Some(step) => Next::Do(step),
-            None => claim(scene, seen),
+            None => Next::Rest,
         };
     }
     if !may_move(scene, choice) {
@@ -210,17 +226,21 @@ fn fresh(scene: &Scene<'_>, seen: &Seen) -> bool {
 }
 
 /// This leader's term on the floating IP, once all else is done.
-fn claim(scene: &Scene<'_>, seen: &Seen) -> Next {
+fn claim(scene: &Scene<'_>) -> Next {
     let world = scene.world;
-    if world.term == 0 || seen.term == world.term {
+    let (Election::Chosen(choice), Some(seen)) = (&scene.election, &world.cloud.seen) else {
+        return Next::Rest;
+    };
+    let written = world.term == 0 || seen.term == world.term;
+    if scene.frozen() || written || seen.server != choice.node.server {
         return Next::Rest;
     }
-    let failed = world.cloud.trouble_at;
-    let due = failed.map_or(Duration::ZERO, |at| at + world.cloud.resync);
-    match after(due.saturating_sub(world.uptime), Step::Claim) {
-        Next::Wait(_) => Next::Rest,
-        next => next,
-    }
+    claim_again(scene)
+}
+
+fn claim_again(scene: &Scene<'_>) -> Next {
+    let due = pace::next_claim(scene.world);
+    after(due.saturating_sub(scene.world.uptime), Step::Claim)
 }
 
 /// The look that is due although nothing changed.

@@ -40,6 +40,11 @@ fn turned(condition: &Condition) -> Option<Note> {
             "Watch",
             condition.message.clone(),
         )),
+        (kinds::FENCED, Status::False) => Some(Note::warning(
+            &condition.reason,
+            "Claim",
+            condition.message.clone(),
+        )),
         (kinds::HELD, Status::True) => Some(Note::normal(
             reasons::HELD,
             "Hold",

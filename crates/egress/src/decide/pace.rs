@@ -11,7 +11,9 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 /// The longest wait of a move.
 const LONGEST: Duration = Duration::from_secs(5);
 /// How often a lock is tried before it is tried more rarely.
-const LOCKED: u32 = 30;
+pub(super) const LOCKED: u32 = 30;
+/// The longest wait between two writes of a leader's term that are refused.
+const CLAIM: Duration = Duration::from_secs(600);
 /// The spread of waits, so that several do not come at once.
 const SPREAD_MILLIS: u64 = 250;
 
@@ -80,6 +82,18 @@ pub(super) fn next_look(world: &World) -> Duration {
     let spread = rng(world, salt).u64(0..=millis / 10);
     let due = last + cloud.resync + Duration::from_millis(spread);
     due.max(cloud.not_before.unwrap_or_default())
+}
+
+/// When this leader's term may be written next, in this process's time: at once, a resync after a call that
+/// failed, and ever more rarely while it is the write itself that fails.
+pub(super) fn next_claim(world: &World) -> Duration {
+    let cloud = &world.cloud;
+    let answered = cloud.trouble_at.map(|at| at + cloud.resync);
+    let accepted = cloud.claim.as_ref().map(|failed| {
+        let grown = cloud.resync * 2_u32.saturating_pow(failed.times.clamp(1, 6) - 1);
+        failed.at + grown.min(cloud.resync.max(CLAIM))
+    });
+    answered.max(accepted).unwrap_or_default()
 }
 
 /// Draws that belong to this object and `salt`, in every process alike.

@@ -71,9 +71,20 @@ impl<'a> Scene<'a> {
         newer && self.world.term > 0
     }
 
+    /// Whether writing this leader's term over the one that is there has failed.
+    pub(super) fn claim_failed(&self) -> bool {
+        let cloud = &self.world.cloud;
+        let there = cloud.seen.as_ref().map(|seen| seen.term);
+        there.is_some() && cloud.claim.as_ref().map(|failed| failed.over) == there
+    }
+
     /// Whether this leader has said long enough that it stands down: only one that still leads can
     /// have written that. Where the clock was set back since, how long it leads counts.
     fn stood_down(&self) -> bool {
+        if self.claim_failed() {
+            // It was tried, so this leader had stood down; what its conditions say now is something else.
+            return true;
+        }
         let mut conditions = self.world.status.conditions.iter();
         conditions.any(|condition| {
             let since = condition.last_transition_time.0;

@@ -46,6 +46,19 @@ pub(super) fn said(scene: &Scene<'_>, trouble: &Trouble) -> String {
     }
 }
 
+/// Why this leader's term could not be written, and what to do about it.
+pub(super) fn unwritten(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Unauthorized => "give the API token read and write permission".to_owned(),
+        Trouble::NoToken(why) => why.clone(),
+        Trouble::NotFound => "the floating IP does not exist".to_owned(),
+        Trouble::Throttled => "rate limited by the provider".to_owned(),
+        Trouble::Locked => "locked by another action".to_owned(),
+        Trouble::Unreachable(why) => why.clone(),
+        Trouble::Refused(code) | Trouble::ActionFailed(code) => format!("refused with {code}"),
+    }
+}
+
 /// The reason for what is wrong with a gateway.
 pub(super) const fn about(trouble: &Wrong) -> &'static str {
     match trouble.what {

@@ -21,6 +21,7 @@ mod planned;
 mod pods;
 mod published;
 mod quiet;
+mod refusals;
 mod rules;
 mod stale;
 mod starvation;

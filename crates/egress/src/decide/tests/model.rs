@@ -10,10 +10,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::json;
 
 use super::provider::Provider;
-use crate::decide::decide;
+use crate::decide::{REFUSALS, decide};
+use crate::memory::attempt;
 use crate::world::{
-    ActionSeen, ActionState, BudgetSeen, Cloud, Labels, Moving, Node, On, Plan, Ready, Step,
-    Trouble, World,
+    ActionSeen, ActionState, BudgetSeen, ClaimFailed, Cloud, Labels, Moving, Node, On, Plan, Ready,
+    Step, Trouble, World,
 };
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -216,12 +217,19 @@ impl Model {
             Step::Read { .. } => self.read(),
             Step::Claim => {
                 let claimed = self.provider.claim(self.term);
-                if claimed.is_ok()
-                    && let Some(seen) = &mut self.cloud.seen
-                {
-                    seen.term = self.term;
+                let times = self.cloud.claim.take().map_or(0, |failed| failed.times);
+                let seen = self.cloud.seen.as_mut().expect("it was looked at");
+                match claimed {
+                    Ok(()) => seen.term = self.term,
+                    Err(trouble) => {
+                        self.cloud.claim = Some(ClaimFailed {
+                            trouble,
+                            at: self.uptime,
+                            times: times + 1,
+                            over: seen.term,
+                        });
+                    }
                 }
-                self.answered(claimed.err());
             }
             Step::Assign { node, server, .. } => self.assign(node, server),
             Step::Poll { action } => self.poll(action),
@@ -246,20 +254,16 @@ impl Model {
     }
 
     fn assign(&mut self, node: String, server: i64) {
-        let begun = self.moving.take().filter(|moving| moving.node == node);
-        let mut moving = begun.unwrap_or(Moving {
-            node,
-            server,
-            action: None,
+        let before = self.moving.take();
+        let mut moving = Moving {
             looked: true,
-            refusals: 0,
-        });
-        let last = moving.action.as_ref().map(|action| &action.state);
-        moving.refusals += u32::from(last == Some(&ActionState::Success));
+            ..attempt(before.as_ref(), &node, server)
+        };
         let answer = self.provider.assign(server, self.uptime);
         match &answer {
             Ok(id) => {
                 moving.looked = false;
+                moving.locks = 0;
                 moving.action = Some(ActionSeen {
                     id: *id,
                     state: self.provider.action(*id).unwrap_or(ActionState::Running),
@@ -268,7 +272,11 @@ impl Model {
                     polls: 0,
                 });
             }
-            Err(Trouble::Throttled | Trouble::Locked) => {}
+            Err(Trouble::Throttled) => {}
+            Err(Trouble::Locked) => {
+                moving.locks += 1;
+                moving.looked = moving.locks != REFUSALS;
+            }
             Err(trouble) => {
                 moving.looked = false;
                 moving.action = None;

@@ -206,7 +206,7 @@ fn a_lower_name_that_comes_back_does_not_divert_a_move() {
 fn the_next_candidate_is_not_tried_because_the_provider_is_unwell() {
     let mut model = Model::settled(3);
     model.node("a").cordoned = true;
-    for trouble in [Trouble::Throttled, Trouble::Locked, unreachable()] {
+    for trouble in [Trouble::Throttled, unreachable()] {
         model.provider.mood = Mood::WritesTroubled(trouble);
         model.pass(60 * SECOND);
     }

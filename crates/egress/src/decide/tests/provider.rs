@@ -13,6 +13,8 @@ pub(super) enum Mood {
     Troubled(Trouble),
     /// Every write is refused with this; reads are answered.
     WritesTroubled(Trouble),
+    /// Every write of a term is refused with this; everything else is answered.
+    ClaimsTroubled(Trouble),
     /// What is asked for is done, but no answer to a write arrives.
     LosesReplies,
 }
@@ -40,6 +42,8 @@ pub(super) struct Provider {
     pub(super) failing: u32,
     /// Servers to which every Assign is refused.
     pub(super) refuses: Vec<i64>,
+    /// Servers that are locked by others.
+    pub(super) locks: Vec<i64>,
     /// Servers to which actions succeed without effect.
     pub(super) hollow: Vec<i64>,
     actions: Vec<Action>,
@@ -57,6 +61,7 @@ impl Default for Provider {
             takes: Some(Duration::from_millis(1_200)),
             failing: 0,
             refuses: Vec::new(),
+            locks: Vec::new(),
             hollow: Vec::new(),
             actions: Vec::new(),
         }
@@ -110,7 +115,7 @@ impl Provider {
 
     pub(super) fn assign(&mut self, server: i64, now: Duration) -> Result<i64, Trouble> {
         self.answers(true)?;
-        if self.busy() {
+        if self.busy() || self.locks.contains(&server) {
             return Err(Trouble::Locked);
         }
         if self.refuses.contains(&server) {
@@ -141,6 +146,9 @@ impl Provider {
 
     pub(super) fn claim(&mut self, term: u64) -> Result<(), Trouble> {
         self.answers(true)?;
+        if let Mood::ClaimsTroubled(trouble) = &self.mood {
+            return Err(trouble.clone());
+        }
         self.term = term;
         if self.mood == Mood::LosesReplies {
             return Err(lost());

@@ -1,0 +1,125 @@
+//! A provider that refuses the term of a leader, and nothing else: looks and moves go on as promised.
+
+use super::model::{Model, SECOND};
+use super::provider::Mood;
+use crate::world::{Step, Trouble};
+
+fn troubles() -> [Trouble; 6] {
+    [
+        Trouble::Unauthorized,
+        Trouble::Refused("invalid_input".to_owned()),
+        Trouble::Locked,
+        Trouble::Throttled,
+        Trouble::Unreachable("no answer".to_owned()),
+        Trouble::NotFound,
+    ]
+}
+
+/// `a` is the gateway, and a leader of term 4 cannot write that.
+fn refused(trouble: Trouble) -> Model {
+    let mut model = Model::settled(2);
+    model.term = 4;
+    model.provider.mood = Mood::ClaimsTroubled(trouble);
+    model
+}
+
+fn claims(model: &Model) -> usize {
+    model.count(|step| *step == Step::Claim)
+}
+
+#[test]
+fn a_refused_term_keeps_no_look_away() {
+    for trouble in troubles() {
+        let mut model = refused(trouble.clone());
+        model.pass(3_600 * SECOND);
+        let reads = model.reads();
+        assert!((108..=120).contains(&reads), "{reads} for {trouble:?}");
+        assert!((2..=12).contains(&claims(&model)), "{}", claims(&model));
+    }
+}
+
+#[test]
+fn an_address_that_is_unassigned_comes_back_while_the_term_is_refused() {
+    for trouble in troubles() {
+        for before in [0, 10, 31, 400] {
+            let mut model = refused(trouble.clone());
+            model.pass(before * SECOND);
+            model.provider.server = None;
+            model.pass(35 * SECOND);
+            model.assert_gateway("a", 1);
+        }
+    }
+}
+
+#[test]
+fn a_refused_term_is_said_and_makes_nothing_unavailable() {
+    for trouble in troubles() {
+        let mut model = refused(trouble);
+        model.pass(5 * SECOND);
+        assert_eq!(model.says("Fenced"), "", "one failure may pass");
+        model.pass(70 * SECOND);
+        assert_eq!(model.says("Fenced"), "False TermNotWritten");
+        assert_eq!(model.available(), "True Serving");
+        assert_eq!(model.says("ProviderReachable"), "True Answers");
+        let told = |note: &&String| note.starts_with("TermNotWritten: ");
+        assert_eq!(model.notes.iter().filter(told).count(), 1);
+        model.provider.mood = Mood::Well;
+        model.pass(600 * SECOND);
+        assert_eq!(
+            (model.says("Fenced"), model.provider.term),
+            (String::new(), 4)
+        );
+    }
+}
+
+#[test]
+fn a_gateway_that_goes_is_replaced_while_the_term_is_refused() {
+    for trouble in troubles() {
+        let mut model = refused(trouble);
+        model.pass(100 * SECOND);
+        model.node("a").terminating = true;
+        model.pass(5 * SECOND);
+        model.assert_gateway("b", 2);
+    }
+}
+
+#[test]
+fn a_term_that_was_left_behind_and_cannot_be_replaced_stops_no_move() {
+    for trouble in troubles() {
+        let mut model = Model::settled(2);
+        (model.term, model.provider.term) = (3, 9);
+        model.provider.mood = Mood::ClaimsTroubled(trouble);
+        model.pass(50 * SECOND);
+        assert_eq!(model.available(), "Unknown NewerLeader");
+        model.node("a").terminating = true;
+        model.pass(5 * SECOND);
+        assert_eq!(model.provider.server, Some(1), "it stands down");
+        model.pass(60 * SECOND);
+        model.assert_gateway("b", 2);
+        model.pass(600 * SECOND);
+        model.assert_gateway("b", 2);
+        assert_eq!(model.says("Fenced"), "False TermNotWritten");
+    }
+}
+
+#[test]
+fn a_newer_term_than_the_one_that_was_not_replaced_is_stood_down_for() {
+    let mut model = refused(Trouble::Unauthorized);
+    model.pass(100 * SECOND);
+    model.provider.term = 9;
+    model.pass(40 * SECOND);
+    assert_eq!(model.available(), "Unknown NewerLeader");
+    model.node("a").terminating = true;
+    model.pass(15 * SECOND);
+    assert_eq!(model.provider.server, Some(1));
+}
+
+#[test]
+fn a_look_that_fails_too_is_not_put_off_either() {
+    let mut model = Model::settled(2);
+    model.term = 4;
+    model.provider.mood = Mood::Troubled(Trouble::Unreachable("down".to_owned()));
+    model.pass(3_600 * SECOND);
+    assert!((100..=121).contains(&model.reads()), "{}", model.reads());
+    assert!(claims(&model) <= 12, "{}", claims(&model));
+}

@@ -1,0 +1,151 @@
+//! Servers that are locked: another candidate is tried, in turn, and the first that is free has it.
+
+use super::model::{Model, SECOND};
+use super::provider::Mood;
+use crate::world::{Step, Trouble};
+
+/// `a` must go, and these servers are locked.
+fn locked(nodes: usize, servers: &[i64]) -> Model {
+    let mut model = Model::settled(nodes);
+    model.node("a").terminating = true;
+    model.provider.locks = servers.to_vec();
+    model
+}
+
+#[test]
+fn a_locked_candidate_is_passed_over_for_one_that_is_free() {
+    for (servers, node, server) in [
+        (&[2][..], "c", 3),
+        (&[2, 3], "d", 4),
+        (&[2, 4], "c", 3),
+        (&[2, 3, 4], "e", 5),
+    ] {
+        let mut model = locked(5, servers);
+        model.pass(15 * SECOND);
+        model.assert_gateway(node, server);
+        let most = 3 * servers.len() + 1;
+        assert_eq!(model.assigns(), most, "{:?}", model.story());
+    }
+}
+
+#[test]
+fn a_candidate_that_refuses_and_one_that_is_locked_leave_the_third() {
+    let mut model = locked(4, &[2]);
+    model.provider.refuses = vec![3];
+    model.pass(30 * SECOND);
+    model.assert_gateway("d", 4);
+}
+
+#[test]
+fn where_all_are_locked_the_first_that_is_free_has_it() {
+    for after in [3, 60, 1_800] {
+        for server in [2, 3, 4] {
+            let mut model = locked(4, &[2, 3, 4]);
+            model.pass(after * SECOND);
+            assert_eq!(model.available(), "False Moving");
+            assert!(model.message("Available").contains("locked"));
+            assert_eq!(model.labelled(), ["a"], "the label stays");
+            model.provider.locks.retain(|locked| *locked != server);
+            model.pass(25 * SECOND);
+            let name = ["b", "c", "d"][usize::try_from(server - 2).expect("small")];
+            model.assert_gateway(name, server);
+        }
+    }
+}
+
+#[test]
+fn locks_that_last_cost_little() {
+    for nodes in [2, 4] {
+        let mut model = locked(nodes, &[2, 3, 4]);
+        model.pass(600 * SECOND);
+        let calls = model.assigns() + model.reads();
+        assert!(calls <= 60 + 120 + 10, "{calls} with {nodes} nodes");
+        let tried = |node: &str| {
+            model.count(|step| matches!(step, Step::Assign { node: to, .. } if to == node))
+        };
+        assert!(
+            tried("b") * nodes >= model.assigns() / 2,
+            "each has its turn"
+        );
+    }
+}
+
+#[test]
+fn a_move_is_not_taken_back_when_the_first_choice_is_unlocked() {
+    let mut model = locked(3, &[2]);
+    model.pass(15 * SECOND);
+    model.assert_gateway("c", 3);
+    model.provider.locks.clear();
+    model.log.clear();
+    model.pass(600 * SECOND);
+    model.assert_gateway("c", 3);
+    assert_eq!(model.story(), Vec::<String>::new());
+}
+
+#[test]
+fn a_new_leader_finds_the_free_one_too() {
+    for at in 0..8 {
+        let mut model = locked(3, &[2]);
+        model.term = 4;
+        model.pass(at * SECOND);
+        model.restart();
+        model.pass(15 * SECOND);
+        model.assert_gateway("c", 3);
+    }
+}
+
+#[test]
+fn a_gateway_that_is_locked_out_of_its_lost_address_gives_way() {
+    let mut model = Model::settled(3);
+    model.provider.locks = vec![1];
+    model.provider.server = None;
+    model.pass(60 * SECOND);
+    model.assert_gateway("b", 2);
+    model.provider.locks.clear();
+    model.pass(600 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn the_lock_of_our_own_lost_assign_ends_in_one_gateway() {
+    for takes in [1, 3, 5, 8, 20] {
+        let mut model = Model::settled(3);
+        model.provider.mood = Mood::LosesReplies;
+        model.provider.takes = Some(takes * SECOND);
+        model.node("a").terminating = true;
+        model.run();
+        model.provider.mood = Mood::Well;
+        model.pass((takes * 3 + 15) * SECOND);
+        assert_eq!(model.available(), "True Serving");
+        assert!(model.labelled() == ["b"] || model.labelled() == ["c"]);
+    }
+}
+
+#[test]
+fn a_pin_to_a_locked_server_waits_with_the_gateway_at_work() {
+    let mut model = Model::settled(3);
+    model.spec.pin = Some(aplomb_api::egress::Pin {
+        node: "b".to_owned(),
+        until: None,
+    });
+    model.provider.locks = vec![2];
+    model.pass(120 * SECOND);
+    assert_eq!(
+        (model.provider.server, model.labelled()),
+        (Some(1), vec!["a"])
+    );
+    model.provider.locks.clear();
+    model.pass(15 * SECOND);
+    model.assert_gateway("b", 2);
+}
+
+#[test]
+fn a_provider_that_locks_everything_is_asked_in_turn() {
+    let mut model = locked(3, &[]);
+    model.provider.mood = Mood::WritesTroubled(Trouble::Locked);
+    model.pass(60 * SECOND);
+    assert_eq!(model.labelled(), ["a"]);
+    model.provider.mood = Mood::Well;
+    model.pass(15 * SECOND);
+    assert_eq!(model.available(), "True Serving");
+}
