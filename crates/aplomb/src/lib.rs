@@ -51,6 +51,7 @@ pub mod key;
 pub mod lease;
 pub mod lens;
 pub mod managed;
+pub mod nulls;
 pub mod queue;
 mod recent;
 pub mod scope;

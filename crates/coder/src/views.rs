@@ -103,3 +103,25 @@ impl ControlPlaneView {
         (self.spec.clone(), self.status.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_or_map_that_is_null_is_empty_in_every_view() {
+        let plane = json!({
+            "metadata": { "name": "x", "finalizers": ["f"], "labels": { "a": "b" },
+                "ownerReferences": [{ "apiVersion": "v1", "kind": "K", "name": "o", "uid": "u" }] },
+            "spec": { "image": "i" },
+            "status": { "url": "u", "operatorAccessReady": true,
+                "operatorTokenSecretRef": { "name": "n", "key": "k" } },
+        });
+        for (path, object) in aplomb::nulls::each_nulled(&plane) {
+            let read = aplomb::nulls::read::<ControlPlaneView>(object);
+            assert!(read.is_ok_and(|it| it.meta().name == "x"), "{path}");
+        }
+    }
+}

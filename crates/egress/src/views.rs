@@ -291,4 +291,26 @@ mod tests {
         assert_eq!(addresses, ["192.0.2.9", "203.0.113.9"]);
         assert_eq!(node("").ready(), Ready::True);
     }
+
+    /// Reads `object` with each of its lists and maps null in turn.
+    fn reads_nulls<V: View>(mut object: serde_json::Value) {
+        object["metadata"] = json!({ "name": "x", "finalizers": ["f"], "labels": { "a": "b" },
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "K", "name": "o", "uid": "u" }] });
+        for (path, object) in aplomb::nulls::each_nulled(&object) {
+            let read = aplomb::nulls::read::<V>(object);
+            assert!(read.is_ok_and(|it| it.meta().name == "x"), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_list_or_map_that_is_null_is_empty_in_every_view() {
+        let conditions = json!([{ "type": "Ready", "status": "True" }]);
+        reads_nulls::<NodeView>(json!({ "spec": { "providerID": "hcloud://1" }, "status": {
+            "conditions": conditions,
+            "addresses": [{ "type": "InternalIP", "address": "192.0.2.9" }] } }));
+        reads_nulls::<PodView>(json!({ "spec": { "nodeName": "a" },
+            "status": { "conditions": conditions } }));
+        reads_nulls::<SecretView>(json!({ "data": { "token": "YQ==" } }));
+        reads_nulls::<CiliumNodeView>(json!({}));
+    }
 }

@@ -52,3 +52,32 @@ impl ConnectorView {
         (self.status.connection_details.clone(), self.online())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::pulse::LeaseView;
+
+    #[test]
+    fn a_list_or_map_that_is_null_is_empty_in_every_view() {
+        let metadata = json!({ "name": "x", "finalizers": ["f"], "labels": { "a": "b" },
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "K", "name": "o", "uid": "u" }] });
+        let connector = json!({ "metadata": metadata, "status": {
+            "connectionDetails": { "publicKey": { "id": "ab",
+                "addresses": [{ "address": "192.0.2.1", "port": 1 }] }, "session": "s" },
+            "conditions": [{ "type": "Online" }] } });
+        for (path, object) in aplomb::nulls::each_nulled(&connector) {
+            let read = aplomb::nulls::read::<ConnectorView>(object);
+            // Details without a key are none.
+            let whole = path != "/status/connectionDetails/publicKey";
+            assert!(read.is_ok() == whole, "{path}");
+        }
+        let lease = json!({ "metadata": metadata, "spec": { "holderIdentity": "a" } });
+        for (path, object) in aplomb::nulls::each_nulled(&lease) {
+            let read = aplomb::nulls::read::<LeaseView>(object);
+            assert!(read.is_ok(), "{path}");
+        }
+    }
+}

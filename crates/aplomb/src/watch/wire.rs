@@ -17,6 +17,7 @@ use super::{Scope, Timing};
 use crate::cache::{Misfit, Seen};
 use crate::error::Error;
 use crate::key::Key;
+use crate::nulls;
 use crate::version::Version;
 use crate::view::View;
 
@@ -105,7 +106,8 @@ pub(super) enum Said<T> {
 
 /// Reads a line. An error means that it is no line of a watch at all.
 pub(super) fn line<T: View>(bytes: &[u8]) -> Result<Said<T>, serde_json::Error> {
-    match serde_json::from_slice::<Line<T>>(bytes) {
+    let line = serde_json::from_slice::<Line<T>>(bytes);
+    match line.or_else(|_| nulls::read_again(bytes)) {
         Ok(line) => Ok(match line {
             Line::Added(object) | Line::Modified(object) => Said::Put(fit(object)),
             Line::Deleted(object) => Said::Gone(fit(object)),
@@ -192,7 +194,9 @@ pub(super) fn page<T: View>(bytes: &[u8]) -> Result<Listed<T>, serde_json::Error
 }
 
 fn item<T: View>(raw: &RawValue) -> Result<Seen<T>, serde_json::Error> {
-    serde_json::from_str(raw.get()).map(fit).or_else(|error| {
+    let object = serde_json::from_str(raw.get());
+    let object = object.or_else(|_| nulls::read_again(raw.get().as_bytes()));
+    object.map(fit).or_else(|error| {
         let named: Named = serde_json::from_str(raw.get())?;
         Ok(named.misfit(&error))
     })

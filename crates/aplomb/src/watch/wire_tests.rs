@@ -162,3 +162,41 @@ fn a_view_of_metadata_is_asked_for_as_such() {
             .contains("as=PartialObjectMetadata;")
     );
 }
+
+#[derive(Deserialize)]
+struct Lists {
+    metadata: Meta<std::collections::BTreeMap<String, String>>,
+    #[serde(default)]
+    data: Vec<u64>,
+}
+
+impl View for Lists {
+    type Kind = ConfigMap;
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+#[test]
+fn a_null_is_read_on_every_way_an_object_comes() {
+    let object = r#"{"metadata":{"name":"a","labels":null,"finalizers":null},"data":null}"#;
+    for kind in ["ADDED", "MODIFIED", "DELETED"] {
+        for text in [
+            format!(r#"{{"type":"{kind}","object":{object}}}"#),
+            format!(r#"{{"object":{object},"type":"{kind}"}}"#),
+        ] {
+            let said = line::<Lists>(text.as_bytes()).unwrap();
+            let (Said::Put(seen) | Said::Gone(seen)) = said else {
+                panic!("an object");
+            };
+            assert!(
+                matches!(seen, Seen::Object(it) if it.data.is_empty()),
+                "{text}"
+            );
+        }
+    }
+    let whole = r#"{"metadata":{"name":"b"},"data":[1]}"#;
+    let list = format!(r#"{{"metadata":{{}},"items":[{object},{whole}]}}"#);
+    let page = page::<Lists>(list.as_bytes()).unwrap();
+    assert!(page.items.iter().all(|it| matches!(it, Seen::Object(_))));
+}

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::error::{Class, Error, Result};
 use crate::key::ObjectId;
 use crate::managed::{Part, applied_entry};
+use crate::nulls;
 
 use super::answer::Answer;
 use super::converged::converged;
@@ -192,7 +193,7 @@ impl Pass {
         }
         let (object, effect) = done?;
         Ok(Applied {
-            object: serde_json::from_value(object)?,
+            object: nulls::read(object)?,
             effect,
         })
     }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::managed::Part;
+use crate::nulls;
 
 use super::desired::Desired;
 use super::kind::Kind;
@@ -45,6 +46,6 @@ impl Pass {
         if !answer.accepted() {
             return Err(self.refused(&write, &answer));
         }
-        Ok(serde_json::from_value(answer.body)?)
+        Ok(nulls::read(answer.body)?)
     }
 }

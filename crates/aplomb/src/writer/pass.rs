@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::journal::{Entry, Journal};
 use crate::key::{Key, ObjectId};
 use crate::managed::written_by;
+use crate::nulls;
 
 use super::Writer;
 use super::desired::{Controller, drop_nulls};
@@ -167,7 +168,7 @@ impl Pass {
 
     /// The owner as it is now, the writes of this pass included.
     pub fn object<K: DeserializeOwned>(&self) -> Result<K> {
-        Ok(serde_json::from_value(self.live())?)
+        Ok(nulls::read(self.live())?)
     }
 
     /// The owner as this pass has read it: what it computes from that must not be written over

@@ -7,7 +7,10 @@ use aplomb::tasks::Tasks;
 use aplomb::telemetry::Telemetry;
 use aplomb::watch::Timing;
 use aplomb::{Hub, Meta, MetaOnly, MetaRef, View};
+use aplomb_sim::world::Cluster;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::rbac::v1::Role;
 use kube::api::PostParams;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -112,5 +115,84 @@ fn an_object_that_does_not_fit_is_told_and_stops_nothing() {
             expected
         );
         assert_eq!(watch.cache().get(&key("a")).unwrap().data["n"], '7');
+    });
+}
+
+/// Names its lists as every view does, and nothing of what they are when they are empty.
+#[derive(serde::Deserialize)]
+struct Slice {
+    metadata: Meta,
+    #[serde(default)]
+    endpoints: Vec<serde_json::Value>,
+    #[serde(default)]
+    ports: Vec<serde_json::Value>,
+}
+
+impl View for Slice {
+    type Kind = EndpointSlice;
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+/// The same of a Role.
+#[derive(serde::Deserialize)]
+struct Rules {
+    metadata: Meta,
+    #[serde(default)]
+    rules: Vec<serde_json::Value>,
+}
+
+impl View for Rules {
+    type Kind = Role;
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+async fn send(cluster: &Cluster, method: &str, path: &str, body: &serde_json::Value) -> String {
+    let request = http::Request::builder().method(method).uri(path);
+    let request = request.header("content-type", "application/json");
+    let request = request.body(body.to_string().into_bytes()).unwrap();
+    let client = cluster.client("user");
+    client.request_text(request).await.expect("it is accepted")
+}
+
+#[test]
+fn a_list_that_is_null_is_an_empty_one() {
+    const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+    world().run(|cluster| async move {
+        let slice = |name: &str, endpoints: serde_json::Value| {
+            json!({ "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+                "metadata": { "name": name }, "addressType": "IPv4", "endpoints": endpoints,
+                "ports": null })
+        };
+        // As the controller of a stock cluster writes it for a Service without pods.
+        let written = send(&cluster, "POST", SLICES, &slice("before", json!(null))).await;
+        assert!(written.contains("\"endpoints\":null"), "{written}");
+        let role = json!({ "metadata": { "name": "none" }, "rules": null });
+        let written = send(&cluster, "POST", ROLES, &role).await;
+        assert!(written.contains("\"rules\":null"), "{written}");
+        let hub = Hub::new(cluster.client("operator"), Telemetry::default());
+        let (slices, roles) = (
+            hub.watch::<Slice>(in_default()),
+            hub.watch::<Rules>(in_default()),
+        );
+        let _tasks = hub.start(&Tasks::on_runtime());
+        hub.ready(Instant::now() + SECOND).await.unwrap();
+        let endpoints = json!([{ "addresses": ["192.0.2.1"] }]);
+        send(&cluster, "POST", SLICES, &slice("after", endpoints)).await;
+        sleep(SECOND).await;
+        let count = |name: &str| slices.cache().get(&key(name)).map(|it| it.endpoints.len());
+        assert_eq!((count("before"), count("after")), (Some(0), Some(1)));
+        // The last pod goes.
+        let gone = slice("after", json!([]));
+        send(&cluster, "PUT", &format!("{SLICES}/after"), &gone).await;
+        sleep(SECOND).await;
+        assert_eq!(count("after"), Some(0));
+        let role = roles.cache().get(&key("none")).map(|it| it.rules.len());
+        assert_eq!(role, Some(0));
+        assert!(slices.cache().get(&key("after")).unwrap().ports.is_empty());
     });
 }
