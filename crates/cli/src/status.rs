@@ -17,7 +17,7 @@ use crate::fault;
 use crate::find::{self, Found};
 use crate::out::{Out, json_text};
 
-/// Something is not as it should be.
+/// There is an error or a warning; notices do not count.
 const FINDING: u8 = 1;
 /// What `timeout` and others exit with when time is up.
 const TIMED_OUT: u8 = 124;
@@ -30,7 +30,7 @@ pub(crate) async fn run(args: StatusArgs, out: &Out) -> Result<ExitCode> {
     loop {
         let look = look(&cluster, &args.admin.admin);
         let (status, gaps) = cluster.within(look).await?;
-        let well = status.findings.is_empty();
+        let well = status.is_well();
         if args.wait && !well && Instant::now() + PACE < deadline {
             tokio::time::sleep(PACE).await;
             continue;

@@ -17,7 +17,7 @@ pub(crate) fn at() -> Timestamp {
     "2026-11-15T12:00:00Z".parse().expect("a moment")
 }
 
-fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+pub(crate) fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({ "type": kind, "status": status, "reason": reason, "message": message,
         "lastTransitionTime": "2026-11-15T11:58:00Z", "observedGeneration": 1 })
 }

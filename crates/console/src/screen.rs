@@ -110,7 +110,7 @@ fn expired(lease: &Value, at: Timestamp) -> Option<Finding> {
 
 fn nobody() -> Finding {
     Finding {
-        severity: Severity::Warning,
+        severity: Severity::Error,
         kind: "Operator".to_owned(),
         reason: "NotRunning".to_owned(),
         message: "no operator holds a Lease; `aplomb run` starts them".to_owned(),

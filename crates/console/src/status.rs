@@ -137,4 +137,12 @@ impl Status {
         status.findings = findings(&status, objects);
         status
     }
+
+    /// Whether there is nothing to look into.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        self.findings
+            .iter()
+            .all(|it| it.severity == Severity::Notice)
+    }
 }

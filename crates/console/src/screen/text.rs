@@ -1,6 +1,6 @@
 //! The tables of a status: operators, watches, budgets, queues, objects, and what is not as it should be.
 
-use crate::status::{Budget, Finding, Operator, Queue, Severity, Status, Watch};
+use crate::status::{Budget, Finding, Operator, Queue, Status, Watch};
 use crate::table::{human_duration, since};
 
 /// Lines of a table, titles first.
@@ -184,13 +184,9 @@ fn finding(it: &Finding, status: &Status) -> Vec<String> {
         true => it.kind.clone(),
         false => format!("{}/{}", it.kind, it.name),
     };
-    let severity = match it.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    };
     vec![
         name,
-        severity.to_owned(),
+        it.severity.word().to_owned(),
         it.reason.clone(),
         it.since
             .map_or("-".to_owned(), |then| since(then, status.at)),

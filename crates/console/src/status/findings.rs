@@ -1,13 +1,14 @@
 //! What is not as it should be and why: the first thing that somebody who is called wants to read.
 //!
-//! Pure. An object that works is never in it, and one that does not always is.
+//! Pure. An object that does not work is always in it, and one that works only where something threatens
+//! it. Nothing here is milder than the alert that fires for it: `docs/console.md` has them side by side.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Status;
 use super::objects::{Name, Objects, condition, text};
+use super::{Budget, Status};
 use crate::light::Light;
 
 /// How bad something is. The order is the order of the list.
@@ -16,9 +17,24 @@ use crate::light::Light;
 pub enum Severity {
     /// It does not work and will not by itself.
     Error,
-    /// It does not work yet, or not as fast as it could.
+    /// It does not work yet, not as fast as it could, or not for much longer. Or the owner of a tunnel
+    /// has something to do, and the platform has not.
     #[default]
     Warning,
+    /// As somebody asked for: no reason to look into it.
+    Notice,
+}
+
+impl Severity {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Notice => "notice",
+        }
+    }
 }
 
 /// One thing that is not as it should be.
@@ -48,7 +64,13 @@ const WITHOUT: [&str; 3] = ["ConnectorClass", "GatewayReplica", "HostnameClaim"]
 pub fn findings(status: &Status, objects: &Objects) -> Vec<Finding> {
     let mut found = of_process(status);
     for (kind, all) in objects.kinds().filter(|(kind, _)| !WITHOUT.contains(kind)) {
-        found.extend(all.iter().filter_map(|object| of_object(kind, object)));
+        for object in all {
+            let unproven = of_object(kind, object, status.at);
+            let threats = threats(kind, object, status.at).into_iter();
+            let known = unproven.as_ref().map(|it| it.reason.clone());
+            found.extend(threats.filter(|it| Some(&it.reason) != known.as_ref()));
+            found.extend(unproven);
+        }
     }
     found.sort_by(|a, b| {
         let key = |it: &Finding| (it.severity, it.kind.clone(), it.name.clone());
@@ -57,7 +79,7 @@ pub fn findings(status: &Status, objects: &Objects) -> Vec<Finding> {
     found
 }
 
-fn of_object(kind: &str, object: &Value) -> Option<Finding> {
+fn of_object(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
     let (proof, well) = match kind {
         "Connector" => ("Online", online(object)),
         _ => ("Ready", Light::of(object) == Light::Green),
@@ -79,12 +101,17 @@ fn of_object(kind: &str, object: &Value) -> Option<Finding> {
             ("NotObserved".to_owned(), message.to_owned())
         }
     };
+    let since = said.and_then(since);
     let severity = match Light::of(object) {
-        Light::Amber { .. } => Severity::Warning,
         _ if going => Severity::Warning,
+        _ if reason.starts_with("Connector") && released(object, "ConnectorOnline") => {
+            Severity::Notice
+        }
+        _ if kind == "Connector" && released(object, "Online") => Severity::Notice,
+        _ if waits_for_a_person(kind, &reason) => Severity::Warning,
+        Light::Amber { .. } if !lasts(since, patience(kind), at) => Severity::Warning,
         _ => Severity::Error,
     };
-    let since = said.and_then(|it| it["lastTransitionTime"].as_str()?.parse().ok());
     Some(Finding {
         severity,
         kind: kind.to_owned(),
@@ -95,8 +122,162 @@ fn of_object(kind: &str, object: &Value) -> Option<Finding> {
     })
 }
 
+fn since(condition: &Value) -> Option<Timestamp> {
+    condition["lastTransitionTime"].as_str()?.parse().ok()
+}
+
+fn lasts(since: Option<Timestamp>, long: SignedDuration, at: Timestamp) -> bool {
+    since.is_some_and(|since| at.duration_since(since) >= long)
+}
+
+/// Whether the agent behind it was stopped on purpose. The tunnel repeats what its Connector says.
+fn released(object: &Value, said: &str) -> bool {
+    let said = condition(object, said);
+    said.is_some_and(|it| it["status"] == "False" && it["reason"] == "Released")
+}
+
+/// What a reason of an HTTPProxy begins with where its agent, origin, hostname or certificate is at fault,
+/// and not the platform. `TunnelNotProven` leaves out the same.
+const OF_TENANTS: [&str; 5] = ["Connector", "Origin", "Hostname", "Certificate", "Invalid"];
+
+/// The reasons of the Coder kinds for which there is a warning and no more: `CoderKeyNotReady`,
+/// `CoderTokenRejected`, `CoderServerUnreachable` and `CoderRateLimited`.
+const OF_CODER: [&str; 25] = [
+    "ProvisionerKeyFailed",
+    "ProvisionerKeyNotOurs",
+    "OrganizationNotFound",
+    "RegistrationFailed",
+    "ProxyNotOurs",
+    "SecretNotOurs",
+    "ImageMissing",
+    "NotEntitled",
+    "NotSupported",
+    "Forbidden",
+    "TokenRejected",
+    "TokenOfOtherServer",
+    "OperatorAccessNotReady",
+    "OperatorTokenSecretRefMissing",
+    "OperatorTokenSecretUnavailable",
+    "Stale",
+    "ProvisionerKeyPending",
+    "NotRegistered",
+    "ServerUnreachable",
+    "ControlPlaneUnavailable",
+    "InvalidCABundle",
+    "EntitlementsQueryFailed",
+    "RateLimited",
+    "WaitingForBudget",
+    "ScaledToZero",
+];
+
+/// Whether nothing but a person, or time, helps an object of this kind with this reason.
+fn waits_for_a_person(kind: &str, reason: &str) -> bool {
+    match kind {
+        "Connector" => reason != "NotObserved",
+        "HTTPProxy" => OF_TENANTS.iter().any(|start| reason.starts_with(start)),
+        "CoderProvisioner" | "CoderWorkspaceProxy" => OF_CODER.contains(&reason),
+        _ => false,
+    }
+}
+
+/// How long something of this kind may be on its way before its alert fires.
+fn patience(kind: &str) -> SignedDuration {
+    SignedDuration::from_mins(match kind {
+        "CoderProvisioner" => 15,
+        "CoderWorkspaceProxy" => 10,
+        _ => 2,
+    })
+}
+
+/// What threatens an object that may well be Ready.
+fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
+    let finding = |(severity, reason, message, since): Threat| Finding {
+        severity,
+        kind: kind.to_owned(),
+        name: Name::of(object),
+        reason,
+        message,
+        since,
+    };
+    let mut told = match kind {
+        "StableEgress" => of_an_egress(object, at),
+        _ => Vec::new(),
+    };
+    let limited = object["status"]["rateLimited"]["since"].as_str();
+    let limited = limited.and_then(|it| it.parse().ok());
+    if lasts(limited, SignedDuration::from_mins(30), at) {
+        let message = "the server has been refusing calls for its rate limit".to_owned();
+        told.push((
+            Severity::Warning,
+            "RateLimited".to_owned(),
+            message,
+            limited,
+        ));
+    }
+    told.into_iter().map(finding).collect()
+}
+
+/// Severity, reason and message, and since when.
+type Threat = (Severity, String, String, Option<Timestamp>);
+
+fn of_an_egress(object: &Value, at: Timestamp) -> Vec<Threat> {
+    let status = &object["status"];
+    let conditions = status["conditions"].as_array();
+    let conditions = conditions.into_iter().flatten();
+    let mut told: Vec<Threat> = conditions
+        .filter_map(|it| {
+            let severity = of_a_condition(it, at)?;
+            Some((
+                severity,
+                text(&it["reason"]),
+                text(&it["message"]),
+                since(it),
+            ))
+        })
+        .collect();
+    if status["budget"]["level"] == "Reserve" {
+        let message = "the provider's rate limit is nearly used up: what is left is kept for moves";
+        let reason = "BudgetReserve".to_owned();
+        told.push((Severity::Warning, reason, message.to_owned(), None));
+    }
+    if status["move"]["overdue"] == true {
+        let message = format!("the move to {} takes too long", text(&status["move"]["to"]));
+        let reason = "MoveDeadlineExceeded".to_owned();
+        told.push((Severity::Error, reason, message, None));
+    }
+    told
+}
+
+/// How bad a condition of a StableEgress beside Ready is, if it is bad.
+fn of_a_condition(condition: &Value, at: Timestamp) -> Option<Severity> {
+    let word = |field: &str| condition[field].as_str().unwrap_or_default();
+    match (word("type"), word("status"), word("reason")) {
+        ("Redundant", "False", "NoCandidate") => Some(Severity::Error),
+        ("Redundant" | "ProviderReachable" | "LabelsConsistent" | "Fenced", "False", _) => {
+            Some(Severity::Warning)
+        }
+        // It may have been forgotten.
+        ("Held", "True", _) if lasts(since(condition), SignedDuration::from_hours(24), at) => {
+            Some(Severity::Warning)
+        }
+        ("Held", "True", _) => Some(Severity::Notice),
+        _ => None,
+    }
+}
+
 fn online(object: &Value) -> bool {
     condition(object, "Online").is_some_and(|it| it["status"] == "True")
+}
+
+/// Less than a tenth is left, or no more than the reserve. A budget that fills within minutes is paced by
+/// being emptied: that is no news.
+fn is_nearly_empty(budget: &Budget) -> bool {
+    const SLOW: f64 = 600.0;
+    let Some(capacity) = budget.capacity.filter(|it| *it > 0.0) else {
+        return false;
+    };
+    let slow = capacity >= budget.rate * SLOW;
+    slow && budget.available <= budget.reserve.max(capacity / 10.0)
 }
 
 fn of_process(status: &Status) -> Vec<Finding> {
@@ -124,14 +305,19 @@ fn of_process(status: &Status) -> Vec<Finding> {
         })
     });
     let budgets = status.budgets.iter().filter_map(|budget| {
-        let message = format!("no call is allowed for {:.0} s", budget.closed_for_seconds?);
-        Some(finding(
-            Severity::Warning,
-            "Budget",
-            &budget.target,
-            "Closed",
-            message,
-        ))
+        let (reason, message) = match budget.closed_for_seconds {
+            Some(left) => ("Closed", format!("no call is allowed for {left:.0} s")),
+            None if is_nearly_empty(budget) => {
+                let left = budget.available;
+                (
+                    "Low",
+                    format!("{left:.0} calls are left, some kept for what cannot wait"),
+                )
+            }
+            None => return None,
+        };
+        let severity = Severity::Warning;
+        Some(finding(severity, "Budget", &budget.target, reason, message))
     });
     let queues = status.queues.iter().flat_map(|queue| {
         let quarantined = queue.quarantined.iter();

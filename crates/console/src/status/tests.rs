@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aplomb::Class;
 use aplomb::journal::Entry;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture;
@@ -115,11 +115,166 @@ fn findings_are_what_is_not_proven_and_worst_first() {
         .map(|it| (&*it.kind, &*it.name.name, &*it.reason))
         .collect();
     let want = [
-        ("HTTPProxy", "demo", "ConnectorOffline"),
-        ("Budget", "hetzner", "Closed"),
         ("HTTPProxy", "blog", "Pending"),
+        ("Budget", "hetzner", "Closed"),
+        ("HTTPProxy", "demo", "ConnectorOffline"),
     ];
     assert_eq!(found, want);
+}
+
+/// The findings about one object of a kind: severity and reason.
+fn found(kind: &str, object: Value) -> Vec<(Severity, String)> {
+    let mut objects = Objects::default();
+    objects.put(kind, vec![object]);
+    let status = Status::of(Inputs {
+        objects: &objects,
+        engines: &[],
+        journal: &|_| Vec::new(),
+        at: fixture::at(),
+    });
+    let findings = status.findings.into_iter();
+    findings.map(|it| (it.severity, it.reason)).collect()
+}
+
+/// An object of generation 1 with these conditions, which have been so for two minutes.
+fn with(conditions: &[(&str, &str, &str)]) -> Value {
+    let conditions = conditions
+        .iter()
+        .map(|(kind, status, reason)| fixture::condition(kind, status, reason, "so"));
+    let conditions: Vec<Value> = conditions.collect();
+    json!({ "metadata": { "name": "web", "generation": 1 },
+        "status": { "observedGeneration": 1, "conditions": conditions } })
+}
+
+const READY: (&str, &str, &str) = ("Ready", "True", "Serving");
+
+#[test]
+fn an_address_that_serves_without_a_standby_or_a_budget_is_a_warning() {
+    let egress = |conditions: &[_]| found("StableEgress", with(conditions));
+    let warning = |reason: &str| vec![(Severity::Warning, reason.to_owned())];
+    assert_eq!(egress(&[READY, ("Redundant", "True", "StandbyReady")]), []);
+    for (kind, reason) in [
+        ("Redundant", "NoStandby"),
+        ("LabelsConsistent", "Inconsistent"),
+        ("ProviderReachable", "Throttled"),
+        ("Fenced", "TermNotWritten"),
+    ] {
+        assert_eq!(egress(&[READY, (kind, "False", reason)]), warning(reason));
+    }
+    let mut spent = with(&[READY]);
+    for (level, want) in [
+        ("Plenty", vec![]),
+        ("Low", vec![]),
+        ("Reserve", warning("BudgetReserve")),
+    ] {
+        spent["status"]["budget"] = json!({ "limit": 3600, "remaining": 0, "level": level });
+        assert_eq!(found("StableEgress", spent.clone()), want, "{level}");
+    }
+}
+
+#[test]
+fn an_address_that_has_no_node_to_go_to_is_an_error_and_said_once() {
+    let nowhere = (Severity::Error, "NoCandidate".to_owned());
+    let redundant = ("Redundant", "False", "NoCandidate");
+    let serving = found("StableEgress", with(&[READY, redundant]));
+    assert_eq!(serving, std::slice::from_ref(&nowhere));
+    let down = found(
+        "StableEgress",
+        with(&[("Ready", "False", "NoCandidate"), redundant]),
+    );
+    assert_eq!(down, [nowhere]);
+}
+
+#[test]
+fn a_hold_is_a_notice_until_it_may_be_forgotten() {
+    let mut held = with(&[READY, ("Held", "True", "Held")]);
+    let word = |severity| vec![(severity, "Held".to_owned())];
+    assert_eq!(found("StableEgress", held.clone()), word(Severity::Notice));
+    held["status"]["conditions"][1]["lastTransitionTime"] = "2026-11-14T11:59:00Z".into();
+    assert_eq!(found("StableEgress", held), word(Severity::Warning));
+}
+
+#[test]
+fn an_agent_that_was_stopped_is_a_notice_and_one_that_is_lost_a_warning() {
+    let offline = ("Ready", "False", "ConnectorOffline");
+    for (reason, severity) in [
+        ("Released", Severity::Notice),
+        ("LeaseExpired", Severity::Warning),
+        ("SessionLost", Severity::Warning),
+    ] {
+        let tunnel = with(&[offline, ("ConnectorOnline", "False", reason)]);
+        let want = [(severity, "ConnectorOffline".to_owned())];
+        assert_eq!(found("HTTPProxy", tunnel), want, "{reason}");
+        let connector = with(&[("Online", "False", reason)]);
+        assert_eq!(
+            found("Connector", connector),
+            [(severity, reason.to_owned())]
+        );
+    }
+    let released = Status {
+        findings: vec![Finding {
+            severity: Severity::Notice,
+            ..Finding::default()
+        }],
+        ..Status::default()
+    };
+    assert!(released.is_well());
+}
+
+#[test]
+fn what_is_on_its_way_is_an_error_once_its_alert_would_fire() {
+    let way = |reason: &str, since: &str| {
+        let mut tunnel = with(&[
+            ("Ready", "False", reason),
+            ("Reconciling", "True", "Pending"),
+        ]);
+        tunnel["status"]["conditions"][0]["lastTransitionTime"] = since.into();
+        found("HTTPProxy", tunnel)[0].0
+    };
+    assert_eq!(way("Pending", "2026-11-15T11:58:30Z"), Severity::Warning);
+    assert_eq!(way("Pending", "2026-11-15T11:58:00Z"), Severity::Error);
+    for reason in [
+        "OriginUnreachable",
+        "CertificateMissing",
+        "HostnameInUse",
+        "Invalid",
+    ] {
+        assert_eq!(way(reason, "2026-11-15T10:00:00Z"), Severity::Warning);
+    }
+}
+
+#[test]
+fn a_server_of_coder_that_refuses_is_a_warning_and_lost_daemons_are_an_error() {
+    let one = |kind: &str, reason: &str| found(kind, with(&[("Ready", "False", reason)]))[0].0;
+    assert_eq!(one("CoderProvisioner", "TokenRejected"), Severity::Warning);
+    assert_eq!(one("CoderProvisioner", "NoneConnected"), Severity::Error);
+    assert_eq!(one("CoderWorkspaceProxy", "Unhealthy"), Severity::Error);
+    let mut limited = with(&[READY]);
+    limited["status"]["rateLimited"] = json!({ "since": "2026-11-15T11:40:00Z" });
+    assert_eq!(found("CoderProvisioner", limited.clone()), []);
+    limited["status"]["rateLimited"]["since"] = "2026-11-15T11:20:00Z".into();
+    let warning = (Severity::Warning, "RateLimited".to_owned());
+    assert_eq!(found("CoderProvisioner", limited), [warning]);
+}
+
+#[test]
+fn a_budget_of_an_hour_is_found_when_little_is_left() {
+    let low = |rate: f64, capacity: f64, available: f64| {
+        let status = Status {
+            budgets: vec![Budget {
+                rate,
+                capacity: Some(capacity),
+                available,
+                reserve: 30.0,
+                ..Budget::default()
+            }],
+            ..Status::default()
+        };
+        !findings(&status, &Objects::default()).is_empty()
+    };
+    assert!(low(1.0, 3600.0, 360.0) && low(1.0, 3600.0, 0.0));
+    assert!(!low(1.0, 3600.0, 361.0));
+    assert!(!low(20.0, 100.0, 0.0), "it is full again in seconds");
 }
 
 #[test]
@@ -198,4 +353,65 @@ fn an_axis_begins_when_the_object_was_made_however_late_its_status() {
     assert_eq!(made("2026-11-15T11:57:58Z"), "2026-11-15T11:57:58.1Z");
     assert_eq!(made("2026-11-15T11:57:57Z"), "2026-11-15T11:57:58Z");
     assert_eq!(made("2026-11-15T11:57:40Z"), "2026-11-15T11:57:41Z");
+}
+
+const RULES: [&str; 3] = [
+    include_str!("../../../../deploy/tunnel/monitoring/prometheusrule.yaml"),
+    include_str!("../../../../deploy/egress/monitoring/prometheusrule.yaml"),
+    include_str!("../../../../deploy/coder/monitoring/prometheusrule.yaml"),
+];
+
+/// Name, severity and expression of every alert that is shipped.
+fn alerts() -> Vec<(String, String, String)> {
+    let of = |rule: &str| {
+        let (name, rest) = rule.split_once('\n').expect("a name");
+        let (expr, rest) = rest.split_once("severity: ").expect("a severity");
+        let severity = rest.lines().next().unwrap_or_default();
+        (name.to_owned(), severity.to_owned(), expr.to_owned())
+    };
+    let all = RULES
+        .iter()
+        .flat_map(|text| text.split("- alert: ").skip(1));
+    all.map(of).collect()
+}
+
+#[test]
+fn the_page_about_severities_has_every_alert() {
+    let page = include_str!("../../../../docs/console.md");
+    let alerts = alerts();
+    assert!(alerts.len() > 30, "{}", alerts.len());
+    for (name, severity, _) in alerts {
+        let row = page.lines().find(|line| {
+            let mut cells = line.split('|').skip(1);
+            let names = cells.next().unwrap_or_default();
+            names.split(',').any(|it| it.trim() == name)
+        });
+        let row = row.unwrap_or_else(|| panic!("{name} is not in docs/console.md"));
+        assert!(row.contains(&severity), "{name}: {row}");
+    }
+}
+
+#[test]
+fn reasons_for_which_no_alert_or_a_warning_fires_are_no_errors() {
+    for (name, _, expr) in alerts() {
+        let (kind, matcher) = match &*name {
+            "TunnelNotProven" => ("HTTPProxy", "reason!~\""),
+            "CoderKeyNotReady" | "CoderTokenRejected" | "CoderServerUnreachable" => {
+                ("CoderProvisioner", "reason=~\"")
+            }
+            _ => continue,
+        };
+        let (_, reasons) = expr.split_once(matcher).expect("it names reasons");
+        let (reasons, _) = reasons.split_once('"').expect("they end");
+        for reason in reasons.split('|') {
+            // A pattern stands for the reasons that begin so.
+            let reason = reason.replace("OperatorTokenSecret.*", "OperatorTokenSecretRefMissing");
+            let object = with(&[("Ready", "False", &reason.replace(".*", "Whatever"))]);
+            assert_eq!(
+                found(kind, object)[0].0,
+                Severity::Warning,
+                "{name}: {reason}"
+            );
+        }
+    }
 }
