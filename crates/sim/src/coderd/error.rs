@@ -11,8 +11,8 @@ pub(super) struct ApiError {
     pub(super) status: StatusCode,
     message: String,
     detail: Option<String>,
-    /// A field and what is wrong with it.
-    field: Option<(&'static str, String)>,
+    /// Fields and what is wrong with them.
+    fields: Vec<(&'static str, String)>,
 }
 
 impl ApiError {
@@ -21,7 +21,7 @@ impl ApiError {
             status,
             message: message.into(),
             detail: None,
-            field: None,
+            fields: Vec::new(),
         }
     }
 
@@ -34,16 +34,17 @@ impl ApiError {
     pub(super) fn field(field: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
-            field: Some((field, message.clone())),
+            fields: vec![(field, message.clone())],
             ..Self::new(StatusCode::BAD_REQUEST, message)
         }
     }
 
-    /// 400 for a field that is empty.
-    pub(super) fn required(field: &'static str) -> Self {
+    /// 400 for fields that are empty.
+    pub(super) fn required(fields: &[&'static str]) -> Self {
         let detail = "Validation failed for tag \"required\" with value: \"\"";
+        let fields = fields.iter().map(|field| (*field, detail.to_owned()));
         Self {
-            field: Some((field, detail.to_owned())),
+            fields: fields.collect(),
             ..Self::new(StatusCode::BAD_REQUEST, "Validation failed.")
         }
     }
@@ -103,8 +104,10 @@ impl ApiError {
         if let Some(detail) = &self.detail {
             body["detail"] = json!(detail);
         }
-        if let Some((field, detail)) = &self.field {
-            body["validations"] = json!([{"field": field, "detail": detail}]);
+        if !self.fields.is_empty() {
+            let fields = self.fields.iter();
+            let shown = fields.map(|(field, detail)| json!({"field": field, "detail": detail}));
+            body["validations"] = shown.collect();
         }
         body
     }

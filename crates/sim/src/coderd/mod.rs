@@ -108,10 +108,37 @@ impl Coderd {
         self.with(|core, _| core.store.key_with(secret).cloned())
     }
 
-    /// All workspace proxies, the primary one first.
+    /// All workspace proxies that are not deleted, the primary one first.
     #[must_use]
     pub fn proxies(&self) -> Vec<Proxy> {
-        self.with(|core, _| core.store.proxies.clone())
+        let mut all = self.with(|core, _| core.store.proxies.clone());
+        all.retain(|it| !it.deleted);
+        all
+    }
+
+    /// Registers a proxy out of band, and gives its id.
+    ///
+    /// # Errors
+    /// The name is taken.
+    pub fn create_proxy(&self, name: &str) -> Result<String, String> {
+        self.with(|core, now| {
+            if core.store.has_proxy(name, None) {
+                return Err(format!("{name} is taken"));
+            }
+            let (id, made) = (core.store.id(), Proxy::default());
+            let name = name.to_owned();
+            let made = Proxy { name, ..made }.complete(now, || id.clone());
+            core.store.proxies.push(made);
+            Ok(id)
+        })
+    }
+
+    /// Deletes a proxy out of band, as the server does: its row stays. `false`: there is none.
+    pub fn delete_proxy(&self, name: &str) -> bool {
+        self.with(|core, _| {
+            let at = core.store.proxy_at(name);
+            at.map(|at| core.store.proxies[at].deleted = true).is_some()
+        })
     }
 
     /// How a proxy is, in the server's word; `None`: there is none.

@@ -71,6 +71,9 @@ pub struct Proxy {
     pub updated_at: Option<Timestamp>,
     /// Whether a proxy server has ever reported with its token.
     pub registered: bool,
+    /// Whether it was deleted: the server keeps the row, and shows it by its id.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deleted: bool,
     /// SHA-256 of its token, in hex.
     pub token_sha256: String,
     /// Its token, to set it. It is never shown.

@@ -1,6 +1,7 @@
 //! Workspace proxies: list, register, change, give a new token, take away.
 
 use http::{Method, StatusCode};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -45,7 +46,7 @@ impl Core {
         match *call.method {
             Method::GET => ok(self.show_proxy(call, &self.store.proxies[at])),
             Method::PATCH => self.patch_proxy(call, owner, at),
-            Method::DELETE => self.delete_proxy(owner, at),
+            Method::DELETE => self.delete_proxy(call.now, owner, at),
             _ => Err(not_allowed()),
         }
     }
@@ -55,7 +56,7 @@ impl Core {
     }
 
     fn list_proxies(&self, call: &Call<'_>) -> Value {
-        let all = self.store.proxies.iter();
+        let all = self.store.proxies.iter().filter(|it| !it.deleted);
         let shown: Vec<Value> = all.map(|proxy| self.show_proxy(call, proxy)).collect();
         json!({"regions": shown})
     }
@@ -63,7 +64,7 @@ impl Core {
     fn create_proxy(&mut self, call: &Call<'_>, owner: bool) -> Answer {
         let new: New = call.read()?;
         if new.name.is_empty() {
-            return Err(ApiError::required("name"));
+            return Err(ApiError::required(&["name"]));
         }
         if new.name.eq_ignore_ascii_case(PRIMARY) {
             let message = "The name \"primary\" is reserved for the primary region.";
@@ -72,8 +73,7 @@ impl Core {
         if !owner {
             return Err(ApiError::internal("unauthorized"));
         }
-        let taken = |it: &Proxy| it.name.eq_ignore_ascii_case(&new.name);
-        if self.store.proxies.iter().any(taken) {
+        if self.store.has_proxy(&new.name, None) {
             let name = &new.name;
             let message = format!("Workspace proxy with name \"{name}\" already exists.");
             return Err(ApiError::new(StatusCode::CONFLICT, message));
@@ -102,15 +102,19 @@ impl Core {
             ("display_name", &patch.display_name),
             ("icon", &patch.icon),
         ];
-        if let Some((field, _)) = given.iter().find(|(_, value)| value.is_empty()) {
-            return Err(ApiError::required(field));
+        let missing = given.into_iter().filter(|(_, value)| value.is_empty());
+        let missing: Vec<_> = missing.map(|(field, _)| field).collect();
+        if !missing.is_empty() {
+            return Err(ApiError::required(&missing));
+        }
+        if !is_uuid(&patch.id) {
+            return Err(ApiError::bad_json("invalid UUID"));
         }
         if !owner {
             return Err(ApiError::missing());
         }
-        let others = self.store.proxies.iter().enumerate();
-        let mut others = others.filter(|(other, _)| *other != at);
-        if others.any(|(_, it)| it.name.eq_ignore_ascii_case(&patch.name)) {
+        // A deleted one is changed all the same; its new token is worth nothing.
+        if self.store.has_proxy(&patch.name, Some(at)) {
             return Err(ApiError::internal("the name is taken"));
         }
         let id = self.store.proxies[at].id.clone();
@@ -131,7 +135,7 @@ impl Core {
         ok(json!({"proxy": shown, "proxy_token": token}))
     }
 
-    fn delete_proxy(&mut self, owner: bool, at: usize) -> Answer {
+    fn delete_proxy(&mut self, now: Timestamp, owner: bool, at: usize) -> Answer {
         if self.store.proxies[at].name == PRIMARY {
             let message = "Cannot delete primary proxy";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, message));
@@ -139,7 +143,14 @@ impl Core {
         if !owner {
             return Err(ApiError::missing());
         }
-        self.store.proxies.remove(at);
+        let proxy = &mut self.store.proxies[at];
+        (proxy.deleted, proxy.updated_at) = (true, Some(now));
         ok(json!({"message": "Proxy has been deleted!"}))
     }
+}
+
+fn is_uuid(text: &str) -> bool {
+    let lengths = text.split('-').map(str::len);
+    let hex = |sign: char| sign == '-' || sign.is_ascii_hexdigit();
+    text.chars().all(hex) && lengths.eq([8, 4, 4, 4, 12])
 }

@@ -41,7 +41,7 @@ impl ProxyServers {
         self.last += 1;
         let token_sha256 = digest(token);
         let mut proxies = store.proxies.iter_mut();
-        let known = proxies.find(|proxy| proxy.token_sha256 == token_sha256);
+        let known = proxies.find(|it| !it.deleted && it.token_sha256 == token_sha256);
         let made_for = token.split(':').next().unwrap_or_default();
         let proxy = match known {
             Some(proxy) => {
@@ -69,7 +69,9 @@ impl ProxyServers {
         let own = |it: &&Process| it.proxy == proxy.id;
         let accepted = |it: &Process| it.token_sha256 == proxy.token_sha256;
         let mut running = self.processes.values().filter(own).peekable();
-        if proxy.name == PRIMARY {
+        if proxy.deleted {
+            "unknown"
+        } else if proxy.name == PRIMARY {
             "ok"
         } else if !proxy.registered {
             "unregistered"
@@ -86,7 +88,8 @@ impl ProxyServers {
     pub(super) fn all(&self, store: &Store) -> Vec<ProxyServer> {
         let accepted = |it: &Process| {
             let mut proxies = store.proxies.iter();
-            proxies.any(|proxy| proxy.id == it.proxy && proxy.token_sha256 == it.token_sha256)
+            let own = |proxy: &Proxy| proxy.id == it.proxy && !proxy.deleted;
+            proxies.any(|proxy| own(proxy) && proxy.token_sha256 == it.token_sha256)
         };
         let all = self.processes.iter();
         all.map(|(id, it)| ProxyServer {

@@ -31,7 +31,7 @@ pub struct State {
     pub organizations: Vec<Organization>,
     /// All provisioner keys.
     pub keys: Vec<Key>,
-    /// All workspace proxies, the primary one first.
+    /// All workspace proxies, the primary one first, and those that were deleted.
     pub proxies: Vec<Proxy>,
     /// All daemons that run.
     pub daemons: Vec<Daemon>,
@@ -184,7 +184,8 @@ impl Store {
                 it.clone().complete(now, id)
             };
             self.proxies = proxies.iter().map(complete).collect();
-            unique("proxy", self.proxies.iter().map(|it| &it.name))?;
+            let there = self.proxies.iter().filter(|it| !it.deleted);
+            unique("proxy", there.map(|it| &it.name))?;
         }
         match &change.keys {
             Some(keys) => self.replace_keys(now, keys),

@@ -114,10 +114,16 @@ impl Store {
         Some(self.keys.remove(at))
     }
 
-    /// Where a proxy is, by its name, whatever its case, or by its id.
+    /// Where a proxy is, by its id, deleted or not, or by the name of one that is not, in its exact case.
     pub(super) fn proxy_at(&self, word: &str) -> Option<usize> {
-        let mut all = self.proxies.iter();
-        all.position(|it| it.name.eq_ignore_ascii_case(word) || it.id == word)
+        let at = |holds: &dyn Fn(&Proxy) -> bool| self.proxies.iter().position(holds);
+        at(&|it| it.id == word).or_else(|| at(&|it| !it.deleted && it.name == word))
+    }
+
+    /// Whether a proxy that is not deleted has this name, whatever its case.
+    pub(super) fn has_proxy(&self, name: &str, but: Option<usize>) -> bool {
+        let mut all = self.proxies.iter().enumerate();
+        all.any(|(at, it)| Some(at) != but && !it.deleted && it.name.eq_ignore_ascii_case(name))
     }
 
     /// A new token for a proxy: all of it, and its digest.

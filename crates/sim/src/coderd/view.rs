@@ -129,7 +129,7 @@ pub(super) fn proxy(proxy: &Proxy, health: &str, now: Timestamp) -> Value {
         },
         "created_at": proxy.created_at,
         "updated_at": proxy.updated_at,
-        "deleted": false,
+        "deleted": proxy.deleted,
         "version": "v2.36.0",
     })
 }

@@ -223,7 +223,8 @@ async fn a_proxy_is_registered_changed_given_a_new_token_and_deleted() {
     let (_, list) = get(&coderd, PROXIES).await;
     assert_eq!(list["regions"].as_array().map(Vec::len), Some(2));
     assert_eq!(call(&coderd, "DELETE", &path, Value::Null).await.0, 200);
-    assert_eq!(get(&coderd, &path).await.0, 404);
+    let (status, gone) = get(&coderd, &path).await;
+    assert_eq!((status, &gone["deleted"]), (200, &json!(true)));
     let primary = format!("{PROXIES}/primary");
     assert_eq!(call(&coderd, "DELETE", &primary, Value::Null).await.0, 400);
 }
@@ -247,4 +248,46 @@ async fn a_proxy_is_as_healthy_as_the_tokens_of_its_servers() {
     assert_eq!(coderd.proxy_health("sydney"), Some("ok"));
     coderd.stop_proxy_server(second);
     assert_eq!(coderd.proxy_health("sydney"), Some("unreachable"));
+}
+
+/// As the real server: the row stays and is shown by its id, and only the name is free.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_proxy_is_shown_by_its_id_and_not_by_its_name() {
+    let coderd = coderd(|_| {});
+    let (_, made) = call(&coderd, "POST", PROXIES, json!({"name": "sydney"})).await;
+    let id = made["proxy"]["id"].as_str().expect("an id").to_owned();
+    let token = made["proxy_token"].as_str().expect("a token");
+    let server = coderd.start_proxy_server(None, token);
+    let (by_id, by_name) = (format!("{PROXIES}/{id}"), format!("{PROXIES}/sydney"));
+    assert_eq!(get(&coderd, &format!("{PROXIES}/Sydney")).await.0, 404);
+    assert_eq!(call(&coderd, "DELETE", &by_name, Value::Null).await.0, 200);
+    let (status, body) = get(&coderd, &by_id).await;
+    let told = (status, &body["deleted"], &body["healthy"]);
+    assert_eq!(told, (200, &json!(true), &json!(false)));
+    assert_eq!(body["status"]["status"], "unknown");
+    assert_eq!(get(&coderd, &by_name).await.0, 404);
+    let (_, list) = get(&coderd, PROXIES).await;
+    assert_eq!(list["regions"].as_array().map(Vec::len), Some(1));
+    let running = coderd.state().proxy_servers;
+    assert!(running.iter().all(|it| it.id == server && !it.accepted));
+
+    let (status, again) = call(&coderd, "POST", PROXIES, json!({"name": "SYDNEY"})).await;
+    assert_eq!(status, 201);
+    assert_ne!(again["proxy"]["id"], json!(id));
+    let renew = json!({"id": id, "name": "old", "display_name": "S", "icon": "/x", "regenerate_token": true});
+    let (status, body) = call(&coderd, "PATCH", &by_id, renew).await;
+    assert_eq!((status, &body["proxy"]["deleted"]), (200, &json!(true)));
+    coderd.start_proxy_server(None, body["proxy_token"].as_str().expect("a token"));
+    assert!(coderd.state().proxy_servers.iter().all(|it| !it.accepted));
+
+    let (status, body) = call(&coderd, "PATCH", &by_id, json!({"name": "x", "icon": "/x"})).await;
+    let fields = body["validations"].as_array().expect("fields");
+    let fields: Vec<_> = fields.iter().map(|it| &it["field"]).collect();
+    assert_eq!(
+        (status, fields),
+        (400, vec![&json!("id"), &json!("display_name")])
+    );
+    let state = serde_json::to_value(coderd.state()).expect("a state");
+    put(&coderd, json!({"proxies": state["proxies"]}));
+    assert_eq!(get(&coderd, &by_id).await.1["deleted"], json!(true));
 }
