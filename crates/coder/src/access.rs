@@ -1,13 +1,17 @@
 //! Which server an object belongs to and which token may be sent there. The one place that pairs a URL
-//! with a token: a token that was given for one server is never sent to another.
+//! with a token: a server that an object names gets a token only if the token's Secret names that server
+//! too. Who may create an object is not who may hand out the Secrets beside it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use aplomb::{Cache, Key, View};
 use aplomb_api::coder::{Binding, ControlPlaneRef, SecretKeyRef, Server, annotations, reasons};
 use aplomb_remote::Token;
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 
+use crate::client::Base;
 use crate::views::ControlPlaneView;
 
 /// How many characters of a token's digest tell it from others.
@@ -41,8 +45,6 @@ pub(crate) struct Claim<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) control_plane: Option<&'a ControlPlaneRef>,
     pub(crate) server: Option<&'a Server>,
-    /// Where its keys or proxies are now.
-    pub(crate) bound: &'a [&'a Binding],
 }
 
 /// What tells a token from others without being one.
@@ -95,28 +97,19 @@ fn no_token(reason: &'static str, message: String) -> Denied {
 }
 
 fn explicit(claim: Claim<'_>, server: &Server, secrets: &Cache<Secret>) -> Result<Access, Denied> {
-    let (secret, token) = token(claim.namespace, &server.token_secret_ref, secrets)?;
+    let reference = &server.token_secret_ref;
+    let (secret, token) = lasting(claim.namespace, reference, secrets)?;
     let url = normal(&server.url);
-    let print = fingerprint(&token);
-    let theirs = |it: &&&Binding| it.server_url != url && it.token_fingerprint == print;
-    if let Some(bound) = claim.bound.iter().find(theirs)
-        && !listed(&secret, &url)
-    {
-        let Binding { server_url, .. } = bound;
-        let name = &server.token_secret_ref.name;
+    if !listed(&secret, &url) {
         return Err(no_token(
             reasons::TOKEN_OF_OTHER_SERVER,
-            format!(
-                "the Secret {name} still holds the token of {server_url}, which is not sent to {url}: put \
-                 a token of {url} into it, or, if both are the same server, set its annotation {} to {url}",
-                annotations::SERVERS
-            ),
+            unlisted(&secret, claim.namespace, &url),
         ));
     }
     Ok(Access {
         binding: Binding {
             ca_bundle: server.ca_bundle.clone(),
-            ..binding(&url, &server.token_secret_ref, print)
+            ..binding(&url, reference, fingerprint(&token))
         },
         url,
         ca: server.ca_bundle.clone(),
@@ -159,9 +152,12 @@ fn by_control_plane(
             format!("the CoderControlPlane {name} has no operator access yet"),
         ));
     }
-    let (_, token) = token(claim.namespace, &reference, secrets)?;
+    let (_, token) = lasting(claim.namespace, &reference, secrets)?;
     Ok(Access {
-        binding: binding(&url, &reference, fingerprint(&token)),
+        binding: Binding {
+            control_plane: Some(name.to_owned()),
+            ..binding(&url, &reference, fingerprint(&token))
+        },
         url,
         ca: None,
         token,
@@ -170,14 +166,36 @@ fn by_control_plane(
     })
 }
 
-/// The token that was bound to the server of a record, if it is still where it was.
+/// The token that was bound to the server of a record, if it is still where it was and may still be sent
+/// there.
 pub(crate) fn bound_token(
     namespace: &str,
     binding: &Binding,
     secrets: &Cache<Secret>,
 ) -> Option<Token> {
-    let (_, token) = token(namespace, &binding.token_secret_ref, secrets).ok()?;
-    (fingerprint(&token) == binding.token_fingerprint).then_some(token)
+    let (secret, token) = token(namespace, &binding.token_secret_ref, secrets).ok()?;
+    let allowed = binding.control_plane.is_some() || listed(&secret, &binding.server_url);
+    (allowed && fingerprint(&token) == binding.token_fingerprint).then_some(token)
+}
+
+/// The same for what is to come: a Secret that is being deleted is there for what is to be taken back.
+fn lasting(
+    namespace: &str,
+    reference: &SecretKeyRef,
+    secrets: &Cache<Secret>,
+) -> Result<(std::sync::Arc<Secret>, Token), Denied> {
+    let (secret, token) = token(namespace, reference, secrets)?;
+    if secret.metadata.deletion_timestamp.is_none() {
+        return Ok((secret, token));
+    }
+    let name = &reference.name;
+    Err(no_token(
+        reasons::TOKEN_UNAVAILABLE,
+        format!(
+            "the Secret {name} is being deleted, and is kept until what was made with its token is taken \
+             back: name another Secret with a token of the server, or delete this object"
+        ),
+    ))
 }
 
 fn token(
@@ -207,6 +225,7 @@ fn token(
 fn binding(url: &str, reference: &SecretKeyRef, fingerprint: String) -> Binding {
     Binding {
         server_url: url.to_owned(),
+        control_plane: None,
         ca_bundle: None,
         token_secret_ref: reference.clone(),
         token_fingerprint: fingerprint,
@@ -215,24 +234,47 @@ fn binding(url: &str, reference: &SecretKeyRef, fingerprint: String) -> Binding 
 
 /// Whether a Secret says itself that its token is meant for `url`.
 fn listed(secret: &Secret, url: &str) -> bool {
-    let annotations = secret.metadata.annotations.as_ref();
-    let servers = annotations.and_then(|all| all.get(annotations::SERVERS));
-    servers.is_some_and(|list| list.split(',').any(|one| normal(one) == url))
+    Base::parse(url).is_ok_and(|url| servers(secret).contains(&url))
 }
 
-/// One spelling of a URL, so that a slash makes no other server of it.
-pub(crate) fn normal(url: &str) -> String {
-    let url = url.trim().trim_end_matches('/');
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let (scheme, host) = (scheme.to_ascii_lowercase(), host.to_ascii_lowercase());
-            let usual = if scheme == "https" { ":443" } else { ":80" };
-            let host = host.strip_suffix(usual).unwrap_or(&host);
-            format!("{scheme}://{host}{path}")
-        }
-        None => url.to_owned(),
+/// The servers that a Secret says its token is meant for. What is no URL of a server names none.
+fn servers(secret: &Secret) -> BTreeSet<Base> {
+    let annotations = secret.metadata.annotations.as_ref();
+    let list = annotations.and_then(|all| all.get(annotations::SERVERS));
+    let parts = list
+        .into_iter()
+        .flat_map(|it| it.split([',', ' ', '\n', '\t']));
+    parts.filter_map(|it| Base::parse(it).ok()).collect()
+}
+
+/// What to do about a Secret that does not name the server. The command keeps the servers it names.
+fn unlisted(secret: &Secret, namespace: &str, url: &str) -> String {
+    let Ok(base) = Base::parse(url) else {
+        return "server.url is not the URL of a server: correct it".to_owned();
+    };
+    let mut all = servers(secret);
+    all.insert(base);
+    let all: Vec<_> = all.iter().map(Base::url).collect();
+    let name = secret.name_any();
+    let value = quoted(&format!("{}={}", annotations::SERVERS, all.join(",")));
+    format!(
+        "the Secret {name} does not say that its token may be sent to {url}, so nothing is sent. If that \
+         server is to have it, run: kubectl annotate secret -n {namespace} {name} {value} --overwrite"
+    )
+}
+
+/// A word of a shell. Who wrote a URL must not write the command of the person who pastes it.
+fn quoted(word: &str) -> String {
+    let plain = |sign: char| sign.is_ascii_alphanumeric() || "-._~:/,=%".contains(sign);
+    match word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
+}
+
+/// One spelling of a URL, so that neither case, nor the usual port, nor a slash makes another server of it.
+pub(crate) fn normal(url: &str) -> String {
+    Base::parse(url).map_or_else(|_| url.to_owned(), |base| base.url().to_owned())
 }
 
 #[cfg(test)]
@@ -253,6 +295,72 @@ mod tests {
             normal("http://example.com/Coder"),
             "http://example.com/Coder"
         );
+    }
+
+    fn naming(servers: &str) -> Secret {
+        let annotations = serde_json::json!({ annotations::SERVERS: servers });
+        let metadata = serde_json::json!({ "name": "token", "annotations": annotations });
+        serde_json::from_value(serde_json::json!({ "metadata": metadata })).expect("a Secret")
+    }
+
+    #[test]
+    fn a_token_is_for_the_servers_that_its_secret_names_and_for_no_other() {
+        const URL: &str = "https://coder.example.com";
+        for list in [
+            URL,
+            "HTTPS://Coder.Example.com:443//",
+            "https://other.example.com, https://coder.example.com/",
+            "https://other.example.com\nhttps://coder.example.com",
+            "nonsense,,https://coder.example.com",
+        ] {
+            assert!(listed(&naming(list), URL), "{list}");
+        }
+        for list in [
+            "",
+            "*",
+            "coder.example.com",
+            "http://coder.example.com",
+            "http://coder.example.com:443",
+            "https://coder.example.com:8443",
+            "https://coder.example.com.evil.test",
+            "https://coder.example.co",
+            "https://a.coder.example.com",
+            "https://coder.example.com@evil.test",
+            "https://me@coder.example.com",
+            "https://coder.example.com/path",
+            "https://coder.example.com./",
+            "https://coder.example.com?x",
+            "https://c\u{43e}der.example.com",
+        ] {
+            assert!(!listed(&naming(list), URL), "{list}");
+        }
+        assert!(!listed(&naming(URL), "https://coder.example.com.evil.test"));
+        assert!(!listed(
+            &naming("https://[2001:db8::1]"),
+            "https://[2001:db8::2]"
+        ));
+        assert!(listed(
+            &naming("https://[2001:DB8::1]:443/"),
+            "https://[2001:db8::1]"
+        ));
+        assert!(!listed(&Secret::default(), URL));
+    }
+
+    #[test]
+    fn the_command_names_all_servers_and_cannot_be_written_by_whoever_wrote_the_url() {
+        let secret = naming("https://b.example.com https://a.example.com/");
+        let told = unlisted(&secret, "team", "https://c.example.com");
+        let command = "kubectl annotate secret -n team token coder.aplomb.dev/servers=\
+            https://a.example.com,https://b.example.com,https://c.example.com --overwrite";
+        assert!(told.ends_with(command), "{told}");
+        for (url, word) in [
+            ("https://a;reboot", "'key=https://a;reboot'"),
+            ("https://a$(reboot)", "'key=https://a$(reboot)'"),
+            ("https://a';reboot;'", r"'key=https://a'\'';reboot;'\'''"),
+            ("https://[::1]:3000", "'key=https://[::1]:3000'"),
+        ] {
+            assert_eq!(quoted(&format!("key={url}")), word);
+        }
     }
 
     #[test]

@@ -108,8 +108,10 @@ impl Client {
         let mut request = Request::builder()
             .method(ask.method.clone())
             .uri(format!("{}{}", self.base.url(), ask.path))
-            .header(SESSION, self.token.header(""))
             .header(header::ACCEPT, "application/json");
+        if ask.endpoint.needs_token() {
+            request = request.header(SESSION, self.token.header(""));
+        }
         if bypass {
             request = request.header(BYPASS, HeaderValue::from_static("true"));
         }

@@ -13,6 +13,7 @@ mod ending;
 pub mod gate;
 mod hindrance;
 mod identity;
+mod keeper;
 pub mod object;
 mod office;
 mod operator;

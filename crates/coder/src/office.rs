@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::{Clock, Error, Note, Poke};
+use aplomb::{Clock, Error, Key, Note, Poke};
 use aplomb_api::coder::{Binding, reasons};
 use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
@@ -39,6 +39,8 @@ pub(crate) struct Office {
     pub(crate) provisioners: Poke,
     /// Runs a CoderWorkspaceProxy when its turn has come.
     pub(crate) proxies: Poke,
+    /// Has a Secret looked at that a record is about to need.
+    pub(crate) secrets: Poke,
     pub(crate) desk: Desk,
 }
 
@@ -137,6 +139,14 @@ impl Office {
         Some(Note::warning(reason, "Call", story))
     }
 
+    /// An object waits until this Secret is kept for it, or for none.
+    pub(crate) fn want(&self, who: &Object, secret: Option<Key>) {
+        self.desk.set_wanted(who, secret.clone());
+        if let Some(secret) = secret {
+            self.secrets.poke(&secret);
+        }
+    }
+
     /// What is remembered of an object, as far as the leader of this `term` may rely on it.
     pub(crate) fn memory(&self, who: &Object, term: u64) -> Memory {
         Memory {
@@ -176,6 +186,7 @@ struct Sheet {
     unasked: Option<(String, u64)>,
     in_hand: Option<(String, NewKey)>,
     bypass: Bypass,
+    wanted: Option<Key>,
 }
 
 #[derive(Debug)]
@@ -211,6 +222,30 @@ impl Desk {
 
     pub(crate) fn set_in_hand(&self, who: &Object, key: Option<(String, NewKey)>) {
         self.with(|it| it.objects.entry(who.clone()).or_default().in_hand = key);
+    }
+
+    /// Notes the Secret whose token an object is about to need, or that it needs none.
+    fn set_wanted(&self, who: &Object, secret: Option<Key>) {
+        self.with(|it| match (secret, it.objects.get_mut(who)) {
+            (secret, Some(sheet)) => sheet.wanted = secret,
+            (None, None) => {}
+            (wanted, None) => {
+                let sheet = Sheet {
+                    wanted,
+                    ..Sheet::default()
+                };
+                it.objects.insert(who.clone(), sheet);
+            }
+        });
+    }
+
+    /// Whether an object is about to need the token in a Secret.
+    pub(crate) fn is_wanted(&self, secret: &Key) -> bool {
+        self.with(|it| {
+            it.objects
+                .values()
+                .any(|sheet| sheet.wanted.as_ref() == Some(secret))
+        })
     }
 
     /// Whether it is news to an object that the bypass it asks for stands so.

@@ -12,7 +12,7 @@ use aplomb_remote::transport;
 use crate::office::{Desk, Office};
 use crate::server::{self, Connect, Servers, Tell};
 use crate::telemetry::Coder;
-use crate::{provisioner, proxy};
+use crate::{keeper, provisioner, proxy};
 
 /// What Events and the lease call the operator.
 const NAME: &str = "aplomb-coder";
@@ -107,6 +107,7 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
         namespace: settings.watch_namespace.clone(),
         provisioners,
         proxies,
+        secrets: Poke::default(),
         desk: Desk::default(),
     };
     let metrics = Metrics::new(move |registry| parts.coder.register(registry));
@@ -125,6 +126,7 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
     engine
         .controller(provisioner::controller::controller(&office))
         .controller(proxy::controller::controller(&office))
+        .controller(keeper::controller(&office))
 }
 
 /// Runs an object whose turn has come.

@@ -4,6 +4,6 @@ pub(crate) mod act;
 pub(crate) mod children;
 pub(crate) mod controller;
 pub(crate) mod decide;
-mod observe;
+pub(crate) mod observe;
 mod report;
 pub(crate) mod world;

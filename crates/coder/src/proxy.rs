@@ -4,6 +4,6 @@ mod act;
 mod children;
 pub(crate) mod controller;
 mod decide;
-mod observe;
+pub(crate) mod observe;
 mod report;
 mod world;

@@ -1,7 +1,8 @@
 //! What both kinds say of their server. The same world gives the same words.
 
 use aplomb::Condition;
-use aplomb_api::coder::{conditions as kinds, reasons};
+use aplomb_api::coder::{Binding, annotations, conditions as kinds, reasons};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::access::{Access, Denied};
 use crate::client::{CallError, Class};
@@ -73,4 +74,27 @@ fn refusal(all: &[Hindrance], class: impl Fn(Class) -> bool) -> Option<&CallErro
         Hindrance::Refused(error) if class(error.class) => Some(error),
         _ => None,
     })
+}
+
+/// What is left at servers, each with its name, and what to do about it.
+pub(crate) fn left<'a>(
+    all: impl Iterator<Item = (&'a str, &'a str, &'a Binding)>,
+    kind: &str,
+    object: &ObjectMeta,
+) -> String {
+    let one = |(what, name, at): (&str, &str, &Binding)| {
+        let (url, secret) = (&at.server_url, &at.token_secret_ref.name);
+        format!("the {what} {name} at {url} (token in the Secret {secret})")
+    };
+    let left: Vec<_> = all.map(one).collect();
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let name = object.name.as_deref().unwrap_or_default();
+    format!(
+        "left behind: {}. The Secret is gone, holds another token, or does not name that server in its \
+         annotation {}: put that right, or delete there by hand what is left and run: kubectl annotate \
+         {kind} -n {namespace} {name} {}=true",
+        left.join(", "),
+        annotations::SERVERS,
+        annotations::ABANDON
+    )
 }

@@ -8,13 +8,17 @@ use serde::{Deserialize, Serialize};
 use super::shapes;
 use super::shared::SecretKeyRef;
 
-/// Which server something is on, and which token may be sent there.
+/// Which server something is on, and which token is sent there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Binding {
     /// The server.
     #[serde(rename = "serverURL")]
     pub server_url: String,
+    /// The CoderControlPlane that named both the server and the token. Without one the Secret must name
+    /// the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<String>,
     /// The authorities that its certificate may be signed by, as PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle: Option<String>,

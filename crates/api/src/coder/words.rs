@@ -5,6 +5,8 @@ use sha2::{Digest, Sha256};
 
 /// Keeps an object until its key or proxy is gone from the server.
 pub const FINALIZER: &str = "coder.aplomb.dev/cleanup";
+/// Keeps a Secret while a key or proxy can only be taken back from its server with the token in it.
+pub const TOKEN_FINALIZER: &str = "coder.aplomb.dev/token";
 /// The longest name that coderd takes for a key.
 pub const LONGEST_NAME: usize = 64;
 /// The longest name that is given to a proxy, which is what coderd takes for names of people.
@@ -33,9 +35,39 @@ pub fn shortened(name: &str, most: usize) -> String {
     format!("{begin}-{hash}")
 }
 
-/// The name of the key that is made after `sequence` others of the same `base`.
+/// What tells the things that the object of this UID makes from those of any other object, cluster or
+/// person.
 #[must_use]
-pub fn key_name(base: &str, sequence: u32) -> String {
+pub fn mark(uid: &str) -> String {
+    let digest = Sha256::digest(uid.as_bytes());
+    digest
+        .iter()
+        .take(4)
+        .map(|it| format!("{it:02x}"))
+        .collect()
+}
+
+/// The name of the key that an object makes after `sequence` others of the same `base`. It ends in the
+/// mark of the object and, after the first, in the number, so that who made it can be read from it.
+#[must_use]
+pub fn key_name(base: &str, uid: &str, sequence: u32) -> String {
+    let end = match sequence {
+        0 => format!("-{}", mark(uid)),
+        _ => format!("-{}-{sequence}", mark(uid)),
+    };
+    format!("{}{end}", shortened(base, LONGEST_NAME - end.len()))
+}
+
+/// Whether [`key_name`] made this name for the object of this UID.
+#[must_use]
+pub fn is_marked(name: &str, uid: &str) -> bool {
+    let mark = mark(uid);
+    name.rsplit('-').take(2).any(|part| part == mark)
+}
+
+/// The name of a key as it was before names were marked, and as people give it.
+#[must_use]
+pub fn plain_key_name(base: &str, sequence: u32) -> String {
     match sequence {
         0 => shortened(base, LONGEST_NAME),
         _ => shortened(&format!("{base}-{sequence}"), LONGEST_NAME),
@@ -133,8 +165,8 @@ pub mod annotations {
     pub const KEY_NAME: &str = "coder.aplomb.dev/key-name";
     /// On the Secret: what tells the plaintext that was put there from another.
     pub const KEY_DIGEST: &str = "coder.aplomb.dev/key-digest";
-    /// On a token Secret: the servers it may be sent to, separated by commas, where an explicit server's
-    /// URL changes and the token stays.
+    /// On a token Secret: the URLs of the servers that the token may be sent to, separated by commas. An
+    /// object that names its server by `server.url` gets no token from a Secret that does not name it.
     pub const SERVERS: &str = "coder.aplomb.dev/servers";
     /// On a pod template: a hash of what the pods read from the Secret.
     pub const CHECKSUM: &str = "coder.aplomb.dev/secret-checksum";
@@ -158,8 +190,26 @@ mod tests {
     #[test]
     fn later_names_of_a_long_base_differ() {
         let base = "c".repeat(64);
-        assert_eq!(key_name(&base, 0), base);
-        assert_ne!(key_name(&base, 1), key_name(&base, 2));
-        assert_eq!(key_name("team", 2), "team-2");
+        assert_eq!(plain_key_name(&base, 0), base);
+        assert_ne!(plain_key_name(&base, 1), plain_key_name(&base, 2));
+        assert_eq!(plain_key_name("team", 2), "team-2");
+    }
+
+    #[test]
+    fn the_name_of_a_key_tells_whose_it_is() {
+        for base in ["team", "team-1", &"c".repeat(64), &"c-".repeat(32)] {
+            for number in [0, 1, 2, 4_000_000_000] {
+                let name = key_name(base, "one", number);
+                assert!(name.len() <= LONGEST_NAME, "{name}");
+                assert!(!name.contains("--"), "{name}");
+                assert!(
+                    is_marked(&name, "one") && !is_marked(&name, "two"),
+                    "{name}"
+                );
+                assert_ne!(name, key_name(base, "two", number));
+                assert_ne!(name, key_name(base, "one", number ^ 8));
+            }
+        }
+        assert!(!is_marked("team", "one") && !is_marked("team-1", "one"));
     }
 }

@@ -77,6 +77,9 @@ pub(crate) fn coder(stage: &Stage, namespace: &str) -> Result<()> {
         namespace,
         &token,
     ])?;
+    let servers = format!("coder.aplomb.dev/servers={}", stage.coderd);
+    let annotate = ["annotate", "secret", "coder-token", "-n", namespace];
+    stage.kubectl(&[&annotate[..], &[&servers]].concat())?;
     let server = json!({ "url": stage.coderd, "tokenSecretRef": { "name": "coder-token" } });
     let image = "coder.example.com/coder:2.36";
     stage.apply(&json!({

@@ -158,8 +158,10 @@ impl Stage {
     pub(crate) async fn names(&self, list: &str) -> Result<BTreeSet<String>> {
         let state = self.state().await?;
         let all = state[list].as_array().context("no such list")?;
+        // A deleted proxy stays in the state.
+        let there = all.iter().filter(|it| it["deleted"] != true);
         let name = |it: &Value| it["name"].as_str().map(str::to_owned);
-        Ok(all.iter().filter_map(name).collect())
+        Ok(there.filter_map(name).collect())
     }
 
     /// How many requests the server has had after number `since`, and the number of the last.

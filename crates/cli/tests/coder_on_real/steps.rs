@@ -54,13 +54,15 @@ pub(crate) async fn start(stage: &mut Stage) -> Result<()> {
 pub(crate) async fn create(stage: &Stage) -> Result<()> {
     let literal = format!("--from-literal=token={TOKEN}");
     stage.there(&["create", "secret", "generic", SECRET, &literal])?;
+    let servers = format!("coder.aplomb.dev/servers={}", stage.url);
+    stage.there(&["annotate", "secret", SECRET, &servers])?;
     let began = Instant::now();
     stage.apply(&provisioner("team", &stage.url))?;
     stage.wait(TEAM, "condition=Ready")?;
     println!("        Ready after {:.1?}", began.elapsed());
     remember(stage)?;
     let keys = stage.names("keys").await?;
-    ensure!(keys.contains("team"), "the server has {keys:?}");
+    ensure!(keys.contains(&key(stage)?), "the server has {keys:?}");
     for child in [
         "secret/team-provisioner-key",
         "serviceaccount/team-provisioner",
@@ -81,21 +83,21 @@ pub(crate) fn columns(stage: &Stage) -> Result<()> {
 }
 
 pub(crate) async fn rotate(stage: &Stage) -> Result<()> {
-    let began = Instant::now();
+    let (began, old) = (Instant::now(), key(stage)?);
     stage.there(&["annotate", TEAM, "coder.aplomb.dev/rotate=first"])?;
-    rotated(stage, "team", "team-1", began).await
+    rotated(stage, &old, "1", began).await
 }
 
 pub(crate) async fn tags(stage: &Stage) -> Result<()> {
-    let began = Instant::now();
+    let (began, old) = (Instant::now(), key(stage)?);
     let patch = json!({ "spec": { "tags": { "zone": "b" } } }).to_string();
     stage.there(&["patch", TEAM, "--type=merge", "-p", &patch])?;
-    rotated(stage, "team-1", "team-2", began).await
+    rotated(stage, &old, "2", began).await
 }
 
 /// The operator dies in the middle of a rotation; the next one finishes it.
 pub(crate) async fn killed(stage: &mut Stage) -> Result<()> {
-    let began = Instant::now();
+    let (began, old) = (Instant::now(), key(stage)?);
     stage.there(&[
         "annotate",
         "--overwrite",
@@ -104,7 +106,7 @@ pub(crate) async fn killed(stage: &mut Stage) -> Result<()> {
     ])?;
     stage.operator.as_mut().context("no operator")?.kill()?;
     stage.operate().await?;
-    rotated(stage, "team-2", "team-3", began).await
+    rotated(stage, &old, "3", began).await
 }
 
 /// Asked to end, it does, and says nothing of an error.
@@ -112,12 +114,16 @@ pub(crate) fn stop(stage: &mut Stage) -> Result<()> {
     stage.operator.as_mut().context("no operator")?.terminate()
 }
 
-/// Waits until the daemons use `new`, and `old` is gone; nobody was without a key.
-async fn rotated(stage: &Stage, old: &str, new: &str, began: Instant) -> Result<()> {
-    stage.wait(
-        TEAM,
-        &format!("jsonpath={{.status.provisionerKeyName}}={new}"),
-    )?;
+/// The key in use.
+fn key(stage: &Stage) -> Result<String> {
+    stage.field(TEAM, ".status.provisionerKeyName")
+}
+
+/// Waits until the daemons use the key of this number, and `old` is gone; nobody was without a key.
+async fn rotated(stage: &Stage, old: &str, number: &str, began: Instant) -> Result<()> {
+    let follows = async || key(stage).is_ok_and(|it| it.ends_with(&format!("-{number}")));
+    stage.eventually("the next key is in use", follows).await?;
+    let new = &*key(stage)?;
     let gone = async || stage.names("keys").await.is_ok_and(|it| !it.contains(old));
     stage.eventually("the old key is gone", gone).await?;
     stage.wait(TEAM, "condition=Ready")?;

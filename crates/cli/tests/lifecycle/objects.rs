@@ -59,6 +59,8 @@ pub(crate) async fn install(stage: &mut Stage) -> Result<()> {
     let coder = ["coder-token", "--from-literal=token=sim-owner-token"];
     stage.kubectl(&[&secret[..], &hcloud].concat())?;
     stage.kubectl(&[&secret[..], &coder].concat())?;
+    let servers = format!("coder.aplomb.dev/servers={}", stage.coderd);
+    stage.kubectl(&["annotate", "secret", "coder-token", &servers])?;
     stage.connect()?;
     for object in objects(stage)? {
         stage.server.kubectl(&["create", "-f", "-"], &object)?;

@@ -15,7 +15,7 @@ use super::endpoint::Endpoint;
 use super::error::CallError;
 use super::model::{
     BuildInfo, Entitlements, Key, KeyDaemons, MadeKey, MadeProxy, NewKey, NewProxy, Organization,
-    Proxy, ProxyLooks, ProxyPatch, ToMake, User,
+    Proxy, ProxyLooks, ProxyPatch, Regions, ToMake, User,
 };
 
 type Result<T> = std::result::Result<T, CallError>;
@@ -144,6 +144,17 @@ impl Ask<Proxy> {
     pub fn proxy(name: &str) -> Result<Self> {
         let path = proxy(Endpoint::GetProxy, name)?;
         Ok(Self::new(Endpoint::GetProxy, Method::GET, path, json))
+    }
+}
+
+impl Ask<Vec<Proxy>> {
+    /// All workspace proxies.
+    #[must_use]
+    pub fn proxies() -> Self {
+        let path = "/api/v2/workspaceproxies".to_owned();
+        Self::new(Endpoint::GetProxy, Method::GET, path, |body| {
+            Some(json::<Regions>(body)?.regions.unwrap_or_default())
+        })
     }
 }
 

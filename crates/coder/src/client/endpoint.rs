@@ -93,11 +93,16 @@ impl Endpoint {
             Self::ListKeys
                 | Self::CreateKey
                 | Self::DeleteKey
-                | Self::Entitlements
                 | Self::CreateProxy
                 | Self::PatchProxy
                 | Self::DeleteProxy
         )
+    }
+
+    /// Whether the server asks who calls. A token is not sent where it does not.
+    #[must_use]
+    pub const fn needs_token(self) -> bool {
+        !matches!(self, Self::BuildInfo | Self::Entitlements)
     }
 
     /// Whether it changes nothing at the server.

@@ -104,6 +104,15 @@ impl CallError {
         }
     }
 
+    /// An answer of success about something that was deleted.
+    pub(crate) fn deleted(endpoint: Endpoint) -> Self {
+        Self {
+            class: Class::Missing,
+            message: "it was deleted at the server".to_owned(),
+            ..Self::unsendable(endpoint)
+        }
+    }
+
     /// An answer of success that cannot be read. What is in it stays there: it may be a key.
     pub(super) fn unreadable(endpoint: Endpoint, status: StatusCode, headers: HeaderMap) -> Self {
         Self {

@@ -151,6 +151,9 @@ pub struct Proxy {
     /// When it was made, by the server's clock.
     #[serde(default)]
     pub created_at: Option<Timestamp>,
+    /// Whether it was deleted: by its id the server shows it all the same.
+    #[serde(default)]
+    pub deleted: bool,
     /// How it is.
     #[serde(default)]
     pub status: Option<ProxyHealth>,
@@ -159,7 +162,7 @@ pub struct Proxy {
 /// How a workspace proxy is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct ProxyHealth {
-    /// `ok`, `unreachable`, `unhealthy` or `unregistered`.
+    /// `ok`, `unreachable`, `unhealthy`, `unregistered`, or `unknown` of one that was deleted.
     #[serde(default)]
     pub status: String,
 }
@@ -226,6 +229,12 @@ pub(super) struct MadeProxy {
     pub(super) proxy: Proxy,
     #[serde(default)]
     pub(super) proxy_token: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Regions {
+    #[serde(default)]
+    pub(super) regions: Option<Vec<Proxy>>,
 }
 
 /// Why something was refused.

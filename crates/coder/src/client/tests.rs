@@ -79,6 +79,25 @@ async fn without_the_wish_there_is_no_bypass_header() {
 }
 
 #[tokio::test]
+async fn no_token_is_sent_where_none_is_asked_for() {
+    let (client, asked) = answered(
+        200,
+        r#"{"id": "u-1", "version": "v2.36.1", "features": {}}"#,
+    );
+    client.send(&Ask::build_info(), true).await.expect("told");
+    client.send(&Ask::entitlements(), true).await.expect("told");
+    client.send(&Ask::user(), true).await.expect("told");
+    let asked = asked.lock().expect("no panic");
+    let tokens = asked
+        .iter()
+        .map(|it| it.headers().values().any(|it| it == SECRET));
+    assert_eq!(tokens.collect::<Vec<_>>(), [false, false, true]);
+    let none = Endpoint::ALL.iter().filter(|it| !it.needs_token());
+    assert!(none.clone().all(|it| it.is_look() && !it.may_bypass()));
+    assert_eq!(none.count(), 2);
+}
+
+#[tokio::test]
 async fn lists_are_read_with_what_is_missing_and_what_is_new() {
     let (client, _) = answered(200, "null");
     let ask = Ask::keys("o-1").expect("a name");

@@ -130,6 +130,8 @@ async fn reconcile(
             if after.is_some() && after != before {
                 office.desk.set_unasked(&who, after.cloned(), cx.term());
             }
+            let secret = plan.unheld.then(|| world.token_secret()).flatten();
+            office.want(&who, secret);
             report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
             let access = world.access.as_ref().ok();
             let told = access

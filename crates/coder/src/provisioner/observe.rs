@@ -14,6 +14,7 @@ use super::children::name;
 use super::decide::{names, secret_ref};
 use super::world::{Place, Seen, World};
 use crate::access::{Access, Claim, Denied, bound_token, resolve};
+use crate::keeper::is_held;
 use crate::object::Object;
 use crate::office::Office;
 use crate::seen::{self, DeploymentSeen, SecretSeen};
@@ -35,13 +36,14 @@ impl Observer<'_> {
     /// The world as it is now, for a pass that has seen so much of servers.
     pub(crate) fn observe(&self, seen: &Seen) -> Result<World> {
         let status = self.object.status.clone().unwrap_or_default();
-        let access = self.access(&status)?;
+        let access = self.access()?;
         Ok(World {
             now: self.office.clock.now(),
             instant: Instant::now(),
             began: self.began,
             bound: self.bound(&status, access.as_ref().ok())?,
             others: self.others(&status, seen)?,
+            held: self.held(access.as_ref().ok())?,
             secret: self.secret()?,
             deployment: self.deployment()?,
             memory: self.office.memory(self.who, self.cx.term()),
@@ -56,16 +58,11 @@ impl Observer<'_> {
         self.who.key.namespace.as_deref().unwrap_or_default()
     }
 
-    fn access(
-        &self,
-        status: &CoderProvisionerStatus,
-    ) -> Result<std::result::Result<Access, Denied>> {
-        let bound: Vec<_> = records(status).map(|it| &it.binding).collect();
+    fn access(&self) -> Result<std::result::Result<Access, Denied>> {
         let claim = Claim {
             namespace: self.namespace(),
             control_plane: self.object.spec.control_plane_ref.as_ref(),
             server: self.object.spec.server.as_ref(),
-            bound: &bound,
         };
         let planes = self.cx.cache::<ControlPlaneView>()?;
         let found = resolve(claim, planes, self.cx.cache::<Secret>()?);
@@ -111,6 +108,14 @@ impl Observer<'_> {
                 .any(|it| it.metadata.uid != self.object.metadata.uid)
         };
         Ok(own.chain(next).filter(claimed).collect())
+    }
+
+    /// Whether the Secret with today's token is kept.
+    fn held(&self, access: Option<&Access>) -> Result<bool> {
+        let secrets = self.cx.cache::<Secret>()?;
+        let name = access.map(|it| &*it.binding.token_secret_ref.name);
+        let found = name.and_then(|it| secrets.get(&Key::new(Some(self.namespace()), it)));
+        Ok(found.is_some_and(|it| is_held(&it)))
     }
 
     fn secret(&self) -> Result<SecretSeen> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use aplomb::{Condition, Note};
+use aplomb::{Condition, Key, Note};
 use aplomb_api::coder::{
     Binding, CoderProvisioner, CoderProvisionerStatus, KeyRecord, SecretKeyRef,
 };
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::access::{Access, Denied};
-use crate::client::{Entitlements, Key, KeyDaemons, Organization};
+use crate::client::{self, Entitlements, KeyDaemons, Organization};
 use crate::ending::End;
 use crate::hindrance::{Hindrance, Looked};
 use crate::seen::{DeploymentSeen, Memory, SecretSeen};
@@ -31,10 +31,21 @@ pub(crate) struct World {
     pub(crate) bound: BTreeSet<Place>,
     /// Names of keys that other objects claim where this one has its own.
     pub(crate) others: BTreeSet<String>,
+    /// Whether the Secret with today's token is kept for as long as it is needed.
+    pub(crate) held: bool,
     pub(crate) secret: SecretSeen,
     pub(crate) deployment: Option<DeploymentSeen>,
     pub(crate) seen: Seen,
     pub(crate) memory: Memory,
+}
+
+impl World {
+    /// The Secret with today's token.
+    pub(crate) fn token_secret(&self) -> Option<Key> {
+        let access = self.access.as_ref().ok()?;
+        let name = &access.binding.token_secret_ref.name;
+        Some(Key::new(self.object.metadata.namespace.as_deref(), name))
+    }
 }
 
 /// Where keys are: an organisation of a server, as a token sees it.
@@ -64,7 +75,7 @@ impl Place {
 pub(crate) struct Seen {
     pub(crate) entitlements: Option<Looked<Arc<Listed<Entitlements>>>>,
     pub(crate) organization: Option<Looked<Organization>>,
-    pub(crate) keys: BTreeMap<Place, Looked<Arc<Listed<Vec<Key>>>>>,
+    pub(crate) keys: BTreeMap<Place, Looked<Arc<Listed<Vec<client::Key>>>>>,
     pub(crate) daemons: BTreeMap<Place, Looked<Arc<Listed<Vec<KeyDaemons>>>>>,
     /// Why looks were put off that older ones stand in for.
     pub(crate) put_off: Vec<Hindrance>,
@@ -145,6 +156,8 @@ pub(crate) struct Plan {
     pub(crate) connected: Option<u32>,
     /// Keys that are left behind.
     pub(crate) orphans: Vec<KeyRecord>,
+    /// Whether it waits until the Secret with today's token is kept.
+    pub(crate) unheld: bool,
     /// The next effect. Without one the pass is over.
     pub(crate) step: Option<Step>,
     pub(crate) end: End,

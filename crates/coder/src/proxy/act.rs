@@ -155,14 +155,29 @@ impl Act<'_> {
             Hindrance::Refused(error) if error.class == Class::Exists => {
                 match self.there(server, &pending.name).await {
                     Ok(true) => Hindrance::Refused(error),
-                    Ok(false) => Hindrance::Refused(CallError {
-                        class: Class::Server,
-                        ..error
-                    }),
+                    Ok(false) => self.taken(server, pending, error).await,
                     Err(hindrance) => hindrance,
                 }
             }
             said => said,
+        }
+    }
+
+    /// A name that is taken, and that no proxy has: one has it in another case, or the server is not to be
+    /// believed now.
+    async fn taken(&self, server: &Server, pending: &PendingProxy, said: CallError) -> Hindrance {
+        match server.takes_name(&self.asker(), &pending.name).await {
+            Ok(true) => {
+                // Were it ours, it would have been found: nothing was made.
+                let name = Some(pending.name.clone());
+                self.office.desk.set_unasked(self.who, name, self.cx.term());
+                Hindrance::Refused(said)
+            }
+            Ok(false) => Hindrance::Refused(CallError {
+                class: Class::Server,
+                ..said
+            }),
+            Err(pushback) => hindrance(Endpoint::GetProxy, pushback),
         }
     }
 

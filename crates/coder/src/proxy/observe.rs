@@ -14,6 +14,7 @@ use super::children::name;
 use super::decide::secret_ref;
 use super::world::{Place, Seen, World};
 use crate::access::{Access, Claim, Denied, bound_token, resolve};
+use crate::keeper::is_held;
 use crate::object::Object;
 use crate::office::Office;
 use crate::seen::{self, DeploymentSeen, SecretSeen};
@@ -32,13 +33,14 @@ impl Observer<'_> {
     /// The world as it is now, for a pass that has seen so much of servers.
     pub(crate) fn observe(&self, seen: &Seen) -> Result<World> {
         let status = self.object.status.clone().unwrap_or_default();
-        let access = self.access(&status)?;
+        let access = self.access()?;
         let today = access.as_ref().and_then(|it| it.as_ref().ok());
         Ok(World {
             now: self.office.clock.now(),
             instant: Instant::now(),
             began: self.began,
             bound: self.bound(&status, today)?,
+            held: self.held(today)?,
             secret: self.secret()?,
             deployment: self.deployment()?,
             memory: self.office.memory(self.who, self.cx.term()),
@@ -53,19 +55,14 @@ impl Observer<'_> {
         self.who.key.namespace.as_deref().unwrap_or_default()
     }
 
-    fn access(
-        &self,
-        status: &CoderWorkspaceProxyStatus,
-    ) -> Result<Option<std::result::Result<Access, Denied>>> {
+    fn access(&self) -> Result<Option<std::result::Result<Access, Denied>>> {
         let Some(bootstrap) = &self.object.spec.bootstrap else {
             return Ok(None);
         };
-        let bound: Vec<_> = bindings(status).collect();
         let claim = Claim {
             namespace: self.namespace(),
             control_plane: bootstrap.control_plane_ref.as_ref(),
             server: bootstrap.server.as_ref(),
-            bound: &bound,
         };
         let planes = self.cx.cache::<ControlPlaneView>()?;
         let found = resolve(claim, planes, self.cx.cache::<Secret>()?);
@@ -90,6 +87,14 @@ impl Observer<'_> {
             bound.extend(today.map(|_| Place::of(binding)));
         }
         Ok(bound)
+    }
+
+    /// Whether the Secret with today's token is kept.
+    fn held(&self, access: Option<&Access>) -> Result<bool> {
+        let secrets = self.cx.cache::<Secret>()?;
+        let name = access.map(|it| &*it.binding.token_secret_ref.name);
+        let found = name.and_then(|it| secrets.get(&Key::new(Some(self.namespace()), it)));
+        Ok(found.is_some_and(|it| is_held(&it)))
     }
 
     fn secret(&self) -> Result<SecretSeen> {

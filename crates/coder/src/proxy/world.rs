@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use aplomb::{Condition, Note};
+use aplomb::{Condition, Key, Note};
 use aplomb_api::coder::{
     Binding, CoderWorkspaceProxy, CoderWorkspaceProxyStatus, PendingProxy, RetiringProxy,
     SecretKeyRef,
@@ -31,11 +31,22 @@ pub(crate) struct World {
     pub(crate) access: Option<Result<Access, Denied>>,
     /// The servers of records whose token is still where it was.
     pub(crate) bound: BTreeSet<Place>,
+    /// Whether the Secret with today's token is kept for as long as it is needed.
+    pub(crate) held: bool,
     pub(crate) secret: SecretSeen,
     pub(crate) deployment: Option<DeploymentSeen>,
     pub(crate) seen: Seen,
     /// The name that was certainly not asked for yet, and the id of the proxy whose token is in memory.
     pub(crate) memory: Memory,
+}
+
+impl World {
+    /// The Secret with today's token.
+    pub(crate) fn token_secret(&self) -> Option<Key> {
+        let access = self.access.as_ref()?.as_ref().ok()?;
+        let name = &access.binding.token_secret_ref.name;
+        Some(Key::new(self.object.metadata.namespace.as_deref(), name))
+    }
 }
 
 /// A server as a token sees it.
@@ -136,6 +147,8 @@ pub(crate) struct Plan {
     pub(crate) notes: Vec<Note>,
     /// Registrations that are left behind: their server and name.
     pub(crate) orphans: Vec<(String, String)>,
+    /// Whether it waits until the Secret with today's token is kept.
+    pub(crate) unheld: bool,
     /// The next effect. Without one the pass is over.
     pub(crate) step: Option<Step>,
     pub(crate) end: End,

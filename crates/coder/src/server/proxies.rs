@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use super::shared::Owned;
 use super::{Asker, Fresh, Listed, Server};
-use crate::client::{Ask, Class, NewProxy, Proxy, ProxyLooks};
+use crate::client::{Ask, CallError, Class, NewProxy, Proxy, ProxyLooks};
 use crate::pushback::Pushback;
 
 type Asked<T> = Result<T, Pushback>;
 
 impl Server {
-    /// The workspace proxy of a name or id, or that there is none.
+    /// The workspace proxy of a name or id, or that there is none: one that was deleted is none.
     ///
     /// # Errors
     /// See [`Self::organization`].
@@ -42,7 +42,7 @@ impl Server {
     ) -> Asked<Listed<Option<Proxy>>> {
         let (at, by_server) = (Instant::now(), self.0.now());
         match self.fly(asker, ask).await {
-            Ok(read) => Ok(read.map(Some)),
+            Ok(read) => Ok(read.map(|it| Some(it).filter(|it| !it.deleted))),
             Err(pushback) if pushback.class() == Some(Class::Missing) => Ok(Listed {
                 at,
                 by_server,
@@ -50,6 +50,17 @@ impl Server {
             }),
             Err(pushback) => Err(pushback),
         }
+    }
+
+    /// Whether a workspace proxy has this name in any case: names are looked up in their exact case, and
+    /// are unique in any.
+    ///
+    /// # Errors
+    /// See [`Self::organization`].
+    pub async fn takes_name(&self, asker: &Asker<'_>, name: &str) -> Asked<bool> {
+        let all = self.call(asker, &Ask::proxies()).await?;
+        let same = |it: &Proxy| !it.deleted && it.name.eq_ignore_ascii_case(name);
+        Ok(all.value.iter().any(same))
     }
 
     /// Registers a workspace proxy. Without an answer it may have been registered.
@@ -62,7 +73,8 @@ impl Server {
         self.proxy_written(made)
     }
 
-    /// Changes a workspace proxy, and its token if it is to be a new one.
+    /// Changes a workspace proxy, and its token if it is to be a new one. The server changes one that was
+    /// deleted too, and then refuses the token that it made: such a one is [`Class::Missing`].
     ///
     /// # Errors
     /// See [`Self::organization`].
@@ -74,8 +86,12 @@ impl Server {
         regenerate: bool,
     ) -> Asked<NewProxy> {
         let ask = Ask::patch_proxy(id, looks, regenerate)?;
-        let changed = self.write(asker, &ask, || self.doubt_proxies()).await;
-        self.proxy_written(changed)
+        let changed = self.write(asker, &ask, || self.doubt_proxies()).await?;
+        if changed.value.proxy.deleted {
+            self.doubt_proxies();
+            return Err(CallError::deleted(ask.endpoint).into());
+        }
+        self.proxy_written(Ok(changed))
     }
 
     /// Takes a workspace proxy back.

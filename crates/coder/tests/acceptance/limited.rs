@@ -178,7 +178,11 @@ fn a_rotation_that_is_refused_waits_with_the_old_key() {
         lab.coderd.refuses(true);
         lab.annotate(TEAM, "coder.aplomb.dev/rotate", "one").await;
         sleep(minutes(10)).await;
-        assert_eq!(lab.coderd.connected(TEAM), 2, "the old key is in use");
+        assert_eq!(
+            lab.coderd.connected(&lab.key_name(TEAM)),
+            2,
+            "the old key is in use"
+        );
         assert_eq!(lab.condition(TEAM, KEY_READY).status, "True");
         lab.coderd.behaves();
         let rotated = || lab.status(TEAM).rotation.honoured.as_deref() == Some("one");

@@ -21,10 +21,21 @@ impl Lab {
         Api::namespaced(self.user(), NAMESPACE)
     }
 
-    /// Puts a token into a Secret.
+    /// Puts a token into a Secret that names the server it is for.
     pub async fn token(&self, name: &str, token: &str) {
+        let url = match name {
+            OTHER_SECRET => site::OTHER_URL,
+            _ => site::URL,
+        };
+        let servers = json!({ "coder.aplomb.dev/servers": url });
+        self.put_secret(name, token, &servers).await;
+    }
+
+    /// Puts a value into a Secret with these annotations.
+    pub async fn put_secret(&self, name: &str, token: &str, annotations: &Value) {
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": { "name": name, "annotations": annotations },
             "stringData": { "token": token },
         });
         let params = PatchParams::apply("user").force();

@@ -224,3 +224,62 @@ fn crashes_under_refusals_change_nothing_in_the_end() {
     println!("{runs} crashes under 429, 428 and 412");
     clean((runs, wrong));
 }
+
+/// The server shows a deleted proxy by its id as before, with `deleted: true`.
+#[test]
+fn a_proxy_that_is_deleted_by_hand_is_registered_again() {
+    on_owned(6, |lab| async move {
+        let _replica = settled(&lab).await;
+        let first = lab.proxy_status(TEAM).proxy_id;
+        sleep(minutes(10)).await;
+        assert!(lab.coderd.sim.delete_proxy(TEAM));
+        let again = || match lab.proxy_status(TEAM).proxy_id {
+            id if id == first => Some(format!("it is still {id:?}")),
+            _ => proxy_unsettled(&lab, TEAM),
+        };
+        let took = settles(minutes(10), again).await.unwrap();
+        println!("a proxy deleted by hand is registered again after {took:.0?}");
+        assert!(lab.told("ProxyVanished"), "{:?}", lab.events());
+    });
+}
+
+/// Its name is free at once for somebody else, whose proxy is not touched.
+#[test]
+fn a_proxy_that_took_the_name_of_a_deleted_one_is_left_alone() {
+    on_owned(7, |lab| async move {
+        let _replica = settled(&lab).await;
+        assert!(lab.coderd.sim.delete_proxy(TEAM));
+        let theirs = lab.coderd.sim.create_proxy(TEAM).unwrap();
+        until(minutes(10), "it is told", || {
+            lab.proxy_condition(TEAM, "Registered").reason == "ProxyNotOurs"
+        })
+        .await;
+        lab.delete_proxy(TEAM).await;
+        let gone = || {
+            let stored = lab.stored("aplomb.dev", "coderworkspaceproxies", TEAM);
+            stored.map(|_| "it is there".to_owned())
+        };
+        settles(minutes(10), gone).await.unwrap();
+        let there = lab.coderd.sim.proxies();
+        assert!(there.iter().any(|it| it.id == theirs), "{there:?}");
+    });
+}
+
+/// The server makes a new token for a deleted proxy too, which it then refuses.
+#[test]
+fn a_token_of_a_deleted_proxy_is_not_taken_for_a_new_one() {
+    on_owned(8, |lab| async move {
+        let _replica = settled(&lab).await;
+        let first = lab.proxy_status(TEAM).proxy_id;
+        sleep(minutes(3)).await;
+        assert!(lab.coderd.sim.delete_proxy(TEAM));
+        let rotate = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "one" } } });
+        lab.edit_proxy(TEAM, &rotate).await;
+        let again = || match lab.proxy_status(TEAM).proxy_id {
+            id if id == first => Some(format!("it is still {id:?}")),
+            _ => proxy_unsettled(&lab, TEAM),
+        };
+        let took = settles(minutes(3), again).await.unwrap();
+        println!("deleted right before a rotation: registered again after {took:.0?}");
+    });
+}

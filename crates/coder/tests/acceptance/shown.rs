@@ -46,6 +46,16 @@ impl Lab {
         usize::try_from(wanted.unwrap_or(1)).expect("few")
     }
 
+    /// The name of the key that a CoderProvisioner uses.
+    pub fn key_name(&self, name: &str) -> String {
+        self.key_name_now(name).expect("a key")
+    }
+
+    /// The same, if it uses one now.
+    pub fn key_name_now(&self, name: &str) -> Option<String> {
+        self.status(name).key.map(|it| it.name)
+    }
+
     /// Whether there is a CoderProvisioner of that name.
     pub fn exists(&self, name: &str) -> bool {
         self.stored("aplomb.dev", "coderprovisioners", name)

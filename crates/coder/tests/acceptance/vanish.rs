@@ -20,7 +20,7 @@ fn a_key_that_is_deleted_by_hand_is_replaced() {
     on_box(1, |lab| async move {
         let _replica = lab.settled(&json!({})).await;
         sleep(minutes(10)).await;
-        assert!(lab.coderd.sim.delete_key("coder", TEAM));
+        assert!(lab.coderd.sim.delete_key("coder", &lab.key_name(TEAM)));
         let healed = || match lab.coderd.names().is_empty() {
             true => Some("there is no key".to_owned()),
             false => unsettled(&lab, TEAM),
@@ -125,7 +125,11 @@ fn a_token_that_is_refused_is_asked_again_every_ten_minutes_at_most() {
         println!("a token that is refused: {calls} calls in 2 h");
         seldom(&requests);
         assert!(calls <= 20, "{calls}");
-        assert_eq!(lab.coderd.connected(TEAM), 2, "the daemons have their key");
+        assert_eq!(
+            lab.coderd.connected(&lab.key_name(TEAM)),
+            2,
+            "the daemons have their key"
+        );
         lab.token(SECRET, site::NEXT_TOKEN).await;
         let took = settles(minutes(5), || unsettled(&lab, TEAM)).await.unwrap();
         println!("the right one is picked up after {took:.0?}");
@@ -193,7 +197,11 @@ fn a_url_that_changes_under_the_same_token_is_refused() {
         sleep(minutes(30)).await;
         let access = lab.condition(TEAM, "OperatorAccessReady");
         assert_eq!(access.reason, "TokenOfOtherServer", "{access:?}");
-        assert_eq!(lab.coderd.connected(TEAM), 2, "the daemons keep their key");
+        assert_eq!(
+            lab.coderd.connected(&lab.key_name(TEAM)),
+            2,
+            "the daemons keep their key"
+        );
         kept_apart(&lab);
         // The right token for it heals it.
         lab.edit(TEAM, &json!({ "spec": { "server": server(&lab.other) } }))

@@ -53,7 +53,9 @@ pub(super) async fn secrets(client: &Client) -> Result<()> {
         (NAMESPACE, "coder-token", OWNER_TOKEN),
     ];
     for (namespace, name, token) in all {
-        let secret = json!({ "metadata": { "name": name }, "stringData": { "token": token } });
+        let servers = json!({ "coder.aplomb.dev/servers": "https://coder.example.com" });
+        let metadata = json!({ "name": name, "annotations": servers });
+        let secret = json!({ "metadata": metadata, "stringData": { "token": token } });
         let secret: Secret = serde_json::from_value(secret)?;
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
         secrets.create(&PostParams::default(), &secret).await?;

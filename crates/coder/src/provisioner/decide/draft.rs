@@ -39,6 +39,8 @@ pub(super) enum Stop {
     NotEntitled,
     NotSupported,
     NoOrganization,
+    /// The Secret with the token is not kept yet: what is made now could not be taken back without it.
+    Unheld,
     Hindered(Hindrance),
     Rejected {
         reason: &'static str,
@@ -171,11 +173,11 @@ impl Draft {
         }
     }
 
-    /// Notes what the server calls the key in use.
+    /// Notes what the server calls the key in use. Another id under its name is another key.
     pub(super) fn identify(&mut self, found: &Key) {
         let key = self.status.key.as_mut();
-        if let Some(key) = key.filter(|it| it.name == found.name) {
-            key.id = found.told_id().or(key.id.take());
+        if let Some(key) = key.filter(|it| it.name == found.name && it.id.is_none()) {
+            key.id = found.told_id();
         }
     }
 
@@ -203,6 +205,15 @@ impl Draft {
             format!("the key {name} is left behind at {server}: delete it there by hand"),
         ));
         self.orphans.push(key);
+    }
+
+    /// Says that a name is somebody else's.
+    pub(super) fn note_foreign(&mut self, name: &str) {
+        let story = format!(
+            "the server has a key called {name} that this object did not make: it is neither used nor deleted"
+        );
+        self.notes
+            .push(Note::warning("KeyNotOurs", "Create", story));
     }
 
     /// Notes why something could not be done at the server of `key`.

@@ -4,10 +4,11 @@ use aplomb_api::coder::{KeyRecord, RetiringKey, annotations};
 use kube::ResourceExt;
 
 use super::draft::{Course, Draft, Next, Stop};
-use super::retire::{grace, online, undeleted, unverified};
+use super::retire::{grace, online, taken, undeleted, unverified};
 use super::{NEARLY, SOON, holds, key};
 use crate::hindrance::Hindrance;
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
+use crate::said;
 use crate::server::Fresh;
 use crate::times::elapsed;
 
@@ -78,7 +79,7 @@ fn overdue(world: &World) -> bool {
 
 fn one(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<()> {
     if !world.bound.contains(&Place::of(&old.key)) {
-        return Err(Stop::Leaving(unreachable(&old.key)).into());
+        return Err(Stop::Leaving(unreachable(world, draft)).into());
     }
     let idle = match old.used {
         true => finished(world, draft, old)?,
@@ -86,6 +87,9 @@ fn one(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<()> {
     };
     if !idle {
         draft.again(SOON);
+        return Ok(());
+    }
+    if taken(world, draft, &old.key)? {
         return Ok(());
     }
     match undeleted(world, &old.key) {
@@ -112,15 +116,12 @@ fn held_up(world: &World, draft: &mut Draft, key: &KeyRecord, hindrance: &Hindra
     .into()
 }
 
-fn unreachable(key: &KeyRecord) -> String {
-    format!(
-        "the token of {} is gone, so that the key {} cannot be deleted there: put it back into the Secret \
-         {}, or set the annotation {} to \"true\"",
-        key.binding.server_url,
-        key.name,
-        key.binding.token_secret_ref.name,
-        annotations::ABANDON
-    )
+/// What is left at servers that no token leads to, and the ways out.
+fn unreachable(world: &World, draft: &Draft) -> String {
+    let all = draft.status.retiring.iter().map(|it| &it.key);
+    let left = all.filter(|it| !world.bound.contains(&Place::of(it)));
+    let left = left.map(|it| ("key", &*it.name, &it.binding));
+    said::left(left, "cprov", &world.object.metadata)
 }
 
 /// Whether no daemon is connected with a key any more, or has had the time that it may take.

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use aplomb::Note;
-use aplomb_api::coder::{CoderProvisionerStatus, KeyRecord, Rotation, key_name, reasons};
+use aplomb_api::coder::{
+    CoderProvisionerStatus, KeyRecord, Rotation, conditions, is_marked, reasons,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
 
 use super::draft::{Course, Draft, Next, Stop};
 use super::wanted::{Wanted, Why, asked};
@@ -32,6 +36,7 @@ pub(super) fn course(
     rebind(draft, access);
     let list = list(world, draft, &wanted)?;
     let why = match &draft.status.key {
+        None if !world.held => return Err(Stop::Unheld.into()),
         None => adopt(world, draft, &wanted, list),
         Some(key) => reason(world, key, &draft.status.rotation, &wanted, list),
     };
@@ -92,6 +97,8 @@ fn settle(
             ..pending.clone()
         };
         draft.retire(key, false, world);
+    } else {
+        draft.note_foreign(&pending.name);
     }
     Err(Next::Persist)
 }
@@ -112,12 +119,14 @@ fn find(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Course<Option<
     }
 }
 
-/// Whether a key of the pending name is the one that was asked for: made after the name was written down,
-/// with the same tags, and claimed by no other object.
+/// Whether a key of the pending name is the one that was asked for. Its name bears the mark of this object,
+/// which no person, other object or other cluster takes for a key; and it was made after the name was
+/// written down, with the same tags. That somebody makes a key at the right time proves nothing.
 pub(super) fn ours(world: &World, pending: &KeyRecord, found: &Key) -> bool {
     let tags = found.tags.clone().unwrap_or_default();
     let made = seconds(found.created_at);
-    after(&made, SLACK) >= pending.since.0
+    is_marked(&pending.name, &world.object.uid().unwrap_or_default())
+        && after(&made, SLACK) >= pending.since.0
         && tags_hash(&tags) == pending.tags_hash
         && !world.others.contains(&pending.name)
 }
@@ -132,15 +141,23 @@ fn ask(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Next {
             draft.status.pending = None;
             match draft.status.key {
                 // Another number will do.
-                Some(_) => Next::Persist,
-                None => foreign(&pending.name),
+                Some(_) => {
+                    draft.note_foreign(&pending.name);
+                    Next::Persist
+                }
+                None => foreign(world, draft, &pending.name),
             }
         }
         Some(hindrance) => Stop::Hindered(hindrance.clone()).into(),
     }
 }
 
-fn foreign(name: &str) -> Next {
+fn foreign(world: &World, draft: &mut Draft, name: &str) -> Next {
+    let said =
+        |it: &Condition| it.type_ == conditions::KEY_READY && it.reason == reasons::KEY_FOREIGN;
+    if !world.status.conditions.iter().any(said) {
+        draft.note_foreign(name);
+    }
     let story = format!(
         "there is a key called {name} that is not this object's, or another object is about to make it: \
          choose another spec.key.name, or delete that key"
@@ -187,7 +204,7 @@ fn reason(
         return Some(drift);
     }
     let told = list.filter(|it| it.by_server > after(&key.since, SLACK));
-    if told.is_some_and(|list| named(list, &key.name).is_none()) {
+    if told.is_some_and(|list| named(list, &key.name).is_none_or(|it| is_another(key, it))) {
         return Some(Why::KeyVanished);
     }
     (!holds(world, &key.name)).then_some(Why::SecretLost)
@@ -250,9 +267,12 @@ fn intend(
         let unknown = draft.hindrances.last().cloned();
         return unknown.map_or(Next::Persist, |it| Stop::Hindered(it).into());
     };
+    if !world.held {
+        return Stop::Unheld.into();
+    }
     let (number, name) = match next_name(world, &draft.status, wanted, list) {
         Ok(next) => next,
-        Err(taken) => return foreign(&taken),
+        Err(taken) => return foreign(world, draft, &taken),
     };
     if why == Why::KeyVanished {
         replace_vanished(draft, world);
@@ -296,7 +316,7 @@ fn next_name(
         _ => 0,
     };
     loop {
-        let name = key_name(&wanted.base, number);
+        let name = wanted.name(number);
         if !held(&name) && (first || !taken(&name)) {
             let foreign = first && taken(&name);
             return if foreign {
@@ -351,4 +371,11 @@ pub(super) fn holds(world: &World, name: &str) -> bool {
 
 pub(super) fn named<'a>(list: &'a Listed<Vec<Key>>, name: &str) -> Option<&'a Key> {
     list.value.iter().find(|it| it.name == name)
+}
+
+/// Whether a key that the server has under the name of a record is another one: somebody deleted ours, and
+/// made one of its name.
+pub(super) fn is_another(key: &KeyRecord, found: &Key) -> bool {
+    let (ours, theirs) = (key.id.as_ref(), found.told_id());
+    ours.is_some() && theirs.is_some() && ours != theirs.as_ref()
 }

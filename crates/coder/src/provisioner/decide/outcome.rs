@@ -13,6 +13,8 @@ use crate::provisioner::world::{Plan, World};
 
 /// How soon a server of former days is tried again.
 const ELSEWHERE: Duration = Duration::from_secs(60);
+/// How soon a Secret is looked at again that should have been seen to be kept long since.
+const UNHELD: Duration = Duration::from_secs(15);
 /// How soon an organisation that is missing is asked for again.
 const MISSING: Duration = Duration::from_secs(120);
 
@@ -56,6 +58,7 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
         notes: draft.notes,
         connected: draft.serving,
         orphans: draft.orphans,
+        unheld: matches!(stop.as_deref(), Some(Stop::Unheld)),
         step,
         end,
     }
@@ -70,6 +73,7 @@ fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
             message: message.clone(),
         },
         Stop::NoOrganization => End::Again(MISSING),
+        Stop::Unheld => End::Again(UNHELD),
         Stop::Leaving(_) => End::Again(draft.wait),
         Stop::Denied | Stop::NotEntitled | Stop::NotSupported => End::Again(SELDOM),
     }

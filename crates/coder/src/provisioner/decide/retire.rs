@@ -6,8 +6,8 @@ use aplomb_api::coder::{KeyRecord, RetiringKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::draft::{Course, Draft, Next, same};
-use super::key::{named, ours};
-use super::{NEARLY, SOON};
+use super::key::{is_another, named, ours};
+use super::{LIVENESS, NEARLY, SOON};
 use crate::client::KeyDaemons;
 use crate::hindrance::Hindrance;
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
@@ -44,6 +44,9 @@ pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
             continue;
         }
         if idle(world, draft, &old)? {
+            if taken(world, draft, &old.key)? {
+                continue;
+            }
             match undeleted(world, &old.key) {
                 None => return Err(Next::step(Step::Delete(old.key))),
                 Some(hindrance) => draft.hinder_at(world, &old.key, hindrance),
@@ -78,10 +81,33 @@ pub(super) fn unverified(world: &World, draft: &mut Draft, old: &RetiringKey) ->
     let found = named(listed, &old.key.name);
     let made = found.is_some_and(|found| ours(world, &old.key, found));
     let late = elapsed(&old.retired, world.now) >= LATE;
+    if found.is_some() && !made {
+        draft.note_foreign(&old.key.name);
+    }
     if found.is_some() && !made || found.is_none() && late {
         draft.status.retiring.retain(|it| it.key != old.key);
     }
     Ok(made)
+}
+
+/// Whether somebody else's key has the name of one of ours by now, as far as a list can be had. Then ours
+/// is gone, and theirs is not to be deleted.
+pub(super) fn taken(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<bool> {
+    if key.id.is_none() {
+        return Ok(false);
+    }
+    let place = KeyPlace::new(&key.binding, &key.organization_id);
+    let listed = match world.seen.keys.get(&place.place) {
+        None => return Err(Next::step(Step::Keys(place, LIVENESS))),
+        Some(Err(_)) => return Ok(false),
+        Some(Ok(listed)) => listed,
+    };
+    let another = named(listed, &key.name).is_some_and(|found| is_another(key, found));
+    if another {
+        draft.status.retiring.retain(|it| it.key != *key);
+        draft.note_foreign(&key.name);
+    }
+    Ok(another)
 }
 
 /// A server that could not be reached for as long as a deletion may take is not waited for.

@@ -113,7 +113,7 @@ fn key_ready(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
             no(reasons::KEY_PENDING, "the server's licence allows none")
         }
         Some(Stop::Leaving(story)) => no(reasons::DELETING, story),
-        None => no(reasons::KEY_PENDING, "a key is about to be made"),
+        Some(Stop::Unheld) | None => no(reasons::KEY_PENDING, "a key is about to be made"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aplomb_api::coder::{
     CoderProvisioner, CoderProvisionerStatus, KeyRecord, Rotation, SecretKeyRef, annotations,
-    key_name, shortened,
+    key_name, plain_key_name, shortened,
 };
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
@@ -21,6 +21,8 @@ const LONGEST: usize = 253;
 #[derive(Clone, Debug)]
 pub(super) struct Wanted<'a> {
     pub(super) base: String,
+    /// Of the object, which marks the names of its keys.
+    pub(super) uid: String,
     pub(super) tags_hash: String,
     pub(super) organization: &'a Organization,
     pub(super) access: &'a Access,
@@ -75,6 +77,7 @@ impl<'a> Wanted<'a> {
     pub(super) fn new(world: &World, access: &'a Access, organization: &'a Organization) -> Self {
         Self {
             base: base(&world.object),
+            uid: world.object.uid().unwrap_or_default(),
             tags_hash: tags_hash(&world.object.spec.tags),
             organization,
             access,
@@ -86,9 +89,15 @@ impl<'a> Wanted<'a> {
         key.binding.server_url == self.access.url && key.organization_id == self.organization.id
     }
 
-    /// Whether `name` is one of this base's, up to the `last`.
+    /// The name of the key of this number.
+    pub(super) fn name(&self, number: u32) -> String {
+        key_name(&self.base, &self.uid, number)
+    }
+
+    /// Whether `name` is one of this base's, up to the `last`: also one that was taken over, or made before
+    /// names were marked.
     pub(super) fn named(&self, name: &str, last: u32) -> bool {
-        (0..=last).any(|number| key_name(&self.base, number) == name)
+        (0..=last).any(|it| self.name(it) == name || plain_key_name(&self.base, it) == name)
     }
 
     /// Whether a key that is about to be made is still the one that is wanted.
@@ -128,8 +137,8 @@ pub(super) fn asked(world: &World) -> Option<String> {
 
 /// The names that an object has used or may use next.
 pub(crate) fn names(object: &CoderProvisioner, sequence: u32) -> impl Iterator<Item = String> {
-    let base = base(object);
-    (0..=sequence + 2).map(move |number| key_name(&base, number))
+    let (base, uid) = (base(object), object.uid().unwrap_or_default());
+    (0..=sequence + 2).map(move |number| key_name(&base, &uid, number))
 }
 
 /// The name of the first key.

@@ -40,6 +40,8 @@ pub(super) enum Stop {
     NoToken,
     NotEntitled,
     NotSupported,
+    /// The Secret with the token is not kept yet: what is made now could not be taken back without it.
+    Unheld,
     Hindered(Hindrance),
     Rejected {
         reason: &'static str,

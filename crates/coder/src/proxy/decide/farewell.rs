@@ -10,6 +10,7 @@ use super::registration::{look, ours, rebind};
 use super::retire::{queued, undone};
 use super::{holds, retire};
 use crate::proxy::world::{Place, Registration, Step, World};
+use crate::said;
 use crate::server::Fresh;
 use crate::times::elapsed;
 
@@ -73,7 +74,7 @@ fn one(world: &World, draft: &mut Draft, old: &RetiringProxy) -> Course<()> {
     }
     let stop = match hindrance {
         Some(hindrance) => draft.held_up(world, at, name, hindrance),
-        None => Stop::Leaving(unreachable(&at.server_url, name)),
+        None => Stop::Leaving(unreachable(world, draft)),
     };
     Err(stop.into())
 }
@@ -86,7 +87,7 @@ pub(super) fn unintend(world: &World, draft: &mut Draft) -> Course<()> {
     let (at, name) = (&pending.binding, &pending.name);
     let looked = match world.bound.contains(&Place::of(at)) {
         true => look(world, at, name, Fresh::Since(world.began)),
-        false => Err(Stop::Leaving(unreachable(&at.server_url, name)).into()),
+        false => Err(Stop::Leaving(unreachable(world, draft)).into()),
     };
     let found = match looked {
         Ok(listed) => listed.value.clone(),
@@ -94,7 +95,7 @@ pub(super) fn unintend(world: &World, draft: &mut Draft) -> Course<()> {
         Err(next) => return Err(next),
     };
     draft.status.pending = None;
-    if let Some(found) = found.filter(|found| ours(&pending, found)) {
+    if let Some(found) = found.filter(|found| ours(world, &pending, found)) {
         let made = Registration {
             id: found.id,
             name: pending.name,
@@ -150,10 +151,20 @@ fn abandon(draft: &mut Draft) {
     }
 }
 
-fn unreachable(server: &str, name: &str) -> String {
-    format!(
-        "the token of {server} is gone, so that the proxy {name} cannot be taken back there: put it back \
-         into its Secret, or set the annotation {} to \"true\"",
-        annotations::ABANDON
-    )
+/// What is left at servers that no token leads to, and the ways out.
+fn unreachable(world: &World, draft: &Draft) -> String {
+    let pending = draft
+        .status
+        .pending
+        .iter()
+        .map(|it| (&it.name, &it.binding));
+    let retiring = draft
+        .status
+        .retiring
+        .iter()
+        .map(|it| (&it.name, &it.binding));
+    let all = retiring.chain(pending);
+    let left = all.filter(|(_, at)| !world.bound.contains(&Place::of(at)));
+    let left = left.map(|(name, at)| ("proxy", &**name, at));
+    said::left(left, "cwp", &world.object.metadata)
 }

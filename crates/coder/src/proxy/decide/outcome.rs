@@ -11,6 +11,8 @@ use crate::client::Class;
 use crate::ending::{End, limited};
 use crate::proxy::world::{Plan, World};
 
+/// How soon a Secret is looked at again that should have been seen to be kept long since.
+const UNHELD: Duration = Duration::from_secs(15);
 /// How soon a server of former days is tried again.
 const ELSEWHERE: Duration = Duration::from_secs(60);
 
@@ -53,6 +55,7 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
         conditions,
         notes: draft.notes,
         orphans: draft.orphans,
+        unheld: matches!(stop.as_deref(), Some(Stop::Unheld)),
         step,
         end,
     }
@@ -81,6 +84,7 @@ fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
             reason: (*reason).to_owned(),
             message: message.clone(),
         },
+        Stop::Unheld => End::Again(UNHELD),
         Stop::Leaving(_) | Stop::Elsewhere(_) => End::Again(draft.wait),
         Stop::Denied | Stop::NoToken | Stop::NotEntitled | Stop::NotSupported => End::Again(SELDOM),
     }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use aplomb::Note;
-use aplomb_api::coder::{Binding, PendingProxy, reasons};
+use aplomb_api::coder::{Binding, PendingProxy, conditions, reasons};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::draft::{Course, Draft, Next, Stop};
 use super::retire::{LINGER, queued};
-use super::wanted::{asked, described, looks};
+use super::wanted::{asked, described, is_marked, looks};
 use super::{NEARLY, SOON, STEADY, stored};
 use crate::access::Access;
 use crate::client::{Class, Proxy, ProxyLooks};
@@ -27,6 +28,9 @@ pub(super) fn course(world: &World, draft: &mut Draft, access: &Access) -> Cours
     }
     rebind(draft, access);
     let Some(current) = draft.current() else {
+        if !world.held {
+            return Err(Stop::Unheld.into());
+        }
         return match adopt(world, draft, &wanted, access)? {
             Some(adopted) => Ok(adopted),
             None => Err(intend(world, draft, &wanted, access, "First")),
@@ -94,9 +98,9 @@ fn settle(
             draft.status.pending = None;
             Ok(())
         }
-        Some(found) if !ours(pending, &found) => {
+        Some(found) if !ours(world, pending, &found) => {
             draft.status.pending = None;
-            Err(foreign(&pending.name))
+            Err(foreign(world, draft, &pending.name))
         }
         Some(found) => {
             let made = Registration {
@@ -147,11 +151,12 @@ fn find(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Course<Opti
     Err(stop.into())
 }
 
-/// Whether a proxy of the pending name is the one that was asked for: made after the name was written
-/// down.
-pub(super) fn ours(pending: &PendingProxy, found: &Proxy) -> bool {
+/// Whether a proxy of the pending name is the one that was asked for: it bears the mark of this object, and
+/// was made after the name was written down. That somebody makes one at the right time proves nothing.
+pub(super) fn ours(world: &World, pending: &PendingProxy, found: &Proxy) -> bool {
     let made = found.created_at.map(seconds);
-    made.is_some_and(|made| after(&made, SLACK) >= pending.since.0)
+    let marked = is_marked(&world.object, &found.icon);
+    marked && made.is_some_and(|made| after(&made, SLACK) >= pending.since.0)
 }
 
 fn ask(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Next {
@@ -161,17 +166,23 @@ fn ask(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Next {
         Some(hindrance) if hindrance.class() == Some(Class::Exists) && !first_time => Next::Persist,
         Some(hindrance) if hindrance.class() == Some(Class::Exists) => {
             draft.status.pending = None;
-            foreign(&pending.name)
+            foreign(world, draft, &pending.name)
         }
         _ => effect(world, Step::Register(pending.clone())),
     }
 }
 
-fn foreign(name: &str) -> Next {
+fn foreign(world: &World, draft: &mut Draft, name: &str) -> Next {
     let story = format!(
         "the server has a proxy called {name} that is not this object's: choose another \
          spec.bootstrap.proxyName, or delete that proxy"
     );
+    let said =
+        |it: &Condition| it.type_ == conditions::REGISTERED && it.reason == reasons::PROXY_FOREIGN;
+    if !world.status.conditions.iter().any(said) {
+        let note = Note::warning("ProxyNotOurs", "Register", story.clone());
+        draft.notes.push(note);
+    }
     Stop::rejected(reasons::PROXY_FOREIGN, story).into()
 }
 
@@ -352,7 +363,7 @@ fn intend(
     if let Some(found) = &listed.value {
         let retiring = draft.status.retiring.iter().any(|it| it.id == found.id);
         if !retiring {
-            return foreign(&wanted.name);
+            return foreign(world, draft, &wanted.name);
         }
         draft.take(
             Registration {
@@ -364,6 +375,9 @@ fn intend(
         );
         draft.saw(found);
         return Next::Persist;
+    }
+    if !world.held {
+        return Stop::Unheld.into();
     }
     draft.status.rotation.reason = Some(why.to_owned());
     draft.status.pending = Some(PendingProxy {

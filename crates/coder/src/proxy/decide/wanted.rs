@@ -1,6 +1,8 @@
 //! How the proxy of an object is to be known: its name, what people see, and where its token is kept.
 
-use aplomb_api::coder::{CoderWorkspaceProxy, SecretKeyRef, annotations, proxy_name, shortened};
+use aplomb_api::coder::{
+    CoderWorkspaceProxy, SecretKeyRef, annotations, mark, proxy_name, shortened,
+};
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
 
@@ -12,21 +14,40 @@ const LONGEST: usize = 253;
 /// The server takes no change of a proxy that has none.
 const ICON: &str = "/emojis/1f310.png";
 
-/// What people see of the proxy.
+/// Begins the mark of an object in the icon of its proxy, where no browser looks.
+const MARK: &str = "#aplomb-";
+
+/// What people see of the proxy, and in its icon the mark of the object: it tells a proxy that was made by
+/// a call without an answer from one that somebody else made meanwhile.
 pub(crate) fn looks(object: &CoderWorkspaceProxy) -> ProxyLooks {
     let bootstrap = object.spec.bootstrap.clone().unwrap_or_default();
     let own = || proxy_name(&object.name_any());
     let name = bootstrap.proxy_name.unwrap_or_else(own);
     ProxyLooks {
         display_name: bootstrap.display_name.unwrap_or_else(|| name.clone()),
-        icon: bootstrap.icon.unwrap_or_else(|| ICON.to_owned()),
+        icon: marked(object, bootstrap.icon.unwrap_or_else(|| ICON.to_owned())),
         name,
     }
 }
 
-/// What tells looks apart.
+fn marked(object: &CoderWorkspaceProxy, icon: String) -> String {
+    // A part of an image is named in the same place.
+    match icon.contains('#') {
+        true => icon,
+        false => format!("{icon}{MARK}{}", mark(&object.uid().unwrap_or_default())),
+    }
+}
+
+/// Whether a proxy with this icon was made for the object.
+pub(super) fn is_marked(object: &CoderWorkspaceProxy, icon: &str) -> bool {
+    let mark = mark(&object.uid().unwrap_or_default());
+    icon.split_once(MARK).is_some_and(|(_, it)| it == mark)
+}
+
+/// What tells looks apart, whoever's mark they bear.
 pub(super) fn described(name: &str, display_name: &str, icon: &str) -> String {
     let mut digest = Sha256::new();
+    let icon = icon.split_once(MARK).map_or(icon, |(icon, _)| icon);
     for part in [name, display_name, icon] {
         digest.update(part.as_bytes());
         digest.update([0]);

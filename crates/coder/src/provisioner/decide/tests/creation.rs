@@ -37,10 +37,10 @@ fn a_name_is_written_down_before_it_is_asked_for() {
     assert!(intended.step.is_none(), "{:?}", intended.step);
     assert_eq!(intended.end, End::Again(std::time::Duration::ZERO));
     let pending = intended.status.pending.clone().expect("a name");
-    assert_eq!(pending.name, "team");
+    assert_eq!(pending.name, named(0));
     world.status = intended.status;
-    world.memory.unasked = Some("team".to_owned());
-    assert!(matches!(plan(&world).step, Some(Step::Create(key)) if key.name == "team"));
+    world.memory.unasked = Some(named(0));
+    assert!(matches!(plan(&world).step, Some(Step::Create(key)) if key.name == named(0)));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn after_a_crash_the_server_is_asked_what_became_of_the_name() {
 fn a_key_whose_plaintext_was_lost_retires_and_the_next_name_is_taken() {
     let mut world = world(object(json!({})), &[]);
     world.status = plan(&world).status;
-    let mut made = listed_key("team");
+    let mut made = listed_key(&named(0));
     made.created_at = now();
     world.seen.keys = [(place(), Ok(listed(vec![made.clone()])))].into();
     let lost = plan(&world);
@@ -64,17 +64,14 @@ fn a_key_whose_plaintext_was_lost_retires_and_the_next_name_is_taken() {
     assert!(lost.status.pending.is_none());
     world.status = lost.status;
     let next = plan(&world);
-    assert_eq!(
-        next.status.pending.map(|it| it.name).as_deref(),
-        Some("team-1")
-    );
+    assert_eq!(next.status.pending.map(|it| it.name), Some(named(1)));
 }
 
 #[test]
 fn a_key_that_was_there_before_the_name_was_written_down_is_not_ours() {
     let mut world = world(object(json!({})), &[]);
     world.status = plan(&world).status;
-    world.seen.keys = [(place(), Ok(listed(vec![listed_key("team")])))].into();
+    world.seen.keys = [(place(), Ok(listed(vec![listed_key(&named(0))])))].into();
     let found = plan(&world);
     assert!(found.status.retiring.is_empty());
     world.status = found.status;
@@ -88,7 +85,7 @@ fn a_key_that_was_there_before_the_name_was_written_down_is_not_ours() {
 
 #[test]
 fn a_taken_name_is_told_and_not_asked_for() {
-    let world = world(object(json!({})), &["team"]);
+    let world = world(object(json!({})), &[&named(0)]);
     let told = plan(&world);
     assert!(told.status.pending.is_none());
     assert_eq!(
@@ -101,7 +98,7 @@ fn a_taken_name_is_told_and_not_asked_for() {
 fn a_name_that_was_taken_in_between_is_told_too() {
     let mut world = world(object(json!({})), &[]);
     world.status = plan(&world).status;
-    world.memory.unasked = Some("team".to_owned());
+    world.memory.unasked = Some(named(0));
     world.seen.hindered = Some(refused(Class::Exists));
     let told = plan(&world);
     assert!(told.status.pending.is_none());
@@ -114,10 +111,7 @@ fn a_name_that_may_have_been_asked_for_before_is_looked_for_again() {
     world.status = plan(&world).status;
     world.seen.hindered = Some(refused(Class::Exists));
     let told = plan(&world);
-    assert_eq!(
-        told.status.pending.map(|it| it.name).as_deref(),
-        Some("team")
-    );
+    assert_eq!(told.status.pending.map(|it| it.name), Some(named(0)));
     assert_eq!(told.end, End::Again(std::time::Duration::ZERO));
 }
 
@@ -178,8 +172,8 @@ fn without_an_image_nothing_is_made() {
 fn a_key_that_another_object_claims_is_never_taken_for_ours() {
     let mut world = world(object(json!({})), &[]);
     world.status = plan(&world).status;
-    world.others = ["team".to_owned()].into();
-    let mut made = listed_key("team");
+    world.others = [named(0)].into();
+    let mut made = listed_key(&named(0));
     made.created_at = now();
     world.seen.keys = [(place(), Ok(listed(vec![made])))].into();
     let told = plan(&world);
@@ -202,10 +196,85 @@ fn a_name_is_dated_by_the_servers_clock() {
 #[test]
 fn a_secret_of_a_key_that_is_gone_does_not_pass_for_a_new_one() {
     let mut world = world(object(json!({})), &[]);
-    world.secret = holding("team");
+    world.secret = holding(&named(0));
     let intended = plan(&world);
-    assert_eq!(
-        intended.status.pending.map(|it| it.name).as_deref(),
-        Some("team-1")
+    assert_eq!(intended.status.pending.map(|it| it.name), Some(named(1)));
+}
+
+/// A key of this name at the server, made right after the name was written down.
+fn shown_now(name: &str) -> crate::client::Key {
+    let mut made = listed_key(name);
+    made.created_at = now();
+    made
+}
+
+#[test]
+fn a_key_made_at_the_right_time_is_not_ours_for_that() {
+    // Written down by an earlier version, or by hand: anybody may have taken this name for a key.
+    for pending in ["team", "team-1", "team-00000000"] {
+        let mut world = world(object(json!({})), &[]);
+        let mut record = key(pending);
+        record.since = ago(0);
+        world.status.pending = Some(record);
+        world.seen.keys = [(place(), Ok(listed(vec![shown_now(pending)])))].into();
+        let told = plan(&world);
+        assert!(told.status.retiring.is_empty(), "{pending}");
+        assert!(told.status.pending.is_none() && told.status.key.is_none());
+        assert!(told.step.is_none());
+        let notes: Vec<_> = told.notes.iter().map(|it| &*it.reason).collect();
+        assert_eq!(notes, ["KeyNotOurs"], "{pending}");
+    }
+}
+
+#[test]
+fn a_key_of_another_cluster_under_the_same_names_is_not_ours() {
+    let there = json!({ "metadata": { "uid": "another" } });
+    let mut world = world(object(json!({})), &[]);
+    let theirs = plan(&super::scene::world(object(there), &[]))
+        .status
+        .pending
+        .expect("a name")
+        .name;
+    world.status = plan(&world).status;
+    world.seen.keys = [(place(), Ok(listed(vec![shown_now(&theirs)])))].into();
+    let told = plan(&world);
+    assert!(told.status.retiring.is_empty());
+    assert!(
+        matches!(told.step, Some(Step::Create(key)) if key.name == named(0) && key.name != theirs)
     );
+}
+
+#[test]
+fn a_taken_name_is_told_by_an_event_once() {
+    let mut world = world(object(json!({})), &[&named(0)]);
+    let told = plan(&world);
+    let notes = |plan: &crate::provisioner::world::Plan| {
+        plan.notes
+            .iter()
+            .map(|it| it.reason.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(notes(&told), ["KeyNotOurs"]);
+    let condition = json!({ "type": "ProvisionerKeyReady", "status": "False", "message": "",
+        "reason": "ProvisionerKeyNotOurs", "lastTransitionTime": NOW });
+    let condition = serde_json::from_value(condition).expect("a condition");
+    world.status.conditions = vec![condition];
+    assert!(notes(&plan(&world)).is_empty());
+}
+
+#[test]
+fn no_name_is_written_down_before_its_token_is_kept() {
+    let mut world = world(object(json!({})), &[]);
+    world.held = false;
+    let told = plan(&world);
+    assert!(told.unheld && told.step.is_none() && told.status.pending.is_none());
+    // A Secret that was brought along is not taken over either.
+    world.secret = holding("team");
+    world.seen.keys = [(place(), Ok(listed(vec![listed_key("team")])))].into();
+    let told = plan(&world);
+    assert!(told.unheld && told.status.key.is_none());
+    // A key in use goes on.
+    let mut world = running(json!({}), "team", 2);
+    world.held = false;
+    assert_eq!(says(&plan(&world), "Ready"), Some(("True", "Proven")));
 }

@@ -97,7 +97,8 @@ fn a_key_of_a_pending_name_goes_only_if_it_is_ours() {
     world.status.key = None;
     world.seen.drained = true;
     world.secret = crate::seen::SecretSeen::Absent;
-    let mut pending = key("team");
+    world.seen.keys = [(place(), Ok(listed(vec![listed_key(&named(0))])))].into();
+    let mut pending = key(&named(0));
     pending.since = ago(3600);
     world.status.pending = Some(pending.clone());
     assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
@@ -120,10 +121,14 @@ fn without_its_token_a_key_is_waited_for_and_the_way_out_is_told() {
         .find(|it| it.kind == "Ready")
         .expect("Ready");
     assert!(
-        ready.message.contains("coder.aplomb.dev/abandon"),
+        ready.message.starts_with(
+            "left behind: the key team at https://coder.example.com (token in the Secret token)."
+        ),
         "{}",
         ready.message
     );
+    let command = "kubectl annotate cprov -n dev team coder.aplomb.dev/abandon=true";
+    assert!(ready.message.ends_with(command), "{}", ready.message);
 }
 
 #[test]
@@ -131,14 +136,14 @@ fn old_keys_go_with_the_object() {
     let mut world = leaving(1, json!({}), 0);
     world.seen.drained = true;
     world.status.retiring = vec![RetiringKey {
-        key: key("team-old"),
+        key: key(&named(3)),
         retired: ago(10),
         replaced: None,
         used: false,
     }];
     world.seen.deleted = vec![key("team")];
-    world.seen.keys = [(place(), Ok(listed(vec![listed_key("team-old")])))].into();
-    assert!(matches!(plan(&world).step, Some(Step::Delete(key)) if key.name == "team-old"));
+    world.seen.keys = [(place(), Ok(listed(vec![listed_key(&named(3))])))].into();
+    assert!(matches!(plan(&world).step, Some(Step::Delete(key)) if key.name == named(3)));
 }
 
 #[test]

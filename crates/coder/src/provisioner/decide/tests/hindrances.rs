@@ -14,7 +14,7 @@ use crate::provisioner::world::World;
 fn hindered(hindrance: crate::hindrance::Hindrance) -> World {
     let mut world = world(object(json!({})), &[]);
     world.status = plan(&world).status;
-    world.memory.unasked = Some("team".to_owned());
+    world.memory.unasked = Some(named(0));
     world.seen.hindered = Some(hindrance);
     world
 }
@@ -240,7 +240,7 @@ fn what_is_rejected_is_not_being_worked_on() {
 fn a_rotation_that_is_held_up_holds_up_nothing_else() {
     let mut world = running(json!({ "spec": { "tags": { "a": "b" } } }), "team", 2);
     world.status = plan(&world).status;
-    world.memory.unasked = Some("team-1".to_owned());
+    world.memory.unasked = Some(named(1));
     world.seen.hindered = Some(later(true));
     world.seen.applied = false;
     assert!(matches!(

@@ -28,23 +28,23 @@ fn every_drift_asks_for_a_new_key_and_keeps_the_old_one() {
         (
             json!({ "spec": { "tags": { "size": "big" } } }),
             "TagsChanged",
-            "team-1",
+            named(1),
         ),
         (
             json!({ "spec": { "key": { "name": "other" } } }),
             "NameChanged",
-            "other",
+            aplomb_api::coder::key_name("other", "u", 0),
         ),
         (
             json!({ "spec": { "key": { "rotateAfter": "1h" } } }),
             "Aged",
-            "team-1",
+            named(1),
         ),
-        (rotate, "Asked", "team-1"),
+        (rotate, "Asked", named(1)),
     ];
     for (change, reason, name) in cases {
         let told = plan(&running(change, "team", 2));
-        assert_eq!(begins(&told), (Some(reason), Some(name)));
+        assert_eq!(begins(&told), (Some(reason), Some(&*name)));
         assert_eq!(
             told.status.key.as_ref().map(|it| it.name.as_str()),
             Some("team")
@@ -69,7 +69,7 @@ fn a_key_that_somebody_deleted_is_replaced() {
     let mut world = running(json!({}), "team", 2);
     world.seen.keys = [(place(), Ok(listed(Vec::new())))].into();
     let told = plan(&world);
-    assert_eq!(begins(&told), (Some("KeyVanished"), Some("team-1")));
+    assert_eq!(begins(&told), (Some("KeyVanished"), Some(&*named(1))));
     assert!(told.status.key.is_none());
     assert_eq!(told.status.retiring.len(), 1);
 }
@@ -87,7 +87,7 @@ fn a_lost_secret_is_replaced_and_the_old_key_stays_for_those_who_have_it() {
     let mut world = running(json!({}), "team", 2);
     world.secret = SecretSeen::Absent;
     let told = plan(&world);
-    assert_eq!(begins(&told), (Some("SecretLost"), Some("team-1")));
+    assert_eq!(begins(&told), (Some("SecretLost"), Some(&*named(1))));
     assert!(told.status.key.is_some());
 }
 
@@ -185,7 +185,7 @@ fn a_second_rotation_takes_the_next_number() {
     world.status.rotation.honoured = Some("once".to_owned());
     let change = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "twice" } } });
     world.object = std::sync::Arc::new(object(change));
-    assert_eq!(begins(&plan(&world)).1, Some("team-2"));
+    assert_eq!(begins(&plan(&world)).1, Some(&*named(2)));
 }
 
 #[test]
@@ -204,13 +204,13 @@ fn a_rotation_that_was_lost_on_the_way_is_begun_again() {
     let mut world = running(change, "team", 2);
     world.status = plan(&world).status;
     assert_eq!(world.status.rotation.honoured, None);
-    let mut made = listed_key("team-1");
+    let mut made = listed_key(&named(1));
     made.created_at = now();
     let both = vec![listed_key("team"), made];
     world.seen.keys = [(place(), Ok(listed(both)))].into();
     world.status = plan(&world).status;
     assert!(world.status.pending.is_none());
-    assert_eq!(begins(&plan(&world)), (Some("Asked"), Some("team-2")));
+    assert_eq!(begins(&plan(&world)), (Some("Asked"), Some(&*named(2))));
 }
 
 #[test]
@@ -218,10 +218,10 @@ fn a_rotation_is_honoured_when_its_key_is_in_the_secret() {
     let change = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "now" } } });
     let mut world = running(change, "team", 2);
     world.status = plan(&world).status;
-    world.secret = holding("team-1");
+    world.secret = holding(&named(1));
     world.seen.keys = [(
         place(),
-        Ok(listed(vec![listed_key("team"), listed_key("team-1")])),
+        Ok(listed(vec![listed_key("team"), listed_key(&named(1))])),
     )]
     .into();
     let done = plan(&world);
@@ -247,4 +247,26 @@ fn trouble_at_a_former_server_says_nothing_about_todays() {
         Some("True")
     );
     assert_eq!(says(&told, "Ready"), Some(("True", "Proven")));
+}
+
+#[test]
+fn a_key_that_took_the_name_of_ours_is_neither_used_nor_deleted() {
+    // In use: ours is gone.
+    let mut world = running(json!({}), "team", 2);
+    world.status.key.as_mut().expect("a key").id = Some("ours".to_owned());
+    assert_eq!(begins(&plan(&world)).0, Some("KeyVanished"));
+    // Retired: ours needs no deletion any more.
+    let mut world = rotated(0, 2);
+    world.status.retiring[0].key.id = Some("ours".to_owned());
+    world.seen.keys = [(
+        place(),
+        Ok(listed(vec![listed_key("team"), listed_key("team-1")])),
+    )]
+    .into();
+    let told = plan(&world);
+    assert!(told.step.is_none(), "{:?}", told.step);
+    assert!(told.status.retiring.is_empty());
+    assert!(told.notes.iter().any(|it| it.reason == "KeyNotOurs"));
+    world.status.retiring[0].key.id = Some("id-of-team".to_owned());
+    assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::coder::{Binding, CoderProvisioner, KeyRecord, SecretKeyRef};
+use aplomb_api::coder::{Binding, CoderProvisioner, KeyRecord, SecretKeyRef, key_name};
 use aplomb_remote::Token;
 use http::HeaderMap;
 use jiff::Timestamp;
@@ -65,6 +65,7 @@ pub(super) fn access(url: &str) -> Access {
         ca: None,
         binding: Binding {
             server_url: url.to_owned(),
+            control_plane: None,
             ca_bundle: None,
             token_secret_ref: SecretKeyRef {
                 name: "token".to_owned(),
@@ -93,6 +94,11 @@ pub(super) fn key(name: &str) -> KeyRecord {
         since: ago(3600),
         binding: access(URL).binding,
     }
+}
+
+/// The name of the key that the object makes after so many others.
+pub(super) fn named(number: u32) -> String {
+    key_name("team", "u", number)
 }
 
 /// The same as the server shows it.
@@ -137,6 +143,7 @@ pub(super) fn world(object: CoderProvisioner, keys: &[&str]) -> World {
         access: Ok(access(URL)),
         bound: [place()].into(),
         others: std::collections::BTreeSet::new(),
+        held: true,
         secret: SecretSeen::Absent,
         deployment: None,
         seen: Seen {

@@ -164,3 +164,48 @@ fn what_a_person_has_to_mend_is_said() {
     secret.secret = SecretSeen::Foreign("it belongs to another".to_owned());
     assert_eq!(ready(&plan(&secret)), pair("False", "SecretNotOurs"));
 }
+
+#[test]
+fn a_proxy_made_at_the_right_time_is_not_ours_for_that() {
+    for icon in [
+        "/emojis/1f310.png".to_owned(),
+        "/emojis/1f310.png#aplomb-".to_owned(),
+        format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::mark("v")),
+    ] {
+        let mut world = world(object(json!({})));
+        world.status.pending = Some(pending("europe", 60));
+        let theirs = crate::client::Proxy {
+            icon,
+            ..proxy(ID, "europe", 60)
+        };
+        shows(&mut world, URL, "europe", Some(theirs));
+        let told = plan(&world);
+        assert!(told.step.is_none(), "{:?}", told.step);
+        assert!(told.status.pending.is_none() && told.status.retiring.is_empty());
+        assert_eq!(ready(&told), pair("False", "ProxyNotOurs"));
+        assert_eq!(notes(&told), ["ProxyNotOurs"]);
+    }
+}
+
+#[test]
+fn no_name_is_written_down_before_its_token_is_kept() {
+    let mut world = world(object(json!({})));
+    world.held = false;
+    shows(&mut world, URL, "europe", None);
+    let told = plan(&world);
+    assert!(told.unheld && told.step.is_none() && told.status.pending.is_none());
+}
+
+#[test]
+fn the_mark_of_an_object_is_no_difference_in_looks() {
+    let mut world = world(object(json!({})));
+    world.secret = holding(ID);
+    let unmarked = crate::client::Proxy {
+        icon: "/emojis/1f310.png".to_owned(),
+        ..proxy(ID, "europe", 86_400)
+    };
+    shows(&mut world, URL, ID, Some(unmarked));
+    let plain = plan(&world).status.described;
+    shows(&mut world, URL, ID, Some(proxy(ID, "europe", 86_400)));
+    assert_eq!(plan(&world).status.described, plain);
+}

@@ -66,6 +66,7 @@ pub(super) fn access(url: &str) -> Access {
     let token = Token::new(&format!("token-of-{url}")).expect("a token");
     let binding = Binding {
         server_url: url.to_owned(),
+        control_plane: None,
         ca_bundle: None,
         token_secret_ref: SecretKeyRef {
             name: "token".to_owned(),
@@ -104,6 +105,7 @@ pub(super) fn world(object: CoderWorkspaceProxy) -> World {
         instant: Instant::now(),
         began: Instant::now(),
         bound: BTreeSet::from([Place::of(&binding(URL)), Place::of(&binding(OTHER))]),
+        held: true,
         secret: SecretSeen::Absent,
         deployment: None,
         seen: Seen {
@@ -157,8 +159,9 @@ pub(super) fn proxy(id: &str, name: &str, age: i64) -> Proxy {
         id: id.to_owned(),
         name: name.to_owned(),
         display_name: name.to_owned(),
-        icon: "/emojis/1f310.png".to_owned(),
+        icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::mark("u")),
         created_at: Some(ago(age).0),
+        deleted: false,
         status: Some(ProxyHealth {
             status: "ok".to_owned(),
         }),

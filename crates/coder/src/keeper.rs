@@ -1,0 +1,103 @@
+//! Keeps the Secrets that tokens are read from: one carries a finalizer while a key or proxy can only be
+//! taken back with its token, so that a namespace that goes does not take the token first.
+//!
+//! Each Secret is judged by the records of all objects, whatever became of the object that a finalizer was
+//! put there for: one that nothing needs any more is let go, also after the operator was away.
+
+use std::sync::Arc;
+
+use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb_api::coder::{Binding, CoderProvisioner, CoderWorkspaceProxy, TOKEN_FINALIZER};
+use k8s_openapi::api::core::v1::Secret;
+
+use crate::ending::SELDOM;
+use crate::office::Office;
+use crate::wiring::opaque;
+use crate::{provisioner, proxy};
+
+/// Also the field manager.
+const NAME: &str = "aplomb-coder-secrets";
+/// The index of objects by the Secrets that their records need.
+const NEEDED: &str = "needed";
+
+/// The controller of token Secrets.
+pub(crate) fn controller(office: &Office) -> Controller<Secret> {
+    let run = office.clone();
+    let namespace = office.namespace.as_deref();
+    let scope = Scope {
+        namespace: namespace.map(str::to_owned),
+        ..Scope::default()
+    };
+    Controller::new(NAME, move |secret, cx| {
+        let office = run.clone();
+        async move { reconcile(&secret, &cx, &office).await }
+    })
+    .within(opaque(namespace))
+    // Its finalizers and its deletion pass any lens.
+    .lens(Lens::comparing(|_, _| true))
+    .silent()
+    .index::<CoderProvisioner>(scope.clone(), NEEDED, |it| names(keys_of(it)))
+    .index::<CoderWorkspaceProxy>(scope.clone(), NEEDED, |it| names(proxies_of(it)))
+    .watches::<CoderProvisioner>(
+        scope.clone(),
+        Lens::comparing(|old, new| keys_of(old) == keys_of(new)),
+        |object, _| keys_of(object),
+    )
+    .watches::<CoderWorkspaceProxy>(
+        scope,
+        Lens::comparing(|old, new| proxies_of(old) == proxies_of(new)),
+        |object, _| proxies_of(object),
+    )
+    .poked_by(&office.secrets, "record")
+    .resync(SELDOM)
+}
+
+/// Whether a Secret carries the finalizer.
+pub(crate) fn is_held(secret: &Secret) -> bool {
+    let all = secret.metadata.finalizers.iter().flatten();
+    all.into_iter().any(|it| it == TOKEN_FINALIZER)
+}
+
+async fn reconcile(secret: &Arc<Secret>, cx: &Context<Secret>, office: &Office) -> Result<Verdict> {
+    let key = View::meta(&**secret).key();
+    let name = key.to_string();
+    let needed = !cx.cache::<CoderProvisioner>()?.by(NEEDED, &name).is_empty()
+        || !cx
+            .cache::<CoderWorkspaceProxy>()?
+            .by(NEEDED, &name)
+            .is_empty()
+        || office.desk.is_wanted(&key);
+    let going = secret.metadata.deletion_timestamp.is_some();
+    match (needed, is_held(secret)) {
+        (true, false) if !going => cx.finalizer(TOKEN_FINALIZER).await?,
+        (false, true) => cx.release(TOKEN_FINALIZER).await?,
+        _ => {}
+    }
+    Ok(Verdict::Settled)
+}
+
+fn names(secrets: Vec<Key>) -> Vec<String> {
+    secrets.iter().map(Key::to_string).collect()
+}
+
+fn keys_of(object: &CoderProvisioner) -> Vec<Key> {
+    let records = object.status.iter().flat_map(provisioner::observe::records);
+    needed(
+        object.metadata.namespace.as_deref(),
+        records.map(|it| &it.binding),
+    )
+}
+
+fn proxies_of(object: &CoderWorkspaceProxy) -> Vec<Key> {
+    let bindings = object.status.iter().flat_map(proxy::observe::bindings);
+    needed(object.metadata.namespace.as_deref(), bindings)
+}
+
+/// The Secrets that records need, each once.
+fn needed<'a>(namespace: Option<&str>, records: impl Iterator<Item = &'a Binding>) -> Vec<Key> {
+    let names = records.map(|it| &it.token_secret_ref.name);
+    let mut all: Vec<_> = names.map(|name| Key::new(namespace, name)).collect();
+    all.sort();
+    all.dedup();
+    all
+}
