@@ -5,7 +5,27 @@
 //! [`Reply`]. After `Open::Dial` and `Reply::Connected` the stream is the connection to the origin.
 //! Each message is a frame: four bytes of length, big endian, then that much JSON.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+/// The longest that a prober waits for the answer to one question.
+pub const PROOF_PATIENCE: Duration = Duration::from_millis(1_200);
+/// The longest that a gateway works on a proof.
+const PROOF_WORK: Duration = Duration::from_millis(600);
+
+/// How long a prober waits for one answer about a tunnel that is proven once in `interval`.
+#[must_use]
+pub fn proof_patience(interval: Duration) -> Duration {
+    PROOF_PATIENCE.min(interval / 8)
+}
+
+/// How long a gateway works on a proof for a prober that waits for `patience`. The rest is time to say
+/// what is wrong: an answer that comes too late looks like a gateway that does not answer.
+#[must_use]
+pub fn proof_work(patience: Duration) -> Duration {
+    PROOF_WORK.min(patience * 2 / 3)
+}
 
 /// The protocol's name in TLS.
 pub const ALPN: &[u8] = b"aplomb/tunnel/1";
@@ -206,6 +226,16 @@ mod tests {
             tunnel: tunnel.to_owned(),
             generation: 1,
             session: session.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_gateway_answers_before_its_prober_gives_up() {
+        for millis in [2_000, 2_500, 4_799, 4_800, 4_801, 9_600, 10_000, 3_600_000] {
+            let patience = proof_patience(Duration::from_millis(millis));
+            let work = proof_work(patience);
+            assert!(work + work / 4 < patience, "{millis} ms: {work:?} of {patience:?}");
+            assert!(work >= patience / 2, "{millis} ms: {work:?} of {patience:?}");
         }
     }
 

@@ -21,8 +21,6 @@ use tokio::time::timeout;
 
 use crate::tls::{self, TlsError};
 
-/// How long one question may take at most.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(1_200);
 /// The longest answer that is read.
 const LONGEST: usize = 16 * 1024;
 
@@ -151,7 +149,8 @@ where
 /// The request of a question.
 pub fn request(question: &Question) -> Result<Request<Empty<Bytes>>, AskError> {
     let statement = serde_json::to_vec(&question.statement).map_err(|_| AskError::Unreachable)?;
-    let path = format!("{}?rule={}", headers::PROOF_PATH, question.rule);
+    let (rule, within) = (question.rule, question.patience.as_millis());
+    let path = format!("{}?rule={rule}&within={within}", headers::PROOF_PATH);
     Request::get(path)
         .header(http::header::HOST, &question.hostname)
         .header(headers::PROOF, URL_SAFE_NO_PAD.encode(statement))

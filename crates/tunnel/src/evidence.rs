@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use aplomb_api::wire::proof_patience as patience;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::children::digest;
-use crate::client::PATIENCE;
 use crate::world::World;
 
 /// How soon a failed proof is tried again, at first and at most.
@@ -115,11 +115,6 @@ impl Evidence {
             _ => self,
         }
     }
-}
-
-/// How long one question about a tunnel with this interval of proofs may take.
-pub(crate) fn patience(interval: Duration) -> Duration {
-    PATIENCE.min(interval / 8)
 }
 
 /// When the next proof is due after one that ended `well`. A good one is repeated early enough that a

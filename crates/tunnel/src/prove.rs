@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb_api::tunnel::{ConnectionDetails, reasons};
-use aplomb_api::wire::{Origin, Proof, Statement};
+use aplomb_api::wire::{Origin, Proof, Statement, proof_patience as patience};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use crate::children::certificate;
 use crate::client::{Answer, Ask, AskError, Question};
-use crate::evidence::{Doubt, Evidence, Failure, due, patience, subject};
+use crate::evidence::{Doubt, Evidence, Failure, due, subject};
 use crate::verify::{hex, verify};
 use crate::world::{ReplicaSeen, World};
 

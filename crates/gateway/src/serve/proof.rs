@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_api::tunnel::headers::PROOF;
-use aplomb_api::wire::Statement;
+use aplomb_api::wire::{PROOF_PATIENCE, Statement, proof_work};
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -20,10 +20,6 @@ use crate::table::{Action, Host, Origin, Target};
 /// What is said where there is no agent to sign: the origin took a connection, or none is needed.
 const REACHED: &str = r#"{"reached":true}"#;
 
-/// How long a proof may take. Shorter than whoever asks has patience for: they want to hear why there is
-/// none, and will ask again.
-const PATIENCE: Duration = Duration::from_millis(600);
-
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -37,7 +33,7 @@ pub(super) async fn answer(core: &Core, host: &Host, head: &Parts) -> Result<Str
         let detail = format!("generation {} of {}", tunnel.generation, tunnel.uid);
         return Err(Failure::new(409, reason::OTHER_GENERATION, detail));
     }
-    let rule = rule(head.uri.query().unwrap_or_default())?;
+    let Asked { rule, patience } = asked(head.uri.query().unwrap_or_default())?;
     let route = host.routes.iter().find(|route| route.rule == rule);
     let no_rule = || Failure::new(404, reason::NO_ROUTE, format!("no rule {rule}"));
     let origin = match &route.ok_or_else(no_rule)?.action {
@@ -49,10 +45,10 @@ pub(super) async fn answer(core: &Core, host: &Host, head: &Parts) -> Result<Str
     };
     let too_many = || Failure::new(503, reason::TOO_MANY, "too many proofs at once");
     let _share = core.proofs.take(tunnel.uid.clone()).ok_or_else(too_many)?;
-    let patience = core.limits.dial_timeout.min(PATIENCE);
-    let deadline = Instant::now() + patience;
+    let work = core.limits.dial_timeout.min(proof_work(patience));
+    let deadline = Instant::now() + work;
     let proven = prove(core, origin, &statement, deadline);
-    let proven = timeout_at(deadline + patience / 4, proven).await;
+    let proven = timeout_at(deadline + work / 4, proven).await;
     Ok(proven.map_err(|_| DialError::TimedOut)??)
 }
 
@@ -87,13 +83,27 @@ fn statement(head: &Parts) -> Result<Statement, Failure> {
     serde_json::from_slice(&json).map_err(|_| refuse("is no statement"))
 }
 
-/// The rule that is asked for, the first if nothing is said.
-fn rule(query: &str) -> Result<usize, Failure> {
-    let mut pairs = form_urlencoded::parse(query.as_bytes());
-    match pairs.find(|(name, _)| name == "rule") {
-        None => Ok(0),
-        Some((_, value)) => value
-            .parse()
-            .map_err(|_| Failure::bad_request("rule is no number")),
-    }
+/// What the query asks for.
+struct Asked {
+    /// The rule; the first if none is named.
+    rule: usize,
+    /// How long the prober waits; as long as any does if it is not given.
+    patience: Duration,
+}
+
+fn asked(query: &str) -> Result<Asked, Failure> {
+    let number = |name: &str| {
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        let found = pairs.find(|(key, _)| key == name);
+        let wrong = |_| Failure::bad_request(format!("{name} is not a number"));
+        found
+            .map(|(_, value)| value.parse::<u32>().map_err(wrong))
+            .transpose()
+    };
+    let patience = number("within")?.map(|millis| Duration::from_millis(millis.into()));
+    let rule = usize::try_from(number("rule")?.unwrap_or_default());
+    Ok(Asked {
+        rule: rule.unwrap_or(usize::MAX),
+        patience: patience.unwrap_or(PROOF_PATIENCE),
+    })
 }

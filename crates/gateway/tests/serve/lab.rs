@@ -70,6 +70,8 @@ pub(crate) fn echo() -> Service {
 pub(crate) enum Behind {
     Service(Service),
     Error(DialError),
+    /// The same, but a proof is waited for until its deadline.
+    Late(DialError),
     /// Whatever the test does with the other end.
     Pipe(Arc<dyn Fn(tokio::io::DuplexStream) -> BoxFuture<'static, ()> + Send + Sync>),
 }
@@ -105,7 +107,7 @@ impl Dialer for StandIn {
         let behind = self.behind(origin);
         let (near, far) = tokio::io::duplex(64 * 1024);
         let task = match behind {
-            Err(error) | Ok(Behind::Error(error)) => {
+            Err(error) | Ok(Behind::Error(error) | Behind::Late(error)) => {
                 return std::future::ready(Err(error)).boxed();
             }
             Ok(Behind::Pipe(with)) => self.tasks.start(with(far)),
@@ -130,9 +132,14 @@ impl Dialer for StandIn {
         &'a self,
         origin: &'a Origin,
         statement: &'a Statement,
-        _: Instant,
+        until: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         let proven = match self.behind(origin) {
+            Ok(Behind::Late(error)) => {
+                return tokio::time::sleep_until(until)
+                    .map(|()| Err(error))
+                    .boxed();
+            }
             Err(error) | Ok(Behind::Error(error)) => Err(error),
             Ok(_) => Ok(Proof {
                 statement: statement.clone(),

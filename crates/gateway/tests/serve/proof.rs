@@ -1,6 +1,7 @@
 //! The well-known path where proofs are asked for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aplomb_api::wire::{Proof, Statement};
 use aplomb_gateway::dial::DialError;
@@ -9,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use http::{Request, Response};
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::lab::{Behind, Lab, echo, forward, full, route, text};
 
@@ -89,6 +91,20 @@ async fn a_proof_that_fails_says_why() {
         .body(full(""));
     let response = lab.ask(padded.expect("a request")).await;
     assert_eq!(response.status(), 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_comes_before_the_prober_gives_up() {
+    let lab = Lab::new();
+    lab.dialer.put("a:80", Behind::Late(DialError::Offline));
+    for (query, patience) in [("?rule=0", 1_200), ("?rule=0&within=250", 250), ("?within=600", 600)] {
+        let asked = outcome(&lab, query, &statement());
+        let answered = timeout(Duration::from_millis(patience), asked).await;
+        let said = answered.unwrap_or_else(|_| panic!("{query}: no answer within {patience} ms"));
+        assert_eq!(said, (503, "ConnectorOffline".to_owned()), "{query}");
+    }
+    let said = outcome(&lab, "?within=soon", &statement()).await;
+    assert_eq!(said, (400, "BadRequest".to_owned()));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::agent::Agent;
 use crate::gateway::Gateway;
-use crate::lab::{Lab, TENANT, on_box, seconds, tunnel, until};
+use crate::lab::{Lab, TENANT, on_box, seconds, throughout, tunnel, until};
 use crate::operator::Operator;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -127,6 +127,28 @@ fn a_second_gateway_and_a_restarted_one_are_proven_too() {
             took + SOON
         );
     });
+}
+
+#[test]
+fn a_dead_agent_is_named_whatever_the_interval_of_proofs() {
+    for interval in ["2s", "3s", "4799ms", "4800ms", "5s", "10s"] {
+        on_box(1, move |lab| async move {
+            let _both = begun(&lab).await;
+            let agent = Agent::start(&lab, "laptop", LEASE);
+            tunnel(&lab.user(), "web", "laptop").await;
+            edit(&lab, "web", json!({ "proofInterval": interval })).await;
+            ready(&lab, "web", seconds(5)).await;
+            sleep(seconds(20)).await;
+            agent.kill();
+            until(seconds(12), "it is not ready", || !lab.is_ready("web")).await;
+            throughout(seconds(15), "the gateway is not blamed", || {
+                let ready = lab.of_proxy("web", "Ready");
+                assert_eq!(ready.reason, "ConnectorOffline", "{interval}: {ready:?}");
+                true
+            })
+            .await;
+        });
+    }
 }
 
 #[test]

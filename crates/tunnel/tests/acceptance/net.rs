@@ -165,12 +165,19 @@ impl Dialer for Line {
         &'a self,
         origin: &'a Origin,
         statement: &'a Statement,
-        _: Instant,
+        until: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         Box::pin(async move {
             sleep(TRIP).await;
             match &origin.target {
-                Target::Connector(target) => self.net.sign(&target.id, &self.gateway, statement),
+                Target::Connector(target) => {
+                    let signed = self.net.sign(&target.id, &self.gateway, statement);
+                    if matches!(signed, Err(DialError::Offline)) {
+                        // A real session may come back for as long as the request waits.
+                        sleep_until(until).await;
+                    }
+                    signed
+                }
                 Target::Addresses(_) => Err(DialError::Unreachable("no agent".to_owned())),
             }
         })
