@@ -12,6 +12,7 @@ use kube::api::{Api, Patch, PatchParams};
 use tokio::time::{Instant, timeout};
 
 use crate::controller::NAME;
+use crate::listing;
 use crate::office::Office;
 use crate::serve::Phase;
 use crate::table::Table;
@@ -19,8 +20,6 @@ use crate::world::Report;
 
 /// How long one write may take: a server that hangs must not keep the next table waiting.
 const WRITE: Duration = Duration::from_secs(2);
-/// How many entries of a list are shown.
-const SHOWN: usize = 512;
 
 /// The surroundings of an effect.
 pub(crate) struct Act<'a> {
@@ -40,10 +39,7 @@ impl Act<'_> {
     /// What is to be said of the table in force.
     pub(crate) fn words(&self, report: &Report) -> GatewayReplicaSpec {
         let place = &self.office.place;
-        let mut lost = self.office.sessions.lost();
-        lost.truncate(SHOWN);
-        let quarantined = report.quarantined.iter().take(SHOWN);
-        GatewayReplicaSpec {
+        let mut spec = GatewayReplicaSpec {
             listen: place.listen.clone(),
             listen_tls: place.listen_tls.clone(),
             endpoint_id: place.endpoint_id.clone(),
@@ -51,9 +47,11 @@ impl Act<'_> {
             renew_time: None,
             applied: report.applied.clone(),
             tunnels: i32::try_from(report.tunnels).unwrap_or(i32::MAX),
-            quarantined: quarantined.cloned().collect(),
-            lost,
-        }
+            ..GatewayReplicaSpec::default()
+        };
+        let lost = self.office.sessions.lost();
+        listing::list(&mut spec, &report.quarantined, &lost);
+        spec
     }
 
     /// Says it. A failure is remembered and tried again later: tables go on being built meanwhile.

@@ -16,6 +16,7 @@ pub mod gateway;
 pub mod guard;
 mod interest;
 pub mod limits;
+mod listing;
 mod memory;
 mod observe;
 pub mod office;

@@ -141,7 +141,10 @@ fn passed(applied: &Applied, kind: &str, version: &Version) -> bool {
 /// Whether something is to be said at once, whatever was applied.
 fn differs(said: &GatewayReplicaSpec, spec: &GatewayReplicaSpec) -> bool {
     said.lost != spec.lost
+        || said.more_lost != spec.more_lost
         || said.quarantined != spec.quarantined
+        || said.more_quarantined != spec.more_quarantined
+        || said.incomplete != spec.incomplete
         || said.listen != spec.listen
         || said.listen_tls != spec.listen_tls
         || said.endpoint_id != spec.endpoint_id

@@ -178,6 +178,9 @@ impl Memory {
         let Some(old) = old.filter(|old| place(old) == place(new)) else {
             return keys(&all.list(), |_| true);
         };
+        if old.incomplete != new.incomplete {
+            return keys(&all.list(), |_| true);
+        }
         let mut concerned: BTreeSet<Key> = self.lock().waiting.clone();
         if old.applied.secrets != new.applied.secrets {
             concerned.extend(keys(&all.list(), |proxy| proxy.spec.tls.is_some()));
@@ -186,9 +189,9 @@ impl Memory {
         for connector in was.symmetric_difference(&is) {
             concerned.extend(keys(&all.by(BY_CONNECTOR, connector), |_| true));
         }
-        let routes = |spec: &GatewayReplicaSpec| -> BTreeSet<(Key, String)> {
-            let all = spec.quarantined.iter();
-            all.map(|it| (Key::new(Some(&it.namespace), &it.name), it.reason.clone()))
+        let routes = |spec: &GatewayReplicaSpec| -> BTreeSet<(Key, Option<String>)> {
+            let all = spec.all_quarantined();
+            all.map(|(ns, name, why)| (Key::new(Some(ns), name), why.map(str::to_owned)))
                 .collect()
         };
         let (was, is) = (routes(&old), routes(new));
@@ -210,8 +213,8 @@ impl Memory {
 }
 
 fn lost(spec: &GatewayReplicaSpec) -> BTreeSet<String> {
-    let all = spec.lost.iter();
-    all.map(|it| format!("{}/{}", it.namespace, it.name))
+    let all = spec.all_lost();
+    all.map(|(namespace, name, _)| format!("{namespace}/{name}"))
         .collect()
 }
 

@@ -19,6 +19,9 @@ use crate::world::{Claim, ConnectorSeen, Progress, ReplicaSeen, World};
 /// How long a watch may be down: as long as a gateway may be silent.
 const OUTAGE: Duration = Duration::from_secs(15);
 
+/// The reason of a route that is listed without one.
+const UNSAID: &str = "it leaves out too many routes to say why; correct those with a reason first";
+
 /// The index of claims by the UID of who has them.
 pub(crate) const BY_CLAIMANT: &str = "claimant";
 
@@ -150,22 +153,21 @@ impl Observer<'_> {
     }
 
     fn replica(&self, replica: &GatewayReplica) -> ReplicaSeen {
-        let (spec, namespace) = (&replica.spec, self.key.namespace.as_deref());
-        let route = |ns: &str, name: &str| namespace == Some(ns) && *name == *self.key.name;
+        let spec = &replica.spec;
+        let namespace = self.key.namespace.as_deref().unwrap_or_default();
         let names = connectors(self.proxy);
-        let uses = |ns: &str, name: &String| namespace == Some(ns) && names.contains(name);
+        let route = |(ns, name, _): &(&str, &str, _)| *ns == namespace && *name == &*self.key.name;
+        let uses = |(ns, name, _): (&str, &str, _)| ns == namespace && names.contains(name);
+        let quarantined = spec.all_quarantined().find(route);
         ReplicaSeen {
             name: replica.metadata.name.clone().unwrap_or_default(),
             listen: spec.listen.clone(),
             listen_tls: spec.listen_tls.clone(),
             endpoint_id: spec.endpoint_id.clone(),
             applied: spec.applied.clone(),
-            quarantined: spec
-                .quarantined
-                .iter()
-                .find(|it| route(&it.namespace, &it.name))
-                .map(|it| it.reason.clone()),
-            lost: spec.lost.iter().any(|it| uses(&it.namespace, &it.name)),
+            quarantined: quarantined.map(|(_, _, reason)| reason.unwrap_or(UNSAID).to_owned()),
+            incomplete: quarantined.is_none() && spec.is_incomplete(namespace),
+            lost: spec.all_lost().any(uses),
         }
     }
 }

@@ -126,6 +126,9 @@ pub(crate) struct ReplicaSeen {
     pub(crate) applied: Applied,
     /// Why it does not serve this tunnel's route, if it does not.
     pub(crate) quarantined: Option<String>,
+    /// Whether it leaves out more routes of the namespace than it lists, so that it may serve this one or
+    /// not.
+    pub(crate) incomplete: bool,
     /// Whether it has no session with a connector of this tunnel.
     pub(crate) lost: bool,
 }

@@ -65,6 +65,48 @@ pub struct GatewayReplicaSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 512))]
     pub lost: Vec<LostSession>,
+    /// The other routes it had to leave out, as namespace/name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::names")]
+    pub more_quarantined: Vec<String>,
+    /// The other connectors to which it has no session now, as namespace/name/session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::names")]
+    pub more_lost: Vec<String>,
+    /// Namespaces with more of either than fits into this record, or `*`: what is not listed of them is
+    /// unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::names")]
+    pub incomplete: Vec<String>,
+}
+
+impl GatewayReplicaSpec {
+    /// Every route it lists as left out: namespace, name and, for the first of them, the reason.
+    pub fn all_quarantined(&self) -> impl Iterator<Item = (&str, &str, Option<&str>)> {
+        let first = self.quarantined.iter();
+        let first = first.map(|it| (&*it.namespace, &*it.name, Some(&*it.reason)));
+        let more = self.more_quarantined.iter();
+        first.chain(more.filter_map(|it| it.split_once('/').map(|(ns, name)| (ns, name, None))))
+    }
+
+    /// Every connector it lists as without a session: namespace, name and session.
+    pub fn all_lost(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let first = self.lost.iter();
+        let first = first.map(|it| (&*it.namespace, &*it.name, &*it.session));
+        let more = self.more_lost.iter().filter_map(|it| {
+            let (namespace, rest) = it.split_once('/')?;
+            let (name, session) = rest.split_once('/')?;
+            Some((namespace, name, session))
+        });
+        first.chain(more)
+    }
+
+    /// Whether there may be more in a namespace than is listed.
+    #[must_use]
+    pub fn is_incomplete(&self, namespace: &str) -> bool {
+        let mut all = self.incomplete.iter();
+        all.any(|it| it == namespace || it == "*")
+    }
 }
 
 /// Resource versions, by kind.

@@ -37,6 +37,15 @@ pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
     text(1, 253, &[NAME])
 }
 
+/// Names of objects in a record of a gateway.
+pub(super) fn names(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 65_536,
+        "items": { "type": "string", "maxLength": 400 },
+    })
+}
+
 /// The name of an object whose name is a label of a domain name too.
 pub(super) fn label(_: &mut SchemaGenerator) -> Schema {
     text(1, 63, &[rules::LABEL])

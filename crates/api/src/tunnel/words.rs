@@ -63,6 +63,7 @@ pub mod reasons {
     pub const PROGRAMMED: &str = "Programmed";
     pub const NO_GATEWAY: &str = "NoGateway";
     pub const QUARANTINED: &str = "Quarantined";
+    pub const REPORT_INCOMPLETE: &str = "ReportIncomplete";
     pub const CHILD_CONFLICT: &str = "ChildNotOurs";
     pub const METADATA_APPLIED: &str = "ConnectorMetadataApplied";
     pub const HOSTNAMES_VERIFIED: &str = "HostnamesVerified";

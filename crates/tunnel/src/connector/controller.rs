@@ -63,11 +63,11 @@ fn gateways(controller: Controller<Connector>, office: &Office) -> Controller<Co
             within,
             Lens::comparing(move |old: &GatewayReplica, new: &GatewayReplica| {
                 replicas.hear(new);
-                old.spec.lost == new.spec.lost
+                old.spec.lost == new.spec.lost && old.spec.more_lost == new.spec.more_lost
             }),
             |replica, _| {
-                let lost = replica.spec.lost.iter();
-                lost.map(|it| Key::new(Some(&it.namespace), &it.name))
+                let lost = replica.spec.all_lost();
+                lost.map(|(namespace, name, _)| Key::new(Some(namespace), name))
                     .collect()
             },
         )

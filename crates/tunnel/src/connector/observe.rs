@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aplomb::{Context, Key, Result, View};
 use aplomb_api::tunnel::{
-    Connector, ConnectorClass, ConnectorStatus, GatewayReplica, LostSession, conditions,
+    Connector, ConnectorClass, ConnectorStatus, GatewayReplica, conditions,
 };
 use tokio::time::Instant;
 
@@ -137,10 +137,13 @@ impl Observer<'_> {
             .iter()
             .filter(|replica| self.office.replicas.live(replica, now));
         let live: Vec<_> = live.collect();
-        let lost = |it: &LostSession| is(it, self.key) && Some(it.session.as_str()) == session;
+        let namespace = self.key.namespace.as_deref().unwrap_or_default();
+        let lost = |(ns, name, life): (&str, &str, &str)| {
+            ns == namespace && name == &*self.key.name && Some(life) == session
+        };
         let without = live
             .iter()
-            .filter(|replica| replica.spec.lost.iter().any(lost));
+            .filter(|replica| replica.spec.all_lost().any(lost));
         Ok((live.len(), without.count()))
     }
 }
@@ -149,11 +152,6 @@ impl Observer<'_> {
 fn session(status: &ConnectorStatus) -> Option<&str> {
     let details = status.connection_details.as_ref();
     details.map(|details| details.session.as_str())
-}
-
-/// Whether a lost session is one of this connector.
-fn is(lost: &LostSession, key: &Key) -> bool {
-    key.namespace.as_deref() == Some(lost.namespace.as_str()) && *key.name == *lost.name
 }
 
 /// Whether it was online, as last said.

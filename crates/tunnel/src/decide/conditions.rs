@@ -122,6 +122,11 @@ fn programmed(world: &World, revisions: &[Revision]) -> Condition {
             reasons::QUARANTINED,
             &format!("a gateway cannot serve it: {bad}"),
         ),
+        (true, None) if world.replicas.iter().any(|it| it.incomplete) => {
+            let message = "a gateway leaves out more routes of this namespace than it can list: correct \
+                           those that are Quarantined";
+            Condition::unknown(kinds::PROGRAMMED, reasons::REPORT_INCOMPLETE, message)
+        }
         (true, None) => {
             let message = "every live gateway has acknowledged the children";
             Condition::yes(kinds::PROGRAMMED, reasons::PROGRAMMED, message)

@@ -58,6 +58,7 @@ fn replica(applied: &str) -> ReplicaSeen {
             claims: at,
         },
         quarantined: None,
+        incomplete: false,
         lost: false,
     }
 }
@@ -207,6 +208,16 @@ fn one_gateway_behind_is_not_programmed() {
     );
     assert_eq!(ready(&plan), (Status::False, reasons::PENDING));
     assert!(plan.waiting && plan.step.is_none());
+}
+
+#[test]
+fn a_gateway_that_cannot_list_all_it_leaves_out_makes_nothing_programmed() {
+    let mut world = proven(served(&[]));
+    world.replicas[0].incomplete = true;
+    let plan = decide(&world);
+    let programmed = said(&plan, kinds::PROGRAMMED).map(|it| (it.status, &*it.reason));
+    assert_eq!(programmed, Some((Status::Unknown, reasons::REPORT_INCOMPLETE)));
+    assert_eq!(ready(&plan), (Status::Unknown, reasons::REPORT_INCOMPLETE));
 }
 
 #[test]

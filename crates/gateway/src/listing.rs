@@ -1,0 +1,149 @@
+//! What a record says of many objects: all of them by name, as many as fit with the reason. A record that
+//! is refused for its size would make its replica count as dead, so every list has a bound in bytes; what
+//! is beyond all of them is said to be unknown, namespace by namespace. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aplomb_api::tunnel::{GatewayReplicaSpec, LostSession, Quarantined};
+use serde::Serialize;
+
+/// How many entries are shown whole.
+const SHOWN: usize = 512;
+/// How many bytes those take at most.
+const WHOLE: usize = 256 * 1024;
+/// How many bytes the names of the others take at most.
+const NAMES: usize = 192 * 1024;
+/// How many namespaces are named.
+const NAMESPACES: usize = 256;
+
+/// Writes down what is left out and what is lost.
+pub(crate) fn list(
+    spec: &mut GatewayReplicaSpec,
+    quarantined: &[Quarantined],
+    lost: &[LostSession],
+) {
+    let (shown, rest) = quarantined.split_at(fitting(quarantined));
+    let named = |it: &Quarantined| (it.namespace.clone(), format!("{}/{}", it.namespace, it.name));
+    let (more, mut cut) = names(rest.iter().map(named).collect());
+    (spec.quarantined, spec.more_quarantined) = (shown.to_vec(), more);
+    let (shown, rest) = lost.split_at(fitting(lost));
+    let named = |it: &LostSession| {
+        let name = format!("{}/{}/{}", it.namespace, it.name, it.session);
+        (it.namespace.clone(), name)
+    };
+    let (more, lost_cut) = names(rest.iter().map(named).collect());
+    (spec.lost, spec.more_lost) = (shown.to_vec(), more);
+    cut.extend(lost_cut);
+    spec.incomplete = match cut.len() > NAMESPACES {
+        true => vec!["*".to_owned()],
+        false => cut.into_iter().collect(),
+    };
+}
+
+/// How many of the first entries are shown whole.
+fn fitting<T: Serialize>(all: &[T]) -> usize {
+    let mut room = WHOLE;
+    let fits = |it: &&T| {
+        let bytes = serde_json::to_vec(it).map_or(usize::MAX, |json| json.len() + 1);
+        let left = room.checked_sub(bytes);
+        room = left.unwrap_or_default();
+        left.is_some()
+    };
+    all.iter().take(SHOWN).take_while(fits).count()
+}
+
+/// The names that fit, and the namespaces of those that do not. Namespaces with few entries come first:
+/// one that has very many costs the others nothing.
+fn names(mut all: Vec<(String, String)>) -> (Vec<String>, BTreeSet<String>) {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (namespace, _) in &all {
+        *counts.entry(namespace.clone()).or_default() += 1;
+    }
+    all.sort_by_cached_key(|(namespace, name)| (counts[namespace], name.clone()));
+    let (mut room, mut fit, mut cut) = (NAMES, Vec::new(), BTreeSet::new());
+    for (namespace, name) in all {
+        // With its quotes and a comma.
+        room = room.saturating_sub(name.len() + 3);
+        match room {
+            0 => drop(cut.insert(namespace)),
+            _ => fit.push(name),
+        }
+    }
+    fit.sort_unstable();
+    (fit, cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(namespace: &str, name: String, reason: &str) -> Quarantined {
+        Quarantined {
+            namespace: namespace.to_owned(),
+            name,
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn listed(quarantined: &[Quarantined], lost: &[LostSession]) -> GatewayReplicaSpec {
+        let mut spec = GatewayReplicaSpec::default();
+        list(&mut spec, quarantined, lost);
+        let bytes = serde_json::to_vec(&spec).expect("JSON").len();
+        assert!(bytes < 1_000_000, "{bytes} bytes");
+        spec
+    }
+
+    #[test]
+    fn everything_is_listed_however_much_it_is() {
+        for count in [0, 511, 512, 513, 4_000] {
+            let all: Vec<_> = (0..count)
+                .map(|it| route("team", format!("web-{it}"), "rule 0: bad"))
+                .collect();
+            let lost: Vec<_> = (0..count)
+                .map(|it| LostSession {
+                    namespace: "team".to_owned(),
+                    name: format!("laptop-{it}"),
+                    session: "s".to_owned(),
+                })
+                .collect();
+            let spec = listed(&all, &lost);
+            assert_eq!((spec.all_quarantined().count(), spec.all_lost().count()), (count, count));
+            assert!(!spec.is_incomplete("team"));
+            let with_reason = spec.all_quarantined().filter(|(_, _, reason)| reason.is_some());
+            assert_eq!(with_reason.count(), count.min(SHOWN));
+            let last = format!("web-{}", count.saturating_sub(1));
+            assert_eq!(spec.all_quarantined().any(|(_, name, _)| name == last), count > 0);
+        }
+    }
+
+    #[test]
+    fn long_reasons_cost_their_text_and_no_entry() {
+        let reason = "\u{1}".repeat(512);
+        let all: Vec<_> = (0..600)
+            .map(|it| route("team", format!("web-{it}"), &reason))
+            .collect();
+        let spec = listed(&all, &[]);
+        assert_eq!(spec.all_quarantined().count(), 600);
+        assert!(spec.quarantined.len() < SHOWN);
+    }
+
+    #[test]
+    fn a_namespace_with_too_many_is_unknown_and_the_others_are_not() {
+        let mut all: Vec<_> = (0..60_000)
+            .map(|it| route("flood", format!("web-{it}"), "bad"))
+            .collect();
+        all.push(route("team", "web".to_owned(), "bad"));
+        let spec = listed(&all, &[]);
+        assert!(spec.is_incomplete("flood") && !spec.is_incomplete("team"));
+        let mut listed_there = spec.all_quarantined().filter(|(ns, _, _)| *ns == "team");
+        assert_eq!(listed_there.next(), Some(("team", "web", None)));
+    }
+
+    #[test]
+    fn so_many_namespaces_that_they_cannot_be_named_are_all_unknown() {
+        let all: Vec<_> = (0..60_000)
+            .map(|it| route(&format!("team-{it}"), "web".to_owned(), "bad"))
+            .collect();
+        assert!(listed(&all, &[]).is_incomplete("any"));
+    }
+}
