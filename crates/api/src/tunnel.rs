@@ -53,6 +53,6 @@ pub use route::{
 };
 pub use status::{HostnameStatus, HttpProxyStatus, Revision, Timeline};
 pub use words::{
-    CLASS, CONTROLLER, annotations, canonical_hostname, conditions, headers, is_canonical, labels,
-    reasons,
+    CLASS, CONTROLLER, annotations, canonical_hostname, canonical_label, conditions, headers,
+    is_canonical, labels, reasons, split_canonical,
 };

@@ -234,8 +234,14 @@ mod tests {
         for millis in [2_000, 2_500, 4_799, 4_800, 4_801, 9_600, 10_000, 3_600_000] {
             let patience = proof_patience(Duration::from_millis(millis));
             let work = proof_work(patience);
-            assert!(work + work / 4 < patience, "{millis} ms: {work:?} of {patience:?}");
-            assert!(work >= patience / 2, "{millis} ms: {work:?} of {patience:?}");
+            assert!(
+                work + work / 4 < patience,
+                "{millis} ms: {work:?} of {patience:?}"
+            );
+            assert!(
+                work >= patience / 2,
+                "{millis} ms: {work:?} of {patience:?}"
+            );
         }
     }
 

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Context, Controller, Lens, Result, Scope, Verdict, View};
-use aplomb_api::tunnel::{ConnectorClass, GatewayReplica, HostnameClaim};
+use aplomb_api::tunnel::{ConnectorClass, GatewayReplica, HostnameClaim, canonical_label};
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::time::Instant;
 
 use crate::act::Act;
 use crate::decide::decide;
 use crate::interest::is_ours;
-use crate::observe::{Observed, Observer};
+use crate::observe::{BY_LABEL, Observed, Observer};
 use crate::office::Office;
 use crate::views::{ConnectorView, GatewayView, ProxyView, RouteView, SecretView, SliceView};
 
@@ -55,6 +55,9 @@ fn routing(controller: Controller<Namespace>, office: &Office) -> Controller<Nam
     let (gateways, routes) = (office.clone(), office.clone());
     let (claims, proxies) = (office.clone(), office.clone());
     controller
+        .index::<ProxyView>(Scope::default(), BY_LABEL, |proxy| {
+            vec![canonical_label(proxy.meta().uid)]
+        })
         .watches::<GatewayView>(
             Scope::default(),
             Lens::comparing(|old: &GatewayView, new| {
@@ -134,7 +137,9 @@ fn itself(controller: Controller<Namespace>, office: &Office) -> Controller<Name
     controller
         .watches_if_possible::<ConnectorClass>(
             Scope::default(),
-            Lens::fields(|class: &ConnectorClass| class.spec.relays.clone()),
+            Lens::fields(|class: &ConnectorClass| {
+                (class.spec.relays.clone(), class.spec.domain.clone())
+            }),
             move |_, _| vec![classes.home()],
         )
         // It writes it itself; that somebody has deleted it passes any lens.

@@ -23,7 +23,12 @@ pub(crate) fn list(
     lost: &[LostSession],
 ) {
     let (shown, rest) = quarantined.split_at(fitting(quarantined));
-    let named = |it: &Quarantined| (it.namespace.clone(), format!("{}/{}", it.namespace, it.name));
+    let named = |it: &Quarantined| {
+        (
+            it.namespace.clone(),
+            format!("{}/{}", it.namespace, it.name),
+        )
+    };
     let (more, mut cut) = names(rest.iter().map(named).collect());
     (spec.quarantined, spec.more_quarantined) = (shown.to_vec(), more);
     let (shown, rest) = lost.split_at(fitting(lost));
@@ -107,12 +112,20 @@ mod tests {
                 })
                 .collect();
             let spec = listed(&all, &lost);
-            assert_eq!((spec.all_quarantined().count(), spec.all_lost().count()), (count, count));
+            assert_eq!(
+                (spec.all_quarantined().count(), spec.all_lost().count()),
+                (count, count)
+            );
             assert!(!spec.is_incomplete("team"));
-            let with_reason = spec.all_quarantined().filter(|(_, _, reason)| reason.is_some());
+            let with_reason = spec
+                .all_quarantined()
+                .filter(|(_, _, reason)| reason.is_some());
             assert_eq!(with_reason.count(), count.min(SHOWN));
             let last = format!("web-{}", count.saturating_sub(1));
-            assert_eq!(spec.all_quarantined().any(|(_, name, _)| name == last), count > 0);
+            assert_eq!(
+                spec.all_quarantined().any(|(_, name, _)| name == last),
+                count > 0
+            );
         }
     }
 

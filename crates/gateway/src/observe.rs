@@ -1,10 +1,10 @@
 //! Gathers everything a table depends on into one [`World`], from the caches alone. Makes no call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aplomb::{Cache, Context, Key, Result, View};
-use aplomb_api::tunnel::{Applied, ConnectorClass, HostnameClaim};
+use aplomb_api::tunnel::{Applied, Claimant, ConnectorClass, HostnameClaim, split_canonical};
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::time::Instant;
 
@@ -12,6 +12,9 @@ use crate::interest::{Interest, is_ours};
 use crate::office::Office;
 use crate::views::{ConnectorView, GatewayView, ProxyView, RouteView, SecretView, SliceView};
 use crate::world::{Connector, World};
+
+/// The index of HTTPProxies by the first label of the hostname that the platform gives them.
+pub(crate) const BY_LABEL: &str = "label";
 
 /// What is looked at.
 pub(crate) struct Observer<'a> {
@@ -53,9 +56,12 @@ impl Observer<'_> {
             let mut memory = self.office.memory();
             memory.awaited(&gateways, &proxies, Instant::now())
         };
+        let claims = self.claims(&interest)?;
         let world = World {
             connectors: self.connectors(&interest)?,
-            claims: self.claims(&interest)?,
+            domains: self.domains()?,
+            labels: self.labels(&claims)?,
+            claims,
             certificates: self.certificates(&interest)?,
             relays: self.relays()?,
             gateways,
@@ -97,10 +103,7 @@ impl Observer<'_> {
         Ok(connectors.collect())
     }
 
-    fn claims(
-        &self,
-        interest: &Interest,
-    ) -> Result<BTreeMap<String, aplomb_api::tunnel::Claimant>> {
+    fn claims(&self, interest: &Interest) -> Result<BTreeMap<String, Claimant>> {
         let cache = self.cx.cache::<HostnameClaim>()?;
         if interest.has_wildcards() {
             let mut claims = cache.list();
@@ -127,7 +130,24 @@ impl Observer<'_> {
             .collect())
     }
 
-    fn relays(&self) -> Result<std::collections::BTreeSet<String>> {
+    fn domains(&self) -> Result<BTreeSet<String>> {
+        let classes = self.cx.cache::<ConnectorClass>()?.list();
+        let domains = classes
+            .iter()
+            .filter_map(|class| class.spec.domain.as_deref());
+        Ok(domains.map(str::to_ascii_lowercase).collect())
+    }
+
+    fn labels(&self, claims: &BTreeMap<String, Claimant>) -> Result<BTreeSet<String>> {
+        let proxies = self.cx.cache::<ProxyView>()?;
+        let labels = claims
+            .keys()
+            .filter_map(|hostname| Some(split_canonical(hostname)?.0));
+        let given = labels.filter(|label| !proxies.by(BY_LABEL, label).is_empty());
+        Ok(given.map(str::to_owned).collect())
+    }
+
+    fn relays(&self) -> Result<BTreeSet<String>> {
         let classes = self.cx.cache::<ConnectorClass>()?.list();
         let relays = classes.iter().flat_map(|class| &class.spec.relays);
         Ok(self.office.relays(relays))

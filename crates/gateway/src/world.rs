@@ -28,6 +28,10 @@ pub struct World {
     pub proxies: BTreeMap<Key, String>,
     /// Whose each claimed hostname is.
     pub claims: BTreeMap<String, Claimant>,
+    /// The base domains of the ConnectorClasses.
+    pub domains: BTreeSet<String>,
+    /// The first labels of claimed hostnames that the platform gives to an HTTPProxy.
+    pub labels: BTreeSet<String>,
     /// The certificates, or why a Secret holds none.
     pub certificates: BTreeMap<Key, Result<Arc<CertifiedKey>, String>>,
     /// The relays that an administrator allows: an agent may say any.

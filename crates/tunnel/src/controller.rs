@@ -8,13 +8,16 @@ use std::time::Duration;
 use aplomb::conditions::Status;
 use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
-use aplomb_api::tunnel::{ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, conditions};
+use aplomb_api::tunnel::{
+    ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, canonical_label, conditions,
+    split_canonical,
+};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use crate::act::Act;
 use crate::decide::decide;
 use crate::memory::{BY_CONNECTOR, BY_HOSTNAME};
-use crate::observe::{BY_CLAIMANT, Observer, connectors};
+use crate::observe::{BY_CLAIMANT, BY_LABEL, Observer, connectors};
 use crate::office::Office;
 use crate::views::ConnectorView;
 use crate::world::{Plan, Progress};
@@ -80,6 +83,9 @@ fn indexes(controller: Controller<HttpProxy>) -> Controller<HttpProxy> {
         .index::<HttpProxy>(Scope::default(), BY_HOSTNAME, |proxy| {
             proxy.spec.hostnames.clone()
         })
+        .index::<HttpProxy>(Scope::default(), BY_LABEL, |proxy| {
+            vec![canonical_label(View::meta(proxy).uid)]
+        })
         .index::<HostnameClaim>(Scope::default(), BY_CLAIMANT, |claim| {
             vec![claim.spec.claimant.uid.clone()]
         })
@@ -103,7 +109,12 @@ fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<Http
             |class, all| {
                 let name = class.metadata.name.as_deref();
                 let mut all = all.list();
-                all.retain(|proxy| Some(&*proxy.spec.connector_class_name) == name);
+                // What is reserved depends on the domains of all classes.
+                let shaped = |hostname: &String| split_canonical(hostname).is_some();
+                all.retain(|proxy| {
+                    Some(&*proxy.spec.connector_class_name) == name
+                        || proxy.spec.hostnames.iter().any(shaped)
+                });
                 keys(&all)
             },
         )

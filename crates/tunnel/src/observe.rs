@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aplomb::{Cache, Context, Freshness, Key, Result, View};
 use aplomb_api::tunnel::{
-    CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy,
+    CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, split_canonical,
 };
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -24,6 +24,8 @@ const UNSAID: &str = "it leaves out too many routes to say why; correct those wi
 
 /// The index of claims by the UID of who has them.
 pub(crate) const BY_CLAIMANT: &str = "claimant";
+/// The index of HTTPProxies by the first label of the hostname that the platform gives them.
+pub(crate) const BY_LABEL: &str = "label";
 
 /// Looks at one tunnel.
 pub(crate) struct Observer<'a> {
@@ -44,6 +46,8 @@ impl Observer<'_> {
         Ok(World {
             proxy: self.proxy.clone(),
             domain: self.domain()?,
+            domains: self.domains()?,
+            given: self.given()?,
             began: self.began,
             now: self.office.clock.now(),
             instant: now,
@@ -69,6 +73,25 @@ impl Observer<'_> {
         let own = || self.office.domain.to_string();
         let domain = found.and_then(|class| class.spec.domain.clone());
         Ok(known.then(|| domain.unwrap_or_else(own)))
+    }
+
+    fn domains(&self) -> Result<BTreeSet<String>> {
+        let classes = self.cx.cache::<ConnectorClass>()?.list();
+        let named = classes.iter().filter_map(|it| it.spec.domain.as_deref());
+        let all = named.chain([&*self.office.domain]);
+        Ok(all.map(str::to_ascii_lowercase).collect())
+    }
+
+    fn given(&self) -> Result<BTreeSet<String>> {
+        let proxies = self.cx.cache::<HttpProxy>()?;
+        let another = |label: &str| {
+            let all = proxies.by(BY_LABEL, label);
+            all.iter().any(|it| View::meta(&**it).uid != self.uid())
+        };
+        let hostnames = self.proxy.spec.hostnames.iter();
+        let given =
+            hostnames.filter(|it| split_canonical(it).is_some_and(|(label, _)| another(label)));
+        Ok(given.cloned().collect())
     }
 
     fn uid(&self) -> &str {

@@ -21,6 +21,10 @@ pub(crate) struct World {
     pub(crate) proxy: Arc<HttpProxy>,
     /// The base domain of the platform's hostnames; none if the class that should name it is missing.
     pub(crate) domain: Option<String>,
+    /// The base domains of all classes, and the operator's own.
+    pub(crate) domains: BTreeSet<String>,
+    /// Hostnames of the spec whose first label the platform gives to another tunnel, under whatever domain.
+    pub(crate) given: BTreeSet<String>,
     /// Wall time when the pass began, for the timeline only.
     pub(crate) began: Timestamp,
     /// Wall time, for the timeline only.

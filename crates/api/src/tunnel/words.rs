@@ -14,13 +14,26 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// The platform's hostname of the tunnel with this UID: known before anything is written.
 #[must_use]
 pub fn canonical_hostname(uid: &str, domain: &str) -> String {
+    format!("{}.{domain}", canonical_label(uid))
+}
+
+/// The first label of every hostname that the platform gives to the tunnel with this UID.
+#[must_use]
+pub fn canonical_label(uid: &str) -> String {
     let digest = Sha256::digest(uid.as_bytes());
     let label: String = digest
         .iter()
         .take(LABEL)
         .map(|byte| char::from(ALPHABET[usize::from(byte % 32)]))
         .collect();
-    format!("t{label}.{domain}")
+    format!("t{label}")
+}
+
+/// The first label and the domain of a hostname that looks like one of the platform's under any domain.
+#[must_use]
+pub fn split_canonical(hostname: &str) -> Option<(&str, &str)> {
+    let (_, domain) = hostname.split_once('.')?;
+    is_canonical(hostname, domain).then(|| (&hostname[..=LABEL], domain))
 }
 
 /// Whether a hostname looks like one of the platform's under `domain`, so that nobody may claim it.
@@ -141,5 +154,13 @@ mod tests {
             "tunnels.example.com"
         ));
         assert!(!is_canonical(&name, "example.com"));
+        let label = canonical_label(uid);
+        assert_eq!(
+            split_canonical(&name),
+            Some((&*label, "tunnels.example.com"))
+        );
+        for other in ["app.tunnels.example.com", "localhost", ".", "", &label] {
+            assert_eq!(split_canonical(other), None, "{other}");
+        }
     }
 }

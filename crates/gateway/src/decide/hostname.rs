@@ -1,7 +1,7 @@
 //! Hostnames: what a listener and a route have in common, and who may serve it.
 
 use aplomb::{Key, View};
-use aplomb_api::tunnel::{canonical_hostname, is_canonical};
+use aplomb_api::tunnel::{canonical_hostname, is_canonical, split_canonical};
 
 use super::admission::{Admitted, Whose};
 use crate::world::World;
@@ -49,6 +49,7 @@ pub(super) fn entitled(
         Whose::Tunnel => {
             let namespace = admitted.gateway.meta().namespace.unwrap_or_default();
             let claimed = claim
+                .filter(|_| !is_given(world, hostname))
                 .is_some_and(|claim| claim.uid == admitted.uid && claim.namespace == namespace);
             let given = !domain.is_empty() && canonical_hostname(&admitted.uid, domain) == hostname;
             (claimed || given)
@@ -61,6 +62,14 @@ pub(super) fn entitled(
         )),
         Whose::Plain => Ok(()),
     }
+}
+
+/// Whether a hostname is one that the platform gives: under the domain of any class, or to an HTTPProxy
+/// that exists. No claim counts for it, however old it is.
+fn is_given(world: &World, hostname: &str) -> bool {
+    split_canonical(hostname).is_some_and(|(label, domain)| {
+        world.domains.contains(domain) || world.labels.contains(label)
+    })
 }
 
 /// The key of an object in the namespace of another.

@@ -136,9 +136,7 @@ impl Dialer for StandIn {
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         let proven = match self.behind(origin) {
             Ok(Behind::Late(error)) => {
-                return tokio::time::sleep_until(until)
-                    .map(|()| Err(error))
-                    .boxed();
+                return tokio::time::sleep_until(until).map(|()| Err(error)).boxed();
             }
             Err(error) | Ok(Behind::Error(error)) => Err(error),
             Ok(_) => Ok(Proof {

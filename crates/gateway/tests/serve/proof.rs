@@ -97,8 +97,13 @@ async fn a_proof_that_fails_says_why() {
 async fn an_answer_comes_before_the_prober_gives_up() {
     let lab = Lab::new();
     lab.dialer.put("a:80", Behind::Late(DialError::Offline));
-    for (query, patience) in [("?rule=0", 1_200), ("?rule=0&within=250", 250), ("?within=600", 600)] {
-        let asked = outcome(&lab, query, &statement());
+    for (query, patience) in [
+        ("?rule=0", 1_200),
+        ("?rule=0&within=250", 250),
+        ("?within=600", 600),
+    ] {
+        let about = statement();
+        let asked = outcome(&lab, query, &about);
         let answered = timeout(Duration::from_millis(patience), asked).await;
         let said = answered.unwrap_or_else(|_| panic!("{query}: no answer within {patience} ms"));
         assert_eq!(said, (503, "ConnectorOffline".to_owned()), "{query}");

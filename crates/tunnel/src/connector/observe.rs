@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb::{Context, Key, Result, View};
-use aplomb_api::tunnel::{
-    Connector, ConnectorClass, ConnectorStatus, GatewayReplica, conditions,
-};
+use aplomb_api::tunnel::{Connector, ConnectorClass, ConnectorStatus, GatewayReplica, conditions};
 use tokio::time::Instant;
 
 use super::World;

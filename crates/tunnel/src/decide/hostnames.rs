@@ -1,6 +1,8 @@
 //! Which hostnames a tunnel may serve: the platform's, and those of its own that it holds a claim on.
 
-use aplomb_api::tunnel::{HostnameStatus, canonical_hostname, is_canonical, reasons};
+use aplomb_api::tunnel::{
+    HostnameStatus, canonical_hostname, canonical_label, reasons, split_canonical,
+};
 
 use crate::world::{Claim, Step, World};
 
@@ -38,16 +40,9 @@ pub(super) fn held(world: &World, domain: &str) -> Held {
         if *hostname == canonical {
             continue;
         }
-        if is_canonical(hostname, domain) {
-            let why = format!(
-                "{}: hostnames of this shape under {domain} are given by the platform; choose another",
-                reasons::HOSTNAME_RESERVED
-            );
-            statuses.push(status(hostname, false, why));
-            continue;
-        }
         let claim = world.claims.get(hostname).unwrap_or(&Claim::Free);
-        let (accepted, reason, todo) = judged(world, hostname, claim);
+        let (accepted, reason, todo) =
+            reserved(world, hostname, claim).unwrap_or_else(|| judged(world, hostname, claim));
         statuses.push(status(hostname, accepted, reason));
         step = step.or(todo);
     }
@@ -67,7 +62,27 @@ fn status(hostname: &str, accepted: bool, reason: String) -> HostnameStatus {
     }
 }
 
-fn judged(world: &World, hostname: &str, claim: &Claim) -> (bool, String, Option<Step>) {
+/// Whether a hostname may be served, why, and what is to be done about its claim.
+type Judgment = (bool, String, Option<Step>);
+
+/// A name that the platform gives, under the domain of any class or to a tunnel that exists, is served for
+/// its UID alone. A claim that was made before that was known is given back.
+fn reserved(world: &World, hostname: &str, claim: &Claim) -> Option<Judgment> {
+    let (label, domain) = split_canonical(hostname)?;
+    let uid = world.proxy.metadata.uid.as_deref().unwrap_or_default();
+    let free = !world.domains.contains(domain) && !world.given.contains(hostname);
+    if free || label == canonical_label(uid) {
+        return None;
+    }
+    let why = format!(
+        "{}: hostnames of this shape under {domain} are given by the platform; choose another",
+        reasons::HOSTNAME_RESERVED
+    );
+    let ours = matches!(claim, Claim::Ours(..));
+    Some((false, why, ours.then(|| Step::Unclaim(hostname.to_owned()))))
+}
+
+fn judged(world: &World, hostname: &str, claim: &Claim) -> Judgment {
     match claim {
         Claim::Ours(..) => (true, "Claimed".to_owned(), None),
         Claim::Free => {

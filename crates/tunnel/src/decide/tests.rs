@@ -81,6 +81,14 @@ fn served(hostnames: &[&str]) -> World {
     World {
         proxy: Arc::new(proxy(hostnames)),
         domain: Some("tunnels.example.com".to_owned()),
+        domains: [
+            "tunnels.example.com",
+            "nested.tunnels.example.com",
+            "other.example.org",
+        ]
+        .map(str::to_owned)
+        .into(),
+        given: BTreeSet::new(),
         began: Timestamp::UNIX_EPOCH,
         now: Timestamp::UNIX_EPOCH,
         instant: Instant::now(),
@@ -216,7 +224,10 @@ fn a_gateway_that_cannot_list_all_it_leaves_out_makes_nothing_programmed() {
     world.replicas[0].incomplete = true;
     let plan = decide(&world);
     let programmed = said(&plan, kinds::PROGRAMMED).map(|it| (it.status, &*it.reason));
-    assert_eq!(programmed, Some((Status::Unknown, reasons::REPORT_INCOMPLETE)));
+    assert_eq!(
+        programmed,
+        Some((Status::Unknown, reasons::REPORT_INCOMPLETE))
+    );
     assert_eq!(ready(&plan), (Status::Unknown, reasons::REPORT_INCOMPLETE));
 }
 
@@ -272,6 +283,47 @@ fn a_platform_hostname_of_another_cannot_be_asked_for() {
     let world = served(&[&theirs]);
     let plan = decide(&world);
     assert_eq!(ready(&plan), (Status::False, reasons::HOSTNAME_RESERVED));
+}
+
+#[test]
+fn a_platform_hostname_is_reserved_under_the_domain_of_every_class() {
+    let hostname = |domain: &str| aplomb_api::tunnel::canonical_hostname("another", domain);
+    for domain in ["nested.tunnels.example.com", "other.example.org"] {
+        let theirs = hostname(domain);
+        let mut world = served(&[&theirs]);
+        let plan = decide(&world);
+        assert_eq!(
+            ready(&plan),
+            (Status::False, reasons::HOSTNAME_RESERVED),
+            "{domain}"
+        );
+        // The class may be younger than the claim.
+        assert_eq!(plan.step, Some(Step::Unclaim(theirs.clone())));
+        world.claims.insert(theirs, Claim::Free);
+        assert!(
+            !matches!(decide(&world).step, Some(Step::Claim(_))),
+            "{domain}"
+        );
+    }
+}
+
+#[test]
+fn a_label_of_an_existing_tunnel_is_reserved_under_any_domain_and_other_words_are_not() {
+    let theirs = aplomb_api::tunnel::canonical_hostname("another", "gone.example.net");
+    let mut world = served(&[&theirs]);
+    assert_eq!(
+        decide(&world).step,
+        Some(Step::Prove),
+        "a word like any other"
+    );
+    world.given.insert(theirs.clone());
+    assert_eq!(decide(&world).step, Some(Step::Unclaim(theirs)));
+    let own = aplomb_api::tunnel::canonical_hostname(UID, "gone.example.net");
+    let plan = decide(&served(&[&own]));
+    assert_eq!(
+        said(&plan, kinds::HOSTNAMES_VERIFIED).map(|it| it.status),
+        Some(Status::True)
+    );
 }
 
 #[test]

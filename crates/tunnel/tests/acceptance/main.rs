@@ -18,6 +18,7 @@ mod conflicts;
 mod connectors;
 mod crashes;
 mod flaps;
+mod hostnames;
 mod idle;
 mod rival;
 mod sweeps;

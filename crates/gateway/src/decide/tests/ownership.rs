@@ -1,6 +1,7 @@
 //! Whose a hostname is follows from UIDs alone.
 
 use aplomb::Key;
+use aplomb_api::tunnel::canonical_hostname;
 use serde_json::json;
 
 use super::build::{Tunnel, owner, plain};
@@ -127,6 +128,49 @@ fn a_gateway_whose_owner_is_still_to_be_seen_is_not_acknowledged() {
     );
     world.awaited.insert(format!("{}-child", tunnel.uid));
     assert_eq!(decide(&world).report.applied.gateways, "6");
+}
+
+#[test]
+fn a_platform_hostname_is_served_for_its_uid_whatever_is_claimed() {
+    let victim = Tunnel::new("a", "app");
+    for domain in ["second.example.org", "nested.tunnels.example.com"] {
+        let name = canonical_hostname(&victim.uid, domain);
+        let mut thief = Tunnel::new("b", "thief");
+        thief.hostnames.push(name.clone());
+        let world = World::default().tunnel(&thief);
+        let world = world.claim(&name, "b", &thief.uid);
+        let served = |world: &World| {
+            decide(world)
+                .table
+                .at(&name)
+                .map(|it| it.tunnel.uid.clone())
+        };
+        let mut class = world.clone();
+        class.domains.insert(domain.to_owned());
+        assert_eq!(served(&class), None, "{domain} is that of a class");
+        let mut label = world;
+        label.labels.insert(name[..17].to_owned());
+        assert_eq!(served(&label), None, "its UID exists");
+        let mut owner = victim.clone();
+        owner.hostnames.push(name.clone());
+        for world in [class, label] {
+            let world = world.tunnel(&owner);
+            assert_eq!(served(&world).as_ref(), Some(&victim.uid), "{domain}");
+        }
+    }
+}
+
+#[test]
+fn a_word_that_only_looks_like_a_platform_hostname_is_served_by_its_claim() {
+    let (mut tunnel, name) = (Tunnel::new("a", "app"), "thirdpartylogging.example.net");
+    tunnel.hostnames.push(name.to_owned());
+    let world = World::default().tunnel(&tunnel);
+    assert!(
+        decide(&world.claim(name, "a", &tunnel.uid))
+            .table
+            .at(name)
+            .is_some()
+    );
 }
 
 #[test]
