@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aplomb::{Cache, Context, Key, Result, View};
-use aplomb_api::tunnel::{Applied, Claimant, ConnectorClass, HostnameClaim, split_canonical};
+use aplomb_api::tunnel::{Applied, ConnectorClass, HostnameClaim, split_canonical};
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::time::Instant;
 
 use crate::interest::{Interest, is_ours};
 use crate::office::Office;
 use crate::views::{ConnectorView, GatewayView, ProxyView, RouteView, SecretView, SliceView};
-use crate::world::{Connector, World};
+use crate::world::{Claim, Connector, World};
 
 /// The index of HTTPProxies by the first label of the hostname that the platform gives them.
 pub(crate) const BY_LABEL: &str = "label";
@@ -103,19 +103,19 @@ impl Observer<'_> {
         Ok(connectors.collect())
     }
 
-    fn claims(&self, interest: &Interest) -> Result<BTreeMap<String, Claimant>> {
+    fn claims(&self, interest: &Interest) -> Result<BTreeMap<String, Claim>> {
         let cache = self.cx.cache::<HostnameClaim>()?;
         if interest.has_wildcards() {
             let mut claims = cache.list();
             claims.retain(|claim| interest.names(View::meta(&**claim).name));
             let claims = claims.iter();
             return Ok(claims
-                .map(|it| (View::meta(&**it).name.to_owned(), it.spec.claimant.clone()))
+                .map(|it| (View::meta(&**it).name.to_owned(), claim(it)))
                 .collect());
         }
         let claims = interest.hostnames.iter().filter_map(|hostname| {
-            let claim = cache.get(&Key::new(None, hostname))?;
-            Some((hostname.clone(), claim.spec.claimant.clone()))
+            let found = cache.get(&Key::new(None, hostname))?;
+            Some((hostname.clone(), claim(&found)))
         });
         Ok(claims.collect())
     }
@@ -138,7 +138,7 @@ impl Observer<'_> {
         Ok(domains.map(str::to_ascii_lowercase).collect())
     }
 
-    fn labels(&self, claims: &BTreeMap<String, Claimant>) -> Result<BTreeSet<String>> {
+    fn labels(&self, claims: &BTreeMap<String, Claim>) -> Result<BTreeSet<String>> {
         let proxies = self.cx.cache::<ProxyView>()?;
         let labels = claims
             .keys()
@@ -151,6 +151,14 @@ impl Observer<'_> {
         let classes = self.cx.cache::<ConnectorClass>()?.list();
         let relays = classes.iter().flat_map(|class| &class.spec.relays);
         Ok(self.office.relays(relays))
+    }
+}
+
+fn claim(claim: &HostnameClaim) -> Claim {
+    let created = claim.metadata.creation_timestamp.as_ref();
+    Claim {
+        claimant: claim.spec.claimant.clone(),
+        created: created.map(|it| it.0.to_string()).unwrap_or_default(),
     }
 }
 

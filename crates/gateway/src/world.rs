@@ -27,7 +27,7 @@ pub struct World {
     /// The UIDs of the HTTPProxies.
     pub proxies: BTreeMap<Key, String>,
     /// Whose each claimed hostname is.
-    pub claims: BTreeMap<String, Claimant>,
+    pub claims: BTreeMap<String, Claim>,
     /// The base domains of the ConnectorClasses.
     pub domains: BTreeSet<String>,
     /// The first labels of claimed hostnames that the platform gives to an HTTPProxy.
@@ -50,6 +50,15 @@ impl fmt::Debug for World {
             .field("versions", &self.versions)
             .finish_non_exhaustive()
     }
+}
+
+/// A claim on a hostname.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Whose it is.
+    pub claimant: Claimant,
+    /// When it was made: RFC 3339 in UTC and whole seconds.
+    pub created: String,
 }
 
 /// A Connector, as far as requests need it.

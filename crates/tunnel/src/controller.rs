@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::conditions::Status;
-use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb::{Cache, Context, Controller, Key, Lens, Result, Scope, Verdict, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{
     ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, canonical_label, conditions,
@@ -17,8 +17,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use crate::act::Act;
 use crate::decide::decide;
 use crate::memory::{BY_CONNECTOR, BY_HOSTNAME};
-use crate::observe::{BY_CLAIMANT, BY_LABEL, Observer, connectors};
+use crate::observe::{BY_CLAIMANT, BY_LABEL, BY_LISTENER, BY_ROUTE, Observer, connectors};
 use crate::office::Office;
+use crate::plain;
 use crate::views::ConnectorView;
 use crate::world::{Plan, Progress};
 
@@ -86,6 +87,8 @@ fn indexes(controller: Controller<HttpProxy>) -> Controller<HttpProxy> {
         .index::<HttpProxy>(Scope::default(), BY_LABEL, |proxy| {
             vec![canonical_label(View::meta(proxy).uid)]
         })
+        .index::<Gateway>(Scope::default(), BY_LISTENER, plain::hostnames)
+        .index::<HttpRoute>(Scope::default(), BY_ROUTE, plain::named)
         .index::<HostnameClaim>(Scope::default(), BY_CLAIMANT, |claim| {
             vec![claim.spec.claimant.uid.clone()]
         })
@@ -118,6 +121,14 @@ fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<Http
                 keys(&all)
             },
         )
+        .watches::<Gateway>(Scope::default(), Lens::generation(), |gateway, all| {
+            with_hostnames(&plain::hostnames(gateway), all)
+        })
+        .watches::<HttpRoute>(Scope::default(), Lens::generation(), |route, all| {
+            let ours = route.metadata.owner_references.is_some();
+            let named = plain::named(route);
+            with_hostnames(if ours { &[] } else { &named }, all)
+        })
         .watches::<HostnameClaim>(Scope::default(), Lens::everything(), |claim, all| {
             keys(&all.by(BY_HOSTNAME, claim.meta().name))
         })
@@ -139,6 +150,14 @@ fn said(replica: &GatewayReplica) -> aplomb_api::tunnel::GatewayReplicaSpec {
     let mut spec = replica.spec.clone();
     spec.renew_time = None;
     spec
+}
+
+/// Those that ask for one of these hostnames.
+fn with_hostnames(hostnames: &[String], all: &Cache<HttpProxy>) -> Vec<Key> {
+    let asked = hostnames
+        .iter()
+        .flat_map(|it| keys(&all.by(BY_HOSTNAME, it)));
+    asked.collect()
 }
 
 fn keys(all: &[Arc<HttpProxy>]) -> Vec<Key> {

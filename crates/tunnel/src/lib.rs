@@ -15,6 +15,7 @@ mod memory;
 mod observe;
 mod office;
 mod operator;
+mod plain;
 mod prove;
 mod pulse;
 mod report;

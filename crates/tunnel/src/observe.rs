@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Cache, Context, Freshness, Key, Result, View};
+use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{
     CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, split_canonical,
 };
@@ -13,8 +14,9 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::office::Office;
+use crate::plain;
 use crate::views::ConnectorView;
-use crate::world::{Claim, ConnectorSeen, Progress, ReplicaSeen, World};
+use crate::world::{Claim, ConnectorSeen, Plain, Progress, ReplicaSeen, World};
 
 /// How long a watch may be down: as long as a gateway may be silent.
 const OUTAGE: Duration = Duration::from_secs(15);
@@ -26,6 +28,10 @@ const UNSAID: &str = "it leaves out too many routes to say why; correct those wi
 pub(crate) const BY_CLAIMANT: &str = "claimant";
 /// The index of HTTPProxies by the first label of the hostname that the platform gives them.
 pub(crate) const BY_LABEL: &str = "label";
+/// The index of Gateways by the hostnames that they have without an HTTPProxy.
+pub(crate) const BY_LISTENER: &str = "listener";
+/// The index of HTTPRoutes by the hostnames that they name.
+pub(crate) const BY_ROUTE: &str = "hostname";
 
 /// Looks at one tunnel.
 pub(crate) struct Observer<'a> {
@@ -52,6 +58,7 @@ impl Observer<'_> {
             now: self.office.clock.now(),
             instant: now,
             claims: self.claims(claims, progress)?,
+            plain: self.plain(claims)?,
             surplus: self.surplus(claims),
             connectors: self.connectors(connectors),
             replicas: self.replicas(replicas, now),
@@ -143,6 +150,32 @@ impl Observer<'_> {
         }
     }
 
+    /// Which Gateways without an HTTPProxy have hostnames of the spec. One that surely came before a claim of
+    /// ours is told rather than any other.
+    fn plain(&self, claims: &Cache<HostnameClaim>) -> Result<BTreeMap<String, Plain>> {
+        let (gateways, routes) = (self.cx.cache::<Gateway>()?, self.cx.cache::<HttpRoute>()?);
+        let wildcards = gateways.by(BY_LISTENER, plain::WILDCARD);
+        let seen = |hostname: &String| {
+            let claim = claims.get(&Key::new(None, hostname));
+            let claimed = claim.and_then(|it| it.metadata.creation_timestamp.clone());
+            let mut all: Vec<Plain> = gateways
+                .by(BY_LISTENER, hostname)
+                .iter()
+                .map(|it| seen(it, plain::is_first(it, claimed.as_ref())))
+                .collect();
+            let routes = routes.by(BY_ROUTE, hostname);
+            let routed = wildcards.iter().filter(|gateway| {
+                routes
+                    .iter()
+                    .any(|it| plain::by_route(gateway, it, hostname))
+            });
+            all.extend(routed.map(|it| seen(it, false)));
+            let holder = all.into_iter().max_by_key(|it| it.first)?;
+            Some((hostname.clone(), holder))
+        };
+        Ok(self.proxy.spec.hostnames.iter().filter_map(seen).collect())
+    }
+
     fn surplus(&self, all: &Cache<HostnameClaim>) -> BTreeSet<String> {
         let wanted = &self.proxy.spec.hostnames;
         let ours = all.by(BY_CLAIMANT, self.uid());
@@ -192,6 +225,15 @@ impl Observer<'_> {
             incomplete: quarantined.is_none() && spec.is_incomplete(namespace),
             lost: spec.all_lost().any(uses),
         }
+    }
+}
+
+fn seen(gateway: &Gateway, first: bool) -> Plain {
+    let meta = &gateway.metadata;
+    Plain {
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        first,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::office::{Office, sessions};
 use crate::prove::Prover;
 use crate::pulse::Pulses;
 use crate::telemetry::Tunnels;
-use crate::{connector, controller, sweep};
+use crate::{connector, controller, plain, sweep};
 
 /// What Events and the lease call the operator.
 const NAME: &str = "aplomb-tunnel";
@@ -123,6 +123,7 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
     engine
         .controller(controller::controller(&office))
         .controller(connector::controller(&office))
+        .controller(plain::controller(&office))
         .controller(sweep::claims())
         .controller(sweep::replicas(&office))
 }

@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub(crate) instant: Instant,
     /// Who has claimed each hostname of the spec.
     pub(crate) claims: BTreeMap<String, Claim>,
+    /// The hostnames of the spec that a Gateway without an HTTPProxy has.
+    pub(crate) plain: BTreeMap<String, Plain>,
     /// Claims of this tunnel on hostnames that the spec no longer names.
     pub(crate) surplus: BTreeSet<String>,
     /// The connectors that the spec names, where they exist.
@@ -102,6 +104,17 @@ pub(crate) enum Claim {
     },
     /// One that is gone.
     Void,
+}
+
+/// A Gateway without an HTTPProxy that has a hostname.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plain {
+    /// Its namespace.
+    pub(crate) namespace: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Whether it surely had the hostname before a claim of this tunnel was made.
+    pub(crate) first: bool,
 }
 
 /// A connector, as far as a tunnel reads it.

@@ -1,9 +1,13 @@
 //! Hostnames: what a listener and a route have in common, and who may serve it.
 
+use std::collections::BTreeSet;
+
 use aplomb::{Key, View};
+use aplomb_api::tunnel::reasons::HOSTNAME_IN_USE;
 use aplomb_api::tunnel::{canonical_hostname, is_canonical, split_canonical};
 
 use super::admission::{Admitted, Whose};
+use crate::views::Listener;
 use crate::world::World;
 
 /// A hostname as tables have it; `None` for what cannot be one.
@@ -40,28 +44,65 @@ fn covers(wide: &str, narrow: &str) -> bool {
 /// Whether a Gateway may serve a hostname; if not, why.
 pub(super) fn entitled(
     world: &World,
+    first: &BTreeSet<String>,
     admitted: &Admitted<'_>,
     hostname: &str,
 ) -> Result<(), String> {
     let claim = world.claims.get(hostname);
+    let claim = claim.filter(|_| !first.contains(hostname));
     let domain = hostname.split_once('.').map_or("", |(_, domain)| domain);
     match admitted.whose {
         Whose::Tunnel => {
             let namespace = admitted.gateway.meta().namespace.unwrap_or_default();
             let claimed = claim
                 .filter(|_| !is_given(world, hostname))
-                .is_some_and(|claim| claim.uid == admitted.uid && claim.namespace == namespace);
+                .map(|claim| &claim.claimant)
+                .is_some_and(|it| it.uid == admitted.uid && it.namespace == namespace);
             let given = !domain.is_empty() && canonical_hostname(&admitted.uid, domain) == hostname;
             (claimed || given)
                 .then_some(())
                 .ok_or_else(|| format!("{hostname} is not claimed for this HTTPProxy"))
         }
-        Whose::Plain if claim.is_some() => Err(format!("{hostname} is claimed by an HTTPProxy")),
+        Whose::Plain if claim.is_some() => Err(format!(
+            "{HOSTNAME_IN_USE}: {hostname} is claimed by an HTTPProxy"
+        )),
         Whose::Plain if is_canonical(hostname, domain) => Err(format!(
             "{hostname} is of the form that HTTPProxies are given"
         )),
         Whose::Plain => Ok(()),
     }
+}
+
+/// The claimed hostnames that a Gateway without an HTTPProxy keeps, since it was there first: its listener has
+/// named the hostname since before the claim was made.
+///
+/// That is known only of a Gateway whose spec never changed. One that is older than a claim could have
+/// taken up the hostname later, and neither its age nor its managed fields would show that. The operator
+/// makes no claim while it sees any such Gateway, changed or not, and gives back one that this rule beats.
+/// Within the same second the claim counts.
+pub(super) fn first_plain(world: &World, admitted: &[Admitted<'_>]) -> BTreeSet<String> {
+    let unchanged =
+        |it: &&Admitted<'_>| it.whose == Whose::Plain && it.gateway.metadata.generation == Some(1);
+    let mut first = BTreeSet::new();
+    for gateway in admitted.iter().filter(unchanged).map(|it| it.gateway) {
+        let created = gateway
+            .metadata
+            .creation_timestamp
+            .as_deref()
+            .unwrap_or_default();
+        let named = gateway.spec.listeners.iter().filter(|it| is_http(it));
+        let named = named.filter_map(|it| plain(it.hostname.as_deref()?));
+        first.extend(named.filter(|hostname| {
+            let claim = world.claims.get(hostname);
+            !created.is_empty() && claim.is_some_and(|claim| created < claim.created.as_str())
+        }));
+    }
+    first
+}
+
+/// Whether a listener is one that is served.
+pub(super) fn is_http(listener: &Listener) -> bool {
+    matches!(&*listener.protocol, "HTTP" | "HTTPS")
 }
 
 /// Whether a hostname is one that the platform gives: under the domain of any class, or to an HTTPProxy

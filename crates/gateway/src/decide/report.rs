@@ -24,12 +24,16 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Says why an object is not served; what was said of it first stays.
+    /// Says why an object, or a part of it, is not served. What was said of it first comes first.
     pub(super) fn quarantine(&mut self, meta: &Metadata, whose: Whose, reason: &str) {
         let plain = whose == Whose::Plain;
         let key = (plain, meta.namespace().to_owned(), meta.name.to_string());
-        let told = || reason.chars().take(TOLD).collect();
-        self.quarantined.entry(key).or_insert_with(told);
+        let said = self.quarantined.entry(key).or_default();
+        if said.is_empty() {
+            *said = reason.chars().take(TOLD).collect();
+        } else if !said.contains(reason) && said.len() + reason.len() < TOLD {
+            *said = format!("{said}; {reason}");
+        }
     }
 
     pub(super) fn report(self, world: &World, holdings: &[Holding<'_>]) -> Report {

@@ -1,9 +1,12 @@
-//! Which Gateway serves which hostname. Between two that may, the older one does.
+//! Which Gateway serves which hostname. Between two that may, the older one does; between a Gateway without
+//! an HTTPProxy and a claim, the one that had the hostname first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aplomb_api::tunnel::reasons::HOSTNAME_IN_USE;
+
 use super::admission::{Admitted, Whose};
-use super::hostname::{common, entitled, plain};
+use super::hostname::{common, entitled, first_plain, is_http, plain};
 use super::order::Ranked;
 use super::report::Notes;
 use super::rules::Compiled;
@@ -46,15 +49,18 @@ pub(super) fn settled<'a>(
             attached.entry(*number).or_default().push(attachment);
         }
     }
+    let first = first_plain(world, admitted);
     let mut taken = BTreeSet::new();
     let mut holdings = Vec::new();
     for (number, gateway) in admitted.iter().enumerate() {
         let attached = attached.remove(&number).unwrap_or_default();
         let mut served = Vec::new();
         for (hostname, routes) in wanted(gateway, &attached, notes) {
-            let mut allowed = entitled(world, gateway, &hostname);
+            let mut allowed = entitled(world, &first, gateway, &hostname);
             if allowed.is_ok() && !taken.insert(hostname.clone()) {
-                allowed = Err(format!("{hostname} is served for an older Gateway"));
+                allowed = Err(format!(
+                    "{HOSTNAME_IN_USE}: {hostname} is served for an older Gateway"
+                ));
             }
             match allowed {
                 Ok(()) => served.push(Served { hostname, routes }),
@@ -117,10 +123,6 @@ fn wanted<'a>(
     wanted
         .map(|(hostname, numbers)| (hostname, matches(numbers)))
         .collect()
-}
-
-fn is_http(listener: &Listener) -> bool {
-    matches!(&*listener.protocol, "HTTP" | "HTTPS")
 }
 
 /// The hostnames that a route has under a listener.

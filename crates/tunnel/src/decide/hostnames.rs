@@ -4,7 +4,7 @@ use aplomb_api::tunnel::{
     HostnameStatus, canonical_hostname, canonical_label, reasons, split_canonical,
 };
 
-use crate::world::{Claim, Step, World};
+use crate::world::{Claim, Plain, Step, World};
 
 /// Every hostname, and what is to be done about claims.
 #[derive(Clone, Debug)]
@@ -82,9 +82,25 @@ fn reserved(world: &World, hostname: &str, claim: &Claim) -> Option<Judgment> {
     Some((false, why, ours.then(|| Step::Unclaim(hostname.to_owned()))))
 }
 
+fn has(world: &World, plain: &Plain) -> String {
+    let ours = world.proxy.metadata.namespace.as_ref() == Some(&plain.namespace);
+    let by = match ours {
+        true => format!("Gateway {}/{}", plain.namespace, plain.name),
+        false => "a Gateway of another namespace".to_owned(),
+    };
+    format!("{}: served for {by}", reasons::HOSTNAME_IN_USE)
+}
+
 fn judged(world: &World, hostname: &str, claim: &Claim) -> Judgment {
+    let plain = world.plain.get(hostname);
     match claim {
+        Claim::Ours(..) if let Some(plain) = plain.filter(|it| it.first) => {
+            let step = Some(Step::Unclaim(hostname.to_owned()));
+            (false, has(world, plain), step)
+        }
         Claim::Ours(..) => (true, "Claimed".to_owned(), None),
+        // First come, first served: what somebody has already is not claimed.
+        Claim::Free if let Some(plain) = plain => (false, has(world, plain), None),
         Claim::Free => {
             let step = Some(Step::Claim(hostname.to_owned()));
             (false, reasons::PENDING.to_owned(), step)

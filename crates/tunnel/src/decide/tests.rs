@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::evidence::{Doubt, Evidence, Failure};
-use crate::world::{Child, Claim, ConnectorSeen, Progress, ReplicaSeen, Written};
+use crate::world::{Child, Claim, ConnectorSeen, Plain, Progress, ReplicaSeen, Written};
 
 const UID: &str = "5d3e2c1b-0000-4000-8000-000000000001";
 
@@ -101,6 +101,7 @@ fn served(hostnames: &[&str]) -> World {
                 )
             })
             .collect(),
+        plain: BTreeMap::new(),
         surplus: BTreeSet::new(),
         connectors: BTreeMap::from([("laptop".to_owned(), Some(connector()))]),
         replicas: vec![replica("10")],
@@ -274,6 +275,45 @@ fn who_holds_a_hostname_is_told_only_within_the_namespace() {
         let in_use = said(&plan, kinds::HOSTNAMES_IN_USE).expect("it is in use");
         assert_eq!(in_use.message.contains("first"), told, "{}", in_use.message);
         assert_eq!(ready(&plan), (Status::False, reasons::HOSTNAME_IN_USE));
+    }
+}
+
+#[test]
+fn what_a_gateway_without_an_http_proxy_has_is_not_claimed() {
+    let hostname = "app.example.com";
+    let mut world = proven(served(&[hostname]));
+    let plain = |namespace: &str, first| Plain {
+        namespace: namespace.to_owned(),
+        name: "site".to_owned(),
+        first,
+    };
+    world
+        .plain
+        .insert(hostname.to_owned(), plain("other", false));
+    assert_eq!(
+        ready(&decide(&world)).0,
+        Status::True,
+        "it came after the claim"
+    );
+    world
+        .plain
+        .insert(hostname.to_owned(), plain("other", true));
+    let plan = decide(&world);
+    assert_eq!(plan.step, Some(Step::Unclaim(hostname.to_owned())));
+    assert_eq!(ready(&plan), (Status::False, reasons::HOSTNAME_IN_USE));
+    world.claims.insert(hostname.to_owned(), Claim::Free);
+    for (namespace, told) in [("team", true), ("other", false)] {
+        world
+            .plain
+            .insert(hostname.to_owned(), plain(namespace, false));
+        let plan = decide(&world);
+        assert!(
+            !matches!(plan.step, Some(Step::Claim(_))),
+            "{:?}",
+            plan.step
+        );
+        let in_use = said(&plan, kinds::HOSTNAMES_IN_USE).expect("it is in use");
+        assert_eq!(in_use.message.contains("site"), told, "{}", in_use.message);
     }
 }
 

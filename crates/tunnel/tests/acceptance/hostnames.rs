@@ -1,7 +1,9 @@
 //! Promise: a hostname has one owner, and no tenant takes it from another: not through a second class, and
 //! not through another kind.
 
+use aplomb_api::gateway_api::HttpRoute;
 use aplomb_api::tunnel::{HttpProxy, canonical_hostname};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -11,7 +13,9 @@ use crate::gateway::Gateway;
 use crate::lab::{Lab, TENANT, class, on_box, seconds, throughout, tunnel, until};
 use crate::operator::Operator;
 
-/// A class with a domain of its own.
+/// Where another tenant is.
+const OTHER: &str = "other";
+/// The domain of a second class.
 const SECOND: &str = "second.example.org";
 
 async fn begun(lab: &Lab) -> (Operator, Gateway, Agent) {
@@ -90,7 +94,7 @@ fn a_platform_hostname_under_a_second_class_cannot_be_taken() {
 #[test]
 fn a_claim_that_is_older_than_the_class_is_given_back() {
     on_box(1, |lab| async move {
-        let (operator, ..) = begun(&lab).await;
+        let (operator, _gateway, _agent) = begun(&lab).await;
         // Nothing is known yet that would speak against it: no such UID, and no such class.
         let wanted = canonical_hostname("a-uid-to-come", SECOND);
         ask_for(&lab, "early", &[&wanted]).await;
@@ -104,5 +108,150 @@ fn a_claim_that_is_older_than_the_class_is_given_back() {
             lab.of_proxy("early", "Ready").reason == "HostnameReserved" && claims(&lab).is_empty()
         })
         .await;
+    });
+}
+
+/// A Gateway that somebody wrote, in a namespace of its own, and its route.
+async fn site(lab: &Lab, hostnames: &[&str]) -> Api<aplomb_api::gateway_api::Gateway> {
+    let params = PostParams::default();
+    let namespaces: Api<Namespace> = Api::all(lab.user());
+    let namespace = json!({ "metadata": { "name": OTHER } });
+    let namespace = serde_json::from_value(namespace).expect("a namespace");
+    namespaces
+        .create(&params, &namespace)
+        .await
+        .expect("a namespace");
+    let gateways = Api::namespaced(lab.user(), OTHER);
+    let gateway = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": { "name": "site" },
+        "spec": { "gatewayClassName": "aplomb", "listeners": listeners(hostnames) },
+    });
+    let gateway = serde_json::from_value(gateway).expect("a Gateway");
+    gateways.create(&params, &gateway).await.expect("a Gateway");
+    let routes: Api<HttpRoute> = Api::namespaced(lab.user(), OTHER);
+    let redirect = json!({ "type": "RequestRedirect", "requestRedirect": { "scheme": "https" } });
+    let route = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": { "name": "site" },
+        "spec": { "parentRefs": [{ "name": "site" }], "rules": [{ "filters": [redirect] }] },
+    });
+    let route = serde_json::from_value(route).expect("an HTTPRoute");
+    routes.create(&params, &route).await.expect("an HTTPRoute");
+    gateways
+}
+
+fn listeners(hostnames: &[&str]) -> Value {
+    let listeners = hostnames.iter().enumerate();
+    let listener = |(number, hostname)| json!({ "name": format!("http-{number}"), "hostname": hostname, "port": 80, "protocol": "HTTP" });
+    listeners.map(listener).collect()
+}
+
+/// What the status of that Gateway says of being programmed, and the listeners that are refused.
+fn site_status(lab: &Lab) -> (String, Vec<String>) {
+    let server = lab.cluster.server();
+    let stored = server.get("gateway.networking.k8s.io", "gateways", OTHER, "site");
+    let status = stored.map(|it| it["status"].clone()).unwrap_or_default();
+    let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let conditions = all(&status["conditions"]);
+    let reason = conditions.iter().find(|it| it["type"] == "Programmed");
+    let reason = reason
+        .and_then(|it| it["reason"].as_str())
+        .unwrap_or_default();
+    let refused = all(&status["listeners"]).into_iter().filter(|it| {
+        all(&it["conditions"])
+            .iter()
+            .any(|it| it["reason"] == "HostnameInUse" && it["status"] == "False")
+    });
+    let names = refused.filter_map(|it| it["name"].as_str().map(str::to_owned));
+    (reason.to_owned(), names.collect())
+}
+
+#[test]
+fn an_http_proxy_does_not_evict_a_gateway_that_was_there_first() {
+    for edited in [false, true] {
+        on_box(1, move |lab| async move {
+            let (operator, gateway, _agent) = begun(&lab).await;
+            let gateways = site(&lab, &["site.example.com"]).await;
+            if edited {
+                let all = listeners(&["site.example.com", "more.example.com"]);
+                let patch = Patch::Merge(json!({ "spec": { "listeners": all } }));
+                let patched = gateways
+                    .patch("site", &PatchParams::default(), &patch)
+                    .await;
+                patched.expect("it may change");
+            }
+            sleep(seconds(2)).await;
+            ask_for(&lab, "web", &["site.example.com"]).await;
+            is_refused(&lab, "web", "HostnameInUse").await;
+            operator.component.crash();
+            gateway.component.crash();
+            throughout(seconds(30), "the Gateway keeps it", || {
+                claims(&lab).is_empty() && site_status(&lab).0 != "HostnameInUse"
+            })
+            .await;
+            let said = lab.of_proxy("web", "HostnamesInUse");
+            assert!(
+                !said.message.contains("site/"),
+                "another namespace: {said:?}"
+            );
+            gateways
+                .delete("site", &Default::default())
+                .await
+                .expect("it was there");
+            let took = until(seconds(15), "it is free", || lab.is_ready("web")).await;
+            println!("ready {took:?} after the Gateway went");
+        });
+    }
+}
+
+#[test]
+fn a_gateway_that_takes_up_a_claimed_hostname_later_does_not_get_it() {
+    on_box(1, |lab| async move {
+        let _all = begun(&lab).await;
+        let gateways = site(&lab, &["own.example.com"]).await;
+        sleep(seconds(2)).await;
+        ask_for(&lab, "web", &["app.example.com"]).await;
+        lab.ready("web", seconds(5)).await;
+        let patch =
+            json!({ "spec": { "listeners": listeners(&["own.example.com", "app.example.com"]) } });
+        let patched = gateways
+            .patch("site", &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        patched.expect("it may change");
+        let refused = ("HostnameInUse".to_owned(), vec!["http-1".to_owned()]);
+        until(seconds(5), "its status says so", || {
+            site_status(&lab) == refused
+        })
+        .await;
+        throughout(seconds(30), "the HTTPProxy keeps it", || {
+            lab.is_ready("web")
+        })
+        .await;
+        assert_eq!(claims(&lab), ["app.example.com"]);
+        proxies(&lab)
+            .delete("web", &Default::default())
+            .await
+            .expect("it was there");
+        until(seconds(15), "it is free", || {
+            site_status(&lab).0 == "Pending"
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_route_under_a_wildcard_has_the_hostnames_that_it_names() {
+    on_box(1, |lab| async move {
+        let _all = begun(&lab).await;
+        site(&lab, &["*.example.com"]).await;
+        let routes: Api<HttpRoute> = Api::namespaced(lab.user(), OTHER);
+        let patch = Patch::Merge(json!({ "spec": { "hostnames": ["shop.example.com"] } }));
+        let patched = routes.patch("site", &PatchParams::default(), &patch).await;
+        patched.expect("it may change");
+        sleep(seconds(2)).await;
+        ask_for(&lab, "shop", &["shop.example.com"]).await;
+        is_refused(&lab, "shop", "HostnameInUse").await;
+        // What nobody names is nobody's.
+        ask_for(&lab, "app", &["app.example.com"]).await;
+        lab.ready("app", seconds(5)).await;
     });
 }

@@ -7,7 +7,7 @@ use aplomb_api::tunnel::{Claimant, ConnectionDetails, canonical_hostname};
 use serde_json::{Value, json};
 
 use crate::table::{Host, Table};
-use crate::world::{Connector, World};
+use crate::world::{Claim, Connector, World};
 
 pub(super) const DOMAIN: &str = "tunnels.example.com";
 
@@ -123,13 +123,25 @@ impl World {
         self
     }
 
-    pub(super) fn claim(mut self, hostname: &str, namespace: &str, uid: &str) -> Self {
+    pub(super) fn claim(self, hostname: &str, namespace: &str, uid: &str) -> Self {
+        self.claim_at(hostname, namespace, uid, "2026-01-01T00:00:00Z")
+    }
+
+    pub(super) fn claim_at(
+        mut self,
+        hostname: &str,
+        namespace: &str,
+        uid: &str,
+        created: &str,
+    ) -> Self {
         let claimant = Claimant {
             namespace: namespace.to_owned(),
             name: "x".to_owned(),
             uid: uid.to_owned(),
         };
-        self.claims.insert(hostname.to_owned(), claimant);
+        let created = created.to_owned();
+        let claim = Claim { claimant, created };
+        self.claims.insert(hostname.to_owned(), claim);
         self
     }
 }
@@ -152,7 +164,7 @@ pub(super) fn laptop(session: &str) -> Connector {
 pub(super) fn plain(namespace: &str, name: &str, created: &str, hostname: &str) -> (Value, Value) {
     let meta = json!({
         "namespace": namespace, "name": name, "uid": format!("{namespace}-{name}"),
-        "resourceVersion": "9", "creationTimestamp": created, "generation": 2,
+        "resourceVersion": "9", "creationTimestamp": created, "generation": 1,
     });
     let listener = json!({ "name": "http", "hostname": hostname, "port": 80, "protocol": "HTTP" });
     let gateway = json!({

@@ -1,9 +1,10 @@
 //! Whatever one tenant writes, another's entries stay as they are; and no order of anything matters.
 
+use aplomb_api::tunnel::{canonical_hostname, canonical_label};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::build::{Tunnel, owner, plain, to_slice};
+use super::build::{DOMAIN, Tunnel, owner, plain, to_slice};
 use crate::decide::decide;
 use crate::table::Table;
 use crate::world::World;
@@ -12,6 +13,8 @@ use crate::world::World;
 fn honest() -> (World, Vec<String>) {
     let mut tunnel = Tunnel::new("a", "app");
     tunnel.hostnames.push("app.example.com".to_owned());
+    let second = canonical_hostname(&tunnel.uid, "second.example.org");
+    tunnel.hostnames.push(second);
     let (gateway, route) = plain("a", "site", "2026-01-01T00:00:00Z", "site.example.com");
     let world = World::default()
         .tunnel(&tunnel)
@@ -26,6 +29,30 @@ fn honest() -> (World, Vec<String>) {
 fn entries(table: &Table, hostnames: &[String]) -> String {
     let hosts: Vec<_> = hostnames.iter().map(|it| table.at(it)).collect();
     format!("{hosts:?}")
+}
+
+/// What other tenants can bring about at will: claims of their HTTPProxies, made by the operator, which are
+/// newer than what is there and never on a name that another HTTPProxy was first with; and, with an
+/// administrator's help, classes with domains of any kind.
+fn claims() -> impl Strategy<Value = Vec<(String, String)>> {
+    let hostname = prop_oneof![
+        Just("site.example.com".to_owned()),
+        Just(Tunnel::new("a", "app").canonical()),
+        Just(canonical_hostname("uid-a-app", "second.example.org")),
+        Just("other.example.com".to_owned()),
+    ];
+    let uid = prop_oneof![Just("uid-b-app".to_owned()), Just("uid-b-web".to_owned())];
+    prop::collection::vec((hostname, uid), 0..4)
+}
+
+fn domains() -> impl Strategy<Value = Vec<String>> {
+    let domain = prop_oneof![
+        Just(DOMAIN),
+        Just("example.com"),
+        Just("second.example.org"),
+        Just("site.example.com"),
+    ];
+    prop::collection::vec(domain.prop_map(str::to_owned), 0..3)
 }
 
 /// Rules that are wrong in every way, and some that are not.
@@ -53,6 +80,8 @@ prop_compose! {
         hostname in prop_oneof![
             Just("app.example.com".to_owned()), Just("site.example.com".to_owned()),
             Just("*.example.com".to_owned()), Just(Tunnel::new("a", "app").canonical()),
+            Just("*.tunnels.example.com".to_owned()), Just("SITE.example.com".to_owned()),
+            Just(canonical_hostname("uid-a-app", "second.example.org")),
             Just("..".to_owned()), "[a-z]{1,3}\\.example\\.com",
         ],
         owned in prop_oneof![
@@ -76,10 +105,23 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn nothing_another_tenant_writes_changes_an_entry(others in prop::collection::vec(hostile(), 1..5)) {
+    fn nothing_another_tenant_writes_changes_an_entry(
+        others in prop::collection::vec(hostile(), 1..5),
+        claims in claims(),
+        domains in domains(),
+    ) {
         let (world, hostnames) = honest();
         let before = decide(&world);
         let mut attacked = world;
+        attacked.domains = domains.into_iter().collect();
+        for (hostname, uid) in claims {
+            attacked = attacked.claim_at(&hostname, "b", &uid, "2026-06-01T00:00:00Z");
+            let mut tunnel = Tunnel::new("b", uid.trim_start_matches("uid-b-"));
+            tunnel.hostnames.push(hostname);
+            attacked = attacked.tunnel(&tunnel);
+        }
+        // What observing adds: whose labels the claimed hostnames have.
+        attacked.labels.insert(canonical_label("uid-a-app"));
         for (gateway, route, seen) in others {
             if let Some((name, uid)) = seen {
                 attacked.proxies.insert(aplomb::Key::new(Some("b"), &name), uid);

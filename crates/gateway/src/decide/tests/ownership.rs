@@ -174,6 +174,39 @@ fn a_word_that_only_looks_like_a_platform_hostname_is_served_by_its_claim() {
 }
 
 #[test]
+fn of_a_claim_and_a_gateway_without_an_http_proxy_the_first_has_the_hostname() {
+    let hostname = "site.example.com";
+    let mut tunnel = Tunnel::new("a", "app");
+    tunnel.hostnames.push(hostname.to_owned());
+    let served = |created: &str, generation: i64, claimed: &str| {
+        let (mut gateway, route) = plain("b", "site", created, "Site.example.com");
+        gateway["metadata"]["generation"] = json!(generation);
+        let world = World::default()
+            .tunnel(&tunnel)
+            .gateway(gateway)
+            .route(route);
+        let plan = decide(&world.claim_at(hostname, "a", &tunnel.uid, claimed));
+        let name = plan.table.at(hostname).expect("served").tunnel.name.clone();
+        let said = plan.report.quarantined.iter();
+        let in_use = said.filter(|it| it.reason.starts_with("HostnameInUse: site.example.com"));
+        (name, in_use.count())
+    };
+    let (old, new) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
+    assert_eq!(served(old, 1, new), ("site".to_owned(), 0));
+    assert_eq!(served(new, 1, old), ("app".to_owned(), 1));
+    assert_eq!(
+        served(old, 1, old),
+        ("app".to_owned(), 1),
+        "the same second"
+    );
+    assert_eq!(
+        served(old, 2, new),
+        ("app".to_owned(), 1),
+        "it may have taken it up later"
+    );
+}
+
+#[test]
 fn a_wildcard_gets_nothing_of_an_http_proxy_that_is_not_served() {
     let tunnel = Tunnel::new("a", "app");
     let (gateway, route) = plain("b", "all", "2020-01-01T00:00:00Z", "*.tunnels.example.com");

@@ -1,0 +1,196 @@
+//! Gateways without an HTTPProxy: which hostnames they have, so that no claim is made on those; and what their
+//! status says of hostnames that are another's, from what the gateways report.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb_api::gateway_api::{Gateway, HttpRoute};
+use aplomb_api::tunnel::{CLASS, GatewayReplica, reasons};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::office::Office;
+
+/// Under which wildcards are indexed.
+pub(crate) const WILDCARD: &str = "*";
+
+/// Whether a Gateway is of our class and no HTTPProxy's.
+fn is_plain(gateway: &Gateway) -> bool {
+    let mut owners = gateway.metadata.owner_references.iter().flatten();
+    let owned = owners.any(|it| {
+        it.controller == Some(true)
+            && it.kind == "HTTPProxy"
+            && it.api_version.starts_with("aplomb.dev/")
+    });
+    gateway.spec.gateway_class_name == CLASS && !owned
+}
+
+/// The hostnames that a Gateway without an HTTPProxy has by its listeners; a wildcard stands for all of them.
+pub(crate) fn hostnames(gateway: &Gateway) -> Vec<String> {
+    if !is_plain(gateway) || gateway.metadata.deletion_timestamp.is_some() {
+        return Vec::new();
+    }
+    let listeners = gateway.spec.listeners.iter();
+    let served = listeners.filter(|it| matches!(&*it.protocol, "HTTP" | "HTTPS"));
+    let hostnames = served.filter_map(|it| it.hostname.as_deref());
+    hostnames
+        .map(|it| match it.starts_with("*.") {
+            true => WILDCARD.to_owned(),
+            false => it.to_ascii_lowercase(),
+        })
+        .collect()
+}
+
+/// The hostnames that an HTTPRoute names.
+pub(crate) fn named(route: &HttpRoute) -> Vec<String> {
+    let named = route.spec.hostnames.iter().flatten();
+    named.map(|it| it.to_ascii_lowercase()).collect()
+}
+
+/// Whether a Gateway has `hostname` by a route that names it under a wildcard listener.
+pub(crate) fn by_route(gateway: &Gateway, route: &HttpRoute, hostname: &str) -> bool {
+    let mut parents = route.spec.parent_refs.iter().flatten();
+    let attached = route.metadata.namespace == gateway.metadata.namespace
+        && parents.any(|it| Some(&it.name) == gateway.metadata.name.as_ref());
+    let mut listeners = gateway.spec.listeners.iter();
+    let covered = listeners.any(|it| {
+        let wildcard = it.hostname.as_deref().unwrap_or_default();
+        let suffix = wildcard.strip_prefix('*').map(str::to_ascii_lowercase);
+        suffix.is_some_and(|suffix| hostname.ends_with(&suffix))
+    });
+    attached && covered && named(route).iter().any(|it| it == hostname)
+}
+
+/// Whether a Gateway has named its hostnames since before `claimed`: only one that never changed surely has.
+pub(crate) fn is_first(gateway: &Gateway, claimed: Option<&Time>) -> bool {
+    let created = gateway.metadata.creation_timestamp.as_ref();
+    gateway.metadata.generation == Some(1)
+        && created
+            .zip(claimed)
+            .is_some_and(|(created, claimed)| created.0 < claimed.0)
+}
+
+/// Says in the status of Gateways without an HTTPProxy which hostnames they do not get.
+pub(crate) fn controller(office: &Office) -> Controller<Gateway> {
+    let run = office.clone();
+    let within = Scope {
+        namespace: Some(office.namespace.to_string()),
+        ..Scope::default()
+    };
+    Controller::new("aplomb-gateways", move |gateway, cx| {
+        let office = run.clone();
+        async move { reconcile(&gateway, &cx, &office).await }
+    })
+    .silent()
+    .lens(Lens::generation())
+    .watches::<GatewayReplica>(within, Lens::fields(refused), |replica, _| {
+        refused(replica).into_iter().map(|(key, _)| key).collect()
+    })
+}
+
+/// The objects that a gateway reports hostnames of that are in use, and what it says.
+fn refused(replica: &GatewayReplica) -> BTreeSet<(Key, String)> {
+    let all = replica.spec.all_quarantined();
+    all.filter_map(|(namespace, name, reason)| {
+        let reason = reason.filter(|it| it.starts_with(reasons::HOSTNAME_IN_USE))?;
+        Some((Key::new(Some(namespace), name), reason.to_owned()))
+    })
+    .collect()
+}
+
+async fn reconcile(
+    gateway: &Arc<Gateway>,
+    cx: &Context<Gateway>,
+    office: &Office,
+) -> Result<Verdict> {
+    let controlled = gateway.metadata.owner_references.iter().flatten();
+    if !is_plain(gateway) || controlled.clone().any(|it| it.controller == Some(true)) {
+        return Ok(Verdict::Settled);
+    }
+    let (key, now) = (View::meta(&**gateway).key(), Instant::now());
+    let replicas = cx.cache::<GatewayReplica>()?.list();
+    let live = replicas.iter().filter(|it| office.replicas.live(it, now));
+    let said = live.flat_map(|it| refused(it));
+    let reason = said
+        .filter(|(it, _)| *it == key)
+        .map(|(_, reason)| reason)
+        .next();
+    let had = gateway
+        .status
+        .as_ref()
+        .and_then(|it| it.conditions.as_deref());
+    let mut had = had.unwrap_or_default().iter();
+    let refused_before = had.any(|it| it.reason == reasons::HOSTNAME_IN_USE);
+    if reason.is_some() || refused_before {
+        let status = status(gateway, reason.as_deref(), office.clock.now());
+        cx.report::<Gateway>(&key, status).await?;
+    }
+    Ok(Verdict::Settled)
+}
+
+/// The status of a Gateway with hostnames that are in use, or that are no longer.
+fn status(gateway: &Gateway, reason: Option<&str>, now: Timestamp) -> Value {
+    let had = gateway.status.as_ref();
+    let generation = gateway.metadata.generation;
+    let Some(reason) = reason else {
+        let had = had
+            .and_then(|it| it.conditions.as_deref())
+            .unwrap_or_default();
+        let message = "no gateway reports a hostname of it as in use any more";
+        let free = condition(
+            had,
+            ("Programmed", "Unknown", reasons::PENDING, message),
+            generation,
+            now,
+        );
+        return json!({ "conditions": [free] });
+    };
+    let message = reason
+        .split_once(": ")
+        .map_or(reason, |(_, message)| message);
+    let no = |had: &[Condition], kind: &str| {
+        let said = (kind, "False", reasons::HOSTNAME_IN_USE, message);
+        condition(had, said, generation, now)
+    };
+    let listeners = gateway.spec.listeners.iter().filter_map(|listener| {
+        let hostname = listener.hostname.as_deref()?.to_ascii_lowercase();
+        let mut words = message.split([' ', ';']);
+        words.find(|word| *word == hostname)?;
+        let mut before = had.iter().flat_map(|it| it.listeners.iter().flatten());
+        let before = before.find(|it| it.name == listener.name);
+        let before = before.map_or(&[][..], |it| &it.conditions);
+        Some(json!({
+            "name": listener.name,
+            "attachedRoutes": 0,
+            "supportedKinds": [],
+            "conditions": [no(before, "Accepted"), no(before, "Programmed")],
+        }))
+    });
+    let had = had
+        .and_then(|it| it.conditions.as_deref())
+        .unwrap_or_default();
+    json!({ "conditions": [no(had, "Programmed")], "listeners": listeners.collect::<Vec<_>>() })
+}
+
+fn condition(
+    had: &[Condition],
+    (kind, status, reason, message): (&str, &str, &str, &str),
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Condition {
+    let before = had
+        .iter()
+        .find(|it| it.type_ == kind && it.status == status);
+    let since = before.map(|it| it.last_transition_time.clone());
+    Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        observed_generation: generation,
+        last_transition_time: since.unwrap_or(Time(now)),
+    }
+}
