@@ -234,14 +234,17 @@ impl Act<'_> {
     }
 
     async fn report(&self) -> Result<()> {
+        let Some(standing) = &self.plan.standing else {
+            return Ok(());
+        };
         let gateway = self.cx.cache::<Gateway>()?.get(self.key);
         if let Some(gateway) = gateway {
-            let status = report::gateway(&gateway, self.world);
+            let status = report::gateway(&gateway, standing, self.world);
             self.cx.report::<Gateway>(self.key, status).await?;
         }
         let route = self.cx.cache::<HttpRoute>()?.get(self.key);
         if let Some(route) = route {
-            let status = report::route(&route, self.world);
+            let status = report::route(&route, standing, self.world);
             self.cx.report::<HttpRoute>(self.key, status).await?;
         }
         Ok(())

@@ -6,6 +6,7 @@ mod hostnames;
 mod notes;
 mod ready;
 mod revisions;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -19,7 +20,7 @@ use self::conditions::Facts;
 use self::hostnames::Held;
 use crate::children::children;
 use crate::evidence::{Evidence, subject};
-use crate::world::{Plan, Step, World};
+use crate::world::{Plan, Standing, Step, World};
 
 /// How many proofs one pass may try: what is proven may change meanwhile.
 const PROOFS: u32 = 3;
@@ -46,8 +47,10 @@ pub(crate) fn decide(world: &World) -> Plan {
         return refused(world, reasons::INVALID, &wrong, true);
     }
     let facts = Facts::new(world, &held);
-    let step = next(world, &held, &facts, &served);
     let conditions = facts.conditions();
+    let standing = standing::standing(&conditions).filter(|it| is_news(world, it));
+    let step = next(world, &held, &facts, &served);
+    let step = step.or_else(|| standing.as_ref().map(|_| Step::Report));
     let ready = conditions
         .iter()
         .any(|it| it.kind == kinds::READY && it.status == Status::True);
@@ -67,6 +70,7 @@ pub(crate) fn decide(world: &World) -> Plan {
         again: again(world, &facts),
         waiting: facts.waiting(),
         rejected: None,
+        standing,
         step,
         status,
         conditions,
@@ -93,8 +97,14 @@ fn next(world: &World, held: &Held, facts: &Facts<'_>, served: &[String]) -> Opt
             return Some(Step::Prove);
         }
     }
-    let report = facts.is_programmed() && !progress.reported;
-    report.then_some(Step::Report)
+    None
+}
+
+/// Whether the status of the children is to be looked at: that they are served, or, where something was said
+/// of them before, that they are not.
+fn is_news(world: &World, standing: &Standing) -> bool {
+    let served = standing.programmed.status == Status::True;
+    !world.progress.reported && (served || world.reported)
 }
 
 /// Whether silence says too little yet: a tunnel that nobody calls ready is asked once more before it is called
@@ -117,9 +127,11 @@ fn again(world: &World, facts: &Facts<'_>) -> Duration {
 /// A spec that nothing is made of.
 fn refused(world: &World, reason: &'static str, message: &str, finally: bool) -> Plan {
     let conditions = conditions::refused(reason, message);
+    let standing = standing::standing(&conditions).filter(|it| is_news(world, it));
     let status = world.proxy.status.clone().unwrap_or_default();
     Plan {
-        step: None,
+        step: standing.as_ref().map(|_| Step::Report),
+        standing,
         notes: notes::notes(world, &conditions, &status),
         status,
         conditions,

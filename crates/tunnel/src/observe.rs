@@ -8,7 +8,8 @@ use std::time::Duration;
 use aplomb::{Cache, Context, Freshness, Key, Result, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{
-    CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, split_canonical,
+    CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, conditions as kinds,
+    reasons, split_canonical,
 };
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -62,10 +63,19 @@ impl Observer<'_> {
             surplus: self.surplus(claims),
             connectors: self.connectors(connectors),
             replicas: self.replicas(replicas, now),
+            reported: self.reported()?,
             fresh: vouched(&replicas.freshness(), now) && vouched(&connectors.freshness(), now),
             progress: progress.clone(),
             evidence: self.office.memory.evidence(self.key),
         })
+    }
+
+    fn reported(&self) -> Result<bool> {
+        let gateway = self.cx.cache::<Gateway>()?.get(self.key);
+        let status = gateway.as_ref().and_then(|it| it.status.as_ref());
+        let mut conditions = status.iter().flat_map(|it| it.conditions.iter().flatten());
+        // The Gateway API's own default is Unknown and Pending.
+        Ok(conditions.any(|it| it.type_ == kinds::PROGRAMMED && it.reason != reasons::PENDING))
     }
 
     /// The domain of the class; the operator's own where the class names none, or where nobody has made

@@ -1,4 +1,4 @@
-//! What the children of a served tunnel say in their own status, as the Gateway API asks of whoever
+//! What the children of a tunnel say in their own status, as the Gateway API asks of whoever
 //! serves a class. Pure; times stay as they are while nothing turns.
 
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
@@ -6,10 +6,10 @@ use aplomb_api::tunnel::CONTROLLER;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{Said, Standing, World};
 
-/// The status of a Gateway that every live gateway serves.
-pub(crate) fn gateway(gateway: &Gateway, world: &World) -> Value {
+/// The status of a Gateway.
+pub(crate) fn gateway(gateway: &Gateway, standing: &Standing, world: &World) -> Value {
     let had = gateway.status.as_ref();
     let had = had
         .and_then(|it| it.conditions.as_deref())
@@ -17,14 +17,14 @@ pub(crate) fn gateway(gateway: &Gateway, world: &World) -> Value {
     let generation = gateway.metadata.generation;
     json!({
         "conditions": [
-            condition(had, "Accepted", "Accepted", generation, world),
-            condition(had, "Programmed", "Programmed", generation, world),
+            condition(had, "Accepted", &standing.accepted, generation, world),
+            condition(had, "Programmed", &standing.programmed, generation, world),
         ],
     })
 }
 
-/// The status of an HTTPRoute that every live gateway serves.
-pub(crate) fn route(route: &HttpRoute, world: &World) -> Value {
+/// The status of an HTTPRoute.
+pub(crate) fn route(route: &HttpRoute, standing: &Standing, world: &World) -> Value {
     let parents = route.status.iter().flat_map(|it| &it.parents);
     let mut ours = parents.filter(|it| it.controller_name == CONTROLLER);
     let had = ours
@@ -41,8 +41,8 @@ pub(crate) fn route(route: &HttpRoute, world: &World) -> Value {
             },
             "controllerName": CONTROLLER,
             "conditions": [
-                condition(had, "Accepted", "Accepted", generation, world),
-                condition(had, "ResolvedRefs", "ResolvedRefs", generation, world),
+                condition(had, "Accepted", &standing.accepted, generation, world),
+                condition(had, "ResolvedRefs", &standing.resolved, generation, world),
             ],
         }],
     })
@@ -51,19 +51,19 @@ pub(crate) fn route(route: &HttpRoute, world: &World) -> Value {
 fn condition(
     had: &[Condition],
     kind: &str,
-    reason: &str,
+    said: &Said,
     generation: Option<i64>,
     world: &World,
 ) -> Condition {
     let before = had
         .iter()
-        .find(|it| it.type_ == kind && it.status == "True");
+        .find(|it| it.type_ == kind && it.status == said.status.word());
     let since = before.map(|it| it.last_transition_time.clone());
     Condition {
         type_: kind.to_owned(),
-        status: "True".to_owned(),
-        reason: reason.to_owned(),
-        message: "every live gateway serves it".to_owned(),
+        status: said.status.word().to_owned(),
+        reason: said.reason.clone(),
+        message: said.message.clone(),
         observed_generation: generation,
         last_transition_time: since.unwrap_or(Time(world.now)),
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use aplomb::conditions::Status;
 use aplomb::{Condition, Note};
 use aplomb_api::tunnel::{
     Applied, ConnectionDetails, HostnameClaim, HttpProxy, HttpProxyStatus, Revision, Timeline,
@@ -41,6 +42,8 @@ pub(crate) struct World {
     pub(crate) connectors: BTreeMap<String, Option<ConnectorSeen>>,
     /// The gateways that are alive.
     pub(crate) replicas: Vec<ReplicaSeen>,
+    /// Whether the status of the children says anything of ours.
+    pub(crate) reported: bool,
     /// Whether the watches this rests on are current.
     pub(crate) fresh: bool,
     /// What this pass has done so far.
@@ -159,6 +162,8 @@ pub(crate) struct Plan {
     pub(crate) status: HttpProxyStatus,
     /// What the conditions say.
     pub(crate) conditions: Vec<Condition>,
+    /// What the status of the children says, if that is to change.
+    pub(crate) standing: Option<Standing>,
     /// What people are told.
     pub(crate) notes: Vec<Note>,
     /// When to look again although nothing changed.
@@ -167,6 +172,25 @@ pub(crate) struct Plan {
     pub(crate) waiting: bool,
     /// Why nothing will come of it until the spec changes.
     pub(crate) rejected: Option<(&'static str, String)>,
+}
+
+/// What the status of the children says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// `Accepted`, of Gateway and HTTPRoute.
+    pub(crate) accepted: Said,
+    /// `Programmed`, of the Gateway.
+    pub(crate) programmed: Said,
+    /// `ResolvedRefs`, of the HTTPRoute.
+    pub(crate) resolved: Said,
+}
+
+/// What one condition says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) status: Status,
+    pub(crate) reason: String,
+    pub(crate) message: String,
 }
 
 /// One effect.
@@ -178,7 +202,7 @@ pub(crate) enum Step {
     Unclaim(String),
     /// Write the children, and take away those of removed rules.
     Write,
-    /// Say in the children's status that they are served.
+    /// Say in the children's status whether they are served.
     Report,
     /// Prove the tunnel through every live gateway.
     Prove,

@@ -105,6 +105,7 @@ fn served(hostnames: &[&str]) -> World {
         surplus: BTreeSet::new(),
         connectors: BTreeMap::from([("laptop".to_owned(), Some(connector()))]),
         replicas: vec![replica("10")],
+        reported: false,
         fresh: true,
         progress: Progress {
             written: Some(Written::Children(children)),
@@ -364,6 +365,59 @@ fn a_label_of_an_existing_tunnel_is_reserved_under_any_domain_and_other_words_ar
         said(&plan, kinds::HOSTNAMES_VERIFIED).map(|it| it.status),
         Some(Status::True)
     );
+}
+
+/// What the children say that had been called served, and the reason of `Programmed`.
+fn fallen(mut world: World) -> Option<(Status, String)> {
+    world.reported = true;
+    world.progress.reported = false;
+    let plan = decide(&world);
+    let programmed = plan.standing?.programmed;
+    Some((programmed.status, programmed.reason))
+}
+
+#[test]
+fn children_are_called_served_no_longer_when_their_gateway_spec_or_connector_is_gone() {
+    let world = proven(served(&[]));
+    let no = |reason: &str| Some((Status::False, reason.to_owned()));
+    assert_eq!(
+        fallen(world.clone()),
+        Some((Status::True, "Programmed".to_owned()))
+    );
+    let mut alone = world.clone();
+    alone.replicas.clear();
+    assert_eq!(fallen(alone), no(reasons::NO_GATEWAY));
+    let mut unclear = world.clone();
+    unclear.fresh = false;
+    assert_eq!(
+        fallen(unclear),
+        Some((Status::Unknown, reasons::STALE.to_owned()))
+    );
+    let mut refused = world.clone();
+    refused.domain = None;
+    assert_eq!(fallen(refused), no(reasons::CONNECTOR_CLASS_NOT_FOUND));
+    let mut gone = world.clone();
+    gone.connectors.insert("laptop".to_owned(), None);
+    assert_eq!(fallen(gone), no(reasons::CONNECTOR_NOT_FOUND));
+    let mut released = world.clone();
+    let mut seen = connector();
+    seen.online = Some((false, reasons::RELEASED.to_owned(), "stopped".to_owned()));
+    released.connectors.insert("laptop".to_owned(), Some(seen));
+    assert_eq!(fallen(released), no(reasons::RELEASED));
+    let mut bad = world.clone();
+    bad.replicas[0].quarantined = Some("rule 0: bad".to_owned());
+    assert_eq!(fallen(bad), no(reasons::QUARANTINED));
+    let mut behind = world;
+    behind.replicas[0] = replica("9");
+    assert_eq!(fallen(behind), None, "what is under way is not said");
+}
+
+#[test]
+fn children_of_which_nothing_was_said_are_not_called_unserved() {
+    let mut world = served(&[]);
+    world.progress.reported = false;
+    world.replicas.clear();
+    assert_eq!(decide(&world).step, None);
 }
 
 #[test]

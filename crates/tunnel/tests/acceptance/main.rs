@@ -14,6 +14,7 @@ mod replica;
 
 mod arrivals;
 mod busy;
+mod children;
 mod conflicts;
 mod connectors;
 mod crashes;
