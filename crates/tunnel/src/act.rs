@@ -237,13 +237,14 @@ impl Act<'_> {
         let Some(standing) = &self.plan.standing else {
             return Ok(());
         };
+        let proxy = &self.world.proxy;
         let gateway = self.cx.cache::<Gateway>()?.get(self.key);
-        if let Some(gateway) = gateway {
+        if let Some(gateway) = gateway.filter(|it| report::is_child(&it.metadata, proxy)) {
             let status = report::gateway(&gateway, standing, self.world);
             self.cx.report::<Gateway>(self.key, status).await?;
         }
         let route = self.cx.cache::<HttpRoute>()?.get(self.key);
-        if let Some(route) = route {
+        if let Some(route) = route.filter(|it| report::is_child(&it.metadata, proxy)) {
             let status = report::route(&route, standing, self.world);
             self.cx.report::<HttpRoute>(self.key, status).await?;
         }

@@ -2,11 +2,18 @@
 //! serves a class. Pure; times stay as they are while nothing turns.
 
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
-use aplomb_api::tunnel::CONTROLLER;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use aplomb_api::tunnel::{CONTROLLER, HttpProxy};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use serde_json::{Value, json};
 
 use crate::world::{Said, Standing, World};
+
+/// Whether an object is a child of this tunnel, and not one of the same name that somebody else made.
+pub(crate) fn is_child(meta: &ObjectMeta, proxy: &HttpProxy) -> bool {
+    let mut owners = meta.owner_references.iter().flatten();
+    let controller = owners.find(|it| it.controller == Some(true));
+    controller.is_some_and(|it| Some(&it.uid) == proxy.metadata.uid.as_ref())
+}
 
 /// The status of a Gateway.
 pub(crate) fn gateway(gateway: &Gateway, standing: &Standing, world: &World) -> Value {

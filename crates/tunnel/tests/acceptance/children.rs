@@ -94,7 +94,6 @@ fn children_fall_with_a_spec_that_is_refused_and_rise_with_the_next() {
 fn children_fall_with_their_connector_and_rise_with_the_next() {
     on_box(1, |lab| async move {
         let running = served(&lab).await;
-        running.agent.kill();
         let connectors: Api<Connector> = Api::namespaced(lab.user(), TENANT);
         let deleted = connectors.delete("laptop", &Default::default()).await;
         deleted.expect("it was there");
