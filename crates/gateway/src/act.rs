@@ -46,6 +46,7 @@ impl Act<'_> {
             lease_duration_seconds: i32::try_from(place.lease_seconds).unwrap_or(i32::MAX),
             renew_time: None,
             applied: report.applied.clone(),
+            relays: Some(report.relays.clone()),
             tunnels: i32::try_from(report.tunnels).unwrap_or(i32::MAX),
             ..GatewayReplicaSpec::default()
         };

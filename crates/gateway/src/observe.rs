@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use aplomb::{Cache, Context, Key, Result, View};
 use aplomb_api::tunnel::{Applied, ConnectorClass, HostnameClaim, split_canonical};
+use iroh::RelayUrl;
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::time::Instant;
 
@@ -147,7 +148,7 @@ impl Observer<'_> {
         Ok(given.map(str::to_owned).collect())
     }
 
-    fn relays(&self) -> Result<BTreeSet<String>> {
+    fn relays(&self) -> Result<BTreeSet<RelayUrl>> {
         let classes = self.cx.cache::<ConnectorClass>()?.list();
         let relays = classes.iter().flat_map(|class| &class.spec.relays);
         Ok(self.office.relays(relays))

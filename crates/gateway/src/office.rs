@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aplomb::version::Version;
 use aplomb::{Clock, Key, MetaRef, Poke};
 use arc_swap::ArcSwap;
+use iroh::RelayUrl;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -134,11 +135,13 @@ impl Office {
         let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
     }
 
-    /// The relays that may be used, with those of the classes.
+    /// The relays that may be used, with those of the classes. What is not a URL is none: the operator says
+    /// so of the connectors of its class.
     pub(crate) fn relays<'a>(
         &'a self,
         classes: impl Iterator<Item = &'a String>,
-    ) -> BTreeSet<String> {
-        self.place.relays.iter().chain(classes).cloned().collect()
+    ) -> BTreeSet<RelayUrl> {
+        let all = self.place.relays.iter().chain(classes);
+        all.filter_map(|relay| relay.parse().ok()).collect()
     }
 }

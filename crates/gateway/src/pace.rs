@@ -145,6 +145,7 @@ fn differs(said: &GatewayReplicaSpec, spec: &GatewayReplicaSpec) -> bool {
         || said.quarantined != spec.quarantined
         || said.more_quarantined != spec.more_quarantined
         || said.incomplete != spec.incomplete
+        || said.relays != spec.relays
         || said.listen != spec.listen
         || said.listen_tls != spec.listen_tls
         || said.endpoint_id != spec.endpoint_id

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use aplomb::Key;
 use aplomb_api::tunnel::{Applied, Claimant, ConnectionDetails, Quarantined};
+use iroh::RelayUrl;
 use rustls::sign::CertifiedKey;
 
 use crate::table::{ConnectorTarget, Table};
@@ -35,7 +36,7 @@ pub struct World {
     /// The certificates, or why a Secret holds none.
     pub certificates: BTreeMap<Key, Result<Arc<CertifiedKey>, String>>,
     /// The relays that an administrator allows: an agent may say any.
-    pub relays: BTreeSet<String>,
+    pub relays: BTreeSet<RelayUrl>,
     /// The versions that the caches had passed before any of this was read.
     pub versions: Applied,
     /// The UIDs of Gateways whose HTTPProxy may be about to be seen.
@@ -86,6 +87,8 @@ pub struct Plan {
 pub struct Report {
     /// The versions it takes into account.
     pub applied: Applied,
+    /// The relays that it allows.
+    pub relays: Vec<String>,
     /// How many tunnels it serves.
     pub tunnels: usize,
     /// What it had to leave out, sorted.

@@ -144,7 +144,10 @@ pub(crate) fn subject(world: &World, hostnames: &[String]) -> String {
     let replicas: Vec<_> = world
         .replicas
         .iter()
-        .map(|it| json!([it.name, it.listen, it.listen_tls, it.endpoint_id, it.lost]))
+        .map(|it| {
+            let at = json!([it.name, it.listen, it.listen_tls, it.endpoint_id]);
+            json!([at, it.lost, it.relays])
+        })
         .collect();
     let secrets: Vec<_> = world
         .replicas

@@ -178,7 +178,7 @@ impl Memory {
         let Some(old) = old.filter(|old| place(old) == place(new)) else {
             return keys(&all.list(), |_| true);
         };
-        if old.incomplete != new.incomplete {
+        if old.incomplete != new.incomplete || old.relays != new.relays {
             return keys(&all.list(), |_| true);
         }
         let mut concerned: BTreeSet<Key> = self.lock().waiting.clone();

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::office::Office;
 use crate::plain;
+use crate::report::is_child;
 use crate::views::ConnectorView;
 use crate::world::{Claim, ConnectorSeen, Plain, Progress, ReplicaSeen, World};
 
@@ -72,6 +73,7 @@ impl Observer<'_> {
 
     fn reported(&self) -> Result<bool> {
         let gateway = self.cx.cache::<Gateway>()?.get(self.key);
+        let gateway = gateway.filter(|it| is_child(&it.metadata, self.proxy));
         let status = gateway.as_ref().and_then(|it| it.status.as_ref());
         let mut conditions = status.iter().flat_map(|it| it.conditions.iter().flatten());
         // The Gateway API's own default is Unknown and Pending.
@@ -231,6 +233,10 @@ impl Observer<'_> {
             listen_tls: spec.listen_tls.clone(),
             endpoint_id: spec.endpoint_id.clone(),
             applied: spec.applied.clone(),
+            relays: spec.relays.as_ref().map(|all| {
+                let urls = all.iter().filter_map(|relay| relay.parse().ok());
+                urls.collect()
+            }),
             quarantined: quarantined.map(|(_, _, reason)| reason.unwrap_or(UNSAID).to_owned()),
             incomplete: quarantined.is_none() && spec.is_incomplete(namespace),
             lost: spec.all_lost().any(uses),

@@ -10,6 +10,7 @@ use aplomb::{Condition, Note};
 use aplomb_api::tunnel::{
     Applied, ConnectionDetails, HostnameClaim, HttpProxy, HttpProxyStatus, Revision, Timeline,
 };
+use iroh_base::RelayUrl;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -144,6 +145,8 @@ pub(crate) struct ReplicaSeen {
     pub(crate) endpoint_id: String,
     /// What it has taken into account.
     pub(crate) applied: Applied,
+    /// The relays that it uses, if it says so.
+    pub(crate) relays: Option<Vec<RelayUrl>>,
     /// Why it does not serve this tunnel's route, if it does not.
     pub(crate) quarantined: Option<String>,
     /// Whether it leaves out more routes of the namespace than it lists, so that it may serve this one or

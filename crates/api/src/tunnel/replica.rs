@@ -53,6 +53,10 @@ pub struct GatewayReplicaSpec {
     /// The newest resource version of each kind that its routing table takes into account.
     #[serde(default)]
     pub applied: Applied,
+    /// The relays through which it reaches agents; what a connector names besides is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::names")]
+    pub relays: Option<Vec<String>>,
     /// How many tunnels it serves.
     #[serde(default)]
     #[schemars(range(min = 0))]

@@ -79,6 +79,8 @@ pub mod reasons {
     pub const REPORT_INCOMPLETE: &str = "ReportIncomplete";
     pub const CHILD_CONFLICT: &str = "ChildNotOurs";
     pub const METADATA_APPLIED: &str = "ConnectorMetadataApplied";
+    pub const RELAY_NOT_USED: &str = "RelayNotUsed";
+    pub const RELAY_UNKNOWN: &str = "RelayUnknown";
     pub const HOSTNAMES_VERIFIED: &str = "HostnamesVerified";
     pub const HOSTNAME_IN_USE: &str = "HostnameInUse";
     pub const HOSTNAME_RESERVED: &str = "HostnameReserved";
@@ -103,6 +105,7 @@ pub mod reasons {
     pub const RELEASED: &str = "Released";
     pub const EXPIRED: &str = "LeaseExpired";
     pub const NEVER_SEEN: &str = "NeverSeen";
+    pub const INVALID_RELAY: &str = "InvalidRelay";
 }
 
 /// Labels.

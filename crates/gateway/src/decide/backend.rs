@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use aplomb::Key;
 use aplomb_api::tunnel::annotations;
+use iroh::RelayUrl;
 
 use super::hostname::beside;
 use crate::reason;
@@ -130,10 +131,16 @@ fn target(world: &World, key: &Key, connector: &Connector) -> Option<ConnectorTa
         name: key.name.to_string(),
         id: id.to_ascii_lowercase(),
         session: details.session.clone(),
-        relay: relay.filter(|it| world.relays.contains(it)),
+        relay: relay.filter(|it| is_allowed(world, it)),
         addresses,
         released: connector.released,
     })
+}
+
+/// Whether an administrator allows a relay, however it is written: agents write URLs as iroh does.
+fn is_allowed(world: &World, relay: &str) -> bool {
+    let url = relay.parse::<RelayUrl>();
+    url.is_ok_and(|url| world.relays.contains(&url))
 }
 
 /// An endpoint that is dialled.

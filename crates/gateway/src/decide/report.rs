@@ -40,6 +40,7 @@ impl Notes {
         let quarantined = self.quarantined.into_iter();
         Report {
             applied: applied(world),
+            relays: world.relays.iter().map(ToString::to_string).collect(),
             tunnels: holdings.len(),
             quarantined: quarantined
                 .map(|((_, namespace, name), reason)| Quarantined {

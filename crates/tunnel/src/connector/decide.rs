@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use aplomb::conditions::Status;
 use aplomb::{Condition, Note};
 use aplomb_api::tunnel::{CONTROLLER, ConnectorClassSpec, LeaseRef, conditions, reasons};
+use iroh_base::RelayUrl;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
@@ -69,6 +71,14 @@ fn accepted(world: &World) -> Condition {
             fix,
         )
     };
+    let mut relays = ours(world).into_iter().flat_map(|class| &class.relays);
+    if let Some(relay) = relays.find(|relay| !is_url(relay)) {
+        let message = format!(
+            "relay {relay:?} of ConnectorClass {name} is not a URL: write it like \
+             https://relay.example.com"
+        );
+        return Condition::no(conditions::ACCEPTED, reasons::INVALID_RELAY, message);
+    }
     match &world.class {
         Some(_) if ours(world).is_some() => {
             let message = format!("of the class {name}");
@@ -83,6 +93,11 @@ fn accepted(world: &World) -> Condition {
             "there is no ConnectorClass {name}: create it, or correct spec.connectorClassName"
         )),
     }
+}
+
+/// Whether agents and gateways can read the URL of a relay: the schema takes some that they cannot.
+fn is_url(relay: &str) -> bool {
+    relay.parse::<RelayUrl>().is_ok()
 }
 
 fn online(world: &World, judgement: &Judgement) -> Condition {
@@ -111,14 +126,14 @@ fn online(world: &World, judgement: &Judgement) -> Condition {
 fn ready(world: &World, accepted: &Condition, judgement: &Judgement) -> Condition {
     let no = |reason: &str, message: &str| Condition::no(conditions::READY, reason, message);
     let registered = world.status.connection_details.is_some();
-    match (ours(world), registered, judgement.online) {
-        (None, _, _) => no(&accepted.reason, &accepted.message),
-        (Some(_), false, _) => no(
+    match (accepted.status, registered, judgement.online) {
+        (Status::False | Status::Unknown, _, _) => no(&accepted.reason, &accepted.message),
+        (Status::True, false, _) => no(
             reasons::CONNECTOR_NOT_REGISTERED,
             "no agent has said how it is reached: start one for it",
         ),
-        (Some(_), true, false) => no(judgement.reason, &online(world, judgement).message),
-        (Some(_), true, true) => {
+        (Status::True, true, false) => no(judgement.reason, &online(world, judgement).message),
+        (Status::True, true, true) => {
             Condition::yes(conditions::READY, ONLINE, "its agent can be reached")
         }
     }
@@ -149,7 +164,10 @@ fn status(world: &World, judgement: &Judgement, turned: bool) -> Said {
                 .and_then(|lease| lease.renew_time.clone()),
         }),
         gateways,
-        relays: class.map(|class| class.relays.clone()),
+        relays: class.map(|class| {
+            let usable = class.relays.iter().filter(|relay| is_url(relay));
+            usable.cloned().collect()
+        }),
         last_seen: before.last_seen.clone(),
         offline_since: before.offline_since.clone(),
     };

@@ -131,3 +131,28 @@ async fn a_late_heartbeat_asks_for_a_proof() {
     assert_eq!(words.wish, Wish::Now);
     assert_eq!(words.again, Some(L / 6));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_is_not_a_url_is_said_and_the_others_are_used() {
+    let good = ["https://relay.example.com", "https://[2001:db8::7]:8443/"];
+    let bad = ["https://relay.example.com:99999", "https://192.0.2.999"];
+    for bad in bad {
+        let mut world = world(Some(true), Duration::ZERO);
+        let class = world.class.as_mut().expect("a class");
+        class.relays = [good[0], bad, good[1]].map(str::to_owned).to_vec();
+        let words = said(&world);
+        assert_eq!(words.status.relays, Some(good.map(str::to_owned).to_vec()));
+        for kind in [conditions::ACCEPTED, conditions::READY] {
+            let condition = of(&words, kind);
+            assert_eq!(
+                (condition.status, &*condition.reason),
+                (Status::False, "InvalidRelay")
+            );
+            assert!(condition.message.contains(bad), "{}", condition.message);
+        }
+        assert_eq!(of(&words, conditions::ONLINE).status, Status::True);
+        let class = world.class.as_mut().expect("a class");
+        class.relays.retain(|it| it != bad);
+        assert_eq!(of(&said(&world), conditions::READY).status, Status::True);
+    }
+}

@@ -4,6 +4,7 @@
 use aplomb::Condition;
 use aplomb::conditions::{RECONCILING, Status};
 use aplomb_api::tunnel::{Revision, conditions as kinds, reasons};
+use iroh_base::RelayUrl;
 
 use super::hostnames::Held;
 use super::ready;
@@ -43,7 +44,8 @@ impl<'a> Facts<'a> {
     /// Whether gateways still have to acknowledge something.
     pub(super) fn waiting(&self) -> bool {
         let metadata = self.metadata.as_ref();
-        !self.is_programmed() || metadata.is_some_and(|it| it.status != Status::True)
+        let lacks = |it: &Condition| it.status != Status::True && !is_about_relay(it);
+        !self.is_programmed() || metadata.is_some_and(lacks)
     }
 
     /// Whether a proof could succeed.
@@ -152,16 +154,57 @@ fn metadata(world: &World, revisions: &[Revision]) -> Option<Condition> {
     }
     let mut connectors = revisions.iter().filter(|it| it.kind == CONNECTOR);
     let seen = connectors.all(|it| world.replicas.iter().all(|replica| passed(replica, it)));
-    Some(match seen {
-        true => {
-            let message = "every live gateway has the connector's key, addresses and relay";
-            Condition::yes(kind, reasons::METADATA_APPLIED, message)
-        }
-        false => {
-            let message = "gateways have not acknowledged the connector's addresses yet";
-            Condition::no(kind, reasons::PENDING, message)
-        }
-    })
+    if !seen {
+        let message = "gateways have not acknowledged the connector's addresses yet";
+        return Some(Condition::no(kind, reasons::PENDING, message));
+    }
+    let with = world.connectors.values().any(|it| relay(it).is_some());
+    let what = if with {
+        "key, addresses and relay"
+    } else {
+        "key and addresses"
+    };
+    let message = format!("every live gateway has the connector's {what}");
+    let applied = Condition::yes(kind, reasons::METADATA_APPLIED, message);
+    Some(without_relay(world).unwrap_or(applied))
+}
+
+/// The relay that a connector is reached through, as its agent says it.
+fn relay(seen: &Option<ConnectorSeen>) -> Option<&str> {
+    let details = seen.as_ref()?.details.as_ref()?;
+    details.public_key.home_relay.as_deref()
+}
+
+/// What to say if a gateway does not use the relay of a connector. It may reach the agent all the same.
+fn without_relay(world: &World) -> Option<Condition> {
+    let kind = kinds::CONNECTOR_METADATA_PROGRAMMED;
+    let all = world.connectors.iter();
+    all.filter_map(|(name, seen)| Some((name, relay(seen)?)))
+        .find_map(|(name, relay)| {
+            let url = relay.parse::<RelayUrl>().ok();
+            world.replicas.iter().find_map(|replica| match &replica.relays {
+                None => Some(Condition::unknown(
+                    kind,
+                    reasons::RELAY_UNKNOWN,
+                    format!("gateway {} does not report its relays: upgrade it", replica.name),
+                )),
+                Some(used) if url.as_ref().is_some_and(|url| used.contains(url)) => None,
+                Some(_) => Some(Condition::no(
+                    kind,
+                    reasons::RELAY_NOT_USED,
+                    format!(
+                        "gateway {} does not use relay {relay} of Connector {name:?}: add it to a \
+                         ConnectorClass",
+                        replica.name
+                    ),
+                )),
+            })
+        })
+}
+
+/// Whether all that lacks is a relay, without which a connector may be reached directly.
+pub(super) fn is_about_relay(condition: &Condition) -> bool {
+    [reasons::RELAY_NOT_USED, reasons::RELAY_UNKNOWN].contains(&&*condition.reason)
 }
 
 /// A connector that is not there, or whose agent has never registered.

@@ -4,7 +4,7 @@ use aplomb::Condition;
 use aplomb::conditions::Status;
 use aplomb_api::tunnel::{conditions as kinds, reasons};
 
-use super::conditions::Facts;
+use super::conditions::{Facts, is_about_relay};
 use crate::evidence::Evidence;
 
 /// The conditions that must hold before a proof counts, and whose reason is told first if one does not.
@@ -23,9 +23,12 @@ fn evidence<'a>(facts: &'a Facts<'_>) -> Option<&'a Evidence> {
 }
 
 pub(super) fn ready(facts: &Facts<'_>, said: &[Condition]) -> Condition {
+    let proven = evidence(facts).is_some_and(Evidence::is_good);
     let lacking = |kind: &&str| {
         let said = said.iter().find(|it| it.kind == **kind)?;
-        (said.status != Status::True).then_some(said)
+        // A proof shows that the agent is reached without its relay.
+        let needless = proven && is_about_relay(said);
+        (said.status != Status::True && !needless).then_some(said)
     };
     if let Some(lacks) = NEEDED.iter().find_map(lacking) {
         return Condition::new(

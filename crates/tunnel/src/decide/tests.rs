@@ -57,6 +57,7 @@ fn replica(applied: &str) -> ReplicaSeen {
             secrets: at.clone(),
             claims: at,
         },
+        relays: Some(Vec::new()),
         quarantined: None,
         incomplete: false,
         lost: false,
@@ -247,6 +248,66 @@ fn a_childs_own_status_does_not_unprogram_it() {
     assert_eq!(
         said(&plan, kinds::PROGRAMMED).map(|it| it.status),
         Some(Status::True)
+    );
+}
+
+#[test]
+fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
+    let with = |relays: Option<&[&str]>| {
+        let mut world = served(&[]);
+        let seen = world.connectors.get_mut("laptop").and_then(Option::as_mut);
+        let details = seen.and_then(|it| it.details.as_mut()).expect("registered");
+        details.public_key.home_relay = Some("https://relay.example.com/".to_owned());
+        let urls = |all: &[&str]| all.iter().map(|it| it.parse().expect("a URL")).collect();
+        world.replicas[0].relays = relays.map(urls);
+        world
+    };
+    let metadata = |world: &World| {
+        let plan = decide(world);
+        let said = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED).expect("it is said");
+        (said.status, said.reason.to_string())
+    };
+    let says = |status, reason: &str| (status, reason.to_owned());
+    let applied = says(Status::True, reasons::METADATA_APPLIED);
+    for used in [
+        "https://relay.example.com",
+        "https://RELAY.example.com:443/",
+    ] {
+        assert_eq!(metadata(&with(Some(&[used]))), applied, "{used}");
+    }
+    assert_eq!(
+        metadata(&served(&[])),
+        applied,
+        "a connector without a relay"
+    );
+    let old = with(None);
+    assert_eq!(
+        metadata(&old),
+        says(Status::Unknown, reasons::RELAY_UNKNOWN)
+    );
+    for used in [&[][..], &["https://other.example.com"]] {
+        let unused = with(Some(used));
+        assert_eq!(
+            metadata(&unused),
+            says(Status::False, reasons::RELAY_NOT_USED)
+        );
+        let plan = decide(&unused);
+        assert_eq!(ready(&plan), (Status::False, reasons::RELAY_NOT_USED));
+        assert_eq!(plan.step, Some(Step::Prove), "it may be reached directly");
+        assert_eq!(
+            ready(&decide(&proven(unused))).0,
+            Status::True,
+            "as a proof shows"
+        );
+    }
+    let mut second = with(Some(&["https://relay.example.com"]));
+    second.replicas.push(ReplicaSeen {
+        name: "gw-1".to_owned(),
+        ..replica("10")
+    });
+    assert_eq!(
+        metadata(&second),
+        says(Status::False, reasons::RELAY_NOT_USED)
     );
 }
 

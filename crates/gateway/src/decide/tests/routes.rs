@@ -41,6 +41,61 @@ fn a_connector_dials_what_the_endpoint_says() {
 }
 
 #[test]
+fn a_relay_is_used_however_its_url_is_written_and_no_other_is() {
+    let (tunnel, world) = with_rules(&[to_slice("app")]);
+    let used = |class: &str, agent: &str| {
+        let mut world = world.clone();
+        world.relays.extend(class.parse());
+        let connector = world.connectors.get_mut(&Key::new(Some("a"), "laptop"));
+        let details = connector.and_then(|it| it.details.as_mut()).expect("there");
+        details.public_key.home_relay = Some(agent.to_owned());
+        let plan = decide(&world);
+        let Action::Forward(origin) = action(&plan, &tunnel) else {
+            panic!("it has an origin");
+        };
+        let Target::Connector(target) = &origin.target else {
+            panic!("it goes through an agent");
+        };
+        let said = plan.report.relays.iter().any(|it| it == agent);
+        assert_eq!(
+            target.relay.is_some(),
+            said,
+            "{class}: {:?}",
+            plan.report.relays
+        );
+        said
+    };
+    let agent = "https://relay.example.com/";
+    for class in [
+        "https://relay.example.com",
+        "https://relay.example.com/",
+        "https://relay.example.com:443",
+        "HTTPS://Relay.Example.COM:443/",
+    ] {
+        assert!(used(class, agent), "{class}");
+    }
+    for (class, agent) in [
+        ("https://[2001:DB8:0::1]", "https://[2001:db8::1]/"),
+        ("http://192.0.2.7:3340", "http://192.0.2.7:3340/"),
+        ("https://relay.example.com.", "https://relay.example.com./"),
+        (
+            "https://b\u{fc}cher.example",
+            "https://xn--bcher-kva.example/",
+        ),
+    ] {
+        assert!(used(class, agent), "{class}");
+    }
+    for class in [
+        "http://relay.example.com",
+        "https://relay.example.com:8443",
+        "https://other.example.com",
+        "https://relay.example.com:99999",
+    ] {
+        assert!(!used(class, agent), "{class}");
+    }
+}
+
+#[test]
 fn a_missing_connector_and_one_that_never_registered_are_told_apart() {
     let (tunnel, mut world) = with_rules(&[to_slice("app")]);
     let word = |world: &World| match action(&decide(world), &tunnel) {
