@@ -15,7 +15,9 @@ pub const ORIGIN_UNREACHABLE: &str = "OriginUnreachable";
 pub const ORIGIN_BROKEN: &str = "OriginBroken";
 /// 504: the origin took too long.
 pub const ORIGIN_TIMEOUT: &str = "OriginTimeout";
-/// 403: the agent does not expose the target, or the address is one that no tenant may reach.
+/// 403: the agent does not expose the target.
+pub const ORIGIN_NOT_EXPOSED: &str = "OriginNotExposed";
+/// 403: the address is one that no tenant may reach.
 pub const UNAUTHORISED: &str = "Unauthorised";
 /// 503: the tunnel has as many requests or connections as it may.
 pub const TOO_MANY: &str = "TooMany";
@@ -31,7 +33,7 @@ pub const CLIENT_TIMEOUT: &str = "ClientTimeout";
 pub const CLIENT_GONE: &str = "ClientGone";
 
 /// Every word.
-pub const ALL: [&str; 14] = [
+pub const ALL: [&str; 15] = [
     UNKNOWN_HOST,
     NO_ROUTE,
     CONNECTOR_OFFLINE,
@@ -39,6 +41,7 @@ pub const ALL: [&str; 14] = [
     ORIGIN_UNREACHABLE,
     ORIGIN_BROKEN,
     ORIGIN_TIMEOUT,
+    ORIGIN_NOT_EXPOSED,
     UNAUTHORISED,
     TOO_MANY,
     OTHER_GENERATION,

@@ -123,7 +123,7 @@ async fn refusals(play: &Play) -> Result<()> {
     stage.apply(&tunnel(HOME, "hidden", hidden, HOME, "http://localhost:1"))?;
     for (hostname, status, reason) in [
         (missing, 503, "ConnectorNotFound"),
-        (hidden, 403, "Unauthorised"),
+        (hidden, 403, "OriginNotExposed"),
     ] {
         let known = async || ask(hostname).is_ok_and(|answer| answer.status != 404);
         stage.eventually("it is served", known).await?;

@@ -45,7 +45,7 @@ impl From<DialError> for Failure {
             DialError::Forbidden(_) => (403, reason::UNAUTHORISED),
             DialError::TimedOut => (504, reason::ORIGIN_TIMEOUT),
             DialError::Refused(refusal, _) => match refusal {
-                Refusal::NotExposed => (403, reason::UNAUTHORISED),
+                Refusal::NotExposed => (403, reason::ORIGIN_NOT_EXPOSED),
                 Refusal::OriginUnreachable => (502, reason::ORIGIN_UNREACHABLE),
                 Refusal::OtherSession => (409, reason::OTHER_SESSION),
                 Refusal::Malformed => (502, reason::ORIGIN_BROKEN),
@@ -66,6 +66,9 @@ fn sentence(reason: &str) -> &'static str {
         reason::ORIGIN_UNREACHABLE => "The service behind the tunnel does not take connections.",
         reason::ORIGIN_BROKEN => "The service behind the tunnel broke off or spoke no HTTP.",
         reason::ORIGIN_TIMEOUT => "The service behind the tunnel took too long.",
+        reason::ORIGIN_NOT_EXPOSED => {
+            "The agent behind the tunnel does not expose this service. The status of the HTTPProxy says what to do."
+        }
         reason::UNAUTHORISED => "The tunnel may not reach this service.",
         reason::TOO_MANY => "The tunnel has as many requests as it may. Try again later.",
         reason::OTHER_GENERATION => "Another generation of the tunnel is served here.",

@@ -65,7 +65,11 @@ async fn each_cause_has_its_status_and_its_word() {
             reason::UNAUTHORISED,
         ),
         (DialError::TimedOut, 504, reason::ORIGIN_TIMEOUT),
-        (refused(Refusal::NotExposed), 403, reason::UNAUTHORISED),
+        (
+            refused(Refusal::NotExposed),
+            403,
+            reason::ORIGIN_NOT_EXPOSED,
+        ),
         (
             refused(Refusal::OriginUnreachable),
             502,
@@ -191,6 +195,21 @@ async fn a_switch_turns_the_headers_off() {
         let response = lab.ask(request).await;
         let ours = |name: &http::HeaderName| name.as_str().starts_with("x-aplomb");
         assert!(!response.headers().keys().any(ours));
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_exposed_is_not_named_to_the_public() {
+    let lab = Lab::new();
+    let message = "\"10.1.2.3:80\" is not exposed by this agent".to_owned();
+    let refused = DialError::Refused(Refusal::NotExposed, message);
+    lab.dialer.put("a:80", Behind::Error(refused));
+    for accept in ["text/html", "*/*"] {
+        let request = Request::get("http://a.example.com/").header("accept", accept);
+        let response = lab.ask(request.body(full("")).expect("a request")).await;
+        let page = text(response.into_body()).await;
+        assert!(page.contains("does not expose this service"), "{page}");
+        assert!(!page.contains("10.1.2.3"), "{page}");
     }
 }
 
