@@ -4,13 +4,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb_api::wire::{Open, Proof, Refusal, Reply, Statement};
+use aplomb_api::wire::{ConnectorId, Open, Proof, Refusal, Reply, Statement};
 use iroh::endpoint::{RecvStream, SendStream, VarInt};
 use iroh::{EndpointId, SecretKey};
 use tokio::io::copy_bidirectional_with_sizes;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
+use crate::event::Event;
 use crate::frame::{self, Broken};
 use crate::origin::Origins;
 
@@ -25,6 +26,12 @@ const PROOFS_PER_SECOND: f64 = 200.0;
 const PROOFS_AT_ONCE: f64 = 1000.0;
 /// What a gateway is told that means another life of an agent, or another agent.
 const OTHER_SESSION: &str = "another session is meant than that of this agent";
+/// The answer to a gateway that names another Connector.
+const OTHER_CONNECTOR: &str = "the agent does not serve this Connector";
+/// What both sides read when a gateway uses another version of the protocol.
+const OTHER_VERSION: &str = "gateway and agent must be of the same version: upgrade the older one";
+/// The shortest time between two lines about refusals.
+const QUIET: Duration = Duration::from_secs(60);
 /// The code of a stream that broke on the origin's side.
 const BROKEN: VarInt = VarInt::from_u32(1);
 
@@ -33,19 +40,32 @@ const BROKEN: VarInt = VarInt::from_u32(1);
 pub struct Answers {
     origins: Origins,
     key: SecretKey,
+    connector: ConnectorId,
     session: String,
+    events: mpsc::UnboundedSender<Event>,
+    /// When the user last read of a refusal.
+    reported: Mutex<Option<Instant>>,
     streams: Arc<Semaphore>,
     proofs: Mutex<Bucket>,
 }
 
 impl Answers {
-    /// For this life of the agent.
+    /// For this life of the agent, which serves `connector` and no other.
     #[must_use]
-    pub fn new(origins: Origins, key: SecretKey, session: String) -> Self {
+    pub fn new(
+        origins: Origins,
+        key: SecretKey,
+        connector: ConnectorId,
+        session: String,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Self {
         Self {
             origins,
             key,
+            connector,
             session,
+            events,
+            reported: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             proofs: Mutex::new(Bucket::new(PROOFS_PER_SECOND, PROOFS_AT_ONCE)),
         }
@@ -60,19 +80,24 @@ impl Answers {
         let open = match timeout(OPEN, frame::read::<Open>(&mut stream.recv)).await {
             Ok(Ok(open)) => open,
             Ok(Err(Broken::Frame(error))) => {
-                return stream.refuse(Refusal::Malformed, &error.to_string()).await;
+                self.report(format!(
+                    "a gateway sent a message that is not understood: {OTHER_VERSION}"
+                ));
+                let message = format!("{error}; {OTHER_VERSION}");
+                return stream.refuse(Refusal::Malformed, &message).await;
             }
             Ok(Err(Broken::Stream(_))) | Err(_) => return stream.break_off(),
         };
         match open {
             Open::Dial {
+                connector,
                 session,
                 target,
                 tls,
-            } => {
-                let dialled = self.dial(&mut stream, &session, &target, tls.as_deref());
-                dialled.await;
-            }
+            } => match self.other(&connector, &session) {
+                Some((refusal, message)) => stream.refuse(refusal, message).await,
+                None => self.dial(&mut stream, &target, tls.as_deref()).await,
+            },
             Open::Prove {
                 statement,
                 target,
@@ -84,10 +109,32 @@ impl Answers {
         }
     }
 
-    async fn dial(&self, stream: &mut Stream, session: &str, target: &str, tls: Option<&str>) {
-        if session != self.session {
-            return stream.refuse(Refusal::OtherSession, OTHER_SESSION).await;
+    /// Why this agent must not serve this Connector in this session, if it must not.
+    fn other(&self, connector: &ConnectorId, session: &str) -> Option<(Refusal, &'static str)> {
+        if *connector != self.connector {
+            let ConnectorId { namespace, uid } = connector;
+            let own = &self.connector.namespace;
+            self.report(format!(
+                "a Connector in namespace {namespace:?} (UID {uid:?}) states this agent's key but is not the \
+                 one it registered: check who may read Connectors in namespace {own:?}"
+            ));
+            return Some((Refusal::OtherConnector, OTHER_CONNECTOR));
         }
+        (session != self.session).then_some((Refusal::OtherSession, OTHER_SESSION))
+    }
+
+    /// Reports a refusal to the user, at most once in [`QUIET`].
+    fn report(&self, message: String) {
+        let now = Instant::now();
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.is_none_or(|last| now >= last + QUIET) {
+            *reported = Some(now);
+            // The receiver may be gone.
+            drop(self.events.send(Event::Refused { message }));
+        }
+    }
+
+    async fn dial(&self, stream: &mut Stream, target: &str, tls: Option<&str>) {
         let Some(known) = self.origins.find(target) else {
             return stream
                 .refuse(Refusal::NotExposed, &not_exposed(target))
@@ -124,8 +171,8 @@ impl Answers {
         if !is_nonce(&statement.nonce) {
             return refused(Refusal::Malformed, "the nonce is not 32 bytes in hex");
         }
-        if statement.session != self.session {
-            return refused(Refusal::OtherSession, OTHER_SESSION);
+        if let Some((refusal, message)) = self.other(&statement.connector, &statement.session) {
+            return refused(refusal, message);
         }
         let Some(known) = self.origins.find(target) else {
             return refused(Refusal::NotExposed, &not_exposed(target));

@@ -68,6 +68,11 @@ pub enum Event {
         /// What it said.
         message: String,
     },
+    /// A gateway was refused: it asked for another Connector, or speaks another version.
+    Refused {
+        /// Why, and what it may mean.
+        message: String,
+    },
     /// An object was deleted.
     Deleted {
         /// Which one, such as `httpproxy/web`.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::wire::ALPN;
+use aplomb_api::wire::{ALPN, OLD_ALPN};
 use iroh::endpoint::{Builder, Incoming, QuicTransportConfig, VarInt, presets};
 use iroh::{Endpoint, RelayMap, RelayMode, RelayUrl, SecretKey};
 use tokio::sync::{Semaphore, watch};
@@ -49,7 +49,7 @@ pub async fn bind(secret: SecretKey, network: &Network, relays: &[String]) -> Re
         .build();
     let builder = Endpoint::builder(presets::Minimal)
         .secret_key(secret)
-        .alpns(vec![ALPN.to_vec()])
+        .alpns(vec![ALPN.to_vec(), OLD_ALPN.to_vec()])
         .relay_mode(relay_mode(relays)?)
         .transport_config(transport);
     let bound = sockets(builder, network)?.bind().await;

@@ -17,13 +17,13 @@ use aplomb_agent::serve::{Network, bind, serve};
 use aplomb_agent::tls::TlsSettings;
 use aplomb_agent::{Exposed, frame};
 use aplomb_api::tunnel::ConnectionDetails;
-use aplomb_api::wire::{ALPN, Open, Reply};
+use aplomb_api::wire::{ALPN, ConnectorId, Open, Reply};
 use iroh::endpoint::{Connection, presets};
 use iroh::{Endpoint, EndpointAddr, RelayMode, RelayUrl, SecretKey, Watcher};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -110,11 +110,12 @@ impl Agent {
         let endpoint = bind(secret.clone(), &network, std::slice::from_ref(&relay.url)).await?;
         let exposed = Exposed::new(vec![origin.parse().map_err(anyhow::Error::msg)?]);
         let origins = Origins::new(exposed, &TlsSettings::default())?;
-        let answers = Arc::new(Answers::new(origins, secret, SESSION.to_owned()));
+        let (session, events) = (SESSION.to_owned(), mpsc::unbounded_channel().0);
+        let answers = Answers::new(origins, secret, ConnectorId::default(), session, events);
         let (sender, listed) = watch::channel(listed(&[gateway.id().to_string()]));
         let work = serve(
             endpoint.clone(),
-            answers,
+            Arc::new(answers),
             listed,
             PARTING,
             CancellationToken::new(),
@@ -143,6 +144,7 @@ async fn echo() -> Result<(String, Task<std::io::Result<u64>>)> {
 async fn exchange(connection: &Connection, origin: &str, bytes: &[u8]) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
     let dial = Open::Dial {
+        connector: ConnectorId::default(),
         session: SESSION.to_owned(),
         target: origin.to_owned(),
         tls: None,

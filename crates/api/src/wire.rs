@@ -27,14 +27,27 @@ pub fn proof_work(patience: Duration) -> Duration {
     PROOF_WORK.min(patience * 2 / 3)
 }
 
-/// The protocol's name in TLS.
-pub const ALPN: &[u8] = b"aplomb/tunnel/1";
+/// The protocol's name in TLS. The number grows with every change that one side cannot do without.
+pub const ALPN: &[u8] = b"aplomb/tunnel/2";
+/// The version whose messages name no Connector. An agent accepts it only to answer what is wrong.
+pub const OLD_ALPN: &[u8] = b"aplomb/tunnel/1";
 /// The longest frame; a longer one is an error of the peer.
 pub const LONGEST: usize = 16 * 1024;
 /// The close code of a connection whose agent goes away on purpose.
 pub const RELEASED: u32 = 1;
 /// The close code of a connection whose peer is not listed.
 pub const UNLISTED: u32 = 2;
+
+/// The Connector that a message is about, as the gateway looked it up. An agent serves only the one it registered:
+/// the status of a Connector can be copied by all who can read it, namespace and UID cannot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectorId {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its UID.
+    pub uid: String,
+}
 
 /// What a gateway asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,8 +59,9 @@ pub const UNLISTED: u32 = 2;
 pub enum Open {
     /// A connection to an origin.
     Dial {
-        /// The session that the Connector of the tunnel's own namespace states. A key is public and can be
-        /// copied into another namespace; a session is known only to those who may read its Connector.
+        /// The Connector that the tunnel leads to.
+        connector: ConnectorId,
+        /// The session that it states.
         session: String,
         /// host:port.
         target: String,
@@ -97,6 +111,8 @@ pub enum Refusal {
     OriginUnreachable,
     /// Another session is meant than this life of the agent.
     OtherSession,
+    /// Another Connector is meant than the agent's.
+    OtherConnector,
     /// The request makes no sense.
     Malformed,
     /// More than it will do at once.
@@ -113,6 +129,8 @@ pub struct Statement {
     pub tunnel: String,
     /// Its generation.
     pub generation: i64,
+    /// The Connector that it leads to.
+    pub connector: ConnectorId,
     /// The agent's session.
     pub session: String,
 }
@@ -152,10 +170,12 @@ impl Proof {
             Origin::Unreachable => "unreachable",
         };
         let parts = [
-            "aplomb tunnel proof 1",
+            "aplomb tunnel proof 2",
             &statement.nonce,
             &statement.tunnel,
             &generation,
+            &statement.connector.namespace,
+            &statement.connector.uid,
             &statement.session,
             gateway,
             origin,
@@ -225,7 +245,15 @@ mod tests {
             nonce: "00".to_owned(),
             tunnel: tunnel.to_owned(),
             generation: 1,
+            connector: connector("team-a", "u1"),
             session: session.to_owned(),
+        }
+    }
+
+    fn connector(namespace: &str, uid: &str) -> ConnectorId {
+        ConnectorId {
+            namespace: namespace.to_owned(),
+            uid: uid.to_owned(),
         }
     }
 
@@ -248,6 +276,7 @@ mod tests {
     #[test]
     fn a_message_survives_its_frame() {
         let open = Open::Dial {
+            connector: connector("team-a", "u1"),
             session: "s".to_owned(),
             target: "localhost:3000".to_owned(),
             tls: None,
@@ -270,5 +299,22 @@ mod tests {
         let up = Proof::signed_bytes(&statement("a", "b"), "g", Origin::Reachable);
         let down = Proof::signed_bytes(&statement("a", "b"), "g", Origin::Unreachable);
         assert_ne!(up, down);
+        let of = |namespace, uid| {
+            let mut statement = statement("a", "b");
+            statement.connector = connector(namespace, uid);
+            Proof::signed_bytes(&statement, "g", Origin::Reachable)
+        };
+        assert_ne!(of("ab", "c"), of("a", "bc"));
+    }
+
+    #[test]
+    fn a_message_that_names_no_connector_is_none() {
+        let statement = r#"{"nonce":"00","tunnel":"t","generation":1,"session":"s"}"#;
+        let dial = r#"{"kind":"dial","session":"s","target":"localhost:1"}"#;
+        let prove = format!(r#"{{"kind":"prove","statement":{statement},"target":"localhost:1"}}"#);
+        for old in [dial, &prove] {
+            let error = decode::<Open>(old.as_bytes()).expect_err("it is of version 1");
+            assert!(error.to_string().contains("`connector`"), "{error}");
+        }
     }
 }

@@ -23,7 +23,7 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::dial::{DialError, Dialer, Stream};
-use crate::table::{Origin, Target};
+use crate::table::{ConnectorTarget, Origin, Target};
 use crate::world::Wanted;
 use exchange::{Broken, Exchange};
 
@@ -56,7 +56,7 @@ impl AgentDialer {
     async fn ask(
         &self,
         origin: &Origin,
-        open: impl Fn(&str) -> Open,
+        open: impl Fn(&ConnectorTarget) -> Open,
         until: Instant,
     ) -> Result<Exchange, DialError> {
         let Target::Connector(target) = &origin.target else {
@@ -67,8 +67,8 @@ impl AgentDialer {
         let mut dead = None;
         loop {
             let connection = self.0.connection(&key, dead, patience).await;
-            let (connection, session) = connection.ok_or(DialError::Offline)?;
-            match exchange::ask(&connection, &open(&session), until).await {
+            let (connection, held) = connection.ok_or(DialError::Offline)?;
+            match exchange::ask(&connection, &open(&held), until).await {
                 Err(Broken::Connection) if dead.is_none() => dead = Some(connection.stable_id()),
                 Err(Broken::Connection) => return Err(DialError::Offline),
                 Err(Broken::TimedOut) => return Err(DialError::TimedOut),
@@ -87,8 +87,9 @@ impl Dialer for AgentDialer {
     ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>> {
         Box::pin(async move {
             // A request that waited for a new life of the agent means that one, whatever its table said.
-            let open = |session: &str| Open::Dial {
-                session: session.to_owned(),
+            let open = |held: &ConnectorTarget| Open::Dial {
+                connector: held.connector(),
+                session: held.session.clone(),
                 target: origin.authority.clone(),
                 tls: origin.tls.clone(),
             };
@@ -107,7 +108,7 @@ impl Dialer for AgentDialer {
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         Box::pin(async move {
-            let open = |_: &str| Open::Prove {
+            let open = |_: &ConnectorTarget| Open::Prove {
                 statement: statement.clone(),
                 target: origin.authority.clone(),
                 tls: origin.tls.clone(),

@@ -95,6 +95,7 @@ impl Observer<'_> {
         memory.retain_released(&interest.connectors);
         let connectors = named.into_iter().map(|(key, connector)| {
             let seen = Connector {
+                uid: connector.meta().uid.to_owned(),
                 released: memory.released(&connector),
                 listed: connector.lists(&self.office.place.endpoint_id),
                 details: connector.status.connection_details.clone(),

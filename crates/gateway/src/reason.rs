@@ -17,7 +17,7 @@ pub const ORIGIN_BROKEN: &str = "OriginBroken";
 pub const ORIGIN_TIMEOUT: &str = "OriginTimeout";
 /// 403: the agent does not expose the target.
 pub const ORIGIN_NOT_EXPOSED: &str = "OriginNotExposed";
-/// 403: the address is one that no tenant may reach.
+/// 403: the agent refuses the Connector, or the address is one that no tenant may reach.
 pub const UNAUTHORISED: &str = "Unauthorised";
 /// 503: the tunnel has as many requests or connections as it may.
 pub const TOO_MANY: &str = "TooMany";
@@ -25,7 +25,7 @@ pub const TOO_MANY: &str = "TooMany";
 pub const OTHER_GENERATION: &str = "OtherGeneration";
 /// 400: the request makes no sense.
 pub const BAD_REQUEST: &str = "BadRequest";
-/// 409: a proof was asked of a life of the agent that is over.
+/// 409: a proof was asked of a life of the agent that is over, or of another Connector.
 pub const OTHER_SESSION: &str = "OtherSession";
 /// 408: the client stopped sending its body.
 pub const CLIENT_TIMEOUT: &str = "ClientTimeout";

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb_api::tunnel::{Filter, PathMatchType, RouteMatch};
+use aplomb_api::wire::ConnectorId;
 use rustls::sign::CertifiedKey;
 
 /// Everything that requests need.
@@ -135,6 +136,8 @@ pub struct ConnectorTarget {
     pub namespace: String,
     /// Its name.
     pub name: String,
+    /// Its UID.
+    pub uid: String,
     /// The iroh endpoint id, in hex.
     pub id: String,
     /// Which life of the agent.
@@ -145,4 +148,15 @@ pub struct ConnectorTarget {
     pub addresses: Vec<SocketAddr>,
     /// The operator has seen it go: nothing is dialled until its session changes.
     pub released: bool,
+}
+
+impl ConnectorTarget {
+    /// The Connector, as messages to its agent name it.
+    #[must_use]
+    pub fn connector(&self) -> ConnectorId {
+        ConnectorId {
+            namespace: self.namespace.clone(),
+            uid: self.uid.clone(),
+        }
+    }
 }

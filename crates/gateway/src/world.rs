@@ -65,6 +65,8 @@ pub struct Claim {
 /// A Connector, as far as requests need it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Connector {
+    /// Its UID: a name can be given to another.
+    pub uid: String,
     /// How its agent is reached, as it says itself; `None` while it has never said so.
     pub details: Option<ConnectionDetails>,
     /// Its agent has gone on purpose, and no other life of it has been seen since.

@@ -157,7 +157,7 @@ pub(crate) fn subject(world: &World, hostnames: &[String]) -> String {
     let connectors: Vec<_> = world
         .connectors
         .values()
-        .map(|it| json!(it.as_ref().and_then(|it| it.details.as_ref())))
+        .map(|it| json!(it.as_ref().map(|it| (&it.uid, &it.details))))
         .collect();
     digest(&json!([
         meta.uid,

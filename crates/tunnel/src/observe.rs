@@ -200,6 +200,7 @@ impl Observer<'_> {
             let found = all.get(&Key::new(self.key.namespace.as_deref(), name));
             let found = found.filter(|it| !it.meta().deleting);
             found.map(|it| ConnectorSeen {
+                uid: it.meta().uid.to_owned(),
                 version: self.office.memory.version(&it),
                 details: it.status.connection_details.clone(),
                 online: it.online(),

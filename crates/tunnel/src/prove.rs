@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb_api::tunnel::{ConnectionDetails, reasons};
-use aplomb_api::wire::{Origin, Proof, Statement, proof_patience as patience};
+use aplomb_api::wire::{ConnectorId, Origin, Proof, Statement, proof_patience as patience};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
@@ -32,7 +32,16 @@ pub(crate) struct Prover {
 struct Asked<'a> {
     question: Question,
     replica: &'a ReplicaSeen,
-    connector: Option<&'a ConnectionDetails>,
+    agent: Option<Agent<'a>>,
+}
+
+/// The agent behind a rule.
+#[derive(Clone, Copy)]
+struct Agent<'a> {
+    /// The name of its Connector.
+    connector: &'a str,
+    uid: &'a str,
+    details: &'a ConnectionDetails,
 }
 
 /// What one question showed.
@@ -141,14 +150,14 @@ fn questions<'a>(world: &'a World, hostnames: &[String], patience: Duration) -> 
     let mut all = Vec::new();
     for replica in &world.replicas {
         for (hostname, rule) in wanted.keys() {
-            let connector = connector(world, *rule);
+            let agent = agent(world, *rule);
             let mut ask = |listen: &str, tls| {
                 let hostname = &hostnames[*hostname];
-                let question = question(world, listen, tls, hostname, *rule, connector, patience);
+                let question = question(world, listen, tls, hostname, *rule, agent, patience);
                 all.push(Asked {
                     question,
                     replica,
-                    connector,
+                    agent,
                 });
             };
             ask(&replica.listen, false);
@@ -164,10 +173,24 @@ fn questions<'a>(world: &'a World, hostnames: &[String], patience: Duration) -> 
     all
 }
 
-fn connector(world: &World, rule: usize) -> Option<&ConnectionDetails> {
+fn agent(world: &World, rule: usize) -> Option<Agent<'_>> {
     let backend = world.proxy.spec.rules.get(rule)?.backends.first()?;
-    let name = &backend.connector.as_ref()?.name;
-    world.connectors.get(name)?.as_ref()?.details.as_ref()
+    let connector = &backend.connector.as_ref()?.name;
+    let seen = world.connectors.get(connector)?.as_ref()?;
+    Some(Agent {
+        connector,
+        uid: &seen.uid,
+        details: seen.details.as_ref()?,
+    })
+}
+
+/// The Connector that the answer must be about; none where there is no agent.
+fn connector(world: &World, agent: Option<Agent<'_>>) -> ConnectorId {
+    let namespace = world.proxy.metadata.namespace.clone();
+    agent.map_or_else(ConnectorId::default, |agent| ConnectorId {
+        namespace: namespace.unwrap_or_default(),
+        uid: agent.uid.to_owned(),
+    })
 }
 
 fn question(
@@ -176,7 +199,7 @@ fn question(
     tls: bool,
     hostname: &str,
     rule: usize,
-    connector: Option<&ConnectionDetails>,
+    agent: Option<Agent<'_>>,
     patience: Duration,
 ) -> Question {
     let meta = &world.proxy.metadata;
@@ -189,7 +212,10 @@ fn question(
             nonce: nonce(),
             tunnel: meta.uid.clone().unwrap_or_default(),
             generation: meta.generation.unwrap_or_default(),
-            session: connector.map(|it| it.session.clone()).unwrap_or_default(),
+            connector: connector(world, agent),
+            session: agent
+                .map(|it| it.details.session.clone())
+                .unwrap_or_default(),
         },
         patience,
     }
@@ -260,7 +286,7 @@ fn judged(answer: &Answer, asked: &Asked<'_>) -> Shown {
     if answer.status != http::StatusCode::OK {
         return refusal(answer, asked);
     }
-    let Some(connector) = asked.connector else {
+    let Some(agent) = asked.agent else {
         return Shown {
             tunnel: Ok(()),
             origin: None,
@@ -273,7 +299,7 @@ fn judged(answer: &Answer, asked: &Asked<'_>) -> Shown {
             &proof,
             &asked.question.statement,
             gateway,
-            &connector.public_key.id,
+            &agent.details.public_key.id,
         )
     });
     let refused = |message: &str| Failure::new(reasons::PROOF_REFUSED, message);
@@ -301,20 +327,30 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
         .as_deref()
         .unwrap_or("an answer without a reason");
     let message = format!("gateway {name} answers {}: {word}", answer.status.as_u16());
-    let reason = match word {
-        "ConnectorOffline" => reasons::CONNECTOR_OFFLINE,
-        "OriginUnreachable" if asked.connector.is_none() => {
+    let (reason, message) = match (word, asked.agent) {
+        ("ConnectorOffline", _) => (reasons::CONNECTOR_OFFLINE, message),
+        ("Unauthorised", Some(agent)) => (reasons::PROOF_REFUSED, not_its_own(agent)),
+        ("OriginUnreachable", None) => {
             // Nobody signs for an origin that the gateway dials itself.
             return Shown {
                 tunnel: Ok(()),
                 origin: Some(false),
             };
         }
-        _ => reasons::PROOF_FAILED,
+        _ => (reasons::PROOF_FAILED, message),
     };
     let unknown = answer.status == http::StatusCode::NOT_FOUND;
     Shown {
         tunnel: Err(Failure::new(reason, message).with(unknown.then_some(Doubt::Unknown))),
         origin: None,
     }
+}
+
+/// The agent registered another Connector: this one states a key that was copied.
+fn not_its_own(agent: Agent<'_>) -> String {
+    let name = agent.connector;
+    format!(
+        "the agent behind Connector {name:?} refuses it: it registered another; delete this one, or start an \
+         agent of its own with `aplomb connect --name {name}`"
+    )
 }

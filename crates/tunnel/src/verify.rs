@@ -1,5 +1,5 @@
-//! Whether a proof is one: of this nonce, this tunnel as it is now, this life of the agent, through
-//! this gateway, signed with the key that the Connector names. Pure.
+//! Whether a proof is one: of this nonce, this tunnel as it is now, this Connector, this life of the agent,
+//! through this gateway, signed with the key that the Connector names. Pure.
 
 use aplomb_api::wire::{Origin, Proof, Statement};
 use iroh_base::{PublicKey, Signature};
@@ -7,7 +7,7 @@ use iroh_base::{PublicKey, Signature};
 /// Why a proof is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It is about something else: an older nonce, another tunnel, generation or session.
+    /// It is about something else: an older nonce, another tunnel, generation, Connector or session.
     OtherStatement,
     /// It came through another gateway than the one that was asked.
     OtherGateway,
@@ -20,7 +20,7 @@ impl Refused {
     pub(crate) const fn message(self) -> &'static str {
         match self {
             Self::OtherStatement => {
-                "the answer is about another nonce, tunnel, generation or session"
+                "the answer is about another nonce, tunnel, generation, Connector or session"
             }
             Self::OtherGateway => "the answer came through another gateway",
             Self::NotSigned => "the answer is not signed with the connector's key",
@@ -72,6 +72,7 @@ fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
+    use aplomb_api::wire::ConnectorId;
     use iroh_base::SecretKey;
 
     use super::*;
@@ -81,6 +82,10 @@ mod tests {
             nonce: "0f".repeat(32),
             tunnel: "uid".to_owned(),
             generation: 3,
+            connector: ConnectorId {
+                namespace: "team-a".to_owned(),
+                uid: "u1".to_owned(),
+            },
             session: "s1".to_owned(),
         }
     }
@@ -113,11 +118,13 @@ mod tests {
     fn a_replayed_or_moved_proof_is_refused() {
         let (key, public) = keys();
         let old = signed(&key, &statement());
-        let others: [fn(&mut Statement); 4] = [
+        let others: [fn(&mut Statement); 6] = [
             |it| it.nonce = "10".repeat(32),
             |it| it.tunnel.push('x'),
             |it| it.generation += 1,
             |it| it.session.push('x'),
+            |it| it.connector.namespace = "mallory".to_owned(),
+            |it| it.connector.uid = "u2".to_owned(),
         ];
         for change in others {
             let mut asked = statement();

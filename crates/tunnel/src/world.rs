@@ -124,6 +124,8 @@ pub(crate) struct Plain {
 /// A connector, as far as a tunnel reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectorSeen {
+    /// The UID of the object.
+    pub(crate) uid: String,
     /// The version of the object.
     pub(crate) version: String,
     /// How its agent is reached, once it has registered.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use aplomb_api::tunnel::{Connector, ConnectorStatus, HttpProxy, conditions};
+use aplomb_api::wire::ConnectorId;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::{mpsc, watch};
 
@@ -57,7 +58,7 @@ impl Agent {
         let ground = Ground {
             secret: settings.key.secret().clone(),
             network: settings.network.clone(),
-            answers: Arc::new(answers(&settings, &session)?),
+            answers: Arc::new(answers(&settings, &registered, &session, events.clone())?),
             listed: listed.subscribe(),
             connectors: Api::namespaced(client.clone(), namespace),
             name: settings.connector.name.clone(),
@@ -235,11 +236,21 @@ impl Agent {
     }
 }
 
-fn answers(settings: &Settings, session: &str) -> Result<Answers> {
+fn answers(
+    settings: &Settings,
+    registered: &Registered,
+    session: &str,
+    events: mpsc::UnboundedSender<Event>,
+) -> Result<Answers> {
     let exposed = Exposed::new(settings.expose.clone());
     let origins = Origins::new(exposed, &settings.origin)?;
     let secret = settings.key.secret().clone();
-    Ok(Answers::new(origins, secret, session.to_owned()))
+    let connector = ConnectorId {
+        namespace: settings.connector.namespace.clone(),
+        uid: registered.connector.uid().unwrap_or_default(),
+    };
+    let session = session.to_owned();
+    Ok(Answers::new(origins, secret, connector, session, events))
 }
 
 fn identity(settings: &Settings, session: &str) -> Identity {

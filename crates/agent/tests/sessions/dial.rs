@@ -1,12 +1,13 @@
 //! Bytes to an origin and back, and the requests that are refused.
 
 use anyhow::{Context, Result, bail};
+use aplomb_agent::Event;
 use aplomb_agent::frame;
 use aplomb_agent::tls::TlsSettings;
-use aplomb_api::wire::{LONGEST, Open, Refusal, Reply};
+use aplomb_api::wire::{ALPN, ConnectorId, LONGEST, OLD_ALPN, Open, Refusal, Reply};
 use tokio::net::TcpListener;
 
-use crate::lab::{Agent, Gateway, dial, echo, open, rest};
+use crate::lab::{Agent, Gateway, SESSION, connector, dial, echo, open, rest};
 
 async fn refusal(agent: &Agent, gateway: &Gateway, asked: &Open) -> Result<Refusal> {
     let connection = gateway.connect(agent).await?;
@@ -63,6 +64,7 @@ async fn a_session_that_is_not_its_own_gets_nothing() -> Result<()> {
     agent.list(&[&gateway]);
     for other in ["", "another-life"] {
         let asked = Open::Dial {
+            connector: connector(),
             session: other.to_owned(),
             target: origin.clone(),
             tls: None,
@@ -116,5 +118,82 @@ async fn a_frame_that_makes_no_sense_is_refused() -> Result<()> {
         };
         assert_eq!(refusal, Refusal::Malformed);
     }
+    Ok(())
+}
+
+/// What a gateway asks that names this Connector.
+fn for_connector(namespace: &str, uid: &str, target: &str) -> Open {
+    Open::Dial {
+        connector: ConnectorId {
+            namespace: namespace.to_owned(),
+            uid: uid.to_owned(),
+        },
+        session: SESSION.to_owned(),
+        target: target.to_owned(),
+        tls: None,
+    }
+}
+
+#[tokio::test]
+async fn another_connector_gets_nothing_even_with_the_session() -> Result<()> {
+    let (origin, _serving) = echo().await?;
+    let mut agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let gateway = Gateway::start().await?;
+    agent.list(&[&gateway]);
+    let own = connector();
+    let another = "5e8d1f6a-3a43-4f0c-8f52-0d1f0c2b9a11";
+    let connection = gateway.connect(&agent).await?;
+    for (namespace, uid) in [
+        ("mallory", own.uid.as_str()),
+        (&own.namespace, another),
+        ("mallory", another),
+        ("", ""),
+        (&own.namespace, &own.uid.to_uppercase()),
+    ] {
+        let asked = for_connector(namespace, uid, &origin);
+        let refused = refusal(&agent, &gateway, &asked).await?;
+        assert_eq!(refused, Refusal::OtherConnector, "{namespace}/{uid}");
+        let (_, _, reply) = open(&connection, &dial(&origin)).await?;
+        assert_eq!(reply, Reply::Connected, "its own is served meanwhile");
+    }
+    let Some(Event::Refused { message }) = agent.events.recv().await else {
+        bail!("no line for the user");
+    };
+    assert!(message.contains("\"mallory\""), "{message}");
+    assert!(agent.events.try_recv().is_err(), "one line for all of them");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_gateway_that_names_no_connector_is_refused_with_the_remedy() -> Result<()> {
+    let (origin, _serving) = echo().await?;
+    let mut agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let gateway = Gateway::start().await?;
+    agent.list(&[&gateway]);
+    let statement = r#"{"nonce":"00","tunnel":"t","generation":1,"session":"this-life"}"#;
+    let asked = [
+        format!(r#"{{"kind":"dial","session":"this-life","target":"{origin}"}}"#),
+        format!(r#"{{"kind":"prove","statement":{statement},"target":"{origin}"}}"#),
+    ];
+    for (alpn, body) in [
+        (ALPN, &asked[0]),
+        (OLD_ALPN, &asked[0]),
+        (OLD_ALPN, &asked[1]),
+    ] {
+        let connection = gateway.0.connect(agent.address(), alpn).await?;
+        let (mut send, mut recv) = connection.open_bi().await?;
+        send.write_all(&u32::try_from(body.len())?.to_be_bytes())
+            .await?;
+        send.write_all(body.as_bytes()).await?;
+        match frame::read::<Reply>(&mut recv).await? {
+            Reply::Refused { refusal, message } => {
+                assert_eq!(refusal, Refusal::Malformed);
+                assert!(message.contains("upgrade the older one"), "{message}");
+            }
+            other => bail!("not refused: {other:?}"),
+        }
+    }
+    let event = agent.events.recv().await;
+    assert!(matches!(event, Some(Event::Refused { .. })), "{event:?}");
     Ok(())
 }

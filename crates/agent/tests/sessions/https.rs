@@ -67,6 +67,7 @@ async fn dialled(origin: &Origin, tls: &TlsSettings, name: &str) -> Result<Reply
     agent.list(&[&gateway]);
     let connection = gateway.connect(&agent).await?;
     let dial = Open::Dial {
+        connector: crate::lab::connector(),
         session: crate::lab::SESSION.to_owned(),
         target: origin.address.clone(),
         tls: Some(name.to_owned()),

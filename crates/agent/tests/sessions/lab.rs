@@ -13,13 +13,13 @@ use aplomb_agent::frame;
 use aplomb_agent::origin::Origins;
 use aplomb_agent::serve::{Network, bind, serve};
 use aplomb_agent::tls::TlsSettings;
-use aplomb_agent::{Exposed, Target};
-use aplomb_api::wire::{ALPN, Open, Reply, Statement};
+use aplomb_agent::{Event, Exposed, Target};
+use aplomb_api::wire::{ALPN, ConnectorId, Open, Reply, Statement};
 use iroh::endpoint::{Connection, RecvStream, SendStream};
 use iroh::{Endpoint, EndpointAddr, SecretKey, TransportAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,7 @@ pub(crate) struct Agent {
     pub(crate) listed: watch::Sender<Listed>,
     pub(crate) released: CancellationToken,
     pub(crate) serving: Task<()>,
+    pub(crate) events: mpsc::UnboundedReceiver<Event>,
 }
 
 impl Agent {
@@ -44,7 +45,9 @@ impl Agent {
         let exposed = Exposed::new(targets.map_err(anyhow::Error::msg)?);
         let secret = SecretKey::generate();
         let origins = Origins::new(exposed, tls)?;
-        let answers = Answers::new(origins, secret.clone(), SESSION.to_owned());
+        let (sender, events) = mpsc::unbounded_channel();
+        let session = SESSION.to_owned();
+        let answers = Answers::new(origins, secret.clone(), connector(), session, sender);
         let endpoint = bind(secret, &loopback(), &[]).await?;
         let (sender, receiver) = watch::channel(Listed::default());
         let released = CancellationToken::new();
@@ -60,6 +63,7 @@ impl Agent {
             listed: sender,
             released,
             serving: Tasks::on_runtime().start(work),
+            events,
         })
     }
 
@@ -114,8 +118,17 @@ pub(crate) async fn open(
     timeout(PATIENCE, work).await.context("no answer in time")?
 }
 
+/// The Connector of every agent here.
+pub(crate) fn connector() -> ConnectorId {
+    ConnectorId {
+        namespace: "team-a".to_owned(),
+        uid: "0b8f3c9e-1f62-4b57-9c0e-55a4b9d7e7c1".to_owned(),
+    }
+}
+
 pub(crate) fn dial(target: &str) -> Open {
     Open::Dial {
+        connector: connector(),
         session: SESSION.to_owned(),
         target: target.to_owned(),
         tls: None,
@@ -127,6 +140,7 @@ pub(crate) fn statement(session: &str) -> Statement {
         nonce: "0f".repeat(32),
         tunnel: "9c7f2f9e-6a1f-4c38-8a7e-0d4f5b2f7f11".to_owned(),
         generation: 3,
+        connector: connector(),
         session: session.to_owned(),
     }
 }

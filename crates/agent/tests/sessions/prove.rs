@@ -41,13 +41,15 @@ async fn a_proof_verifies_and_a_changed_one_does_not() -> Result<()> {
     assert_eq!(proof.origin, Origin::Reachable);
     let key = agent.endpoint.id();
     assert!(verifies(key, &proof)?);
-    let mut forged = vec![proof.clone(); 6];
+    let mut forged = vec![proof.clone(); 8];
     forged[0].statement.nonce = "1f".repeat(32);
     forged[1].statement.tunnel = "another".to_owned();
     forged[2].statement.generation += 1;
     forged[3].statement.session = "another".to_owned();
     forged[4].gateway = key.to_string();
     forged[5].origin = Origin::Unreachable;
+    forged[6].statement.connector.namespace = "mallory".to_owned();
+    forged[7].statement.connector.uid = "another".to_owned();
     for forged in &forged {
         assert!(!verifies(key, forged)?, "{forged:?}");
     }
@@ -79,10 +81,15 @@ async fn what_an_agent_does_not_stand_for_is_not_signed() -> Result<()> {
     if let Open::Prove { statement, .. } = &mut short {
         statement.nonce = "0f".to_owned();
     }
+    let mut copied = prove(SESSION, &origin);
+    if let Open::Prove { statement, .. } = &mut copied {
+        statement.connector.namespace = "mallory".to_owned();
+    }
     for (asked, expected) in [
         (prove("another-life", &origin), Refusal::OtherSession),
         (prove(SESSION, "192.0.2.1:80"), Refusal::NotExposed),
         (short, Refusal::Malformed),
+        (copied, Refusal::OtherConnector),
     ] {
         let Reply::Refused { refusal, .. } = answer(&agent, &gateway, &asked).await? else {
             bail!("signed");

@@ -197,6 +197,7 @@ fn told(event: &Event) -> (Mark, &'static str, String) {
             (Mark::Trouble, "not ready", format!("{reason}: {message}"))
         }
         Event::OriginUnreachable { message } => (Mark::Trouble, "service", message.clone()),
+        Event::Refused { message } => (Mark::Trouble, "refused", message.clone()),
         Event::Deleted { object } => (Mark::Trouble, "deleted", object.clone()),
         Event::Released => (
             Mark::Done,
@@ -216,6 +217,7 @@ fn waiting(event: &Event) -> Option<&'static str> {
         Event::Proven { .. } | Event::Released | Event::Deleted { .. } => Some(""),
         Event::NotReady { .. } => Some("the tunnel to work"),
         Event::OriginUnreachable { .. }
+        | Event::Refused { .. }
         | Event::HeartbeatLost { .. }
         | Event::HeartbeatRecovered => None,
     }

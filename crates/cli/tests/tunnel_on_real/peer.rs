@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use aplomb_api::tunnel::{Connector, PublicKey};
-use aplomb_api::wire::{ALPN, Open, UNLISTED, encode};
+use aplomb_api::wire::{ALPN, ConnectorId, Open, UNLISTED, encode};
 use iroh::endpoint::{Connection, ConnectionError, presets};
 use iroh::{Endpoint, EndpointAddr, RelayMode, TransportAddr};
 use kube::Api;
@@ -60,6 +60,7 @@ async fn attempt(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
 async fn ask(connection: &Connection) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
     let dial = Open::Dial {
+        connector: ConnectorId::default(),
         session: "any".to_owned(),
         target: "localhost:80".to_owned(),
         tls: None,

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Sessions;
 use super::session::{self, Shared, State};
+use crate::table::ConnectorTarget;
 use crate::world::Wanted;
 
 /// Keeps sessions. Clones share them.
@@ -48,24 +49,28 @@ impl Keeper {
         }))
     }
 
-    /// The session with a connector, other than `dead`, and what its Connector calls it; waited for until
+    /// The session with a connector, other than `dead`, and the Connector it was opened for; waited for until
     /// then.
     pub(super) async fn connection(
         &self,
         key: &Key,
         dead: Option<usize>,
         until: Instant,
-    ) -> Option<(Connection, String)> {
+    ) -> Option<(Connection, Arc<ConnectorTarget>)> {
         let shared = self.kept().get(key)?.shared.clone();
         let mut state = shared.state.subscribe();
         shared.wake.notify_one();
+        // One that was opened for a Connector of the same name that is gone is about to end.
+        let meant = |uid: &str| shared.wanted.borrow().target.uid == uid;
         let up = state.wait_for(|state| match state {
-            State::Up(connection, _) => Some(connection.stable_id()) != dead,
+            State::Up(connection, target) => {
+                Some(connection.stable_id()) != dead && meant(&target.uid)
+            }
             State::Down { released, .. } => *released,
         });
         let found = timeout_at(until, up).await.ok()?.ok()?.clone();
         match found {
-            State::Up(connection, session) => Some((connection, session)),
+            State::Up(connection, target) => Some((connection, target)),
             State::Down { .. } => None,
         }
     }

@@ -35,8 +35,8 @@ pub(super) enum State {
         /// Its agent ended it on purpose.
         released: bool,
     },
-    /// It is there, with this life of the agent.
-    Up(Connection, String),
+    /// It is there, with this life of the agent, for this Connector and no other.
+    Up(Connection, Arc<ConnectorTarget>),
 }
 
 /// What the task of a session and its users share.
@@ -172,14 +172,14 @@ enum End {
 async fn held(
     shared: &Shared,
     wanted: &mut watch::Receiver<Wanted>,
-    target: &ConnectorTarget,
+    target: &Arc<ConnectorTarget>,
     connection: Connection,
 ) -> End {
     tracing::debug!(connector = %name(target), "Holds a session");
     let (before, began) = (shared.down_since(), Instant::now());
-    let up = State::Up(connection.clone(), target.session.clone());
+    let up = State::Up(connection.clone(), target.clone());
     shared.state.send_replace(up);
-    let life = |it: &ConnectorTarget| (it.id.clone(), it.session.clone());
+    let life = |it: &ConnectorTarget| (it.connector(), it.id.clone(), it.session.clone());
     let end = loop {
         tokio::select! { biased;
             ended = connection.closed() => break match is_release(&ended) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Key, Tasks};
-use aplomb_api::wire::{self, Refusal, Statement};
+use aplomb_api::wire::{self, ConnectorId, Refusal, Statement};
 use iroh::SecretKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
@@ -51,12 +51,18 @@ impl Side {
     }
 
     fn keep(&self, target: &ConnectorTarget) {
-        let wanted = Wanted {
-            target: Arc::new(target.clone()),
-            listed: true,
-        };
-        let key = Key::new(Some("a"), "laptop");
-        self.keeper.keep(&BTreeMap::from([(key, wanted)]));
+        self.keep_all(&[target]);
+    }
+
+    fn keep_all(&self, targets: &[&ConnectorTarget]) {
+        let wanted = targets.iter().map(|target| {
+            let wanted = Wanted {
+                target: Arc::new((*target).clone()),
+                listed: true,
+            };
+            (Key::new(Some(&target.namespace), &target.name), wanted)
+        });
+        self.keeper.keep(&wanted.collect());
     }
 
     async fn dial(&self, peer: &ConnectorTarget, to: &str) -> Result<String, DialError> {
@@ -118,6 +124,56 @@ async fn who_copies_a_key_and_not_its_session_gets_nothing() {
 }
 
 #[tokio::test]
+async fn a_copied_connector_gets_nothing_and_a_session_of_its_own() {
+    let (side, peer) = (Side::new().await, Peer::start(None, "s1").await);
+    let own = peer.target();
+    let copy = |namespace: &str, name: &str, uid: &str| ConnectorTarget {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        ..own.clone()
+    };
+    side.keep(&own);
+    assert!(side.dial(&own, "echo:1").await.is_ok());
+    let first = peer.last.borrow().as_ref().map(|it| it.stable_id());
+    for other in [copy("b", "laptop", "u2"), copy("a", "desk", "u3")] {
+        side.keep_all(&[&own, &other]);
+        let refused = side.dial(&other, "echo:1").await;
+        assert!(
+            matches!(refused, Err(DialError::Refused(Refusal::OtherConnector, _))),
+            "{refused:?}"
+        );
+        assert!(side.dial(&own, "echo:1").await.is_ok());
+        let second = peer.last.borrow().as_ref().map(|it| it.stable_id());
+        assert_ne!(first, second, "it has a session of its own");
+    }
+}
+
+#[tokio::test]
+async fn a_recreated_connector_does_not_inherit_the_session_of_its_name() {
+    let (side, peer) = (Side::new().await, Peer::start(None, "s1").await);
+    let own = peer.target();
+    side.keep(&own);
+    assert!(side.dial(&own, "echo:1").await.is_ok());
+    let held = peer.last.borrow().clone().expect("a session");
+    let second = ConnectorTarget {
+        uid: "u2".to_owned(),
+        ..own.clone()
+    };
+    side.keep(&second);
+    // Also for a request whose table is still the one of before.
+    for target in [&second, &own] {
+        let refused = side.dial(target, "echo:1").await;
+        assert!(
+            matches!(refused, Err(DialError::Refused(Refusal::OtherConnector, _))),
+            "{refused:?}"
+        );
+    }
+    let closed = timeout(Duration::from_secs(5), held.closed()).await;
+    closed.expect("the session of the first was ended");
+}
+
+#[tokio::test]
 async fn a_proof_comes_over_the_same_session() {
     let (side, peer) = (Side::new().await, Peer::start(None, "s1").await);
     side.keep(&peer.target());
@@ -125,6 +181,7 @@ async fn a_proof_comes_over_the_same_session() {
         nonce: "00".repeat(32),
         tunnel: "uid".to_owned(),
         generation: 1,
+        connector: ConnectorId::default(),
         session: "s1".to_owned(),
     };
     let origin = origin(&peer.target(), "echo:1");

@@ -129,6 +129,7 @@ fn target(world: &World, key: &Key, connector: &Connector) -> Option<ConnectorTa
     usable.then(|| ConnectorTarget {
         namespace: key.namespace.as_deref().unwrap_or_default().to_owned(),
         name: key.name.to_string(),
+        uid: connector.uid.clone(),
         id: id.to_ascii_lowercase(),
         session: details.session.clone(),
         relay: relay.filter(|it| is_allowed(world, it)),

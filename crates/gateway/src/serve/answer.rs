@@ -47,6 +47,7 @@ impl From<DialError> for Failure {
             DialError::Refused(refusal, _) => match refusal {
                 Refusal::NotExposed => (403, reason::ORIGIN_NOT_EXPOSED),
                 Refusal::OriginUnreachable => (502, reason::ORIGIN_UNREACHABLE),
+                Refusal::OtherConnector => (403, reason::UNAUTHORISED),
                 Refusal::OtherSession => (409, reason::OTHER_SESSION),
                 Refusal::Malformed => (502, reason::ORIGIN_BROKEN),
                 Refusal::TooMany => (503, reason::TOO_MANY),

@@ -43,6 +43,13 @@ pub(super) async fn answer(core: &Core, host: &Host, head: &Parts) -> Result<Str
             return Err(Failure::new(*status, reason, "the rule leads nowhere"));
         }
     };
+    // A signed statement always names the Connector that this gateway looked up.
+    if let Target::Connector(target) = &origin.target
+        && statement.connector != target.connector()
+    {
+        let detail = format!("the tunnel leads to {:?} here", target.connector());
+        return Err(Failure::new(409, reason::OTHER_SESSION, detail));
+    }
     let too_many = || Failure::new(503, reason::TOO_MANY, "too many proofs at once");
     let _share = core.proofs.take(tunnel.uid.clone()).ok_or_else(too_many)?;
     let work = core.limits.dial_timeout.min(proof_work(patience));

@@ -70,6 +70,7 @@ async fn each_cause_has_its_status_and_its_word() {
             403,
             reason::ORIGIN_NOT_EXPOSED,
         ),
+        (refused(Refusal::OtherConnector), 403, reason::UNAUTHORISED),
         (
             refused(Refusal::OriginUnreachable),
             502,

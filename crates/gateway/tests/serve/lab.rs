@@ -173,6 +173,7 @@ pub(crate) fn forward(authority: &str) -> Action {
     let target = Target::Connector(Arc::new(ConnectorTarget {
         namespace: "default".to_owned(),
         name: "laptop".to_owned(),
+        uid: "u1".to_owned(),
         id: "00".to_owned(),
         session: "s".to_owned(),
         relay: None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::wire::{Proof, Statement};
+use aplomb_api::wire::{ConnectorId, Proof, Statement};
 use aplomb_gateway::dial::DialError;
 use aplomb_gateway::table::{Action, Origin, Target};
 use base64::Engine;
@@ -19,7 +19,15 @@ fn statement() -> Statement {
         nonce: "00ff".to_owned(),
         tunnel: "uid-a".to_owned(),
         generation: 3,
+        connector: connector("default", "u1"),
         session: "s".to_owned(),
+    }
+}
+
+fn connector(namespace: &str, uid: &str) -> ConnectorId {
+    ConnectorId {
+        namespace: namespace.to_owned(),
+        uid: uid.to_owned(),
     }
 }
 
@@ -76,6 +84,26 @@ async fn a_proof_is_for_this_tunnel_at_this_generation() {
     assert_eq!(got, (404, "NoRoute".to_owned()));
     let got = outcome(&lab, "?rule=x", &statement()).await;
     assert_eq!(got, (400, "BadRequest".to_owned()));
+}
+
+#[tokio::test]
+async fn a_proof_is_for_the_connector_that_the_gateway_looked_up() {
+    let lab = Lab::new();
+    for (namespace, uid) in [("mallory", "u1"), ("default", "u2"), ("", "")] {
+        let other = Statement {
+            connector: connector(namespace, uid),
+            ..statement()
+        };
+        let got = outcome(&lab, "", &other).await;
+        assert_eq!(got, (409, "OtherSession".to_owned()), "{namespace}/{uid}");
+    }
+    let mut old = serde_json::to_value(statement()).expect("JSON");
+    old.as_object_mut().expect("an object").remove("connector");
+    let request = Request::get("http://a.example.com/.well-known/aplomb/proof")
+        .header("x-aplomb-proof", URL_SAFE_NO_PAD.encode(old.to_string()))
+        .body(full(""));
+    let response = lab.ask(request.expect("a request")).await;
+    assert_eq!(response.status(), 400, "a statement of version 1");
 }
 
 #[tokio::test]

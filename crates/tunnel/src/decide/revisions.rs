@@ -43,7 +43,7 @@ pub(super) fn revisions(world: &World) -> Vec<Revision> {
             .as_ref()
             .and_then(|seen| Some((seen, seen.details.as_ref()?)));
         if let Some((seen, details)) = details {
-            let digest = digest(&json!(details));
+            let digest = digest(&json!([seen.uid, details]));
             all.push(kept(
                 world,
                 revision(CONNECTOR, name, &seen.version, digest),

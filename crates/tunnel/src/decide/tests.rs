@@ -66,6 +66,7 @@ fn replica(applied: &str) -> ReplicaSeen {
 
 fn connector() -> ConnectorSeen {
     ConnectorSeen {
+        uid: "u1".to_owned(),
         version: "7".to_owned(),
         details: Some(ConnectionDetails {
             session: "s1".to_owned(),
@@ -322,6 +323,27 @@ fn a_missing_connector_is_named_and_never_silence() {
         said(&plan, kinds::PROGRAMMED).map(|it| it.status),
         Some(Status::True)
     );
+}
+
+#[test]
+fn a_recreated_connector_is_another_one_even_with_the_same_details() {
+    let mut world = proven(served(&[]));
+    let status = decide(&world).status;
+    let mut proxy = HttpProxy::clone(&world.proxy);
+    proxy.status = Some(status);
+    world.proxy = Arc::new(proxy);
+    let mut second = connector();
+    (second.uid, second.version) = ("u2".to_owned(), "11".to_owned());
+    world.connectors.insert("laptop".to_owned(), Some(second));
+    let plan = decide(&world);
+    let metadata = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED);
+    let metadata = metadata.map(|it| (it.status, it.reason.as_str()));
+    assert_eq!(metadata, Some((Status::False, reasons::PENDING)));
+    assert_eq!(plan.step, None, "gateways have version 10");
+    world.replicas = vec![replica("11")];
+    let plan = decide(&world);
+    assert_eq!(ready(&plan), (Status::False, reasons::PENDING));
+    assert_eq!(plan.step, Some(Step::Prove));
 }
 
 #[test]

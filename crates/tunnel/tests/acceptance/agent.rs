@@ -8,6 +8,7 @@ use std::time::Duration;
 use aplomb::Clock;
 use aplomb_agent::heart::{Heart, HeartSettings, Pulse, Schedule};
 use aplomb_api::tunnel::Connector;
+use aplomb_api::wire::ConnectorId;
 use aplomb_sim::world::Component;
 use http::{Request, Response, StatusCode};
 use kube::api::{Patch, PatchParams};
@@ -107,11 +108,16 @@ pub struct Life {
 pub async fn live(client: Client, clock: Clock, life: Life) {
     let session = format!("{:016x}", fastrand::Rng::new().u64(..));
     let connector = register(&client, &life.name, life.lease, &session).await;
-    life.net.agent(&life.name, &session);
+    let uid = connector.uid().unwrap_or_default();
+    let id = ConnectorId {
+        namespace: TENANT.to_owned(),
+        uid: uid.clone(),
+    };
+    life.net.agent(&life.name, id, &session);
     let settings = HeartSettings {
         namespace: TENANT.to_owned(),
         connector: life.name.clone(),
-        uid: connector.uid().unwrap_or_default(),
+        uid,
         session,
         lease: life.lease,
         clock,

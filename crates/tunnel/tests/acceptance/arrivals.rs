@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use aplomb_api::tunnel::HttpProxy;
+use aplomb_api::tunnel::{Connector, HttpProxy};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -89,6 +89,43 @@ fn a_tunnel_that_is_repointed_is_ready_again() {
         edit(&lab, "web", json!({ "rules": [{ "backends": backends }] })).await;
         let took = ready(&lab, "web", SOON).await;
         println!("ready {took:?} after it was repointed");
+    });
+}
+
+/// Makes a Connector that states what another does.
+async fn copy(lab: &Lab, name: &str, of: &str) {
+    let connectors: Api<Connector> = Api::namespaced(lab.user(), TENANT);
+    let head = json!({
+        "apiVersion": "aplomb.dev/v1alpha1", "kind": "Connector", "metadata": { "name": name },
+        "spec": {},
+    });
+    let made = serde_json::from_value(head).expect("a Connector");
+    let made = connectors.create(&PostParams::default(), &made).await;
+    made.expect("it may be made");
+    let details = lab.connector(of).connection_details;
+    let patch = Patch::Merge(json!({ "status": { "connectionDetails": details } }));
+    let params = PatchParams::default();
+    let patched = connectors.patch_status(name, &params, &patch).await;
+    patched.expect("it may state anything");
+}
+
+#[test]
+fn a_copy_of_a_connector_is_refused_and_the_original_stays_ready() {
+    on_box(1, |lab| async move {
+        let _both = begun(&lab).await;
+        let _agent = Agent::start(&lab, "laptop", LEASE);
+        tunnel(&lab.user(), "web", "laptop").await;
+        ready(&lab, "web", seconds(5)).await;
+        copy(&lab, "copy", "laptop").await;
+        tunnel(&lab.user(), "theft", "copy").await;
+        until(SOON, "it is refused", || {
+            lab.of_proxy("theft", "Ready").reason == "ProofRefused"
+        })
+        .await;
+        throughout(seconds(60), "one works and the other does not", || {
+            lab.is_ready("web") && !lab.is_ready("theft")
+        })
+        .await;
     });
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aplomb::Key;
 use aplomb_api::tunnel::LostSession;
-use aplomb_api::wire::{Origin as Seen, Proof, Refusal, Statement};
+use aplomb_api::wire::{ConnectorId, Origin as Seen, Proof, Refusal, Statement};
 use aplomb_gateway::client::Sessions;
 use aplomb_gateway::dial::{DialError, Dialer, Stream};
 use aplomb_gateway::serve::Server;
@@ -39,6 +39,7 @@ struct Ends {
 
 struct AgentEnd {
     key: SecretKey,
+    connector: ConnectorId,
     session: String,
     /// Since when it does not answer.
     down: Option<Instant>,
@@ -59,11 +60,12 @@ pub fn hex(bytes: &[u8]) -> String {
 
 impl Net {
     /// An agent is there from now on.
-    pub fn agent(&self, connector: &str, session: &str) {
-        let key = key_of(connector);
+    pub fn agent(&self, name: &str, connector: ConnectorId, session: &str) {
+        let key = key_of(name);
         let id = hex(key.public().as_bytes());
         let end = AgentEnd {
             key,
+            connector,
             session: session.to_owned(),
             down: None,
         };
@@ -111,6 +113,10 @@ impl Net {
         let ends = self.0.lock().unwrap();
         let agent = ends.agents.get(id).filter(|agent| agent.down.is_none());
         let agent = agent.ok_or(DialError::Offline)?;
+        if agent.connector != statement.connector {
+            let refusal = Refusal::OtherConnector;
+            return Err(DialError::Refused(refusal, "another Connector".to_owned()));
+        }
         if agent.session != statement.session {
             let refusal = Refusal::OtherSession;
             return Err(DialError::Refused(refusal, "another session".to_owned()));

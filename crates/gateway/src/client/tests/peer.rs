@@ -15,7 +15,7 @@ use crate::table::ConnectorTarget;
 pub(super) struct Peer {
     endpoint: Endpoint,
     session: String,
-    last: watch::Receiver<Option<Connection>>,
+    pub(super) last: watch::Receiver<Option<Connection>>,
     /// Why it drops whoever comes, if it does.
     drops: watch::Sender<Option<u32>>,
     _task: Task<()>,
@@ -54,6 +54,7 @@ impl Peer {
         ConnectorTarget {
             namespace: "a".to_owned(),
             name: "laptop".to_owned(),
+            uid: "u1".to_owned(),
             id: self.endpoint.id().to_string(),
             session: self.session.clone(),
             relay: None,
@@ -132,6 +133,12 @@ async fn answer(mut send: SendStream, mut recv: RecvStream, own: String) {
 
 fn reply(open: Open, own: &str) -> Reply {
     match open {
+        Open::Dial { connector, .. } if (&*connector.namespace, &*connector.uid) != ("a", "u1") => {
+            Reply::Refused {
+                refusal: Refusal::OtherConnector,
+                message: connector.uid,
+            }
+        }
         Open::Dial { session, .. } if session != own => Reply::Refused {
             refusal: Refusal::OtherSession,
             message: session,

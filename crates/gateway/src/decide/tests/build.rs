@@ -154,6 +154,7 @@ pub(super) fn laptop(session: &str) -> Connector {
     });
     let details: ConnectionDetails = serde_json::from_value(details).expect("details");
     Connector {
+        uid: "u1".to_owned(),
         details: Some(details),
         released: false,
         listed: true,

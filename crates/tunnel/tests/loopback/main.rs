@@ -1,0 +1,8 @@
+//! Operator, gateway and agents together with nothing replaced: real iroh and real HTTP on loopback, before
+//! an API server in this process.
+#![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
+#![allow(unreachable_pub, reason = "one binary of several files")]
+
+mod borrowed;
+mod lab;
+mod service;
