@@ -1,7 +1,7 @@
 //! From the status of an HTTPProxy to what there is to tell: each stage once, each trouble when it
 //! changes. Conditions about an older spec say nothing.
 
-use aplomb_api::tunnel::{HttpProxy, conditions};
+use aplomb_api::tunnel::{HttpProxy, conditions, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::event::Event;
@@ -24,7 +24,7 @@ impl Progress {
         }
         self.programmed = programmed;
         let origin = of(proxy, conditions::ORIGIN_REACHABLE)
-            .filter(|condition| condition.status == "False")
+            .filter(|it| it.status == "False" && it.reason == reasons::ORIGIN_UNREACHABLE)
             .map(|condition| Event::OriginUnreachable {
                 message: condition.message.clone(),
             });
@@ -147,5 +147,14 @@ mod tests {
         );
         let told = words(&Progress::default().news(&down));
         assert_eq!(told, ["origin_unreachable", "not_ready"]);
+        let hidden = proxy(
+            1,
+            &[
+                ("OriginReachable", "False", "OriginNotExposed"),
+                ("Ready", "False", "OriginNotExposed"),
+            ],
+        );
+        let told = words(&Progress::default().news(&hidden));
+        assert_eq!(told, ["not_ready"], "one line is enough");
     }
 }

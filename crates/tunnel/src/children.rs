@@ -195,6 +195,14 @@ impl Address {
         })
     }
 
+    /// What an agent has to expose: host and port, as gateways ask for it.
+    fn target(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
     /// What an EndpointSlice can hold of it. An agent dials by the annotation alone, since the API
     /// allows neither a loopback address nor a bare name such as `localhost` here.
     fn placed(&self, connector: Option<&str>) -> (&'static str, String) {
@@ -205,6 +213,12 @@ impl Address {
             (None, Err(_)) => ("FQDN", self.host.clone()),
         }
     }
+}
+
+/// What the agent of a backend has to expose, as it is written after `--expose`.
+pub(crate) fn target(backend: &Backend) -> Option<String> {
+    let address = Address::parse(0, backend).ok()?;
+    Some(address.target())
 }
 
 fn slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &Address) -> EndpointSlice {

@@ -6,12 +6,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb_api::tunnel::{ConnectionDetails, reasons};
+use aplomb_api::tunnel::{Backend, ConnectionDetails, reasons};
 use aplomb_api::wire::{ConnectorId, Origin, Proof, Statement, proof_patience as patience};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use crate::children::certificate;
+use crate::children::{certificate, target};
 use crate::client::{Answer, Ask, AskError, Question};
 use crate::evidence::{Doubt, Evidence, Failure, due, subject};
 use crate::verify::{hex, verify};
@@ -42,6 +42,7 @@ struct Agent<'a> {
     connector: &'a str,
     uid: &'a str,
     details: &'a ConnectionDetails,
+    backend: &'a Backend,
 }
 
 /// What one question showed.
@@ -181,6 +182,7 @@ fn agent(world: &World, rule: usize) -> Option<Agent<'_>> {
         connector,
         uid: &seen.uid,
         details: seen.details.as_ref()?,
+        backend,
     })
 }
 
@@ -329,6 +331,7 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
     let message = format!("gateway {name} answers {}: {word}", answer.status.as_u16());
     let (reason, message) = match (word, asked.agent) {
         ("ConnectorOffline", _) => (reasons::CONNECTOR_OFFLINE, message),
+        ("OriginNotExposed", Some(agent)) => (reasons::ORIGIN_NOT_EXPOSED, not_exposed(agent)),
         ("Unauthorised", Some(agent)) => (reasons::PROOF_REFUSED, not_its_own(agent)),
         ("OriginUnreachable", None) => {
             // Nobody signs for an origin that the gateway dials itself.
@@ -353,4 +356,47 @@ fn not_its_own(agent: Agent<'_>) -> String {
         "the agent behind Connector {name:?} refuses it: it registered another; delete this one, or start an \
          agent of its own with `aplomb connect --name {name}`"
     )
+}
+
+/// The flag that the agent lacks. It is the same through every gateway, so none is named.
+fn not_exposed(agent: Agent<'_>) -> String {
+    let (name, target) = (agent.connector, target(agent.backend).unwrap_or_default());
+    format!("agent {name:?} does not expose {target}; restart it with --expose {target}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_exposed_is_written_as_the_agent_reads_it() {
+        for (endpoint, expected) in [
+            ("http://127.0.0.1:9", "127.0.0.1:9"),
+            ("http://localhost:3000", "localhost:3000"),
+            ("http://[::1]:80", "[::1]:80"),
+            ("http://[::1]", "[::1]:80"),
+            ("https://[2001:db8::7]", "[2001:db8::7]:443"),
+            ("https://127.0.0.1:8443", "127.0.0.1:8443"),
+            ("http://db.internal", "db.internal:80"),
+            ("HTTPS://Printer", "Printer:443"),
+        ] {
+            let backend = json!({ "endpoint": endpoint, "connector": { "name": "laptop" } });
+            let backend: Backend = serde_json::from_value(backend).expect("a backend");
+            let agent = Agent {
+                connector: "laptop",
+                uid: "u1",
+                details: &ConnectionDetails::default(),
+                backend: &backend,
+            };
+            let message = format!(
+                "agent \"laptop\" does not expose {expected}; restart it with --expose {expected}"
+            );
+            assert_eq!(not_exposed(agent), message);
+            let read: aplomb_agent::Target = expected.parse().expect("a target");
+            let exposed = aplomb_agent::Exposed::new(vec![read]);
+            assert!(exposed.find(expected).is_some());
+        }
+    }
 }

@@ -98,6 +98,7 @@ pub mod reasons {
     pub const GATEWAY_UNREACHABLE: &str = "GatewayUnreachable";
     pub const ORIGIN_REACHABLE: &str = "OriginReachable";
     pub const ORIGIN_UNREACHABLE: &str = "OriginUnreachable";
+    pub const ORIGIN_NOT_EXPOSED: &str = "OriginNotExposed";
     /// Of a Connector.
     pub const RENEWED: &str = "LeaseRenewed";
     pub const SESSION_ALIVE: &str = "SessionAlive";

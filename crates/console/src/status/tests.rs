@@ -310,6 +310,43 @@ fn a_proof_of_an_older_spec_is_a_finding() {
 }
 
 #[test]
+fn an_agent_that_exposes_too_little_is_a_warning_that_says_what_to_do() {
+    let message =
+        "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
+    // Whether it was ever proven or not.
+    for proven in [true, false] {
+        let mut hidden = fixture::proven("api");
+        let ready = hidden["status"]["conditions"]
+            .as_array_mut()
+            .into_iter()
+            .flatten();
+        for ready in ready.filter(|it| it["type"] == "Ready") {
+            ready["status"] = json!("False");
+            (ready["reason"], ready["message"]) = (json!("OriginNotExposed"), json!(message));
+        }
+        if !proven {
+            hidden["status"]["timeline"]["proven"] = json!(null);
+        }
+        let mut objects = Objects::default();
+        objects.put("HTTPProxy", vec![hidden]);
+        let status = Status::of(Inputs {
+            objects: &objects,
+            engines: &[],
+            journal: &|_| Vec::new(),
+            at: fixture::at(),
+        });
+        let [found] = &status.findings[..] else {
+            panic!("{:?}", status.findings);
+        };
+        assert_eq!(found.severity, Severity::Warning);
+        assert_eq!(
+            (&*found.reason, &*found.message),
+            ("OriginNotExposed", message)
+        );
+    }
+}
+
+#[test]
 fn a_storm_that_was_folded_is_counted_once_and_told_apart_by_who_won() {
     let object = |winner: &str| Entry::Conflict {
         object: fixture::name("shop").id("HTTPProxy"),

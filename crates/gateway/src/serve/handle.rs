@@ -55,6 +55,8 @@ where
     let asking = Asking::of(&head);
     let time = core.clock.now();
     let mut record = Record::new(core.telemetry.clone(), core.access_log.clone(), time, &head);
+    // The operator needs the reason why a proof failed, even where the public is shown no headers.
+    let shown = core.headers || head.uri.path() == PROOF_PATH;
     let id = headers::request_id(&head.headers).unwrap_or_else(|| core.request_id());
     record.asked_by(client.address.ip().to_canonical().to_string(), id);
     let reply = answer(core, &mut record, head, body, client).await;
@@ -73,7 +75,7 @@ where
         }
     };
     let revision = tunnel.as_ref().map(|it| it.revision.as_str());
-    answer::brand(response.headers_mut(), revision, failed, core.headers);
+    answer::brand(response.headers_mut(), revision, failed, shown);
     response
 }
 

@@ -197,6 +197,11 @@ async fn a_switch_turns_the_headers_off() {
         let ours = |name: &http::HeaderName| name.as_str().starts_with("x-aplomb");
         assert!(!response.headers().keys().any(ours));
     }
+    // The operator needs the word, and the page has it anyway.
+    let url = "http://a.example.com/.well-known/aplomb/proof";
+    let request = Request::get(url).body(full("")).expect("a request");
+    let response = lab.ask(request).await;
+    assert_eq!(response.headers()["x-aplomb-reason"], reason::BAD_REQUEST);
 }
 
 #[tokio::test]

@@ -91,10 +91,14 @@ pub(super) fn certificates(facts: &Facts<'_>) -> Option<Condition> {
     })
 }
 
-/// Whether the origin takes connections, as the agent says.
+/// Whether the origin takes connections, as the agent says, or is not even exposed.
 pub(super) fn origin(facts: &Facts<'_>) -> Option<Condition> {
-    let kind = kinds::ORIGIN_REACHABLE;
-    let reachable = evidence(facts)?.origin?;
+    let (kind, evidence) = (kinds::ORIGIN_REACHABLE, evidence(facts)?);
+    let failure = evidence.tunnel.as_ref().err();
+    if let Some(hidden) = failure.filter(|it| it.reason == reasons::ORIGIN_NOT_EXPOSED) {
+        return Some(Condition::no(kind, hidden.reason, hidden.message.clone()));
+    }
+    let reachable = evidence.origin?;
     Some(match reachable {
         true => Condition::yes(
             kind,

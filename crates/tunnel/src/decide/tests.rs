@@ -516,6 +516,28 @@ fn an_unreachable_origin_is_its_own_condition() {
 }
 
 #[test]
+fn an_origin_that_is_not_exposed_is_in_both_conditions() {
+    let mut world = proven(served(&[]));
+    let message =
+        "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
+    if let Some(evidence) = &mut world.evidence {
+        evidence.tunnel = Err(Failure::new(reasons::ORIGIN_NOT_EXPOSED, message));
+        // Another rule's is reachable.
+        evidence.origin = Some(true);
+    }
+    let plan = decide(&world);
+    for kind in [kinds::READY, kinds::ORIGIN_REACHABLE] {
+        let said = said(&plan, kind).expect("it is there");
+        assert_eq!(
+            (said.status, &*said.reason),
+            (Status::False, "OriginNotExposed")
+        );
+        assert_eq!(said.message, message);
+    }
+    assert!(plan.notes.iter().any(|it| it.reason == "OriginNotExposed"));
+}
+
+#[test]
 fn a_failed_proof_says_why_and_is_tried_again_soon() {
     let mut world = proven(served(&[]));
     if let Some(evidence) = &mut world.evidence {

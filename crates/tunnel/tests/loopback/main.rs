@@ -4,5 +4,6 @@
 #![allow(unreachable_pub, reason = "one binary of several files")]
 
 mod borrowed;
+mod exposed;
 mod lab;
 mod service;
