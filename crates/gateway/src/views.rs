@@ -336,7 +336,10 @@ mod tests {
     /// Reads `object` with each of its lists and maps null in turn.
     fn reads_nulls<V: View>(mut object: Value) {
         object["metadata"] = metadata();
-        for (path, object) in aplomb::nulls::each_nulled(&object) {
+        let nulled = aplomb::nulls::each_nulled(&object).into_iter();
+        // Without a spec a route is none, and details without a key are none.
+        let needed = |path: &str| path == "/spec" || path.ends_with("/publicKey");
+        for (path, object) in nulled.filter(|it| !needed(&it.0)) {
             let read = aplomb::nulls::read::<V>(object);
             assert!(read.is_ok_and(|it| it.meta().name == "x"), "{path}");
         }

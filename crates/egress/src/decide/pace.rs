@@ -85,12 +85,13 @@ pub(super) fn next_look(world: &World) -> Duration {
 }
 
 /// When this leader's term may be written next, in this process's time: at once, a resync after a call that
-/// failed, and ever more rarely while it is the write itself that fails.
+/// failed, and ever more rarely while it is the write itself that fails. A look always comes in between: the
+/// term may be there, and only the answer was lost.
 pub(super) fn next_claim(world: &World) -> Duration {
     let cloud = &world.cloud;
     let answered = cloud.trouble_at.map(|at| at + cloud.resync);
     let accepted = cloud.claim.as_ref().map(|failed| {
-        let grown = cloud.resync * 2_u32.saturating_pow(failed.times.clamp(1, 6) - 1);
+        let grown = cloud.resync * 2_u32.saturating_pow(failed.times.clamp(1, 5));
         failed.at + grown.min(cloud.resync.max(CLAIM))
     });
     answered.max(accepted).unwrap_or_default()

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::cilium;
-use crate::lab::{Lab, WEB, floating_ip, merge, on_box, seconds};
+use crate::lab::{Lab, WEB, floating_ip, merge, on_box, seconds, until};
 use crate::moves::probing;
 use crate::nodes;
 use crate::operator::Replica;
@@ -249,8 +249,12 @@ fn lost_replies_stuck_actions_and_locks_are_survived() {
     for (what, fault) in troubles() {
         for failure in [Failure::Cordon, Failure::Death] {
             let fault = fault.clone();
+            let code = fault.code.clone().unwrap_or_default();
             let (end, ..) = on_box(4, move |lab| failover(lab, failure, None, Some(fault)));
-            assert_eq!(end, End::on(1), "{what}, {failure:?}");
+            // The lock that lasts is held against the first candidate.
+            let locked = ["locked", "conflict"].contains(&&*code);
+            let fits = end == End::on(1) || (locked && end == End::on(2));
+            assert!(fits, "{what}, {failure:?}: {end:?}");
         }
         println!("converged: {what}");
     }
@@ -285,7 +289,9 @@ fn an_action_that_is_stuck_and_locks_is_overcome_when_the_lock_is_gone() {
             actions: Some(actions),
             ..Change::default()
         });
-        lab.serves(1, seconds(20)).await;
+        // Whichever of the two is tried next.
+        let serves = || lab.is_serving(1) || lab.is_serving(2);
+        until(seconds(20), "another serves", serves).await;
     });
 }
 

@@ -123,3 +123,16 @@ fn a_look_that_fails_too_is_not_put_off_either() {
     assert!((100..=121).contains(&model.reads()), "{}", model.reads());
     assert!(claims(&model) <= 12, "{}", claims(&model));
 }
+
+#[test]
+fn a_term_that_was_written_without_an_answer_is_not_said_to_be_missing() {
+    let mut model = Model::settled(2);
+    model.term = 4;
+    model.provider.mood = Mood::LosesReplies;
+    model.pass(600 * SECOND);
+    assert_eq!(
+        (model.says("Fenced"), model.provider.term),
+        (String::new(), 4)
+    );
+    assert_eq!(claims(&model), 1, "a look has shown it");
+}

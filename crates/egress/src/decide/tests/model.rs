@@ -231,7 +231,7 @@ impl Model {
                     }
                 }
             }
-            Step::Assign { node, server, .. } => self.assign(node, server),
+            Step::Assign { node, server, .. } => self.assign(&node, server),
             Step::Poll { action } => self.poll(action),
             Step::Strip { node, on } => self.put(&node, on, Labels::None),
             Step::Label { node, on } => self.put(&node, on, Labels::All),
@@ -253,11 +253,11 @@ impl Model {
         }
     }
 
-    fn assign(&mut self, node: String, server: i64) {
+    fn assign(&mut self, node: &str, server: i64) {
         let before = self.moving.take();
         let mut moving = Moving {
             looked: true,
-            ..attempt(before.as_ref(), &node, server)
+            ..attempt(before.as_ref(), node, server)
         };
         let answer = self.provider.assign(server, self.uptime);
         match &answer {
