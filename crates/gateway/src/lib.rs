@@ -21,6 +21,7 @@ mod memory;
 mod observe;
 pub mod office;
 mod pace;
+mod path;
 mod pool;
 pub mod reason;
 pub mod route;

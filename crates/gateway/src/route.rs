@@ -10,6 +10,7 @@ use aplomb_api::tunnel::{MatchType, Method, PathMatch, PathMatchType, RouteMatch
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
+use crate::path::{Reading, loose};
 use crate::table::{Host, Matcher, Route, Table};
 
 /// Puts routes into the order in which they are tried. Routes that are equal to the Gateway API keep
@@ -76,12 +77,34 @@ pub(crate) fn lookup<'t, T>(
 /// The first route that matches.
 #[must_use]
 pub fn pick<'h>(host: &'h Host, request: &Parts) -> Option<&'h Route> {
-    host.routes
-        .iter()
-        .find(|route| matches(&route.matches, request))
+    first(host, request, request.uri.path(), path_fits)
 }
 
-fn matches(matcher: &Matcher, request: &Parts) -> bool {
+/// Whether a request leads to `route` in every way in which an origin may read its path, apart from what
+/// the rule itself spells out.
+pub(crate) fn agree(host: &Host, request: &Parts, route: &Route, readings: &[Reading]) -> bool {
+    let path = route.matches.wanted.path.as_ref();
+    let says = |text: &str| path.is_some_and(|it| it.value.contains(text));
+    let expression = path.is_some_and(|it| it.kind == PathMatchType::RegularExpression);
+    if says("%25") || (expression && says("%")) {
+        return true;
+    }
+    let spelled = says(";") || says("%3B");
+    let mut readings = readings.iter().filter(|it| !(it.cut && spelled));
+    readings.all(|reading| {
+        let other = first(host, request, &reading.path, loosely_fits);
+        other.is_some_and(|other| std::ptr::eq(other, route))
+    })
+}
+
+type PathFits = fn(&Matcher, Option<&PathMatch>, &str) -> bool;
+
+fn first<'h>(host: &'h Host, request: &Parts, path: &str, fits: PathFits) -> Option<&'h Route> {
+    let mut routes = host.routes.iter();
+    routes.find(|route| matches(&route.matches, request, path, fits))
+}
+
+fn matches(matcher: &Matcher, request: &Parts, asked: &str, fits: PathFits) -> bool {
     let RouteMatch {
         path,
         headers,
@@ -89,7 +112,7 @@ fn matches(matcher: &Matcher, request: &Parts) -> bool {
         method,
     } = &matcher.wanted;
     method.is_none_or(|wanted| name(wanted) == request.method.as_str())
-        && path_fits(matcher, path.as_ref(), request.uri.path())
+        && fits(matcher, path.as_ref(), asked)
         && (headers.is_empty() || headers_fit(matcher, &request.headers))
         && (query_params.is_empty() || query_fits(matcher, request.uri.query().unwrap_or_default()))
 }
@@ -103,6 +126,16 @@ fn path_fits(matcher: &Matcher, wanted: Option<&PathMatch>, path: &str) -> bool 
             matcher.path.as_ref().is_some_and(|it| it.is_match(path))
         }
     }
+}
+
+/// The same for a path that was decoded further, with what is wanted decoded likewise.
+fn loosely_fits(matcher: &Matcher, wanted: Option<&PathMatch>, path: &str) -> bool {
+    let escapes = |it: &&PathMatch| it.value.contains('%') && matcher.path.is_none();
+    let Some(wanted) = wanted.filter(escapes) else {
+        return path_fits(matcher, wanted, path);
+    };
+    let (kind, value) = (wanted.kind, loose(&wanted.value));
+    path_fits(matcher, Some(&PathMatch { kind, value }), path)
 }
 
 /// What follows a prefix of whole segments: nothing, or something that begins with a slash.

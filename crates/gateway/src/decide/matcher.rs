@@ -12,12 +12,14 @@ use crate::table::Matcher;
 const LARGEST: usize = 256 * 1024;
 
 pub(crate) fn compile(wanted: &RouteMatch) -> Result<Matcher, String> {
-    let path = match &wanted.path {
+    let mut wanted = wanted.clone();
+    let path = match &mut wanted.path {
         Some(path) if path.kind == PathMatchType::RegularExpression => Some(whole(&path.value)?),
-        Some(path) if !path.value.starts_with('/') => {
-            return Err(format!("the path {:?} does not begin with /", path.value));
+        Some(path) => {
+            path.value = normal(&path.value)?;
+            None
         }
-        _ => None,
+        None => None,
     };
     for header in &wanted.headers {
         let name = HeaderName::from_bytes(header.name.as_bytes());
@@ -29,8 +31,18 @@ pub(crate) fn compile(wanted: &RouteMatch) -> Result<Matcher, String> {
         path,
         headers: expressions(headers)?,
         query: expressions(query)?,
-        wanted: wanted.clone(),
+        wanted,
     })
+}
+
+/// A path in the form that requests have when they are compared with it.
+fn normal(value: &str) -> Result<String, String> {
+    let wrong = |why| format!("the path {value:?} {why}");
+    if value.is_empty() {
+        return Err(wrong("is empty"));
+    }
+    let normal = crate::path::normal(value).map_err(wrong)?;
+    Ok(normal.into_owned())
 }
 
 fn expressions<'a>(

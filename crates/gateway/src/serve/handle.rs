@@ -1,5 +1,6 @@
 //! From a request to its response: whose it is, which route serves it, and what the client is told.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use aplomb_api::tunnel::headers::PROOF_PATH;
 use bytes::Bytes;
 use http::header::{HeaderValue, LOCATION};
 use http::request::Parts;
-use http::uri::Uri;
+use http::uri::{PathAndQuery, Uri};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
@@ -23,7 +24,7 @@ use super::upgrade::{self, Wanted};
 use super::upload::BoxError;
 use crate::pool::Lease;
 use crate::table::{Action, Route};
-use crate::{filter, reason, route};
+use crate::{filter, path, reason, route};
 
 /// What is known of a request beside what it says.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +121,7 @@ where
     let unknown = || Failure::new(404, reason::UNKNOWN_HOST, name.clone());
     let host = route::host(&table, &name).ok_or_else(unknown)?;
     record.belongs_to(&host.tunnel);
+    normalize(&mut head)?;
     if head.uri.path() == PROOF_PATH {
         return proof::answer(core, host, &head).await.map(Reply::Json);
     }
@@ -128,7 +130,11 @@ where
         return Err(Failure::bad_request("this is no forward proxy"));
     }
     let no_route = || Failure::new(404, reason::NO_ROUTE, head.uri.path());
+    let readings = path::readings(head.uri.path()).map_err(bad_path)?;
     let route = route::pick(host, &head).ok_or_else(no_route)?;
+    if !route::agree(host, &head, route, &readings) {
+        return Err(bad_path("leads to another rule when it is decoded further"));
+    }
     let origin = match &route.action {
         Action::Forward(origin) => origin,
         Action::Redirect => return redirect(route, (&name, client.tls), &head.uri),
@@ -149,6 +155,27 @@ where
         origin,
     };
     way.pass(record, (head, body), asked, wanted).await
+}
+
+/// Gives a request the path that rules are compared with and origins get. Its query stays as it is.
+fn normalize(head: &mut Parts) -> Result<(), Failure> {
+    let path = head.uri.path();
+    if head.method == Method::OPTIONS && path == "*" {
+        return Ok(());
+    }
+    let Cow::Owned(mut path) = path::normal(path).map_err(bad_path)? else {
+        return Ok(());
+    };
+    if let Some(query) = head.uri.query() {
+        path = format!("{path}?{query}");
+    }
+    let normal: Result<PathAndQuery, _> = path.parse();
+    head.uri = normal.map_err(|_| bad_path("is too long"))?.into();
+    Ok(())
+}
+
+fn bad_path(why: &str) -> Failure {
+    Failure::bad_request(format!("the path {why}"))
 }
 
 fn redirect(route: &Route, from: (&str, bool), uri: &Uri) -> Result<Reply, Failure> {

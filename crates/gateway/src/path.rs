@@ -1,0 +1,220 @@
+//! Request paths in one form, so that the path that is matched is the path that the origin gets. A path
+//! that servers are known to read in different ways is refused, or has to lead to the same rule in each
+//! of these readings. Pure.
+
+use std::borrow::Cow;
+
+/// How many times an origin may decode a path after the first time. More layers are refused.
+const LAYERS: usize = 3;
+
+/// Characters that Unicode normalization turns into a dot or a slash.
+const LOOKALIKES: [(&str, &str); 6] = [
+    ("%EF%BC%8E", "."),
+    ("%EF%B9%92", "."),
+    ("%E2%80%A4", "."),
+    ("%E2%80%A5", ".."),
+    ("%EF%BC%8F", "/"),
+    ("%EF%BC%BC", "/"),
+];
+
+/// The path with unreserved characters decoded, every other escape in upper case, slashes merged and dot
+/// segments resolved, in this order.
+///
+/// # Errors
+/// The path cannot be read in one way only; says why.
+pub(crate) fn normal(path: &str) -> Result<Cow<'_, str>, &'static str> {
+    if path.is_empty() {
+        return Ok(Cow::Owned("/".to_owned()));
+    }
+    if !path.starts_with('/') {
+        return Err("does not begin with /");
+    }
+    let pairs = path.as_bytes().windows(2);
+    let plain = path.bytes().all(|byte| is_plain(byte) || byte == b'/');
+    if plain && !pairs.into_iter().any(|it| matches!(it, b"//" | b"/.")) {
+        return Ok(Cow::Borrowed(path));
+    }
+    let path = escaped(path)?;
+    // Before a dot segment takes one of them away: servers would disagree about what it takes.
+    for segment in path.split('/') {
+        readings(segment)?;
+    }
+    Ok(Cow::Owned(resolved(&path)))
+}
+
+/// Another way to read a normalized path.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// With everything decoded that separates segments or could stand in a rule.
+    pub(crate) path: String,
+    /// Without path parameters (`;x`) and what follows an encoded `?` or `#`.
+    pub(crate) cut: bool,
+}
+
+/// The other ways to read a normalized path: with `%2F` as a slash, without path parameters, decoded
+/// several times.
+///
+/// # Errors
+/// One of them has a dot segment or something that is refused anywhere.
+pub(crate) fn readings(path: &str) -> Result<Vec<Reading>, &'static str> {
+    let mut readings = Vec::new();
+    if !path.contains(['%', ';']) {
+        return Ok(readings);
+    }
+    let mut layer = path.to_owned();
+    for _ in 0..=LAYERS {
+        let whole = loose(&layer);
+        let cut = without_parameters(&whole);
+        for (path, cut) in [(whole, false), (cut, true)] {
+            if path.split('/').any(is_dots) {
+                return Err("has an encoded dot segment");
+            }
+            let path = resolved(&path);
+            readings.push(Reading { path, cut });
+        }
+        let next = escaped(&decoded_once_more(&layer))?;
+        if next == layer {
+            return Ok(readings);
+        }
+        layer = next;
+    }
+    Err("is encoded too many times")
+}
+
+/// A normalized path, or a rule's, with its reserved characters and lookalikes decoded.
+pub(crate) fn loose(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let byte = part.get(..2).and_then(|it| u8::from_str_radix(it, 16).ok());
+        match byte.filter(|byte| is_plain(*byte) || matches!(byte, b'/' | b';')) {
+            Some(byte) => {
+                text.push(char::from(byte));
+                text.push_str(&part[2..]);
+            }
+            None => {
+                text.push('%');
+                text.push_str(part);
+            }
+        }
+    }
+    LOOKALIKES
+        .iter()
+        .fold(text, |text, (from, to)| match text.contains(from) {
+            true => text.replace(from, to),
+            false => text,
+        })
+}
+
+/// Characters that stand for themselves in a segment; `;` begins a parameter to some servers.
+fn is_plain(byte: u8) -> bool {
+    is_unreserved(byte) || b"!$&'()*+,=:@".contains(&byte)
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// Every character in its one form, decoded or in an escape of upper case.
+fn escaped(path: &str) -> Result<String, &'static str> {
+    const HEX: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
+    ];
+    let mut text = String::with_capacity(path.len());
+    let mut bytes = path.bytes();
+    let mut before = 0;
+    while let Some(first) = bytes.next() {
+        let escape = first == b'%';
+        let byte = if escape {
+            let high = digit(bytes.next()).ok_or(BROKEN)?;
+            high << 4 | digit(bytes.next()).ok_or(BROKEN)?
+        } else {
+            first
+        };
+        match byte {
+            0..=0x1f | 0x7f => return Err("has a control character"),
+            b'\\' => return Err("has a backslash"),
+            0xc0 | 0xc1 => return Err(OVERLONG),
+            0x80..=0xbf if is_overlong(before, byte) => return Err(OVERLONG),
+            _ => {}
+        }
+        let itself = !escape && (is_plain(byte) || matches!(byte, b'/' | b';'));
+        if is_unreserved(byte) || itself {
+            text.push(char::from(byte));
+        } else {
+            let digits = [byte >> 4, byte & 15].map(|it| HEX[usize::from(it)]);
+            text.extend(['%', digits[0], digits[1]]);
+        }
+        before = byte;
+    }
+    Ok(text)
+}
+
+const BROKEN: &str = "has an invalid percent escape";
+const OVERLONG: &str = "has an overlong UTF-8 sequence";
+
+fn digit(byte: Option<u8>) -> Option<u8> {
+    let digit = char::from(byte?).to_digit(16)?;
+    u8::try_from(digit).ok()
+}
+
+/// Whether two bytes begin a sequence that is longer than its character needs, such as `%E0%80%AE`.
+fn is_overlong(lead: u8, next: u8) -> bool {
+    match lead {
+        0xe0 => next < 0xa0,
+        0xf0 => next < 0x90,
+        lead => lead >= 0xf8,
+    }
+}
+
+/// Slashes merged, then dot segments resolved; nothing is above the root.
+fn resolved(path: &str) -> String {
+    let mut kept = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(kept.pop()),
+            segment => kept.push(segment),
+        }
+    }
+    let mut text = format!("/{}", kept.join("/"));
+    let last = path.rsplit('/').next();
+    if !kept.is_empty() && matches!(last, Some("" | "." | "..")) {
+        text.push('/');
+    }
+    text
+}
+
+/// Whether a segment is a dot segment to a server that takes spaces away from its ends.
+fn is_dots(segment: &str) -> bool {
+    let mut inner = segment;
+    while let Some(rest) = inner.strip_prefix("%20").or(inner.strip_suffix("%20")) {
+        inner = rest;
+    }
+    matches!(inner, "." | "..")
+}
+
+fn without_parameters(path: &str) -> String {
+    let end = path.find("%3F").into_iter().chain(path.find("%23")).min();
+    let path = &path[..end.unwrap_or(path.len())];
+    let segments = path.split('/');
+    let cut = segments.map(|it| it.split(';').next().unwrap_or_default());
+    cut.collect::<Vec<_>>().join("/")
+}
+
+/// One layer of `%25` less.
+fn decoded_once_more(path: &str) -> String {
+    let mut parts = path.split("%25");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.as_bytes().get(..2);
+        let escape = digits.is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));
+        text.push_str(if escape { "%" } else { "%25" });
+        text.push_str(part);
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "path_tests.rs"]
+mod tests;
