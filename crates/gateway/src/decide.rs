@@ -51,9 +51,13 @@ pub fn decide(world: &World) -> Plan {
 /// Lays down everything that one Gateway serves.
 fn serve(table: &mut Table, holding: &Holding<'_>) {
     let tunnel = Arc::new(tunnel(holding));
-    for Served { hostname, routes } in &holding.served {
+    for served in &holding.served {
+        let Served {
+            hostname, routes, ..
+        } = served;
         let host = Arc::new(Host {
             tunnel: tunnel.clone(),
+            protocols: served.protocols,
             routes: order::sorted(routes),
         });
         match hostname.strip_prefix("*.") {
@@ -67,7 +71,8 @@ fn serve(table: &mut Table, holding: &Holding<'_>) {
 fn reserve(table: &mut Table, world: &World) {
     let claimed = world.claims.keys();
     let idle = claimed.filter(|name| !table.hosts.contains_key(*name));
-    let reserved = idle.filter(|name| route::host(table, name).is_some());
+    let served = |name: &str, tls| route::host(table, name, tls).is_some();
+    let reserved = idle.filter(|name| served(name, false) || served(name, true));
     table.reserved = reserved.cloned().collect();
 }
 

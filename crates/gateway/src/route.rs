@@ -45,44 +45,55 @@ fn path_rank(path: Option<&PathMatch>) -> (u8, Reverse<usize>) {
 }
 
 /// What is served under a hostname (in lower case, without a port): the exact one, else the longest
-/// wildcard. A wildcard never gets what is an HTTPProxy's, whether that is served now or not.
+/// wildcard. A wildcard never gets what is an HTTPProxy's, whether that is served now or not. Only
+/// listeners of the connection's protocol count; one that is more specific and of the other protocol
+/// still decides whose the hostname is.
 #[must_use]
-pub fn host<'t>(table: &'t Table, hostname: &str) -> Option<&'t Arc<Host>> {
+pub fn host<'t>(table: &'t Table, hostname: &str, tls: bool) -> Option<&'t Arc<Host>> {
     let domain = hostname.split_once('.').map_or("", |(_, domain)| domain);
     let owned = table.reserved.contains(hostname) || is_canonical(hostname, domain);
-    lookup(&table.hosts, hostname, |suffix| {
-        table.wildcards.get(suffix).filter(|_| !owned)
-    })
+    let wildcards = parents(hostname).filter_map(|parent| table.wildcards.get(parent));
+    let wildcards = wildcards.filter(|_| !owned);
+    let mut hosts = table.hosts.get(hostname).into_iter().chain(wildcards);
+    let first = hosts.next()?;
+    let same = hosts.filter(|host| host.tunnel.uid == first.tunnel.uid);
+    let mut hosts = std::iter::once(first).chain(same);
+    hosts.find(|host| host.protocols.include(tls))
+}
+
+/// What follows each dot of a hostname, from the first.
+fn parents(hostname: &str) -> impl Iterator<Item = &str> {
+    let dots = hostname.match_indices('.');
+    dots.map(|(at, _)| &hostname[at + 1..])
 }
 
 /// The entry of a name, or of the longest suffix that `wildcard` knows.
 pub(crate) fn lookup<'t, T>(
     exact: &'t BTreeMap<String, T>,
     name: &str,
-    wildcard: impl Fn(&str) -> Option<&'t T>,
+    wildcard: impl FnMut(&str) -> Option<&'t T>,
 ) -> Option<&'t T> {
     if let Some(found) = exact.get(name) {
         return Some(found);
     }
-    let mut rest = name;
-    while let Some((_, suffix)) = rest.split_once('.') {
-        if let Some(found) = wildcard(suffix) {
-            return Some(found);
-        }
-        rest = suffix;
-    }
-    None
+    parents(name).find_map(wildcard)
 }
 
-/// The first route that matches.
+/// The first route of the connection's protocol that matches.
 #[must_use]
-pub fn pick<'h>(host: &'h Host, request: &Parts) -> Option<&'h Route> {
-    first(host, request, request.uri.path(), path_fits)
+pub fn pick<'h>(host: &'h Host, request: &Parts, tls: bool) -> Option<&'h Route> {
+    let routes = host.routes.iter().filter(|it| it.protocols.include(tls));
+    first(routes, request, request.uri.path(), path_fits)
 }
 
 /// Whether a request leads to `route` in every way in which an origin may read its path, apart from what
 /// the rule itself spells out.
-pub(crate) fn agree(host: &Host, request: &Parts, route: &Route, readings: &[Reading]) -> bool {
+pub(crate) fn agree(
+    (host, tls): (&Host, bool),
+    request: &Parts,
+    route: &Route,
+    readings: &[Reading],
+) -> bool {
     let path = route.matches.wanted.path.as_ref();
     let says = |text: &str| path.is_some_and(|it| it.value.contains(text));
     let expression = path.is_some_and(|it| it.kind == PathMatchType::RegularExpression);
@@ -92,15 +103,20 @@ pub(crate) fn agree(host: &Host, request: &Parts, route: &Route, readings: &[Rea
     let spelled = says(";") || says("%3B");
     let mut readings = readings.iter().filter(|it| !(it.cut && spelled));
     readings.all(|reading| {
-        let other = first(host, request, &reading.path, loosely_fits);
+        let routes = host.routes.iter().filter(|it| it.protocols.include(tls));
+        let other = first(routes, request, &reading.path, loosely_fits);
         other.is_some_and(|other| std::ptr::eq(other, route))
     })
 }
 
 type PathFits = fn(&Matcher, Option<&PathMatch>, &str) -> bool;
 
-fn first<'h>(host: &'h Host, request: &Parts, path: &str, fits: PathFits) -> Option<&'h Route> {
-    let mut routes = host.routes.iter();
+fn first<'h>(
+    mut routes: impl Iterator<Item = &'h Route>,
+    request: &Parts,
+    path: &str,
+    fits: PathFits,
+) -> Option<&'h Route> {
     routes.find(|route| matches(&route.matches, request, path, fits))
 }
 

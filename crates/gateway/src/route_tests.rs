@@ -4,7 +4,7 @@ use aplomb_api::tunnel::{HeaderMatch, QueryMatch};
 use http::Request;
 
 use super::*;
-use crate::table::{Action, Tunnel};
+use crate::table::{Action, Protocols, Tunnel};
 
 /// `=/a` exact, `/a` prefix, `~/a.*` expression, empty for no path; then `METHOD`, `h:name=value`,
 /// `q:name=value`, where a value may begin with `~`.
@@ -20,6 +20,7 @@ fn route(rule: usize, text: &str) -> Route {
     }
     Route {
         rule,
+        protocols: Protocols::ALL,
         matches,
         filters: Vec::new(),
         action: Action::Redirect,
@@ -78,6 +79,7 @@ fn served(routes: &[&str]) -> Host {
     let mut routes: Vec<Route> = (0..).zip(routes).map(|(n, text)| route(n, text)).collect();
     order(&mut routes);
     Host {
+        protocols: Protocols::ALL,
         tunnel: Arc::new(Tunnel {
             namespace: "default".to_owned(),
             name: "x".to_owned(),
@@ -103,7 +105,7 @@ fn asked(text: &str) -> Parts {
 }
 
 fn rule(routes: &[&str], request: &str) -> Option<usize> {
-    pick(&served(routes), &asked(request)).map(|route| route.rule)
+    pick(&served(routes), &asked(request), false).map(|route| route.rule)
 }
 
 #[test]
@@ -195,7 +197,7 @@ fn the_exact_hostname_wins_then_the_longest_wildcard() {
         .wildcards
         .extend([hosts("example.com"), hosts("b.example.com")]);
     let same = |name: &str, wanted: Option<&Arc<Host>>| {
-        let got = host(&table, name);
+        let got = host(&table, name, false);
         assert_eq!(got.map(Arc::as_ptr), wanted.map(Arc::as_ptr), "{name}");
     };
     same("a.b.example.com", table.hosts.get("a.b.example.com"));

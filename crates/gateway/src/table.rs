@@ -23,11 +23,45 @@ pub struct Table {
     pub certificates: BTreeMap<String, Arc<CertifiedKey>>,
 }
 
+/// The protocols of public listeners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protocols {
+    /// Without TLS.
+    pub http: bool,
+    /// With TLS.
+    pub https: bool,
+}
+
+impl Protocols {
+    /// Both of them.
+    pub const ALL: Self = Self {
+        http: true,
+        https: true,
+    };
+
+    /// Whether a connection with TLS, or without it, is one of them.
+    #[must_use]
+    pub const fn include(self, tls: bool) -> bool {
+        if tls { self.https } else { self.http }
+    }
+
+    /// Those of either.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self {
+            http: self.http || other.http,
+            https: self.https || other.https,
+        }
+    }
+}
+
 /// What is served under a hostname.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// Whose it is.
     pub tunnel: Arc<Tunnel>,
+    /// The protocols of its listeners.
+    pub protocols: Protocols,
     /// One for each match of each rule, in the Gateway API's order of precedence: the first that
     /// matches serves.
     pub routes: Vec<Route>,
@@ -61,6 +95,8 @@ impl Tunnel {
 pub struct Route {
     /// The index of its rule in the HTTPRoute.
     pub rule: usize,
+    /// The protocols of the listeners that it is attached to.
+    pub protocols: Protocols,
     /// Which requests. Regular expressions were compiled when the table was built.
     pub matches: Matcher,
     /// The filters of the rule, then of the backend.

@@ -1,7 +1,7 @@
 //! The Gateway API's order of precedence between objects. That between matches is [`route::order`]'s.
 
 use crate::route;
-use crate::table::Route;
+use crate::table::{Protocols, Route};
 use crate::views::Metadata;
 
 /// The older object wins, then the first by namespace and name.
@@ -49,11 +49,15 @@ pub(super) struct Ranked {
     pub(super) route: Route,
 }
 
-/// The routes in the order in which they are tried.
-pub(super) fn sorted(routes: &[&Ranked]) -> Vec<Route> {
+/// The routes in the order in which they are tried, each for its protocols.
+pub(super) fn sorted(routes: &[(&Ranked, Protocols)]) -> Vec<Route> {
     let mut ranked = routes.to_vec();
-    ranked.sort_by(|one, other| one.rank.cmp(&other.rank));
-    let mut routes: Vec<Route> = ranked.iter().map(|it| it.route.clone()).collect();
+    ranked.sort_by(|(one, _), (other, _)| one.rank.cmp(&other.rank));
+    let routes = ranked.into_iter().map(|(ranked, protocols)| Route {
+        protocols,
+        ..ranked.route.clone()
+    });
+    let mut routes: Vec<Route> = routes.collect();
     route::order(&mut routes);
     routes
 }

@@ -20,10 +20,12 @@ pub(super) fn of(tunnel: &Tunnel, served: &[Served<'_>]) -> String {
     };
     part(&tunnel.uid);
     part(&tunnel.generation.to_string());
-    for Served { hostname, routes } in served {
-        part(hostname);
-        for ranked in routes {
+    for served in served {
+        part(&served.hostname);
+        part(&format!("{:?}", served.protocols));
+        for (ranked, protocols) in &served.routes {
             let route = &ranked.route;
+            part(&format!("{protocols:?}"));
             part(&format!("{:?}", (&route.matches.wanted, &route.filters)));
             part(&format!("{:?}", (route.rule, &route.action, route.timeout)));
         }

@@ -12,7 +12,7 @@ use super::filters;
 use super::hostname::beside;
 use super::order::{Age, Rank, Ranked};
 use super::report::Notes;
-use crate::table::{Action, Route};
+use crate::table::{Action, Protocols, Route};
 use crate::views::{Reference, RouteView, Rule};
 use crate::world::World;
 
@@ -105,6 +105,7 @@ fn compile(route: &RouteView, backends: &Backends<'_>) -> Result<Vec<Ranked>, St
                 rank: Rank::of(&age, number, which),
                 route: Route {
                     rule: number,
+                    protocols: Protocols::default(),
                     matches: matcher.clone(),
                     filters: filters.clone(),
                     action: action.clone(),

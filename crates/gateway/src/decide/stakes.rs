@@ -10,6 +10,7 @@ use super::hostname::{common, entitled, first_plain, is_http, plain};
 use super::order::Ranked;
 use super::report::Notes;
 use super::rules::Compiled;
+use crate::table::Protocols;
 use crate::views::{Listener, Reference};
 use crate::world::World;
 
@@ -25,7 +26,9 @@ pub(super) struct Holding<'a> {
 #[derive(Debug)]
 pub(super) struct Served<'a> {
     pub(super) hostname: String,
-    pub(super) routes: Vec<&'a Ranked>,
+    /// The protocols of its listeners.
+    pub(super) protocols: Protocols,
+    pub(super) routes: Vec<(&'a Ranked, Protocols)>,
 }
 
 impl<'a> Holding<'a> {
@@ -55,15 +58,16 @@ pub(super) fn settled<'a>(
     for (number, gateway) in admitted.iter().enumerate() {
         let attached = attached.remove(&number).unwrap_or_default();
         let mut served = Vec::new();
-        for (hostname, routes) in wanted(gateway, &attached, notes) {
-            let mut allowed = entitled(world, &first, gateway, &hostname);
+        for wanted in wanted(gateway, &attached, notes) {
+            let hostname = &wanted.hostname;
+            let mut allowed = entitled(world, &first, gateway, hostname);
             if allowed.is_ok() && !taken.insert(hostname.clone()) {
                 allowed = Err(format!(
                     "{HOSTNAME_IN_USE}: {hostname} is served for an older Gateway"
                 ));
             }
             match allowed {
-                Ok(()) => served.push(Served { hostname, routes }),
+                Ok(()) => served.push(wanted),
                 Err(reason) => refuse(gateway, &reason, notes),
             }
         }
@@ -91,10 +95,62 @@ fn wanted<'a>(
     gateway: &Admitted<'_>,
     attached: &[Attached<'a>],
     notes: &mut Notes,
-) -> BTreeMap<String, Vec<&'a Ranked>> {
-    // By the number of the route, so that one that comes through two listeners counts once.
-    let mut wanted: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-    for listener in &gateway.gateway.spec.listeners {
+) -> Vec<Served<'a>> {
+    let mut wanted: BTreeMap<String, Wanted> = BTreeMap::new();
+    for (listener, hostname) in listeners(gateway, notes) {
+        let protocols = protocols(listener);
+        for (number, it) in attached.iter().enumerate() {
+            for hostname in hostnames(it, listener, &hostname) {
+                let wanted = wanted.entry(hostname).or_default();
+                wanted.protocols = wanted.protocols.or(protocols);
+                let route = wanted.routes.entry(number).or_default();
+                *route = route.or(protocols);
+            }
+        }
+        let wanted = wanted.entry(hostname).or_default();
+        wanted.protocols = wanted.protocols.or(protocols);
+    }
+    let wanted = wanted.into_iter();
+    wanted
+        .map(|(hostname, wanted)| Served {
+            hostname,
+            protocols: wanted.protocols,
+            routes: matches(attached, wanted.routes),
+        })
+        .collect()
+}
+
+/// What a Gateway asks for under a hostname: over which protocols, and which routes by their number.
+#[derive(Default)]
+struct Wanted {
+    protocols: Protocols,
+    routes: BTreeMap<usize, Protocols>,
+}
+
+/// The matches of routes. One that is attached by two references counts once, over the protocols of both.
+fn matches<'a>(
+    attached: &[Attached<'a>],
+    routes: BTreeMap<usize, Protocols>,
+) -> Vec<(&'a Ranked, Protocols)> {
+    let mut once: Vec<(&'a Compiled<'a>, Protocols)> = Vec::new();
+    for (number, protocols) in routes {
+        let route = attached[number].route;
+        match once.last_mut().filter(|it| std::ptr::eq(it.0, route)) {
+            Some(known) => known.1 = known.1.or(protocols),
+            None => once.push((route, protocols)),
+        }
+    }
+    let matches = |(route, protocols): (&'a Compiled<'a>, Protocols)| {
+        route.matches.iter().map(move |it| (it, protocols))
+    };
+    once.into_iter().flat_map(matches).collect()
+}
+
+/// The listeners of a Gateway that can be served, with their hostnames.
+fn listeners<'g>(gateway: &Admitted<'g>, notes: &mut Notes) -> Vec<(&'g Listener, String)> {
+    let all = &gateway.gateway.spec.listeners;
+    let mut listeners = Vec::new();
+    for listener in all {
         let hostname = listener.hostname.as_deref().and_then(plain);
         let Some(hostname) = hostname.filter(|_| is_http(listener)) else {
             let reason = format!(
@@ -104,25 +160,37 @@ fn wanted<'a>(
             refuse(gateway, &reason, notes);
             continue;
         };
-        for (number, it) in attached.iter().enumerate() {
-            for hostname in hostnames(it, listener, &hostname) {
-                wanted.entry(hostname).or_default().insert(number);
-            }
+        let same = |it: &&Listener| {
+            let other = it.hostname.as_deref().and_then(plain);
+            it.protocol == listener.protocol && other.as_ref() == Some(&hostname)
+        };
+        let port = port(all.iter().filter(same));
+        if port == Some(listener.port) {
+            listeners.push((listener, hostname));
+        } else {
+            let (name, own) = (&listener.name, listener.port);
+            let port = port.unwrap_or_default();
+            let reason =
+                format!("listener {name}: port {own} is not served, port {port} of {hostname} is");
+            refuse(gateway, &reason, notes);
         }
-        wanted.entry(hostname).or_default();
     }
-    let matches = |numbers: BTreeSet<usize>| {
-        let mut routes: Vec<_> = numbers.into_iter().map(|it| attached[it].route).collect();
-        routes.dedup_by(|one, other| std::ptr::eq(*one, *other));
-        routes
-            .into_iter()
-            .flat_map(|route| &route.matches)
-            .collect()
-    };
-    let wanted = wanted.into_iter();
-    wanted
-        .map(|(hostname, numbers)| (hostname, matches(numbers)))
-        .collect()
+    listeners
+}
+
+/// The port that is served of several for the same hostname and protocol. A gateway has one socket for
+/// each protocol, whatever its number: it stands for the usual port if a listener has that.
+fn port<'l>(listeners: impl Iterator<Item = &'l Listener>) -> Option<i32> {
+    let usual = |it: &&Listener| it.port == if protocols(it).https { 443 } else { 80 };
+    let least = listeners.min_by_key(|it| (!usual(it), it.port));
+    least.map(|it| it.port)
+}
+
+fn protocols(listener: &Listener) -> Protocols {
+    Protocols {
+        http: &*listener.protocol == "HTTP",
+        https: &*listener.protocol == "HTTPS",
+    }
 }
 
 /// The hostnames that a route has under a listener.

@@ -2,5 +2,6 @@
 
 mod build;
 mod isolation;
+mod listeners;
 mod ownership;
 mod routes;

@@ -119,11 +119,12 @@ where
     }
     let table = core.table.load_full();
     let unknown = || Failure::new(404, reason::UNKNOWN_HOST, name.clone());
-    let host = route::host(&table, &name).ok_or_else(unknown)?;
+    let host = route::host(&table, &name, client.tls).ok_or_else(unknown)?;
     record.belongs_to(&host.tunnel);
     normalize(&mut head)?;
     if head.uri.path() == PROOF_PATH {
-        return proof::answer(core, host, &head).await.map(Reply::Json);
+        let proof = proof::answer(core, (host, client.tls), &head).await;
+        return proof.map(Reply::Json);
     }
     let wanted = Wanted::of(&mut head, core);
     if head.method == Method::CONNECT {
@@ -131,8 +132,8 @@ where
     }
     let no_route = || Failure::new(404, reason::NO_ROUTE, head.uri.path());
     let readings = path::readings(head.uri.path()).map_err(bad_path)?;
-    let route = route::pick(host, &head).ok_or_else(no_route)?;
-    if !route::agree(host, &head, route, &readings) {
+    let route = route::pick(host, &head, client.tls).ok_or_else(no_route)?;
+    if !route::agree((host, client.tls), &head, route, &readings) {
         return Err(bad_path("leads to another rule when it is decoded further"));
     }
     let origin = match &route.action {

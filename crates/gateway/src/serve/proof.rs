@@ -26,7 +26,11 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// The answer to a request for a proof: JSON.
-pub(super) async fn answer(core: &Core, host: &Host, head: &Parts) -> Result<String, Failure> {
+pub(super) async fn answer(
+    core: &Core,
+    (host, tls): (&Host, bool),
+    head: &Parts,
+) -> Result<String, Failure> {
     let statement = statement(head)?;
     let tunnel = &host.tunnel;
     if statement.tunnel != tunnel.uid || statement.generation != tunnel.generation {
@@ -34,7 +38,8 @@ pub(super) async fn answer(core: &Core, host: &Host, head: &Parts) -> Result<Str
         return Err(Failure::new(409, reason::OTHER_GENERATION, detail));
     }
     let Asked { rule, patience } = asked(head.uri.query().unwrap_or_default())?;
-    let route = host.routes.iter().find(|route| route.rule == rule);
+    let mut routes = host.routes.iter().filter(|it| it.protocols.include(tls));
+    let route = routes.find(|route| route.rule == rule);
     let no_rule = || Failure::new(404, reason::NO_ROUTE, format!("no rule {rule}"));
     let origin = match &route.ok_or_else(no_rule)?.action {
         Action::Forward(origin) => origin,

@@ -14,7 +14,7 @@ use aplomb_api::wire::{Origin as Reach, Proof, Statement};
 use aplomb_gateway::dial::{DialError, Dialer, Stream};
 use aplomb_gateway::serve::{ServeSettings, Server};
 use aplomb_gateway::table::{
-    Action, ConnectorTarget, Host, Matcher, Origin, Route, Table, Target, Tunnel,
+    Action, ConnectorTarget, Host, Matcher, Origin, Protocols, Route, Table, Target, Tunnel,
 };
 use aplomb_gateway::telemetry::GatewayTelemetry;
 use arc_swap::ArcSwap;
@@ -156,6 +156,7 @@ pub(crate) fn route(rule: usize, wanted: Value, filters: Value, action: Action) 
     let filters: Vec<Filter> = serde_json::from_value(filters).expect("filters");
     Route {
         rule,
+        protocols: Protocols::ALL,
         matches: Matcher {
             wanted,
             path: None,
@@ -191,6 +192,7 @@ pub(crate) fn forward(authority: &str) -> Action {
 pub(crate) fn host(name: &str, mut routes: Vec<Route>) -> Arc<Host> {
     aplomb_gateway::route::order(&mut routes);
     Arc::new(Host {
+        protocols: Protocols::ALL,
         tunnel: Arc::new(Tunnel {
             namespace: "default".to_owned(),
             name: name.to_owned(),

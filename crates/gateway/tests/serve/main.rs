@@ -5,6 +5,7 @@ mod drain;
 mod errors;
 mod lab;
 mod limits;
+mod listeners;
 mod paths;
 mod pool;
 mod proof;

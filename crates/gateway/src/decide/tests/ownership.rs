@@ -213,7 +213,7 @@ fn a_wildcard_gets_nothing_of_an_http_proxy_that_is_not_served() {
     let claimed = "shop.tunnels.example.com";
     let world = World::default().gateway(gateway).route(route);
     let plan = decide(&world.claim(claimed, "a", &tunnel.uid));
-    let host = |name: &str| crate::route::host(&plan.table, name);
+    let host = |name: &str| crate::route::host(&plan.table, name, false);
     assert!(host("any.tunnels.example.com").is_some());
     assert!(host(claimed).is_none(), "it is claimed");
     assert!(host(&tunnel.canonical()).is_none(), "it is given");
