@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::dial::{DialError, Dialer, Stream};
 use crate::guard::Guard;
-use crate::table::{Origin, Target};
+use crate::table::{Addresses, Origin, Target};
 
 /// What names stand for.
 type Resolve = dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
@@ -81,10 +81,10 @@ impl AddressDialer {
         origin: &Origin,
         deadline: Instant,
     ) -> Result<Box<dyn Stream>, DialError> {
-        let Target::Addresses(names) = &origin.target else {
+        let Target::Addresses(target) = &origin.target else {
             return Err(DialError::Offline);
         };
-        let addresses = self.resolve(names).await?;
+        let addresses = self.resolve(target).await?;
         let stream = dial(&addresses, deadline).await?;
         let Some(name) = &origin.tls else {
             return Ok(Box::new(stream));
@@ -97,15 +97,15 @@ impl AddressDialer {
     }
 
     /// Every address, each of them judged: one that may not be reached is enough to refuse.
-    async fn resolve(&self, names: &[String]) -> Result<Vec<SocketAddr>, DialError> {
+    async fn resolve(&self, target: &Addresses) -> Result<Vec<SocketAddr>, DialError> {
         let mut all = Vec::new();
-        for name in names {
+        for name in &target.names {
             let found = (self.resolve)(name.clone()).await;
             let found =
                 found.map_err(|error| DialError::Unreachable(format!("{name}: {error}")))?;
             for address in &found {
                 self.guard
-                    .judge(address.ip())
+                    .judge(*address, &target.opened)
                     .map_err(|why| DialError::Forbidden(format!("{name}: {why}")))?;
             }
             all.extend(found);

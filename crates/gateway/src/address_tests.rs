@@ -25,12 +25,15 @@ fn dialer(guard: Guard, authorities: Option<&[u8]>) -> (AddressDialer, Names) {
 }
 
 fn loopback() -> Guard {
-    Guard::new(vec!["127.0.0.0/8".parse().expect("a network")], &[])
+    Guard::new(vec!["127.0.0.0/8".parse().expect("a network")], &[], &[])
 }
 
 fn origin(name: &str, tls: Option<&str>) -> Origin {
     Origin {
-        target: Target::Addresses(vec![name.to_owned()]),
+        target: Target::Addresses(Addresses {
+            names: vec![name.to_owned()],
+            opened: Vec::new(),
+        }),
         authority: name.to_owned(),
         tls: tls.map(str::to_owned),
     }
@@ -122,4 +125,35 @@ async fn tls_is_spoken_to_an_origin_whose_authority_is_known() {
         assert!(matches!(error, Err(DialError::Unreachable(_))), "{error:?}");
     };
     tokio::join!(serve, dials);
+}
+
+/// A name that leads elsewhere the next time is judged again, and a class opens nothing for another.
+#[tokio::test]
+async fn every_dial_is_judged_by_what_its_own_class_opens() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (dialer, names) = dialer(Guard::default(), None);
+    name(&names, "rebind.example.com:80", &[address]);
+    let closed = origin("rebind.example.com:80", None);
+    let mut opened = closed.clone();
+    opened.target = Target::Addresses(Addresses {
+        names: vec!["rebind.example.com:80".to_owned()],
+        opened: vec!["127.0.0.0/8".parse().expect("a network")],
+    });
+    let dial = async |origin: &Origin| dial_it(&dialer, origin).await.map(|_| ());
+    dial(&opened).await.expect("its class opens it");
+    let error = dial(&closed).await.expect_err("another class does not");
+    let DialError::Forbidden(why) = error else {
+        panic!("{error}");
+    };
+    assert!(
+        why.contains("spec.backendNetworks") && !why.contains("127.0.0.1"),
+        "{why}"
+    );
+    for elsewhere in ["10.0.0.1:80", "[::ffff:10.0.0.1]:80", "[fd00:ec2::254]:80"] {
+        let elsewhere = elsewhere.parse().expect("an address");
+        name(&names, "rebind.example.com:80", &[address, elsewhere]);
+        let error = dial(&opened).await;
+        assert!(matches!(error, Err(DialError::Forbidden(_))), "{elsewhere}");
+    }
 }

@@ -138,7 +138,12 @@ fn itself(controller: Controller<Namespace>, office: &Office) -> Controller<Name
         .watches_if_possible::<ConnectorClass>(
             Scope::default(),
             Lens::fields(|class: &ConnectorClass| {
-                (class.spec.relays.clone(), class.spec.domain.clone())
+                let spec = &class.spec;
+                (
+                    spec.relays.clone(),
+                    spec.domain.clone(),
+                    spec.backend_networks.clone(),
+                )
             }),
             move |_, _| vec![classes.home()],
         )

@@ -56,7 +56,7 @@ pub struct Settings {
     pub trusted_proxies: Vec<IpNet>,
     /// The hostname that a request is for whose Host is an IP address or `localhost`.
     pub default_host: Option<String>,
-    /// Networks that backends may reach although they are not public.
+    /// Networks that backends of every class may reach although they are not public.
     pub allow_networks: Vec<IpNet>,
     /// Networks that backends may not reach.
     pub deny_networks: Vec<IpNet>,
@@ -139,7 +139,8 @@ pub async fn run(
     let (poke, table, telemetry) = (Poke::default(), Arc::default(), GatewayTelemetry::default());
     let (poked, home) = (poke.clone(), home(&settings.namespace));
     let keeper = Keeper::new(endpoint, tasks.clone(), move || poked.poke(&home));
-    let server = server(&settings, &tasks, &table, &keeper, &telemetry)?;
+    let ports = listeners.ports(&settings);
+    let server = server(&settings, &ports, &tasks, &table, &keeper, &telemetry)?;
     let parts = Parts {
         sessions: Arc::new(keeper.clone()),
         poke,
@@ -195,12 +196,14 @@ fn over(ended: Option<aplomb::Result<()>>) -> Result<(), GatewayError> {
 
 fn server(
     settings: &Settings,
+    ports: &[u16],
     tasks: &Tasks,
     table: &Arc<ArcSwap<Table>>,
     keeper: &Keeper,
     telemetry: &GatewayTelemetry,
 ) -> Result<Server, GatewayError> {
-    let guard = Guard::new(settings.allow_networks.clone(), &settings.deny_networks);
+    let allowed = settings.allow_networks.clone();
+    let guard = Guard::new(allowed, &settings.deny_networks, ports);
     let dialer = EitherWay {
         agents: Arc::new(AgentDialer(keeper.clone())),
         addresses: Arc::new(AddressDialer::new(guard, settings.origin_ca.as_deref())?),
@@ -235,6 +238,14 @@ impl Listeners {
                 None => None,
             },
         })
+    }
+
+    /// The ports that backends never lead to on this machine.
+    fn ports(&self, settings: &Settings) -> Vec<u16> {
+        let bound = std::iter::once(&self.http).chain(&self.tls);
+        let bound = bound.filter_map(|it| it.local_addr().ok());
+        let bound = bound.chain(settings.admin).map(|it| it.port());
+        bound.filter(|port| *port != 0).collect()
     }
 
     fn accept(self, server: &Server, tasks: &Tasks) -> Vec<Task<()>> {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aplomb::{Cache, Context, Key, Result, View};
-use aplomb_api::tunnel::{Applied, ConnectorClass, HostnameClaim, split_canonical};
+use aplomb_api::tunnel::{Applied, CONTROLLER, ConnectorClass, HostnameClaim, split_canonical};
+use ipnet::IpNet;
 use iroh::RelayUrl;
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::time::Instant;
@@ -65,6 +66,7 @@ impl Observer<'_> {
             claims,
             certificates: self.certificates(&interest)?,
             relays: self.relays()?,
+            networks: self.networks()?,
             gateways,
             routes,
             slices,
@@ -153,6 +155,18 @@ impl Observer<'_> {
         let classes = self.cx.cache::<ConnectorClass>()?.list();
         let relays = classes.iter().flat_map(|class| &class.spec.relays);
         Ok(self.office.relays(relays))
+    }
+
+    /// The API server has checked that they are networks.
+    fn networks(&self) -> Result<BTreeMap<String, Vec<IpNet>>> {
+        let mut classes = self.cx.cache::<ConnectorClass>()?.list();
+        classes.retain(|class| class.spec.controller_name == CONTROLLER);
+        let networks = classes.iter().map(|class| {
+            let networks = class.spec.backend_networks.iter();
+            let parsed = networks.filter_map(|it| it.parse().ok()).collect();
+            (View::meta(&**class).name.to_owned(), parsed)
+        });
+        Ok(networks.collect())
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn normal(path: &str) -> Result<Cow<'_, str>, &'static str> {
 pub(crate) struct Reading {
     /// With everything decoded that separates segments or could stand in a rule.
     pub(crate) path: String,
-    /// Without path parameters (`;x`) and what follows an encoded `?` or `#`.
+    /// Without path parameters (`;x`), perhaps without what follows an encoded `?` or `#`.
     pub(crate) cut: bool,
 }
 
@@ -65,7 +65,8 @@ pub(crate) fn readings(path: &str) -> Result<Vec<Reading>, &'static str> {
     for _ in 0..=LAYERS {
         let whole = loose(&layer);
         let cut = without_parameters(&whole);
-        for (path, cut) in [(whole, false), (cut, true)] {
+        let short = without_parameters(without_query(&whole));
+        for (path, cut) in [(whole, false), (cut, true), (short, true)] {
             if path.split('/').any(is_dots) {
                 return Err("has an encoded dot segment");
             }
@@ -194,9 +195,12 @@ fn is_dots(segment: &str) -> bool {
     matches!(inner, "." | "..")
 }
 
-fn without_parameters(path: &str) -> String {
+fn without_query(path: &str) -> &str {
     let end = path.find("%3F").into_iter().chain(path.find("%23")).min();
-    let path = &path[..end.unwrap_or(path.len())];
+    &path[..end.unwrap_or(path.len())]
+}
+
+fn without_parameters(path: &str) -> String {
     let segments = path.split('/');
     let cut = segments.map(|it| it.split(';').next().unwrap_or_default());
     cut.collect::<Vec<_>>().join("/")

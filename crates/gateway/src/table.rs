@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use aplomb_api::tunnel::{Filter, PathMatchType, RouteMatch};
 use aplomb_api::wire::ConnectorId;
+use ipnet::IpNet;
 use rustls::sign::CertifiedKey;
 
 /// Everything that requests need.
@@ -161,8 +162,17 @@ pub struct Origin {
 pub enum Target {
     /// Through an agent, which dials [`Origin::authority`].
     Connector(Arc<ConnectorTarget>),
-    /// From here: names or addresses with ports, checked after resolution.
-    Addresses(Vec<String>),
+    /// From here.
+    Addresses(Addresses),
+}
+
+/// What is dialed from here.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Addresses {
+    /// Names or addresses with ports, checked after resolution.
+    pub names: Vec<String>,
+    /// The networks that the class opens. A connection is never used by a route with others.
+    pub opened: Vec<IpNet>,
 }
 
 /// An agent.

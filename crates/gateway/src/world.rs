@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use aplomb::Key;
 use aplomb_api::tunnel::{Applied, Claimant, ConnectionDetails, Quarantined};
+use ipnet::IpNet;
 use iroh::RelayUrl;
 use rustls::sign::CertifiedKey;
 
@@ -37,6 +38,8 @@ pub struct World {
     pub certificates: BTreeMap<Key, Result<Arc<CertifiedKey>, String>>,
     /// The relays that an administrator allows: an agent may say any.
     pub relays: BTreeSet<RelayUrl>,
+    /// The networks that each ConnectorClass opens.
+    pub networks: BTreeMap<String, Vec<IpNet>>,
     /// The versions that the caches had passed before any of this was read.
     pub versions: Applied,
     /// The UIDs of Gateways whose HTTPProxy may be about to be seen.

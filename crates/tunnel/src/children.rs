@@ -100,8 +100,10 @@ fn gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
             }));
         }
     }
+    let class = Some(&proxy.spec.connector_class_name).filter(|it| *it != CLASS);
+    let class = class.map(|class| (annotations::CLASS.to_owned(), class.clone()));
     typed(json!({
-        "metadata": metadata(proxy, name(proxy), BTreeMap::new()),
+        "metadata": metadata(proxy, name(proxy), class.into_iter().collect()),
         "spec": {"gatewayClassName": CLASS, "listeners": listeners},
     }))
 }

@@ -30,6 +30,7 @@ pub(crate) struct Prover {
 
 /// One question, and who must have signed the answer.
 struct Asked<'a> {
+    world: &'a World,
     question: Question,
     replica: &'a ReplicaSeen,
     agent: Option<Agent<'a>>,
@@ -156,6 +157,7 @@ fn questions<'a>(world: &'a World, hostnames: &[String], patience: Duration) -> 
                 let hostname = &hostnames[*hostname];
                 let question = question(world, listen, tls, hostname, *rule, agent, patience);
                 all.push(Asked {
+                    world,
                     question,
                     replica,
                     agent,
@@ -333,6 +335,7 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
         ("ConnectorOffline", _) => (reasons::CONNECTOR_OFFLINE, message),
         ("OriginNotExposed", Some(agent)) => (reasons::ORIGIN_NOT_EXPOSED, not_exposed(agent)),
         ("Unauthorised", Some(agent)) => (reasons::PROOF_REFUSED, not_its_own(agent)),
+        ("Unauthorised", None) => (reasons::PROOF_FAILED, not_open(asked)),
         ("OriginUnreachable", None) => {
             // Nobody signs for an origin that the gateway dials itself.
             return Shown {
@@ -355,6 +358,18 @@ fn not_its_own(agent: Agent<'_>) -> String {
     format!(
         "the agent behind Connector {name:?} refuses it: it registered another; delete this one, or start an \
          agent of its own with `aplomb connect --name {name}`"
+    )
+}
+
+/// The gateway may not dial the backend.
+fn not_open(asked: &Asked<'_>) -> String {
+    let (rule, class) = (
+        asked.question.rule,
+        &asked.world.proxy.spec.connector_class_name,
+    );
+    format!(
+        "the backend of rule {rule} is not public: ask for its network in spec.backendNetworks of \
+         ConnectorClass {class}"
     )
 }
 

@@ -45,6 +45,12 @@ pub struct ConnectorClassSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "shapes::endpoint_ids")]
     pub gateways: Vec<String>,
+    /// Networks that gateways may dial for backends without a connector, although they are not public:
+    /// those of Pods, Services or a data center. Cloud metadata stays closed, and the port of a kubelet
+    /// unless its address is listed by itself (/32 or /128).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "shapes::networks")]
+    pub backend_networks: Vec<String>,
 }
 
 fn controller() -> String {

@@ -204,6 +204,10 @@ pub(super) const ENDPOINT_ID: Worded = (
     "not an endpoint id: write the 64 hexadecimal digits that the gateway or agent shows, in lower \
      case",
 );
+pub(super) const NETWORK: Worded = (
+    "isCIDR(self) && cidr(self).masked().ip() == cidr(self).ip()",
+    "not a network: write it like 10.20.0.0/16, fd12:3456::/48 or, for one address, 10.20.0.7/32",
+);
 pub(super) const SOCKET: Worded = (
     r"self.matches('^([0-9.]+|[[][0-9a-f:.]+]):[0-9]{1,5}$')",
     "not a socket: write it like 192.0.2.7:80 or [2001:db8::7]:80",

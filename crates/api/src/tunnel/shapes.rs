@@ -98,6 +98,12 @@ pub(super) fn endpoint_ids(generator: &mut SchemaGenerator) -> Schema {
     set(64, "An endpoint id in hex.", endpoint_id(generator))
 }
 
+/// Networks.
+pub(super) fn networks(_: &mut SchemaGenerator) -> Schema {
+    let description = "A network in CIDR notation, like 10.20.0.0/16.";
+    set(64, description, text(1, 43, &[rules::NETWORK]))
+}
+
 /// An address and a port.
 pub(super) fn socket(_: &mut SchemaGenerator) -> Schema {
     text(1, 64, &[rules::SOCKET])

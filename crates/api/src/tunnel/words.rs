@@ -127,6 +127,8 @@ pub mod annotations {
     pub const ENDPOINT: &str = "tunnel.aplomb.dev/endpoint";
     /// On an EndpointSlice: the name that an https origin's certificate must have.
     pub const TLS_HOSTNAME: &str = "tunnel.aplomb.dev/tls-hostname";
+    /// On a Gateway: the ConnectorClass of its HTTPProxy, where that is not the default.
+    pub const CLASS: &str = "tunnel.aplomb.dev/connector-class";
     /// On an HTTPRoute: the generation of the HTTPProxy it was made from.
     pub const GENERATION: &str = "tunnel.aplomb.dev/generation";
 }

@@ -19,6 +19,9 @@ pub(crate) async fn defaults(lab: Lab) {
     let class = lab.create("ConnectorClass", "aplomb", &json!({})).await;
     let expected = json!({ "controllerName": "aplomb.dev/tunnel" });
     assert_eq!(class.expect("accepted"), expected);
+    let networks = json!({ "backendNetworks": ["10.0.0.0/8", "fd12:3456::/48", "192.168.1.7/32"] });
+    let class = lab.create("ConnectorClass", "inside", &networks).await;
+    class.expect("accepted");
 }
 
 pub(crate) async fn everything(lab: Lab) {

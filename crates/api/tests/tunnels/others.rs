@@ -23,6 +23,8 @@ fn connectors() -> Vec<Refusal> {
 fn classes() -> Vec<Refusal> {
     let relay = |relay: &str| json!({ "relays": [relay] });
     let gateway = |id: &str| json!({ "gateways": [id] });
+    let network = |network: &str| json!({ "backendNetworks": [network] });
+    let cidr = "like 10.20.0.0/16";
     let (url, hex) = ("like https://relay.example.com", "64 hexadecimal digits");
     vec![
         (relay("relay.example.com"), "spec.relays[0]", url),
@@ -40,6 +42,16 @@ fn classes() -> Vec<Refusal> {
         (gateway(&"g".repeat(64)), "spec.gateways[0]", hex),
         (gateway(&"A".repeat(64)), "spec.gateways[0]", "lower case"),
         (gateway("abc"), "spec.gateways[0]", "at least 64"),
+        (network("10.0.0.0"), "spec.backendNetworks[0]", cidr),
+        (network("10.0.0.0/33"), "spec.backendNetworks[0]", cidr),
+        (network("10.0.0.1/8"), "spec.backendNetworks[0]", cidr),
+        (network("fd00::1/64"), "spec.backendNetworks[0]", cidr),
+        (
+            network("::ffff:10.0.0.0/104"),
+            "spec.backendNetworks[0]",
+            cidr,
+        ),
+        (network("web.default.svc"), "spec.backendNetworks[0]", cidr),
         (
             json!({ "gateways": ["a".repeat(64), "a".repeat(64)] }),
             "spec.gateways[1]",

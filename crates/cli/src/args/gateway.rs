@@ -68,8 +68,8 @@ pub(crate) struct GatewayArgs {
         value_name = "CIDR"
     )]
     pub(crate) trusted_proxy: Vec<ipnet::IpNet>,
-    /// Network that backends may reach although it is loopback, link-local or otherwise closed to
-    /// them; may be repeated
+    /// Network that backends of every ConnectorClass may reach although it is not public; may be
+    /// repeated
     #[arg(
         long,
         env = "APLOMB_ALLOW_NETWORKS",
@@ -77,7 +77,7 @@ pub(crate) struct GatewayArgs {
         value_name = "CIDR"
     )]
     pub(crate) allow_network: Vec<ipnet::IpNet>,
-    /// Network that backends may not reach; may be repeated
+    /// Network that backends may not reach, whatever a ConnectorClass opens; may be repeated
     #[arg(
         long,
         env = "APLOMB_DENY_NETWORKS",

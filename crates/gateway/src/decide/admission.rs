@@ -3,7 +3,7 @@
 //! its owner, anybody who may write it can say.
 
 use aplomb::{Key, View};
-use aplomb_api::tunnel::CLASS;
+use aplomb_api::tunnel::{CLASS, annotations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::order::Age;
@@ -18,6 +18,18 @@ pub(super) struct Admitted<'a> {
     /// What its tunnel is known by.
     pub(super) uid: String,
     pub(super) age: Age,
+}
+
+impl Admitted<'_> {
+    /// The ConnectorClass whose networks are open to its backends. Its HTTPProxy may name any class, so
+    /// that what is said of it is as good.
+    pub(super) fn class(&self) -> &str {
+        let said = self.gateway.metadata.annotations.get(annotations::CLASS);
+        match self.whose {
+            Whose::Tunnel => said.map_or(CLASS, String::as_str),
+            Whose::Plain => CLASS,
+        }
+    }
 }
 
 /// Whose a Gateway is.

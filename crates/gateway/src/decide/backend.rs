@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use aplomb::Key;
 use aplomb_api::tunnel::annotations;
+use ipnet::IpNet;
 use iroh::RelayUrl;
 
 use super::hostname::beside;
 use crate::reason;
-use crate::table::{Action, ConnectorTarget, Origin, Target};
+use crate::table::{Action, Addresses, ConnectorTarget, Origin, Target};
 use crate::views::{Reference, SliceView};
 use crate::world::{Connector, World};
 
@@ -34,7 +35,12 @@ impl<'a> Backends<'a> {
 
     /// What becomes of requests to a backend. What is missing may come and is said to the client; what
     /// can never work is an error.
-    pub(super) fn action(&self, to: &Reference, namespace: &str) -> Result<Action, String> {
+    pub(super) fn action(
+        &self,
+        to: &Reference,
+        namespace: &str,
+        opened: &[IpNet],
+    ) -> Result<Action, String> {
         if to.namespace.as_deref().is_some_and(|it| it != namespace) {
             return Err("a backend of another namespace is not used".to_owned());
         }
@@ -49,7 +55,7 @@ impl<'a> Backends<'a> {
         );
         match kind {
             ("discovery.k8s.io", "EndpointSlice") => match self.world.slices.get(&key) {
-                Some(slice) => self.slice(slice, port),
+                Some(slice) => self.slice(slice, port, opened),
                 None => Ok(nowhere(502, reason::ORIGIN_UNREACHABLE)),
             },
             ("aplomb.dev", "Connector") => {
@@ -61,7 +67,7 @@ impl<'a> Backends<'a> {
         }
     }
 
-    fn slice(&self, slice: &SliceView, port: u16) -> Result<Action, String> {
+    fn slice(&self, slice: &SliceView, port: u16, opened: &[IpNet]) -> Result<Action, String> {
         let marks = &slice.metadata.annotations;
         let dialled = marks.get(annotations::ENDPOINT).map(|it| endpoint(it));
         let dialled = dialled.transpose()?;
@@ -88,7 +94,10 @@ impl<'a> Backends<'a> {
         };
         let authority = dialled.map_or_else(|| first.clone(), |it| it.authority);
         Ok(Action::Forward(Arc::new(Origin {
-            target: Target::Addresses(addresses),
+            target: Target::Addresses(Addresses {
+                names: addresses,
+                opened: opened.to_vec(),
+            }),
             authority,
             tls,
         })))

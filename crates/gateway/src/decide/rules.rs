@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use aplomb::{Key, View};
 use aplomb_api::tunnel::{FilterType, annotations};
+use ipnet::IpNet;
 
 use super::admission::{Admitted, Whose, owner};
 use super::backend::Backends;
@@ -47,8 +48,10 @@ pub(super) fn compiled<'a>(
         if parents.is_empty() || route.meta().deleting {
             continue;
         }
-        let whose = admitted[parents[0].0].whose;
-        match compile(route, &backends) {
+        let gateway = &admitted[parents[0].0];
+        let whose = gateway.whose;
+        let opened = world.networks.get(gateway.class());
+        match compile(route, &backends, opened.map_or(&[], Vec::as_slice)) {
             Ok(matches) => compiled.push(Compiled {
                 route,
                 parents,
@@ -92,14 +95,18 @@ fn generation(route: &RouteView, whose: Whose) -> i64 {
     }
 }
 
-fn compile(route: &RouteView, backends: &Backends<'_>) -> Result<Vec<Ranked>, String> {
+fn compile(
+    route: &RouteView,
+    backends: &Backends<'_>,
+    opened: &[IpNet],
+) -> Result<Vec<Ranked>, String> {
     let age = Age::of(&route.metadata);
     let mut matches = Vec::new();
     for (number, rule) in route.spec.rules.iter().enumerate() {
         let said = |reason: String| format!("rule {number}: {reason}");
         let rule = rule.0.as_ref().map_err(|reason| said(reason.clone()))?;
-        let route = prepare(rule, route.metadata.namespace(), backends);
-        let (action, filters) = route.map_err(said)?;
+        let target = |to: &Reference| backends.action(to, route.metadata.namespace(), opened);
+        let (action, filters) = prepare(rule, target).map_err(said)?;
         for (which, matcher) in rule.matchers.0.iter().enumerate() {
             matches.push(Ranked {
                 rank: Rank::of(&age, number, which),
@@ -124,7 +131,10 @@ fn compile(route: &RouteView, backends: &Backends<'_>) -> Result<Vec<Ranked>, St
 type Prepared = (Action, Vec<aplomb_api::tunnel::Filter>);
 
 /// What becomes of the requests of a rule, and what is done to them first.
-fn prepare(rule: &Rule, namespace: &str, backends: &Backends<'_>) -> Result<Prepared, String> {
+fn prepare(
+    rule: &Rule,
+    target: impl Fn(&Reference) -> Result<Action, String>,
+) -> Result<Prepared, String> {
     let counted = |weight: Option<i32>| weight != Some(0);
     let mut refs = rule.backend_refs.iter().filter(|it| counted(it.weight));
     let (backend, more) = (refs.next(), refs.next());
@@ -139,7 +149,7 @@ fn prepare(rule: &Rule, namespace: &str, backends: &Backends<'_>) -> Result<Prep
         .any(|it| it.kind == FilterType::RequestRedirect);
     let action = match backend {
         Some(_) if redirects => return Err("it has both a redirect and a backend".to_owned()),
-        Some(backend) => backends.action(&backend.to, namespace)?,
+        Some(backend) => target(&backend.to)?,
         None if redirects => Action::Redirect,
         None => return Err("it has neither a backend nor a redirect".to_owned()),
     };

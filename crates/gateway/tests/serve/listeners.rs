@@ -79,8 +79,8 @@ async fn a_redirect_to_https_is_followed_once_and_ends_at_the_backend() {
         assert_eq!(location, "https://a.example.com/x?y");
         let response = ask(&lab, url, true).await;
         assert_eq!(response.status(), 200, "{url} over https");
-        let heard = text(response.into_body()).await;
-        assert!(heard.starts_with("GET /x?y\n"), "{heard}");
-        assert!(heard.contains("x-forwarded-proto: https"), "{heard}");
+        let seen = text(response.into_body()).await;
+        assert!(seen.starts_with("GET /x?y\n"), "{seen}");
+        assert!(seen.contains("x-forwarded-proto: https"), "{seen}");
     }
 }

@@ -6,6 +6,7 @@ mod errors;
 mod lab;
 mod limits;
 mod listeners;
+mod networks;
 mod paths;
 mod pool;
 mod proof;

@@ -128,9 +128,9 @@ async fn http2_and_upgrades_are_compared_in_the_same_way() {
     assert_eq!(ask("/webhooks/../admin").await.0, 404);
     assert_eq!(ask("/webhooks/%2e%2e/admin").await.0, 404);
     assert_eq!(ask("/webhooks/..;/admin").await.0, 400);
-    let (status_code, heard) = ask("/a/..//webhooks/x?y").await;
+    let (status_code, seen) = ask("/a/..//webhooks/x?y").await;
     assert_eq!(status_code, 200);
-    assert!(heard.starts_with("GET /webhooks/x?y\n"), "{heard}");
+    assert!(seen.starts_with("GET /webhooks/x?y\n"), "{seen}");
     let upgrade = "Connection: upgrade\r\nUpgrade: websocket\r\n";
     let upgrade = |target| raw(&lab, target, upgrade);
     assert_eq!(status(&upgrade("/webhooks/../admin").await), 404);
@@ -161,8 +161,8 @@ async fn an_encoded_slash_is_no_way_round_a_rule() {
         ("/%40you", 200),
         ("/search/100%25", 200),
     ] {
-        let (code, heard) = lab.get(&format!("http://a.example.com{path}")).await;
-        assert_eq!(code, wanted, "{path}: {heard}");
+        let (code, seen) = lab.get(&format!("http://a.example.com{path}")).await;
+        assert_eq!(code, wanted, "{path}: {seen}");
     }
 }
 
@@ -177,8 +177,8 @@ async fn filters_change_the_path_that_was_matched() {
         route(0, prefix("/api"), rewrite, forward("a:80")),
         route(1, prefix("/old"), redirect, Action::Redirect),
     ]);
-    let (_, heard) = lab.get("http://a.example.com/x/..//%61pi/../api/a?b").await;
-    assert!(heard.starts_with("GET /v2/a?b\n"), "{heard}");
+    let (_, seen) = lab.get("http://a.example.com/x/..//%61pi/../api/a?b").await;
+    assert!(seen.starts_with("GET /v2/a?b\n"), "{seen}");
     let request = Request::get("http://a.example.com/old/../old//a?b").body(full(""));
     let response = lab.ask(request.expect("a request")).await;
     assert_eq!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aplomb_api::wire::{ConnectorId, Proof, Statement};
 use aplomb_gateway::dial::DialError;
-use aplomb_gateway::table::{Action, Origin, Target};
+use aplomb_gateway::table::{Action, Addresses, Origin, Target};
 use base64::Engine;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use http::{Request, Response};
@@ -144,7 +144,10 @@ async fn an_answer_comes_before_the_prober_gives_up() {
 async fn rules_without_an_agent_are_reached_or_not() {
     let lab = Lab::new();
     let address = Action::Forward(Arc::new(Origin {
-        target: Target::Addresses(vec!["192.0.2.1:80".to_owned()]),
+        target: Target::Addresses(Addresses {
+            names: vec!["192.0.2.1:80".to_owned()],
+            opened: Vec::new(),
+        }),
         authority: "192.0.2.1:80".to_owned(),
         tls: None,
     }));

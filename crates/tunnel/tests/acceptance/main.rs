@@ -21,5 +21,6 @@ mod crashes;
 mod flaps;
 mod hostnames;
 mod idle;
+mod networks;
 mod rival;
 mod sweeps;

@@ -11,6 +11,7 @@ use aplomb_api::tunnel::LostSession;
 use aplomb_api::wire::{ConnectorId, Origin as Seen, Proof, Refusal, Statement};
 use aplomb_gateway::client::Sessions;
 use aplomb_gateway::dial::{DialError, Dialer, Stream};
+use aplomb_gateway::guard::Guard;
 use aplomb_gateway::serve::Server;
 use aplomb_gateway::table::{Origin, Target};
 use aplomb_gateway::world::Wanted;
@@ -156,11 +157,18 @@ pub struct Line {
 impl Dialer for Line {
     fn dial<'a>(
         &'a self,
-        _: &'a Origin,
+        origin: &'a Origin,
         _: Instant,
     ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>> {
         Box::pin(async {
             sleep(TRIP).await;
+            if let Target::Addresses(target) = &origin.target {
+                let mut addresses = target.names.iter().filter_map(|it| it.parse().ok());
+                let closed = |it| Guard::default().judge(it, &target.opened).err();
+                if let Some(why) = addresses.find_map(closed) {
+                    return Err(DialError::Forbidden(why.to_string()));
+                }
+            }
             let (near, far) = tokio::io::duplex(64);
             drop(far);
             Ok(Box::new(near) as Box<dyn Stream>)

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::build::{Tunnel, laptop, to_slice};
 use crate::decide::decide;
-use crate::table::{Action, Target};
+use crate::table::{Action, Addresses, Target};
 use crate::world::{Plan, World};
 use aplomb::Key;
 
@@ -127,7 +127,10 @@ fn addresses_get_their_port_whatever_their_family() {
     let Action::Forward(origin) = action(&decide(&world), &tunnel) else {
         panic!("it has an origin");
     };
-    let expected = Target::Addresses(vec!["[2001:db8::1]:3000".to_owned()]);
+    let expected = Target::Addresses(Addresses {
+        names: vec!["[2001:db8::1]:3000".to_owned()],
+        opened: Vec::new(),
+    });
     assert_eq!(origin.target, expected);
 }
 
@@ -218,4 +221,59 @@ fn a_revision_names_what_serves_and_nothing_else() {
         .connectors
         .insert(Key::new(Some("a"), "laptop"), laptop("session-2"));
     assert_ne!(revision(&moved), before);
+}
+
+#[test]
+fn the_networks_of_its_own_class_are_open_to_a_backend() {
+    let pods = json!({
+        "metadata": { "namespace": "a", "name": "pods" }, "addressType": "IPv4",
+        "endpoints": [{ "addresses": ["10.0.0.1"] }],
+    });
+    let tunnel = Tunnel {
+        rules: vec![to_slice("pods")],
+        ..Tunnel::new("a", "app")
+    };
+    let network = |text: &str| vec![text.parse().expect("a network")];
+    let opened = |class: Option<&str>, owned: bool| {
+        let mut gateway = tunnel.gateway();
+        if let Some(class) = class {
+            gateway["metadata"]["annotations"] =
+                json!({ "tunnel.aplomb.dev/connector-class": class });
+        }
+        let mut route = tunnel.route();
+        let hostname = match owned {
+            true => tunnel.canonical(),
+            false => {
+                gateway["metadata"]["ownerReferences"] = json!([]);
+                gateway["spec"]["listeners"][0]["hostname"] = json!("a.example.com");
+                route["spec"]["hostnames"] = json!([]);
+                "a.example.com".to_owned()
+            }
+        };
+        let mut world = World::default().tunnel(&tunnel);
+        (world.gateways, world.routes) = Default::default();
+        let slice = serde_json::from_value(pods.clone()).expect("a slice");
+        world
+            .slices
+            .insert(Key::new(Some("a"), "pods"), std::sync::Arc::new(slice));
+        world
+            .networks
+            .insert("aplomb".to_owned(), network("10.1.0.0/16"));
+        world
+            .networks
+            .insert("inside".to_owned(), network("10.2.0.0/16"));
+        let plan = decide(&world.gateway(gateway).route(route));
+        let host = plan.table.at(&hostname).expect("served");
+        match &host.routes[0].action {
+            Action::Forward(origin) => match &origin.target {
+                Target::Addresses(to) => to.opened.iter().map(ToString::to_string).collect(),
+                Target::Connector(_) => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    };
+    assert_eq!(opened(None, true), ["10.1.0.0/16"]);
+    assert_eq!(opened(Some("inside"), true), ["10.2.0.0/16"]);
+    assert_eq!(opened(Some("none"), true), [""; 0]);
+    assert_eq!(opened(Some("inside"), false), ["10.1.0.0/16"]);
 }

@@ -1,0 +1,77 @@
+//! Promise: a backend in a private network is closed until its class opens the network, and the tunnel's
+//! status says what to ask for.
+
+use aplomb_api::tunnel::{ConnectorClass, HttpProxy};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::gateway::Gateway;
+use crate::lab::{Lab, TENANT, class, on_box, seconds, throughout, until};
+use crate::operator::Operator;
+
+async fn proxy(lab: &Lab, name: &str, class: &str, endpoint: &str) {
+    let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
+    let proxy = json!({
+        "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "metadata": { "name": name },
+        "spec": {
+            "connectorClassName": class,
+            "rules": [{ "backends": [{ "endpoint": endpoint }] }],
+        },
+    });
+    let proxy = serde_json::from_value(proxy).expect("an HTTPProxy");
+    let made = proxies.create(&PostParams::default(), &proxy).await;
+    made.expect("an HTTPProxy");
+}
+
+async fn open(lab: &Lab, class: &str, networks: Value) {
+    let classes: Api<ConnectorClass> = Api::all(lab.user());
+    let patch = Patch::Merge(json!({ "spec": { "backendNetworks": networks } }));
+    let opened = classes.patch(class, &PatchParams::default(), &patch).await;
+    opened.expect("the networks are valid");
+}
+
+fn closed(lab: &Lab, name: &str, class: &str) -> bool {
+    let ready = lab.of_proxy(name, "Ready");
+    ready.status == "False"
+        && ready.message.contains("spec.backendNetworks")
+        && ready.message.ends_with(&format!("ConnectorClass {class}"))
+        && !ready.message.contains("10.7")
+}
+
+#[test]
+fn a_private_network_is_closed_until_the_class_opens_it() {
+    on_box(1, |lab| async move {
+        class(&lab.user(), "inside", &json!({})).await;
+        let _operator = Operator::start(&lab, "operator");
+        let _gateway = Gateway::start(&lab, 1);
+        proxy(&lab, "public", "aplomb", "http://8.8.8.8:80").await;
+        proxy(&lab, "web", "inside", "http://10.7.0.5:8080").await;
+        proxy(&lab, "other", "aplomb", "http://10.7.0.5:8080").await;
+        proxy(&lab, "kubelet", "inside", "http://10.7.0.5:10250").await;
+        lab.ready("public", seconds(10)).await;
+        until(
+            seconds(10),
+            "the status of each says what is closed",
+            || {
+                closed(&lab, "web", "inside")
+                    && closed(&lab, "other", "aplomb")
+                    && closed(&lab, "kubelet", "inside")
+            },
+        )
+        .await;
+        open(&lab, "inside", json!(["10.7.0.0/16"])).await;
+        lab.ready("web", seconds(15)).await;
+        throughout(seconds(20), "nothing else is opened", || {
+            closed(&lab, "other", "aplomb") && closed(&lab, "kubelet", "inside")
+        })
+        .await;
+        open(&lab, "inside", json!(["10.7.0.5/32"])).await;
+        lab.ready("kubelet", seconds(15)).await;
+        open(&lab, "inside", json!(null)).await;
+        until(seconds(15), "it is closed again", || {
+            closed(&lab, "web", "inside")
+        })
+        .await;
+    });
+}
