@@ -232,12 +232,12 @@ impl Account {
         let mark = self.mark();
         let write = |client: Client| async move { client.label(id, &wanted).await };
         let written = self.call(Operation::Label, terms, write).await?.body;
-        let stays = written.labels.get(labels::TERM) == Some(&term.to_string());
+        if written.labels.get(labels::TERM) != Some(&term.to_string()) {
+            // Accepted and not kept: what else the answer says is not believed, and a look is due as ever.
+            return Err(Trouble::Refused("no_effect".to_owned()));
+        }
         self.state(|state| state.known.read(written, mark));
-        // Accepted and not kept: asking at once again would not end.
-        stays
-            .then_some(())
-            .ok_or_else(|| Trouble::Refused("no_effect".to_owned()))
+        Ok(())
     }
 
     pub(super) fn mark(&self) -> Mark {
