@@ -8,14 +8,14 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use aplomb_api::tunnel::{Connector, ConnectorClass, GatewayReplica, HttpProxy};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use self::boxed::Boxed;
 
@@ -173,10 +173,17 @@ async fn through(written: impl Fn(&str) -> String) -> Result<()> {
         "--json",
     ];
     let _agent = start(&server, "agent", &connect)?;
+    let hostname = proven(client, &url).await?;
+    ensure!(body(&listen, &hostname)? == "hello\n");
+    Ok(())
+}
+
+/// Waits for the tunnel, looks at what is said of its relay, and returns its hostname.
+async fn proven(client: Client, url: &str) -> Result<String> {
     let began = Instant::now();
     let proxies: Api<HttpProxy> = Api::default_namespaced(client.clone());
     let status = ready(&proxies).await?.status.context("a status")?;
-    println!("{}: ready after {:.1?}", written(&url), began.elapsed());
+    println!("ready after {:.1?}", began.elapsed());
     let connectors: Api<Connector> = Api::default_namespaced(client.clone());
     let details = connectors.get("web").await?.status.context("a status")?;
     let key = details.connection_details.context("details")?.public_key;
@@ -188,9 +195,7 @@ async fn through(written: impl Fn(&str) -> String) -> Result<()> {
     let replicas: Api<GatewayReplica> = Api::namespaced(client, "aplomb-system");
     let used = replicas.get("gateway-1").await?.spec.relays;
     ensure!(used == Some(vec![format!("{url}/")]), "{used:?}");
-    let hostname = status.hostname.context("a hostname")?;
-    ensure!(body(&listen, &hostname)? == "hello\n");
-    Ok(())
+    status.hostname.context("a hostname")
 }
 
 #[tokio::test]

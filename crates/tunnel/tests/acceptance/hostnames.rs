@@ -99,7 +99,7 @@ fn a_claim_that_is_older_than_the_class_is_given_back() {
         let wanted = canonical_hostname("a-uid-to-come", SECOND);
         ask_for(&lab, "early", &[&wanted]).await;
         lab.ready("early", seconds(5)).await;
-        assert_eq!(claims(&lab), [wanted.clone()]);
+        assert_eq!(claims(&lab), std::slice::from_ref(&wanted));
         class(&lab.user(), "second", &json!({ "domain": SECOND })).await;
         is_refused(&lab, "early", "HostnameReserved").await;
         assert_eq!(claims(&lab), Vec::<String>::new());
