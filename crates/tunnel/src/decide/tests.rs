@@ -1,5 +1,7 @@
 //! What is decided of worlds that are easy to read.
 
+mod taken;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::evidence::{Doubt, Evidence, Failure};
-use crate::world::{Child, Claim, ConnectorSeen, Plain, Progress, ReplicaSeen, Written};
+use crate::world::{Child, Claim, ConnectorSeen, Progress, ReplicaSeen, Written};
 
 const UID: &str = "5d3e2c1b-0000-4000-8000-000000000001";
 
@@ -253,66 +255,6 @@ fn a_childs_own_status_does_not_unprogram_it() {
 }
 
 #[test]
-fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
-    let with = |relays: Option<&[&str]>| {
-        let mut world = served(&[]);
-        let seen = world.connectors.get_mut("laptop").and_then(Option::as_mut);
-        let details = seen.and_then(|it| it.details.as_mut()).expect("registered");
-        details.public_key.home_relay = Some("https://relay.example.com/".to_owned());
-        let urls = |all: &[&str]| all.iter().map(|it| it.parse().expect("a URL")).collect();
-        world.replicas[0].relays = relays.map(urls);
-        world
-    };
-    let metadata = |world: &World| {
-        let plan = decide(world);
-        let said = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED).expect("it is said");
-        (said.status, said.reason.to_string())
-    };
-    let says = |status, reason: &str| (status, reason.to_owned());
-    let applied = says(Status::True, reasons::METADATA_APPLIED);
-    for used in [
-        "https://relay.example.com",
-        "https://RELAY.example.com:443/",
-    ] {
-        assert_eq!(metadata(&with(Some(&[used]))), applied, "{used}");
-    }
-    assert_eq!(
-        metadata(&served(&[])),
-        applied,
-        "a connector without a relay"
-    );
-    let old = with(None);
-    assert_eq!(
-        metadata(&old),
-        says(Status::Unknown, reasons::RELAY_UNKNOWN)
-    );
-    for used in [&[][..], &["https://other.example.com"]] {
-        let unused = with(Some(used));
-        assert_eq!(
-            metadata(&unused),
-            says(Status::False, reasons::RELAY_NOT_USED)
-        );
-        let plan = decide(&unused);
-        assert_eq!(ready(&plan), (Status::False, reasons::RELAY_NOT_USED));
-        assert_eq!(plan.step, Some(Step::Prove), "it may be reached directly");
-        assert_eq!(
-            ready(&decide(&proven(unused))).0,
-            Status::True,
-            "as a proof shows"
-        );
-    }
-    let mut second = with(Some(&["https://relay.example.com"]));
-    second.replicas.push(ReplicaSeen {
-        name: "gw-1".to_owned(),
-        ..replica("10")
-    });
-    assert_eq!(
-        metadata(&second),
-        says(Status::False, reasons::RELAY_NOT_USED)
-    );
-}
-
-#[test]
 fn a_missing_connector_is_named_and_never_silence() {
     let mut world = served(&[]);
     world.connectors.insert("laptop".to_owned(), None);
@@ -363,45 +305,6 @@ fn who_holds_a_hostname_is_told_only_within_the_namespace() {
 }
 
 #[test]
-fn what_a_gateway_without_an_http_proxy_has_is_not_claimed() {
-    let hostname = "app.example.com";
-    let mut world = proven(served(&[hostname]));
-    let plain = |namespace: &str, first| Plain {
-        namespace: namespace.to_owned(),
-        name: "site".to_owned(),
-        first,
-    };
-    world
-        .plain
-        .insert(hostname.to_owned(), plain("other", false));
-    assert_eq!(
-        ready(&decide(&world)).0,
-        Status::True,
-        "it came after the claim"
-    );
-    world
-        .plain
-        .insert(hostname.to_owned(), plain("other", true));
-    let plan = decide(&world);
-    assert_eq!(plan.step, Some(Step::Unclaim(hostname.to_owned())));
-    assert_eq!(ready(&plan), (Status::False, reasons::HOSTNAME_IN_USE));
-    world.claims.insert(hostname.to_owned(), Claim::Free);
-    for (namespace, told) in [("team", true), ("other", false)] {
-        world
-            .plain
-            .insert(hostname.to_owned(), plain(namespace, false));
-        let plan = decide(&world);
-        assert!(
-            !matches!(plan.step, Some(Step::Claim(_))),
-            "{:?}",
-            plan.step
-        );
-        let in_use = said(&plan, kinds::HOSTNAMES_IN_USE).expect("it is in use");
-        assert_eq!(in_use.message.contains("site"), told, "{}", in_use.message);
-    }
-}
-
-#[test]
 fn a_platform_hostname_of_another_cannot_be_asked_for() {
     let theirs = aplomb_api::tunnel::canonical_hostname("another", "tunnels.example.com");
     let world = served(&[&theirs]);
@@ -448,59 +351,6 @@ fn a_label_of_an_existing_tunnel_is_reserved_under_any_domain_and_other_words_ar
         said(&plan, kinds::HOSTNAMES_VERIFIED).map(|it| it.status),
         Some(Status::True)
     );
-}
-
-/// What the children say that had been called served, and the reason of `Programmed`.
-fn fallen(mut world: World) -> Option<(Status, String)> {
-    world.reported = true;
-    world.progress.reported = false;
-    let plan = decide(&world);
-    let programmed = plan.standing?.programmed;
-    Some((programmed.status, programmed.reason))
-}
-
-#[test]
-fn children_are_called_served_no_longer_when_their_gateway_spec_or_connector_is_gone() {
-    let world = proven(served(&[]));
-    let no = |reason: &str| Some((Status::False, reason.to_owned()));
-    assert_eq!(
-        fallen(world.clone()),
-        Some((Status::True, "Programmed".to_owned()))
-    );
-    let mut alone = world.clone();
-    alone.replicas.clear();
-    assert_eq!(fallen(alone), no(reasons::NO_GATEWAY));
-    let mut unclear = world.clone();
-    unclear.fresh = false;
-    assert_eq!(
-        fallen(unclear),
-        Some((Status::Unknown, reasons::STALE.to_owned()))
-    );
-    let mut refused = world.clone();
-    refused.domain = None;
-    assert_eq!(fallen(refused), no(reasons::CONNECTOR_CLASS_NOT_FOUND));
-    let mut gone = world.clone();
-    gone.connectors.insert("laptop".to_owned(), None);
-    assert_eq!(fallen(gone), no(reasons::CONNECTOR_NOT_FOUND));
-    let mut released = world.clone();
-    let mut seen = connector();
-    seen.online = Some((false, reasons::RELEASED.to_owned(), "stopped".to_owned()));
-    released.connectors.insert("laptop".to_owned(), Some(seen));
-    assert_eq!(fallen(released), no(reasons::RELEASED));
-    let mut bad = world.clone();
-    bad.replicas[0].quarantined = Some("rule 0: bad".to_owned());
-    assert_eq!(fallen(bad), no(reasons::QUARANTINED));
-    let mut behind = world;
-    behind.replicas[0] = replica("9");
-    assert_eq!(fallen(behind), None, "what is under way is not said");
-}
-
-#[test]
-fn children_of_which_nothing_was_said_are_not_called_unserved() {
-    let mut world = served(&[]);
-    world.progress.reported = false;
-    world.replicas.clear();
-    assert_eq!(decide(&world).step, None);
 }
 
 #[test]
