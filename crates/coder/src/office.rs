@@ -159,7 +159,8 @@ impl Office {
     /// Lets go of an object that is gone.
     pub(crate) fn forget(&self, who: &Object) {
         self.servers.forget(who);
-        self.desk.forget(who);
+        let wanted = self.desk.forget(who);
+        wanted.into_iter().for_each(|it| self.secrets.poke(&it));
         self.telemetry.emit(Gone { object: who });
     }
 }
@@ -282,7 +283,8 @@ impl Desk {
         self.with(|it| it.refusals.insert(what.to_owned(), standing));
     }
 
-    fn forget(&self, who: &Object) {
-        self.with(|it| it.objects.remove(who));
+    /// Lets go of an object; the Secret that it was about to need.
+    fn forget(&self, who: &Object) -> Option<Key> {
+        self.with(|it| it.objects.remove(who)?.wanted)
     }
 }

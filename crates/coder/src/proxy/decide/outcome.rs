@@ -55,7 +55,7 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
         conditions,
         notes: draft.notes,
         orphans: draft.orphans,
-        unheld: matches!(stop.as_deref(), Some(Stop::Unheld)),
+        unheld: stop.as_deref().is_some_and(wants_secret),
         step,
         end,
     }
@@ -87,5 +87,15 @@ fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
         Stop::Unheld => End::Again(UNHELD),
         Stop::Leaving(_) | Stop::Elsewhere(_) => End::Again(draft.wait),
         Stop::Denied | Stop::NoToken | Stop::NotEntitled | Stop::NotSupported => End::Again(SELDOM),
+    }
+}
+
+/// Whether the Secret is to be kept although nothing is written down. A name that is taken is tried again:
+/// a Secret that was let go and kept again each time would wake the object each time.
+fn wants_secret(stop: &Stop) -> bool {
+    match stop {
+        Stop::Unheld => true,
+        Stop::Rejected { reason, .. } => *reason == reasons::PROXY_FOREIGN,
+        _ => false,
     }
 }
