@@ -33,6 +33,7 @@ fn recipe() -> World {
     let details =
         json!({ "publicKey": { "id": "ab".repeat(32), "addresses": [] }, "session": "s" });
     let connector = Connector {
+        uid: "c-uid".to_owned(),
         details: serde_json::from_value(details).expect("details"),
         released: false,
         listed: true,
