@@ -36,8 +36,8 @@ pub(crate) fn controller(office: &Office) -> Controller<Secret> {
     // Its finalizers and its deletion pass any lens.
     .lens(Lens::comparing(|_, _| true))
     .silent()
-    .index::<CoderProvisioner>(scope.clone(), NEEDED, |it| names(keys_of(it)))
-    .index::<CoderWorkspaceProxy>(scope.clone(), NEEDED, |it| names(proxies_of(it)))
+    .index::<CoderProvisioner>(scope.clone(), NEEDED, |it| names(&keys_of(it)))
+    .index::<CoderWorkspaceProxy>(scope.clone(), NEEDED, |it| names(&proxies_of(it)))
     .watches::<CoderProvisioner>(
         scope.clone(),
         Lens::comparing(|old, new| keys_of(old) == keys_of(new)),
@@ -76,7 +76,7 @@ async fn reconcile(secret: &Arc<Secret>, cx: &Context<Secret>, office: &Office) 
     Ok(Verdict::Settled)
 }
 
-fn names(secrets: Vec<Key>) -> Vec<String> {
+fn names(secrets: &[Key]) -> Vec<String> {
     secrets.iter().map(Key::to_string).collect()
 }
 

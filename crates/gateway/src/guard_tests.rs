@@ -82,6 +82,11 @@ fn what_is_not_public_is_closed() {
         assert!(why.to_string().contains("spec.backendNetworks"), "{why}");
         assert!(!why.to_string().contains(address), "{why}");
     }
+}
+
+#[test]
+fn what_is_public_is_open() {
+    let guard = Guard::default();
     for address in [
         "8.8.8.8",
         "172.15.255.255",
