@@ -13,7 +13,12 @@ use tokio::time::Instant;
 /// would then differ from all later ones.
 pub(crate) fn aside<T: Send>(make: impl FnOnce() -> T + Send) -> T {
     let made = std::thread::scope(|scope| scope.spawn(make).join());
-    made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    // Not `resume_unwind`: a hook on this thread would not see it.
+    made.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        panic!("{}", text.unwrap_or("a value that is not text"))
+    })
 }
 
 /// The random (version 4) UUID made of these bits.

@@ -359,11 +359,34 @@ fn a_panic_fails_the_run_wherever_it_is_caught() {
         }
         .boxed()
     };
-    let scenarios: [Scenario; 3] = [caught, forgotten, of_a_process];
+    // As where a panic of another thread is passed on: no hook sees it here.
+    let passed_on = |cluster: Cluster| {
+        async move {
+            let _component = cluster.start("one", |_| async {
+                std::panic::resume_unwind(Box::new("a defect"));
+            });
+            sleep(Duration::from_millis(500)).await;
+        }
+        .boxed()
+    };
+    let scenarios: [Scenario; 4] = [caught, forgotten, of_a_process, passed_on];
     for scenario in scenarios {
         let failed = failure(world(1), scenario).expect("the run fails");
         assert!(failed.contains("a defect"), "{failed}");
     }
+}
+
+#[test]
+fn a_panic_is_expected_by_its_text_whatever_is_in_it() {
+    let quoted: Scenario = |_| {
+        async {
+            drop(tokio::spawn(async { panic!("a \"quoted\"\ndefect") }));
+            sleep(Duration::from_secs(1)).await;
+        }
+        .boxed()
+    };
+    let expecting = world(1).expect_panic("a \"quoted\"\ndefect");
+    assert_eq!(failure(expecting, quoted), None);
 }
 
 #[test]

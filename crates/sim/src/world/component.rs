@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::cluster::{Cluster, Connection, master, with_retries};
 use super::freeze::{Freezable, Freezer};
 use super::gate::{Crash, Gate, Life};
+use super::panics;
 use crate::call::User;
 use crate::clock::Clock;
 
@@ -211,7 +212,8 @@ async fn supervise<M, F>(
                 Some(task) = spawned.recv() => {
                     running.spawn(Freezable::new(&freezer, task));
                 }
-                Some(ended) = running.join_next() => if ended.is_err() {
+                Some(ended) = running.join_next() => if let Err(error) = ended {
+                    panics::ended(error);
                     life.end("crash panic");
                 },
                 else => life.crashed().await,

@@ -8,6 +8,8 @@ use std::cell::RefCell;
 use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
 
+use tokio::task::JoinError;
+
 thread_local! {
     /// Panics of the run on this thread; `None` on a thread that runs no world.
     static SEEN: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
@@ -33,7 +35,23 @@ fn record(info: &PanicHookInfo<'_>) {
     let _recorded = SEEN.try_with(|seen| {
         if let Ok(mut seen) = seen.try_borrow_mut() {
             seen.get_or_insert_default()
-                .push(format!("{text:?} at {place}"));
+                .push(format!("{text} at {place}"));
+        }
+    });
+}
+
+/// A task ended with this panic, which the hook has seen unless it was passed on from another thread.
+pub(super) fn ended(error: JoinError) {
+    let Ok(panic) = error.try_into_panic() else {
+        return;
+    };
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = text.unwrap_or("a value that is not text");
+    SEEN.with_borrow_mut(|seen| {
+        let seen = seen.get_or_insert_default();
+        if !seen.iter().any(|it| it.starts_with(text)) {
+            seen.push(text.to_owned());
         }
     });
 }
