@@ -169,7 +169,12 @@ impl From<kube::Error> for Error {
         let words = match &error {
             kube::Error::Api(status) if matches!(class, Class::Forbidden | Class::Invalid) => {
                 let kind = status.details.as_ref().map_or("", |it| &*it.kind);
-                Some(words_of(status, matches!(kind, "secrets" | "Secret")))
+                // A webhook's answer does not say what kind of object it was asked about.
+                let unknown = kind.is_empty() && status.message.starts_with("admission webhook ");
+                Some(words_of(
+                    status,
+                    unknown || matches!(kind, "secrets" | "Secret"),
+                ))
             }
             _ => None,
         };
@@ -244,8 +249,13 @@ pub(crate) fn words_of(status: &Status, secret: bool) -> String {
 }
 
 fn is_of_names_only(status: &Status) -> bool {
+    const OWN: [&str; 3] = [
+        "User \"",
+        "exceeded quota: ",
+        "unable to create new content in namespace ",
+    ];
     let why = status.message.split_once(" is forbidden: ");
-    let own = |why: &str| why.starts_with("User \"") || why.starts_with("exceeded quota: ");
+    let own = |why: &str| OWN.iter().any(|it| why.starts_with(it));
     status.code == 403 && why.is_some_and(|(_, why)| own(why))
 }
 
@@ -302,6 +312,13 @@ mod tests {
         );
         let right = "secrets \"a\" is forbidden: User \"bot\" cannot patch resource \"secrets\"";
         assert_eq!(refused(403, "secrets", right).to_string(), right);
+        let ending = "secrets \"a\" is forbidden: unable to create new content in namespace b because it is being terminated";
+        assert_eq!(refused(403, "secrets", ending).to_string(), ending);
+        let webhook = "admission webhook \"w\" denied the request: bad value hunter2";
+        assert_eq!(
+            refused(403, "", webhook).to_string(),
+            "the server answered 403 Forbidden"
+        );
     }
 
     #[test]

@@ -93,6 +93,11 @@ impl Fence {
         self.state().right.holds(Instant::now())
     }
 
+    /// How often the right was gained anew. Other replicas may have acted between two terms.
+    pub(crate) fn term(&self) -> u64 {
+        self.state().term
+    }
+
     /// Taken before an effect, asked after it. An error where the effect may not be started.
     pub fn guard(&self) -> Result<Guard> {
         let state = self.state();

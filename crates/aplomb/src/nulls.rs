@@ -10,7 +10,12 @@ use serde_json::Value;
 /// # Errors
 /// It does not fit, also without its nulls.
 pub fn read<T: DeserializeOwned>(object: Value) -> Result<T, serde_json::Error> {
-    T::deserialize(&object).or_else(|_| serde_json::from_value(without(object)))
+    read_ref(&object)
+}
+
+/// The same of an object that is still needed.
+pub(crate) fn read_ref<T: DeserializeOwned>(object: &Value) -> Result<T, serde_json::Error> {
+    T::deserialize(object).or_else(|_| serde_json::from_value(without(object.clone())))
 }
 
 /// The same from text, for one that was found not to fit.

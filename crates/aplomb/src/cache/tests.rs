@@ -324,3 +324,31 @@ async fn children_are_found_by_their_owner() {
     assert_eq!(cache.owned_by("u").len(), 1, "and after");
     assert!(cache.owned_by("v").is_empty());
 }
+
+/// A view with a list.
+#[derive(serde::Deserialize)]
+struct Lists {
+    metadata: crate::view::Meta,
+    #[serde(default)]
+    data: Vec<String>,
+}
+
+impl View for Lists {
+    type Kind = ConfigMap;
+
+    fn meta(&self) -> crate::view::MetaRef<'_> {
+        self.metadata.as_ref()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_with_a_null_list_is_taken_over() {
+    let cache = Cache::<Lists>::new();
+    cache.take(News::All(Vec::new(), Version::parse("5")));
+    let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "6" });
+    cache.wrote(
+        &json!({ "metadata": metadata, "data": null }),
+        made(None, true),
+    );
+    assert!(cache.get(&key("a")).is_some_and(|it| it.data.is_empty()));
+}

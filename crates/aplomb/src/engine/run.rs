@@ -163,7 +163,9 @@ impl<K: Kind> Crew<K> {
 
     fn owner(&self, object: &K) -> Result<Owner> {
         let owner = Owner::new(object, Some(Arc::new(self.primary.clone())))?;
-        Ok(owner.with_finalizers(&self.finalizers))
+        Ok(owner
+            .with_finalizers(&self.finalizers)
+            .without_status(self.silent))
     }
 
     fn context(&self, object: &Arc<K>, work: &Work, deadline: Instant) -> Result<Context<K>> {

@@ -258,7 +258,7 @@ impl Pass {
         match (wanted.role, live) {
             (Role::Child, Some(live)) => {
                 self.refuse_controlled(object, live)?;
-                self.refuse_foreign(object, live)
+                self.refuse_foreign(object, live, wanted.controlled)
             }
             (Role::Adopted, Some(live)) => self.refuse_controlled(object, live),
             (Role::Share, None) => {

@@ -20,6 +20,8 @@ pub(super) struct Children(Mutex<BTreeMap<Key, Past>>);
 #[derive(Debug)]
 struct Past {
     uid: String,
+    /// In another term another replica may have made children.
+    term: u64,
     /// Whether no child can have existed without being noted here.
     complete: bool,
     /// Digests, since names would be kept twice; two that are equal cost one read.
@@ -27,14 +29,16 @@ struct Past {
 }
 
 impl Children {
-    /// A pass over the owner `key` begins. `new`: no pass was ever made before.
-    pub(super) fn begin(&self, key: &Key, uid: &str, new: bool) {
+    /// A pass over the owner `key` begins, in a term of leadership. `new`: no pass was ever made before.
+    pub(super) fn begin(&self, key: &Key, uid: &str, term: u64, new: bool) {
         let mut all = self.lock();
-        if all.get(key).is_some_and(|past| past.uid == uid) {
+        let known = |past: &Past| past.uid == uid && past.term == term;
+        if all.get(key).is_some_and(known) {
             return;
         }
         let past = Past {
             uid: uid.to_owned(),
+            term,
             complete: new,
             noted: BTreeSet::new(),
         };
@@ -92,10 +96,10 @@ mod tests {
     #[test]
     fn a_new_owner_has_had_only_what_was_noted() {
         let children = Children::default();
-        children.begin(&key(), "u1", true);
+        children.begin(&key(), "u1", 1, true);
         assert!(!children.existed(&key(), "u1", &child("x")));
         children.note(&key(), "u1", &child("x"));
-        children.begin(&key(), "u1", false);
+        children.begin(&key(), "u1", 1, false);
         assert!(children.existed(&key(), "u1", &child("x")));
         assert!(!children.existed(&key(), "u1", &child("y")));
     }
@@ -104,16 +108,25 @@ mod tests {
     fn an_owner_from_before_the_start_may_have_had_any() {
         let children = Children::default();
         assert!(children.existed(&key(), "u1", &child("x")), "not known");
-        children.begin(&key(), "u1", false);
+        children.begin(&key(), "u1", 1, false);
+        assert!(children.existed(&key(), "u1", &child("x")));
+    }
+
+    #[test]
+    fn in_another_term_an_owner_may_have_had_any() {
+        let children = Children::default();
+        children.begin(&key(), "u1", 1, true);
+        assert!(!children.existed(&key(), "u1", &child("x")));
+        children.begin(&key(), "u1", 2, false);
         assert!(children.existed(&key(), "u1", &child("x")));
     }
 
     #[test]
     fn an_owner_that_took_the_name_of_another_is_new() {
         let children = Children::default();
-        children.begin(&key(), "u1", true);
+        children.begin(&key(), "u1", 1, true);
         children.note(&key(), "u1", &child("x"));
-        children.begin(&key(), "u2", true);
+        children.begin(&key(), "u2", 1, true);
         assert!(!children.existed(&key(), "u2", &child("x")));
         children.note(&key(), "u1", &child("y"));
         assert!(!children.existed(&key(), "u2", &child("y")));

@@ -33,6 +33,8 @@ pub struct Owner {
     /// Leaves of a status what the type declares; the server refuses the rest.
     pub(super) declared: fn(Value) -> Result<Value>,
     pub(super) finalizers: Vec<&'static str>,
+    /// Whether the controller writes the owner's status, so that managedFields show an earlier pass.
+    pub(super) has_status: bool,
     pub(super) read: Value,
 }
 
@@ -55,8 +57,9 @@ impl Owner {
             uid: meta.uid.clone().unwrap_or_default(),
             generation: meta.generation,
             known,
-            declared: |object| Ok(serde_json::to_value(serde_json::from_value::<K>(object)?)?),
+            declared: |object| Ok(serde_json::to_value(nulls::read::<K>(object)?)?),
             finalizers: Vec::new(),
+            has_status: true,
             read: serde_json::to_value(object)?,
         })
     }
@@ -65,6 +68,13 @@ impl Owner {
     #[must_use]
     pub fn with_finalizers(mut self, names: &[&'static str]) -> Self {
         self.finalizers = names.to_vec();
+        self
+    }
+
+    /// Says that the writing controller writes no status of the owner.
+    #[must_use]
+    pub(crate) fn without_status(mut self, without: bool) -> Self {
+        self.has_status = !without;
         self
     }
 
@@ -110,10 +120,11 @@ pub(super) struct State {
 
 impl Pass {
     pub(super) fn new(writer: Writer, owner: Owner, journal: Journal) -> Self {
-        let shown = owner.read["metadata"]["managedFields"].is_array();
+        let shown = owner.has_status && owner.read["metadata"]["managedFields"].is_array();
         let new = shown && written_by(&owner.read, writer.manager()).next().is_none();
         let children = &writer.0.children;
-        children.begin(&owner.id.key, &owner.uid, new);
+        let term = writer.0.fence.term();
+        children.begin(&owner.id.key, &owner.uid, term, new);
         Self {
             writer,
             owner,

@@ -118,7 +118,13 @@ impl Pass {
     }
 
     /// An object that neither this controller has written nor the owner has is somebody's own.
-    pub(super) fn refuse_foreign(&self, object: &ObjectId, live: &Value) -> Result<()> {
+    /// `owned`: whether the owner can own it, which it cannot across namespaces.
+    pub(super) fn refuse_foreign(
+        &self,
+        object: &ObjectId,
+        live: &Value,
+        owned: bool,
+    ) -> Result<()> {
         let manager = self.writer.manager();
         if self.names_owner(live) || has_fields(live, manager) {
             return Ok(());
@@ -126,10 +132,15 @@ impl Pass {
         let by = newest_foreign_manager(live, manager);
         let by = by.map_or_else(String::new, |by| format!(" (written by {by})"));
         let owner = &self.owner.id;
-        let what = format!(
-            "{object} exists and is not managed by {manager}{by}; delete it, use another name, or add an ownerReference to {} {} to hand it over",
-            owner.kind, owner.key.name,
-        );
+        let ways = match owned {
+            true => format!(
+                "delete it, use another name, or add an ownerReference to {} {} to hand it over",
+                owner.kind, owner.key.name,
+            ),
+            // The garbage collector would delete an object with such a reference.
+            false => "delete it or use another name".to_owned(),
+        };
+        let what = format!("{object} exists and is not managed by {manager}{by}; {ways}");
         Err(taken(object, live, what))
     }
 }

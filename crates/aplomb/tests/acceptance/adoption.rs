@@ -72,6 +72,30 @@ async fn in_the_way(lab: Lab, seen: bool) {
     assert_eq!(maps.get("child").await.unwrap(), before, "it is as it was");
 }
 
+/// A person's object of the name of a child that is in another namespace than its owner.
+async fn in_the_way_elsewhere(lab: Lab) {
+    page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    let mut child = config_map("child", "theirs");
+    child.metadata.namespace = Some("kube-system".to_owned());
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "kube-system");
+    maps.create(&PostParams::default(), &child).await.unwrap();
+    let pass = bench.pass(&bench.front());
+    let error = pass
+        .apply(&child, None)
+        .await
+        .expect_err("it is a person's");
+    assert_eq!(error.class(), Class::Exists, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("delete it or use another name"), "{text}");
+    assert!(!text.contains("ownerReference"), "{text}");
+}
+
+#[test]
+fn no_owner_reference_is_advised_across_namespaces() {
+    on_box(1, in_the_way_elsewhere);
+}
+
 #[test]
 fn an_object_of_somebody_else_is_not_taken_over() {
     on_box(1, |lab| in_the_way(lab, true));

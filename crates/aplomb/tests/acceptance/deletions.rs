@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aplomb::telemetry::Telemetry;
 use aplomb::{Context, Controller, Engine, Lens, Result, Verdict};
@@ -378,6 +379,95 @@ async fn deleted_after_a_restart(lab: Lab) -> (usize, usize) {
 #[test]
 fn a_deletion_is_not_fought_after_a_restart() {
     assert_eq!(on_box(7, deleted_after_a_restart), (0, 0));
+}
+
+/// Applies its child only after a while.
+async fn slow(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+    sleep(seconds(4)).await;
+    let metadata = ObjectMeta {
+        name: page.metadata.name.clone(),
+        ..ObjectMeta::default()
+    };
+    cx.apply(ConfigMap {
+        metadata,
+        ..ConfigMap::default()
+    })
+    .await?;
+    Ok(Verdict::Settled)
+}
+
+/// A page whose child goes before the restarted operator has seen either in a pass.
+async fn deleted_before_the_first_pass(lab: Lab, silent: bool) -> (usize, usize) {
+    let stage = Stage::new(&lab, true).await;
+    let operator = || {
+        let controller = Controller::new("page", slow).owns::<ConfigMap>(Lens::everything());
+        let controller = match silent {
+            true => controller.silent(),
+            false => controller,
+        };
+        Engine::new("pages", stage.client.clone()).controller(controller)
+    };
+    let made = async {
+        let page = Page::new("p-0", spec());
+        until(seconds(10), "pages are served", || async {
+            let made = stage.pages.create(&PostParams::default(), &page).await;
+            made.is_ok()
+        })
+        .await;
+        until(seconds(60), "there is a child", || async {
+            stage.children().await.len() == 1
+        })
+        .await;
+        sleep(seconds(5)).await;
+    };
+    beside(operator(), made).await;
+    let scenario = async {
+        sleep(seconds(1)).await;
+        let before = stage.answers.all().len();
+        stage.delete_all(&Foreground).await;
+        sleep(seconds(3 * LATE)).await;
+        (stage.made_since(before), stage.children().await.len())
+    };
+    beside(operator(), scenario).await
+}
+
+#[test]
+fn a_child_that_went_before_the_first_pass_of_a_restarted_operator_stays_away() {
+    for silent in [false, true] {
+        let run = on_box(9, move |lab| deleted_before_the_first_pass(lab, silent));
+        assert_eq!(run, (0, 0), "silent: {silent}");
+    }
+}
+
+/// The passes over a page that is being deleted and waits for another's finalizer.
+async fn passes_in_a_deletion(lab: Lab) -> usize {
+    let stage = Stage::new(&lab, false).await;
+    let passes = Arc::new(AtomicUsize::new(0));
+    let counted = passes.clone();
+    let pass = move |page: Arc<Page>, _: Context<Page>| {
+        let late = page.metadata.deletion_timestamp.is_some();
+        counted.fetch_add(usize::from(late), Ordering::Relaxed);
+        async { Ok(Verdict::Settled) }
+    };
+    let controller = Controller::new("page", pass).resync(seconds(10));
+    let engine = Engine::new("pages", stage.client.clone()).controller(controller);
+    let scenario = async {
+        stage.fill(1).await;
+        let other = json!({ "metadata": { "finalizers": ["example.com/other"] } });
+        let parameters = PatchParams::default();
+        let other = Patch::Merge(other);
+        let patched = stage.pages.patch("p-0", &parameters, &other);
+        patched.await.unwrap();
+        stage.delete_all(&Background).await;
+        sleep(seconds(60)).await;
+        passes.load(Ordering::Relaxed)
+    };
+    beside(engine, scenario).await
+}
+
+#[test]
+fn an_object_that_waits_for_the_finalizers_of_others_is_not_reconciled() {
+    assert_eq!(on_box(10, passes_in_a_deletion), 0);
 }
 
 /// New pages cost no look at their owner, nor do resyncs of those that are ready.
