@@ -36,6 +36,8 @@ pub(crate) fn controller(office: &Office) -> Controller<Secret> {
     // Its finalizers and its deletion pass any lens.
     .lens(Lens::comparing(|_, _| true))
     .silent()
+    // Also where managedFields name another writer: a Secret restored from a backup.
+    .finalizer(TOKEN_FINALIZER)
     .index::<CoderProvisioner>(scope.clone(), NEEDED, |it| names(&keys_of(it)))
     .index::<CoderWorkspaceProxy>(scope.clone(), NEEDED, |it| names(&proxies_of(it)))
     .watches::<CoderProvisioner>(

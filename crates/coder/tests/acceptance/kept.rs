@@ -234,6 +234,25 @@ fn a_finalizer_that_nothing_needs_is_swept() {
     }
 }
 
+/// A Secret that was restored from a backup: managedFields name another writer of the finalizer.
+#[test]
+fn a_finalizer_from_a_backup_is_released_in_a_deletion() {
+    on_box(9, |lab| async move {
+        let replica = lab.settled(&json!({})).await;
+        replica.component.crash();
+        for finalizers in [json!(null), json!([FINALIZER])] {
+            let patch = json!({ "metadata": { "finalizers": finalizers } });
+            patch_secret(&lab, SECRET, patch).await;
+        }
+        let _next = Replica::start(&lab, "second");
+        delete_secret(&lab, SECRET).await;
+        lab.delete(TEAM).await;
+        settles(minutes(20), || left(&lab, TEAM)).await.unwrap();
+        let released = || finalizers(&lab, SECRET).is_none();
+        until(minutes(2), "the Secret is gone", released).await;
+    });
+}
+
 #[test]
 fn what_is_left_is_told_in_a_namespace_that_goes_and_the_way_out_works() {
     on_owned(8, |lab| async move {
