@@ -222,7 +222,10 @@ fn fresh(scene: &Scene<'_>, seen: &Seen) -> bool {
     let world = scene.world;
     let age = world.uptime.saturating_sub(seen.at);
     let looked = world.moving.as_ref().is_some_and(|moving| moving.looked);
-    age <= world.cloud.resync + world.cloud.resync / 8 || (looked && !scene.stale())
+    // Locks may last, and a person may move the address meanwhile.
+    let locked = world.cloud.trouble == Some(Trouble::Locked);
+    let looked = looked && !locked && !scene.stale();
+    age <= world.cloud.resync + world.cloud.resync / 8 || looked
 }
 
 /// This leader's term on the floating IP, once all else is done.

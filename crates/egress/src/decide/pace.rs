@@ -89,7 +89,10 @@ pub(super) fn next_look(world: &World) -> Duration {
 /// term may be there, and only the answer was lost.
 pub(super) fn next_claim(world: &World) -> Duration {
     let cloud = &world.cloud;
-    let answered = cloud.trouble_at.map(|at| at + cloud.resync);
+    // After the look that is due then, with its jitter.
+    let answered = cloud
+        .trouble_at
+        .map(|at| at + cloud.resync + cloud.resync / 8);
     let accepted = cloud.claim.as_ref().map(|failed| {
         let grown = cloud.resync * 2_u32.saturating_pow(failed.times.clamp(1, 5));
         failed.at + grown.min(cloud.resync.max(CLAIM))

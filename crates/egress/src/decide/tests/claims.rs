@@ -52,6 +52,20 @@ fn an_address_that_is_unassigned_comes_back_while_the_term_is_refused() {
 }
 
 #[test]
+fn after_an_outage_the_look_comes_before_the_term() {
+    let mut model = Model::settled(2);
+    model.term = 4;
+    model.provider.mood = Mood::Troubled(Trouble::Unreachable("down".to_owned()));
+    model.pass(40 * SECOND);
+    model.provider.mood = Mood::Well;
+    model.log.clear();
+    model.pass(70 * SECOND);
+    let first = &model.log[0].1;
+    assert!(matches!(first, Step::Read { .. }), "{:?}", model.log);
+    assert_eq!(model.provider.term, 4);
+}
+
+#[test]
 fn a_refused_term_is_said_and_makes_nothing_unavailable() {
     for trouble in troubles() {
         let mut model = refused(trouble);

@@ -54,6 +54,17 @@ fn where_all_are_locked_the_first_that_is_free_has_it() {
 }
 
 #[test]
+fn a_person_who_moves_the_address_while_all_are_locked_is_respected() {
+    let mut model = locked(3, &[2, 3]);
+    model.pass(100 * SECOND);
+    model.provider.server = Some(99);
+    model.pass(40 * SECOND);
+    model.provider.locks.clear();
+    model.pass(60 * SECOND);
+    assert_eq!(model.provider.server, Some(99));
+}
+
+#[test]
 fn locks_that_last_cost_little() {
     for nodes in [2, 4] {
         let mut model = locked(nodes, &[2, 3, 4]);
