@@ -66,7 +66,11 @@ pub(crate) fn readings(path: &str) -> Result<Vec<Reading>, &'static str> {
         let whole = loose(&layer);
         let cut = without_parameters(&whole);
         let short = without_parameters(without_query(&whole));
-        for (path, cut) in [(whole, false), (cut, true), (short, true)] {
+        // Some servers leave parameters out before they decode: `;%2Fx` ends at the next slash.
+        let bare = loose(&without_parameters(&layer));
+        let bare = (bare != cut).then_some((bare, true));
+        let all = [(whole, false), (cut, true), (short, true)];
+        for (path, cut) in all.into_iter().chain(bare) {
             if path.split('/').any(is_dots) {
                 return Err("has an encoded dot segment");
             }

@@ -110,6 +110,11 @@ fn a_path_is_read_in_few_other_ways() {
         readings.into_iter().map(|it| it.path).collect()
     };
     assert_eq!(paths("/a%2Fb;c/d"), ["/a/b;c/d", "/a/b/d", "/a/b/d"]);
+    assert_eq!(
+        paths("/a;%2Fb/c"),
+        ["/a;/b/c", "/a/b/c", "/a/b/c", "/a/c"],
+        "parameters may go before anything is decoded"
+    );
     assert_eq!(paths("/%40a"), ["/@a"; 3]);
     assert_eq!(paths("/a%3Fb"), ["/a%3Fb", "/a%3Fb", "/a"]);
     assert_eq!(

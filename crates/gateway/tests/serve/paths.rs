@@ -153,6 +153,8 @@ async fn an_encoded_slash_is_no_way_round_a_rule() {
         ("/projects/admin/a%2Fb", 200),
         ("/projects%252Fadmin", 400),
         ("/projects/admin;x", 400),
+        ("/projects;%2fx/admin", 400),
+        ("/projects;x/y", 200),
         ("/projects/admin%3Fx", 400),
         ("/projects/%2561dmin", 400),
         ("/projects/%61dmin", 200),
