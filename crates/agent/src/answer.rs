@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb_api::wire::{ConnectorId, Open, Proof, Refusal, Reply, Statement};
+use aplomb_api::wire::{ConnectorId, Open, Proof, Refusal, Reply, Statement, proof_look};
 use iroh::endpoint::{RecvStream, SendStream, VarInt};
 use iroh::{EndpointId, SecretKey};
 use tokio::io::copy_bidirectional_with_sizes;
@@ -100,10 +100,13 @@ impl Answers {
             },
             Open::Prove {
                 statement,
+                within,
                 target,
                 tls,
             } => {
-                let proof = self.prove(gateway, statement, &target, tls.as_deref());
+                let limit = proof_look(Duration::from_millis(within));
+                let origin = (&*target, tls.as_deref(), limit);
+                let proof = self.prove(gateway, statement, origin);
                 stream.reply(&proof.await).await;
             }
         }
@@ -165,8 +168,7 @@ impl Answers {
         &self,
         gateway: EndpointId,
         statement: Statement,
-        target: &str,
-        tls: Option<&str>,
+        (target, tls, limit): (&str, Option<&str>, Duration),
     ) -> Reply {
         if !is_nonce(&statement.nonce) {
             return refused(Refusal::Malformed, "the nonce is not 32 bytes in hex");
@@ -184,7 +186,7 @@ impl Answers {
         if !allowed {
             return refused(Refusal::TooMany, "too many proofs");
         }
-        let origin = self.origins.look(&known, tls).await;
+        let origin = self.origins.look(&known, tls, limit).await;
         let gateway = gateway.to_string();
         let signed = Proof::signed_bytes(&statement, &gateway, origin);
         let signature = self.key.sign(&signed).to_bytes();

@@ -23,7 +23,7 @@ use crate::tls::{Tls, TlsSettings};
 
 /// How long an origin may take to accept a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The same where only the question is whether it does.
+/// The same where only the question is whether it does, and for many who ask.
 const LOOK: Duration = Duration::from_secs(1);
 /// For how long the answer to that is good.
 const FRESH: Duration = Duration::from_secs(1);
@@ -72,10 +72,12 @@ impl Origins {
         within(CONNECT, connect(target, name, &self.tls)).await
     }
 
-    /// Whether `target` takes connections: seen at most a second ago.
-    pub async fn look(&self, target: &Target, name: Option<&str>) -> Origin {
+    /// Whether `target` takes connections: seen at most a second ago. One that has not done so within
+    /// `limit` does not, for this one who asks.
+    pub async fn look(&self, target: &Target, name: Option<&str>, limit: Duration) -> Origin {
         let key = (target.clone(), name.map(str::to_owned));
-        self.shared(key).await
+        let look = timeout(limit, self.shared(key)).await;
+        look.unwrap_or(Origin::Unreachable)
     }
 
     fn shared(&self, key: (Target, Option<String>)) -> Look {
@@ -160,10 +162,11 @@ mod tests {
         let address = listener.local_addr().expect("bound").to_string();
         let target: Target = address.parse().expect("a target");
         let origins = origins(&target);
-        let both = futures::join!(origins.look(&target, None), origins.look(&target, None));
+        let look = || origins.look(&target, None, LOOK);
+        let both = futures::join!(look(), look());
         assert_eq!(both, (Origin::Reachable, Origin::Reachable));
         drop(listener);
-        assert_eq!(origins.look(&target, None).await, Origin::Reachable);
+        assert_eq!(origins.look(&target, None, LOOK).await, Origin::Reachable);
     }
 
     #[tokio::test]
@@ -172,11 +175,11 @@ mod tests {
         let address = listener.local_addr().expect("bound").to_string();
         let target: Target = address.parse().expect("a target");
         let origins = origins(&target);
-        assert_eq!(origins.look(&target, None).await, Origin::Reachable);
+        assert_eq!(origins.look(&target, None, LOOK).await, Origin::Reachable);
         drop(listener);
         tokio::time::pause();
         tokio::time::advance(FRESH).await;
         tokio::time::resume();
-        assert_eq!(origins.look(&target, None).await, Origin::Unreachable);
+        assert_eq!(origins.look(&target, None, LOOK).await, Origin::Unreachable);
     }
 }

@@ -27,6 +27,16 @@ pub fn proof_work(patience: Duration) -> Duration {
     PROOF_WORK.min(patience * 2 / 3)
 }
 
+/// The longest that an agent looks at an origin for a proof.
+const PROOF_LOOK: Duration = Duration::from_secs(1);
+
+/// How long an agent looks at an origin for a gateway that waits `work` for the proof. The rest is time
+/// to say that the origin does not answer.
+#[must_use]
+pub fn proof_look(work: Duration) -> Duration {
+    PROOF_LOOK.min(work * 2 / 3)
+}
+
 /// The protocol's name in TLS. The number grows with every change that one side cannot do without.
 pub const ALPN: &[u8] = b"aplomb/tunnel/2";
 /// The version whose messages name no Connector. An agent accepts it only to answer what is wrong.
@@ -73,6 +83,8 @@ pub enum Open {
     Prove {
         /// What is to be signed.
         statement: Statement,
+        /// For how many milliseconds the gateway waits for the proof.
+        within: u64,
         /// The origin whose reachability is asked for: host:port.
         target: String,
         /// The name in the origin's certificate, if TLS is spoken to it.
@@ -266,6 +278,8 @@ mod tests {
                 work + work / 4 < patience,
                 "{millis} ms: {work:?} of {patience:?}"
             );
+            let look = proof_look(work);
+            assert!(look + work / 4 < work, "{millis} ms: {look:?} of {work:?}");
             assert!(
                 work >= patience / 2,
                 "{millis} ms: {work:?} of {patience:?}"

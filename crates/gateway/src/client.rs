@@ -110,6 +110,7 @@ impl Dialer for AgentDialer {
         Box::pin(async move {
             let open = |_: &ConnectorTarget| Open::Prove {
                 statement: statement.clone(),
+                within: millis_until(deadline),
                 target: origin.authority.clone(),
                 tls: origin.tls.clone(),
             };
@@ -120,6 +121,11 @@ impl Dialer for AgentDialer {
             }
         })
     }
+}
+
+fn millis_until(deadline: Instant) -> u64 {
+    let left = deadline.saturating_duration_since(Instant::now());
+    u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A reply that is not the one that was hoped for.

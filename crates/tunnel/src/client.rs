@@ -17,7 +17,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::tls::{self, TlsError};
 
@@ -85,11 +85,12 @@ impl Http {
     }
 
     async fn answer(&self, question: &Question) -> Result<Answer, AskError> {
+        let until = Instant::now() + question.patience;
         let stream = TcpStream::connect(&question.listen).await;
         let stream = stream.map_err(|_| AskError::Unreachable)?;
         drop(stream.set_nodelay(true));
         if !question.tls {
-            return exchange(stream, question).await;
+            return exchange(stream, question, until).await;
         }
         let stream = tls::handshake(&self.tls, stream, &question.hostname).await;
         let stream = stream.map_err(|error| match error {
@@ -97,7 +98,7 @@ impl Http {
             TlsError::NoCertificate => AskError::NoCertificate,
             TlsError::WrongName => AskError::WrongCertificate,
         })?;
-        exchange(stream, question).await
+        exchange(stream, question, until).await
     }
 }
 
@@ -122,14 +123,15 @@ impl fmt::Debug for Http {
     }
 }
 
-async fn exchange<S>(stream: S, question: &Question) -> Result<Answer, AskError>
+async fn exchange<S>(stream: S, question: &Question, until: Instant) -> Result<Answer, AskError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|_| AskError::Unreachable)?;
     let asked = async {
-        let response = sender.send_request(request(question)?).await;
+        let left = until.saturating_duration_since(Instant::now());
+        let response = sender.send_request(request(question, left)?).await;
         let (head, body) = response.map_err(|_| AskError::Unreachable)?.into_parts();
         let body = Limited::new(body, LONGEST).collect().await;
         let reason = head.headers.get(headers::REASON);
@@ -146,10 +148,10 @@ where
     }
 }
 
-/// The request of a question.
-pub fn request(question: &Question) -> Result<Request<Empty<Bytes>>, AskError> {
+/// The request of a question whose answer is waited for no longer than `left`.
+pub fn request(question: &Question, left: Duration) -> Result<Request<Empty<Bytes>>, AskError> {
     let statement = serde_json::to_vec(&question.statement).map_err(|_| AskError::Unreachable)?;
-    let (rule, within) = (question.rule, question.patience.as_millis());
+    let (rule, within) = (question.rule, left.as_millis());
     let path = format!("{}?rule={rule}&within={within}", headers::PROOF_PATH);
     Request::get(path)
         .header(http::header::HOST, &question.hostname)

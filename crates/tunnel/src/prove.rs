@@ -316,6 +316,10 @@ fn judged(answer: &Answer, asked: &Asked<'_>) -> Shown {
             tunnel: Err(refused(why.message())),
             origin: None,
         },
+        None if is_older(asked) => Shown {
+            tunnel: Err(Failure::new(reasons::PROOF_FAILED, older(asked))),
+            origin: None,
+        },
         None => Shown {
             tunnel: Err(refused("the answer is not a proof")),
             origin: None,
@@ -333,7 +337,13 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
     let message = format!("gateway {name} answers {}: {word}", answer.status.as_u16());
     let (reason, message) = match (word, asked.agent) {
         ("ConnectorOffline", _) => (reasons::CONNECTOR_OFFLINE, message),
+        ("OriginTimeout", Some(agent)) => {
+            let agent = agent.connector;
+            let message = format!("agent {agent:?} did not answer gateway {name} in time");
+            (reasons::CONNECTOR_OFFLINE, message)
+        }
         ("OriginNotExposed", Some(agent)) => (reasons::ORIGIN_NOT_EXPOSED, not_exposed(agent)),
+        ("Unauthorised", Some(_)) if is_older(asked) => (reasons::PROOF_FAILED, older(asked)),
         ("Unauthorised", Some(agent)) => (reasons::PROOF_REFUSED, not_its_own(agent)),
         ("Unauthorised", None) => (reasons::PROOF_FAILED, not_open(asked)),
         ("OriginUnreachable", None) => {
@@ -345,19 +355,36 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
         }
         _ => (reasons::PROOF_FAILED, message),
     };
-    let unknown = answer.status == http::StatusCode::NOT_FOUND;
+    let doubt = match word {
+        // It may be busy or far away: it is asked once more, for longer.
+        "OriginTimeout" if asked.agent.is_some() => Some(Doubt::Silence),
+        _ if answer.status == http::StatusCode::NOT_FOUND => Some(Doubt::Unknown),
+        _ => None,
+    };
     Shown {
-        tunnel: Err(Failure::new(reason, message).with(unknown.then_some(Doubt::Unknown))),
+        tunnel: Err(Failure::new(reason, message).with(doubt)),
         origin: None,
     }
+}
+
+/// Whether a gateway speaks the protocol of before: it lists no relays.
+fn is_older(asked: &Asked<'_>) -> bool {
+    asked.replica.relays.is_none()
+}
+
+fn older(asked: &Asked<'_>) -> String {
+    format!(
+        "gateway {} is older than this operator; upgrade it",
+        asked.replica.name
+    )
 }
 
 /// The agent registered another Connector: this one states a key that was copied.
 fn not_its_own(agent: Agent<'_>) -> String {
     let name = agent.connector;
     format!(
-        "the agent behind Connector {name:?} refuses it: it registered another; delete this one, or start an \
-         agent of its own with `aplomb connect --name {name}`"
+        "the agent behind Connector {name:?} refuses it; delete this Connector or run \
+         `aplomb connect PORT --name {name}`"
     )
 }
 
@@ -368,7 +395,7 @@ fn not_open(asked: &Asked<'_>) -> String {
         &asked.world.proxy.spec.connector_class_name,
     );
     format!(
-        "the backend of rule {rule} is not public: ask for its network in spec.backendNetworks of \
+        "gateways may not dial the backend of rule {rule}: its address has to be in spec.backendNetworks of \
          ConnectorClass {class}"
     )
 }

@@ -148,6 +148,7 @@ pub(crate) fn statement(session: &str) -> Statement {
 pub(crate) fn prove(session: &str, target: &str) -> Open {
     Open::Prove {
         statement: statement(session),
+        within: 600,
         target: target.to_owned(),
         tls: None,
     }

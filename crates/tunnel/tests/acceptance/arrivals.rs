@@ -129,6 +129,20 @@ fn a_copy_of_a_connector_is_refused_and_the_original_stays_ready() {
     });
 }
 
+/// The answer of an agent that is far away comes late at first, and in time when it is asked once more.
+#[test]
+fn a_distant_agent_is_proven_at_the_shortest_interval() {
+    on_box(1, |lab| async move {
+        let _both = begun(&lab).await;
+        lab.net.far(Duration::from_millis(200));
+        let _agent = Agent::start(&lab, "laptop", LEASE);
+        tunnel(&lab.user(), "web", "laptop").await;
+        edit(&lab, "web", json!({ "proofInterval": "2s" })).await;
+        ready(&lab, "web", seconds(5)).await;
+        throughout(seconds(30), "it is ready", || lab.is_ready("web")).await;
+    });
+}
+
 #[test]
 fn an_agent_that_starts_anew_is_proven_anew() {
     on_box(1, |lab| async move {

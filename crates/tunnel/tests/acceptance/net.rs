@@ -34,6 +34,8 @@ pub struct Net(Arc<Mutex<Ends>>);
 struct Ends {
     agents: BTreeMap<String, AgentEnd>,
     gateways: BTreeMap<String, Arc<Server>>,
+    /// How much further away agents are than the rest.
+    far: Duration,
     /// Until when gateways do not get round to answering.
     busy: Option<Instant>,
 }
@@ -80,6 +82,11 @@ impl Net {
         if let Some(agent) = ends.agents.get_mut(&id) {
             agent.down = (!up).then(Instant::now);
         }
+    }
+
+    /// Agents are so far away.
+    pub fn far(&self, trip: Duration) {
+        self.0.lock().unwrap().far = trip;
     }
 
     /// Gateways answer nothing for so long, and then everything.
@@ -183,6 +190,12 @@ impl Dialer for Line {
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         Box::pin(async move {
             sleep(TRIP).await;
+            let trip = self.net.0.lock().unwrap().far;
+            if Instant::now() + trip >= until {
+                sleep_until(until).await;
+                return Err(DialError::TimedOut);
+            }
+            sleep(trip).await;
             match &origin.target {
                 Target::Connector(target) => {
                     let signed = self.net.sign(&target.id, &self.gateway, statement);
@@ -235,7 +248,7 @@ impl Ask for Net {
                 .get(&question.listen)
                 .cloned();
             let server = server.ok_or(AskError::Unreachable)?;
-            let request = aplomb_tunnel::request(question)?;
+            let request = aplomb_tunnel::request(question, question.patience)?;
             let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 250), 40_000));
             let answer = timeout(
                 question.patience,

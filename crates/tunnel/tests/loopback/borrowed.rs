@@ -56,6 +56,8 @@ impl Victim {
         let ready = self.lab.ready(namespace, tunnel, "ProofRefused").await;
         let refused = format!("the agent behind Connector {connector:?} refuses it");
         assert!(ready.message.starts_with(&refused), "{ready:?}");
+        let command = format!("aplomb connect PORT --name {connector}");
+        assert!(ready.message.contains(&command), "{ready:?}");
         for _ in 0..5 {
             let got = get(self.lab.listener, &hostname(tunnel)).await;
             assert!(got.is(403, "Unauthorised"), "{got:?}");
