@@ -125,7 +125,7 @@ fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<Http
             with_hostnames(&plain::hostnames(gateway), all)
         })
         .watches::<HttpRoute>(Scope::default(), Lens::generation(), |route, all| {
-            let ours = route.metadata.owner_references.is_some();
+            let ours = plain::is_proxys(&route.metadata);
             let named = plain::named(route);
             with_hostnames(if ours { &[] } else { &named }, all)
         })

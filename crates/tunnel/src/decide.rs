@@ -79,15 +79,16 @@ pub(crate) fn decide(world: &World) -> Plan {
 
 /// The next effect. Claims come first, so that no child ever names a hostname that is not ours.
 fn next(world: &World, held: &Held, facts: &Facts<'_>, served: &[String]) -> Option<Step> {
-    if let Some(surplus) = world.surplus.first() {
-        return Some(Step::Unclaim(surplus.clone()));
-    }
     if let Some(step) = &held.step {
         return Some(step.clone());
     }
     let progress = &world.progress;
     if progress.written.is_none() {
         return Some(Step::Write);
+    }
+    // After the children: none of them names a hostname that another may claim already.
+    if let Some(surplus) = world.surplus.first() {
+        return Some(Step::Unclaim(surplus.clone()));
     }
     if facts.provable() && progress.proofs < PROOFS {
         let subject = subject(world, served);

@@ -9,7 +9,7 @@ use aplomb::{Cache, Context, Freshness, Key, Result, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{
     CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, conditions as kinds,
-    reasons, split_canonical,
+    labels, reasons, split_canonical,
 };
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -173,6 +173,7 @@ impl Observer<'_> {
             let mut all: Vec<Plain> = gateways
                 .by(BY_LISTENER, hostname)
                 .iter()
+                .filter(|it| !self.is_own(it))
                 .map(|it| seen(it, plain::is_first(it, claimed.as_ref())))
                 .collect();
             let routes = routes.by(BY_ROUTE, hostname);
@@ -186,6 +187,16 @@ impl Observer<'_> {
             Some((hostname.clone(), holder))
         };
         Ok(self.proxy.spec.hostnames.iter().filter_map(seen).collect())
+    }
+
+    /// Whether a Gateway is this tunnel's child, or becomes it with the next write.
+    fn is_own(&self, gateway: &Gateway) -> bool {
+        let meta = &gateway.metadata;
+        let mut owners = meta.owner_references.iter().flatten();
+        let controlled = owners.any(|it| it.controller == Some(true));
+        let label = meta.labels.as_ref().and_then(|it| it.get(labels::PROXY));
+        let adopted = !controlled && label.map(String::as_str) == Some(&*self.key.name);
+        View::meta(gateway).key() == *self.key && (is_child(meta, self.proxy) || adopted)
     }
 
     fn surplus(&self, all: &Cache<HostnameClaim>) -> BTreeSet<String> {

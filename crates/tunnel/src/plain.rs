@@ -8,7 +8,7 @@ use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{CLASS, GatewayReplica, reasons};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -19,18 +19,24 @@ pub(crate) const WILDCARD: &str = "*";
 
 /// Whether a Gateway is of our class and no HTTPProxy's.
 fn is_plain(gateway: &Gateway) -> bool {
-    let mut owners = gateway.metadata.owner_references.iter().flatten();
-    let owned = owners.any(|it| {
+    gateway.spec.gateway_class_name == CLASS && !is_proxys(&gateway.metadata)
+}
+
+/// Whether an object says that an HTTPProxy controls it.
+pub(crate) fn is_proxys(meta: &ObjectMeta) -> bool {
+    let mut owners = meta.owner_references.iter().flatten();
+    owners.any(|it| {
         it.controller == Some(true)
             && it.kind == "HTTPProxy"
             && it.api_version.starts_with("aplomb.dev/")
-    });
-    gateway.spec.gateway_class_name == CLASS && !owned
+    })
 }
 
-/// The hostnames that a Gateway without an HTTPProxy has by its listeners; a wildcard stands for all of them.
+/// The hostnames that a Gateway of our class names by its listeners, also one that says an HTTPProxy owns it: an
+/// owner reference can be removed later, and the generation does not change then. A wildcard stands for all.
 pub(crate) fn hostnames(gateway: &Gateway) -> Vec<String> {
-    if !is_plain(gateway) || gateway.metadata.deletion_timestamp.is_some() {
+    let ours = gateway.spec.gateway_class_name == CLASS;
+    if !ours || gateway.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
     let listeners = gateway.spec.listeners.iter();
@@ -67,7 +73,8 @@ pub(crate) fn by_route(gateway: &Gateway, route: &HttpRoute, hostname: &str) -> 
 /// Whether a Gateway has named its hostnames since before `claimed`: only one that never changed surely has.
 pub(crate) fn is_first(gateway: &Gateway, claimed: Option<&Time>) -> bool {
     let created = gateway.metadata.creation_timestamp.as_ref();
-    gateway.metadata.generation == Some(1)
+    is_plain(gateway)
+        && gateway.metadata.generation == Some(1)
         && created
             .zip(claimed)
             .is_some_and(|(created, claimed)| created.0 < claimed.0)
@@ -95,10 +102,21 @@ pub(crate) fn controller(office: &Office) -> Controller<Gateway> {
 fn refused(replica: &GatewayReplica) -> BTreeSet<(Key, String)> {
     let all = replica.spec.all_quarantined();
     all.filter_map(|(namespace, name, reason)| {
-        let reason = reason.filter(|it| it.starts_with(reasons::HOSTNAME_IN_USE))?;
-        Some((Key::new(Some(namespace), name), reason.to_owned()))
+        // Something else that is wrong with it, or with a route of its name, may come first.
+        let parts = reason?.split("; ");
+        let parts = parts.filter(|it| it.starts_with(reasons::HOSTNAME_IN_USE));
+        let reason = parts.collect::<Vec<_>>().join("; ");
+        (!reason.is_empty()).then(|| (Key::new(Some(namespace), name), reason))
     })
     .collect()
+}
+
+/// Whether a gateway may leave out more of this object than it says.
+fn is_unsaid(replica: &GatewayReplica, key: &Key) -> bool {
+    let namespace = key.namespace.as_deref().unwrap_or_default();
+    let mut all = replica.spec.all_quarantined();
+    replica.spec.is_incomplete(namespace)
+        || all.any(|(ns, name, why)| ns == namespace && name == &*key.name && why.is_none())
 }
 
 async fn reconcile(
@@ -113,7 +131,10 @@ async fn reconcile(
     let (key, now) = (View::meta(&**gateway).key(), Instant::now());
     let replicas = cx.cache::<GatewayReplica>()?.list();
     let live = replicas.iter().filter(|it| office.replicas.live(it, now));
-    let said = live.flat_map(|it| refused(it));
+    let live: Vec<_> = live.collect();
+    // Listed without a reason, or perhaps not at all: what was said before stays.
+    let unsaid = live.iter().any(|it| is_unsaid(it, &key));
+    let said = live.iter().flat_map(|it| refused(it));
     let reason = said
         .filter(|(it, _)| *it == key)
         .map(|(_, reason)| reason)
@@ -124,7 +145,7 @@ async fn reconcile(
         .and_then(|it| it.conditions.as_deref());
     let mut had = had.unwrap_or_default().iter();
     let refused_before = had.any(|it| it.reason == reasons::HOSTNAME_IN_USE);
-    if reason.is_some() || refused_before {
+    if reason.is_some() || (refused_before && !unsaid) {
         let status = status(gateway, reason.as_deref(), office.clock.now());
         cx.report::<Gateway>(&key, status).await?;
     }

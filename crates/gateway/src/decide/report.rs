@@ -15,6 +15,8 @@ use crate::world::{Report, Wanted, World};
 /// How much of a reason is told. A tenant's regular expression may be in it: were it told whole, the record of
 /// this replica could be refused for its size, and the replica would count as dead.
 const TOLD: usize = 512;
+/// The longest relay that a record takes.
+const RELAY: usize = 400;
 
 /// What had to be left out.
 #[derive(Debug, Default)]
@@ -38,9 +40,10 @@ impl Notes {
 
     pub(super) fn report(self, world: &World, holdings: &[Holding<'_>]) -> Report {
         let quarantined = self.quarantined.into_iter();
+        let relays = world.relays.iter().map(ToString::to_string);
         Report {
             applied: applied(world),
-            relays: world.relays.iter().map(ToString::to_string).collect(),
+            relays: relays.filter(|it| it.len() <= RELAY).collect(),
             tunnels: holdings.len(),
             quarantined: quarantined
                 .map(|((_, namespace, name), reason)| Quarantined {

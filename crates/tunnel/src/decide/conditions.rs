@@ -125,8 +125,8 @@ fn programmed(world: &World, revisions: &[Revision]) -> Condition {
             &format!("a gateway cannot serve it: {bad}"),
         ),
         (true, None) if world.replicas.iter().any(|it| it.incomplete) => {
-            let message = "a gateway leaves out more routes of this namespace than it can list: correct \
-                           those that are Quarantined";
+            let message = "a gateway leaves out more routes of this namespace, or has lost more of its \
+                           connectors, than it can list";
             Condition::unknown(kinds::PROGRAMMED, reasons::REPORT_INCOMPLETE, message)
         }
         (true, None) => {

@@ -24,10 +24,14 @@ fn evidence<'a>(facts: &'a Facts<'_>) -> Option<&'a Evidence> {
 
 pub(super) fn ready(facts: &Facts<'_>, said: &[Condition]) -> Condition {
     let proven = evidence(facts).is_some_and(Evidence::is_good);
+    let online = said.iter().find(|it| it.kind == kinds::CONNECTOR_ONLINE);
+    // An agent that does not run is reached through no relay; a session may be lost for want of one.
+    let away = [reasons::RELEASED, reasons::EXPIRED, reasons::NEVER_SEEN];
+    let away = online.is_some_and(|it| it.status == Status::False && away.contains(&&*it.reason));
     let lacking = |kind: &&str| {
         let said = said.iter().find(|it| it.kind == **kind)?;
         // A proof shows that the agent is reached without its relay.
-        let needless = proven && is_about_relay(said);
+        let needless = (proven || away) && is_about_relay(said);
         (said.status != Status::True && !needless).then_some(said)
     };
     if let Some(lacks) = NEEDED.iter().find_map(lacking) {
@@ -49,7 +53,7 @@ pub(super) fn ready(facts: &Facts<'_>, said: &[Condition]) -> Condition {
         return Condition::unknown(kinds::READY, reasons::STALE, message);
     }
     let Some(evidence) = evidence(facts) else {
-        return match said.iter().find(|it| it.kind == kinds::CONNECTOR_ONLINE) {
+        return match online {
             Some(it) if it.status == Status::False => offline(&it.message),
             _ => Condition::no(kinds::READY, reasons::PENDING, "not proven yet"),
         };

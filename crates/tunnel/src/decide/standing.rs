@@ -5,6 +5,7 @@ use aplomb::Condition;
 use aplomb::conditions::Status;
 use aplomb_api::tunnel::{conditions as kinds, reasons};
 
+use super::conditions::is_about_relay;
 use crate::world::{Said, Standing};
 
 /// The conditions without which children are not served, and whose reason is said first.
@@ -29,28 +30,33 @@ pub(super) fn standing(conditions: &[Condition]) -> Option<Standing> {
         programmed: yes("Programmed", served),
         resolved: yes("ResolvedRefs", served),
     };
-    let mut lacking = NEEDED.iter().filter_map(|kind| find(kind));
-    let lacking = lacking.find(|it| it.status != Status::True);
+    let needed = NEEDED.iter().filter_map(|kind| find(kind));
+    let lacking: Vec<&Condition> = needed.filter(|it| it.status != Status::True).collect();
     let ready = find(kinds::READY).is_some_and(|it| it.status == Status::True);
-    let Some(lacking) = lacking.filter(|_| !ready) else {
+    if ready || lacking.is_empty() {
         return Some(standing);
-    };
-    if lacking.reason == reasons::PENDING {
-        return None;
     }
-    let said = |reason: &str| Said {
-        status: lacking.status,
+    let pending = lacking.iter().any(|it| it.reason == reasons::PENDING);
+    // A pending condition does not hide what is gone; a relay may not be needed.
+    let known =
+        |it: &&&Condition| it.reason != reasons::PENDING && !(pending && is_about_relay(it));
+    let first = *lacking.iter().find(known)?;
+    let said = |it: &Condition, reason: &str| Said {
+        status: it.status,
         reason: reason.to_owned(),
-        message: lacking.message.clone(),
+        message: it.message.clone(),
     };
-    standing.programmed = said(&lacking.reason);
-    let known = "the operator has accepted it";
-    (standing.accepted.message, standing.resolved.message) = (known.to_owned(), known.to_owned());
-    match lacking.reason.as_str() {
-        reasons::CONNECTOR_NOT_FOUND => standing.resolved = said("BackendNotFound"),
-        reasons::QUARANTINED => standing.accepted = said("UnsupportedValue"),
-        _ if lacking.kind == kinds::ACCEPTED => standing.accepted = said(&lacking.reason),
+    standing.programmed = said(first, &first.reason);
+    standing.accepted.message = "the operator has accepted it".to_owned();
+    standing.resolved.message = "no backend is known to be missing".to_owned();
+    match first.reason.as_str() {
+        reasons::QUARANTINED => standing.accepted = said(first, "UnsupportedValue"),
+        _ if first.kind == kinds::ACCEPTED => standing.accepted = said(first, &first.reason),
         _ => {}
+    }
+    let mut lacking = lacking.iter();
+    if let Some(missing) = lacking.find(|it| it.reason == reasons::CONNECTOR_NOT_FOUND) {
+        standing.resolved = said(missing, "BackendNotFound");
     }
     Some(standing)
 }

@@ -1,5 +1,5 @@
-//! Promise: a hostname has one owner, and no tenant takes it from another: not through a second class, and
-//! not through another kind.
+//! Promise: a hostname has one owner, and no HTTPProxy takes it from another tenant: not through a second class,
+//! and not through another kind.
 
 use aplomb_api::gateway_api::HttpRoute;
 use aplomb_api::tunnel::{HttpProxy, canonical_hostname};
@@ -211,8 +211,11 @@ fn a_gateway_that_takes_up_a_claimed_hostname_later_does_not_get_it() {
         sleep(seconds(2)).await;
         ask_for(&lab, "web", &["app.example.com"]).await;
         lab.ready("web", seconds(5)).await;
-        let patch =
-            json!({ "spec": { "listeners": listeners(&["own.example.com", "app.example.com"]) } });
+        let mut all = listeners(&["own.example.com", "app.example.com"]);
+        // Another mistake of the same Gateway does not hide it.
+        let bare = json!({ "name": "bare", "port": 8080, "protocol": "HTTP" });
+        all.as_array_mut().expect("a list").insert(0, bare);
+        let patch = json!({ "spec": { "listeners": all } });
         let patched = gateways
             .patch("site", &PatchParams::default(), &Patch::Merge(patch))
             .await;
@@ -233,6 +236,42 @@ fn a_gateway_that_takes_up_a_claimed_hostname_later_does_not_get_it() {
             .expect("it was there");
         until(seconds(15), "it is free", || {
             site_status(&lab).0 == "Pending"
+        })
+        .await;
+    });
+}
+
+/// An owner reference hides no Gateway, and removing it later makes none that came first.
+#[test]
+fn a_gateway_that_loses_its_owner_takes_no_hostname() {
+    on_box(1, |lab| async move {
+        let _all = begun(&lab).await;
+        tunnel(&lab.user(), "decoy", "laptop").await;
+        lab.ready("decoy", seconds(5)).await;
+        let decoy = proxies(&lab).get("decoy").await.expect("it is there");
+        let owner = json!({
+            "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "name": "decoy",
+            "uid": decoy.metadata.uid, "controller": true,
+        });
+        let gateway = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+            "metadata": { "name": "site", "ownerReferences": [owner] },
+            "spec": { "gatewayClassName": "aplomb", "listeners": listeners(&["app.example.com"]) },
+        });
+        let gateways: Api<aplomb_api::gateway_api::Gateway> = Api::namespaced(lab.user(), TENANT);
+        let gateway = serde_json::from_value(gateway).expect("a Gateway");
+        let made = gateways.create(&PostParams::default(), &gateway).await;
+        made.expect("a Gateway");
+        sleep(seconds(2)).await;
+        ask_for(&lab, "web", &["app.example.com"]).await;
+        sleep(seconds(5)).await;
+        let before = lab.is_ready("web");
+        let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [] } }));
+        let params = PatchParams::default();
+        let patched = gateways.patch("site", &params, &patch).await;
+        patched.expect("it may change");
+        throughout(seconds(30), "the hostname changes hands", || {
+            lab.is_ready("web") == before
         })
         .await;
     });

@@ -21,6 +21,7 @@ mod crashes;
 mod flaps;
 mod hostnames;
 mod idle;
+mod listing;
 mod networks;
 mod rival;
 mod sweeps;

@@ -49,6 +49,7 @@ fn a_private_network_is_closed_until_the_class_opens_it() {
         proxy(&lab, "web", "inside", "http://10.7.0.5:8080").await;
         proxy(&lab, "other", "aplomb", "http://10.7.0.5:8080").await;
         proxy(&lab, "kubelet", "inside", "http://10.7.0.5:10250").await;
+        proxy(&lab, "far", "inside", "http://8.8.8.8:10250").await;
         lab.ready("public", seconds(10)).await;
         until(
             seconds(10),
@@ -57,6 +58,7 @@ fn a_private_network_is_closed_until_the_class_opens_it() {
                 closed(&lab, "web", "inside")
                     && closed(&lab, "other", "aplomb")
                     && closed(&lab, "kubelet", "inside")
+                    && closed(&lab, "far", "inside")
             },
         )
         .await;

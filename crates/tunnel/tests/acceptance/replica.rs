@@ -1,5 +1,5 @@
-//! The record of a gateway, kept by a stand-in: it renews it and says of sessions what a test tells it.
-//! It serves nothing.
+//! The record of a gateway, kept by a stand-in: it renews it and writes what a test tells it to. It serves
+//! nothing.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ const LEASE: u64 = 15;
 /// A gateway that says it is there.
 pub struct Replica {
     pub component: Component,
-    lost: watch::Sender<Value>,
+    words: watch::Sender<Value>,
 }
 
 impl Replica {
     pub fn start(lab: &Lab, name: &str) -> Self {
-        let (lost, told) = watch::channel(json!([]));
+        let (words, told) = watch::channel(json!({}));
         let component = lab
             .cluster
             .start(name, move |process| live(process, told.clone()));
-        Self { component, lost }
+        Self { component, words }
     }
 
     /// Has no session to this connector from now on.
@@ -36,22 +36,27 @@ impl Replica {
         let details = lab.connector(connector).connection_details;
         let session = details.expect("it is registered").session;
         let lost = json!([{ "namespace": "default", "name": connector, "session": session }]);
-        self.lost.send_replace(lost);
+        self.say(json!({ "lost": lost }));
     }
 
     /// Has sessions to all.
     pub fn find(&self) {
-        self.lost.send_replace(json!([]));
+        self.say(json!({}));
+    }
+
+    /// Has these fields in its record from now on.
+    pub fn say(&self, words: Value) {
+        self.words.send_replace(words);
     }
 }
 
-async fn live(process: Process, mut lost: watch::Receiver<Value>) {
+async fn live(process: Process, mut words: watch::Receiver<Value>) {
     let replicas: Api<GatewayReplica> = Api::namespaced(process.plain_client(), NAMESPACE);
     let params = PatchParams::apply("aplomb-gateway").force();
     let name = process.name().to_owned();
     loop {
         let now = process.clock().now();
-        let record = json!({
+        let mut record = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "GatewayReplica",
             "metadata": { "name": name },
             "spec": {
@@ -59,12 +64,14 @@ async fn live(process: Process, mut lost: watch::Receiver<Value>) {
                 "endpointID": format!("{:0>64}", hex(name.as_bytes())),
                 "leaseDurationSeconds": LEASE,
                 "renewTime": format!("{now:.6}"),
-                "lost": lost.borrow_and_update().clone(),
             },
         });
+        let told = words.borrow_and_update().clone();
+        let spec = record["spec"].as_object_mut().expect("an object");
+        spec.extend(told.as_object().expect("fields").clone());
         let written = replicas.patch(&name, &params, &Patch::Apply(record)).await;
         written.expect("it may write its record");
         let pause = Duration::from_secs(LEASE / 3);
-        drop(timeout(pause, lost.changed()).await);
+        drop(timeout(pause, words.changed()).await);
     }
 }

@@ -1,7 +1,7 @@
 //! What is decided where something is gone, in use elsewhere or left unused.
 
 use super::*;
-use crate::world::Plain;
+use crate::world::{Plain, Said};
 
 /// What the children say that had been called served, and the reason of `Programmed`.
 fn fallen(mut world: World) -> Option<(Status, String)> {
@@ -49,11 +49,45 @@ fn children_are_called_served_no_longer_when_their_gateway_spec_or_connector_is_
 }
 
 #[test]
+fn a_missing_connector_is_not_hidden_by_a_gateway_that_is_behind_or_gone() {
+    let mut world = proven(served(&[]));
+    world.connectors.insert("laptop".to_owned(), None);
+    (world.reported, world.progress.reported) = (true, false);
+    let (mut behind, mut alone) = (world.clone(), world);
+    behind.replicas[0] = replica("9");
+    alone.replicas.clear();
+    for (world, reason) in [
+        (behind, reasons::CONNECTOR_NOT_FOUND),
+        (alone, reasons::NO_GATEWAY),
+    ] {
+        let standing = decide(&world).standing.expect("it is reported");
+        let is = |said: &Said, reason| (said.status, &*said.reason) == (Status::False, reason);
+        assert!(is(&standing.programmed, reason), "{standing:?}");
+        assert!(is(&standing.resolved, "BackendNotFound"), "{standing:?}");
+    }
+}
+
+#[test]
 fn children_of_which_nothing_was_said_are_not_called_unserved() {
     let mut world = served(&[]);
     world.progress.reported = false;
     world.replicas.clear();
     assert_eq!(decide(&world).step, None);
+}
+
+#[test]
+fn an_agent_that_was_stopped_is_not_said_to_lack_its_relay() {
+    for relays in [None, Some(Vec::new())] {
+        let mut world = proven(served(&[]));
+        let mut seen = connector();
+        let details = seen.details.as_mut().expect("registered");
+        details.public_key.home_relay = Some("https://relay.example.com/".to_owned());
+        seen.online = Some((false, reasons::RELEASED.to_owned(), "stopped".to_owned()));
+        world.connectors.insert("laptop".to_owned(), Some(seen));
+        world.replicas[0].relays = relays;
+        let plan = decide(&world);
+        assert_eq!(ready(&plan), (Status::False, reasons::CONNECTOR_OFFLINE));
+    }
 }
 
 #[test]
