@@ -120,7 +120,7 @@ mod tests {
                 "operatorTokenSecretRef": { "name": "n", "key": "k" } },
         });
         for (path, object) in aplomb::nulls::each_nulled(&plane) {
-            let read = aplomb::nulls::read::<ControlPlaneView>(object);
+            let read = aplomb::nulls::read::<ControlPlaneView>(&object);
             assert!(read.is_ok_and(|it| it.meta().name == "x"), "{path}");
         }
     }

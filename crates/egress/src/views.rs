@@ -297,7 +297,7 @@ mod tests {
         object["metadata"] = json!({ "name": "x", "finalizers": ["f"], "labels": { "a": "b" },
             "ownerReferences": [{ "apiVersion": "v1", "kind": "K", "name": "o", "uid": "u" }] });
         for (path, object) in aplomb::nulls::each_nulled(&object) {
-            let read = aplomb::nulls::read::<V>(object);
+            let read = aplomb::nulls::read::<V>(&object);
             assert!(read.is_ok_and(|it| it.meta().name == "x"), "{path}");
         }
     }

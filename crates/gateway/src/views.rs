@@ -123,12 +123,12 @@ pub(crate) struct ReadRule(pub(crate) Result<Rule, String>);
 
 impl From<Value> for ReadRule {
     fn from(rule: Value) -> Self {
-        Self(read(rule))
+        Self(read(&rule))
     }
 }
 
 /// Reads a rule and compiles its matches: once, and not for each table that it is in.
-fn read(rule: Value) -> Result<Rule, String> {
+fn read(rule: &Value) -> Result<Rule, String> {
     let rule: Result<Rule, _> = aplomb::nulls::read(rule);
     let mut rule = rule.map_err(|error| error.to_string())?;
     if rule.matches.is_empty() {
@@ -340,7 +340,7 @@ mod tests {
         // Without a spec a route is none, and details without a key are none.
         let needed = |path: &str| path == "/spec" || path.ends_with("/publicKey");
         for (path, object) in nulled.filter(|it| !needed(&it.0)) {
-            let read = aplomb::nulls::read::<V>(object);
+            let read = aplomb::nulls::read::<V>(&object);
             assert!(read.is_ok_and(|it| it.meta().name == "x"), "{path}");
         }
     }

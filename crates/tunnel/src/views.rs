@@ -69,14 +69,14 @@ mod tests {
                 "addresses": [{ "address": "192.0.2.1", "port": 1 }] }, "session": "s" },
             "conditions": [{ "type": "Online" }] } });
         for (path, object) in aplomb::nulls::each_nulled(&connector) {
-            let read = aplomb::nulls::read::<ConnectorView>(object);
+            let read = aplomb::nulls::read::<ConnectorView>(&object);
             // Details without a key are none.
             let whole = path != "/status/connectionDetails/publicKey";
             assert!(read.is_ok() == whole, "{path}");
         }
         let lease = json!({ "metadata": metadata, "spec": { "holderIdentity": "a" } });
         for (path, object) in aplomb::nulls::each_nulled(&lease) {
-            let read = aplomb::nulls::read::<LeaseView>(object);
+            let read = aplomb::nulls::read::<LeaseView>(&object);
             assert!(read.is_ok(), "{path}");
         }
     }

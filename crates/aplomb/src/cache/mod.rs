@@ -28,7 +28,7 @@ pub(crate) use self::state::News;
 use self::state::State;
 pub(crate) use self::store::{Misfit, Seen};
 use crate::key::Key;
-use crate::nulls::read_ref;
+use crate::nulls;
 use crate::version::Version;
 use crate::view::View;
 
@@ -173,14 +173,14 @@ impl<T: View> Cache<T> {
 
     /// Takes over what the server showed in answer to a read, where the watch lags behind.
     pub fn reread(&self, response: &Value) {
-        if let Ok(object) = read_ref::<T>(response) {
+        if let Ok(object) = nulls::read::<T>(response) {
             self.write().reread(Arc::new(object), Instant::now());
         }
     }
 
     /// Takes over the answer to a write of this process. Readers see it from now on.
     pub fn wrote(&self, response: &Value, mut made: Made) {
-        let Ok(object) = read_ref::<T>(response) else {
+        let Ok(object) = nulls::read::<T>(response) else {
             // The watch will show it as unreadable, with a name; there is nothing to lay over.
             return;
         };

@@ -193,7 +193,7 @@ impl Pass {
         }
         let (object, effect) = done?;
         Ok(Applied {
-            object: nulls::read(object)?,
+            object: nulls::read(&object)?,
             effect,
         })
     }

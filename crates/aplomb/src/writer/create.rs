@@ -46,6 +46,6 @@ impl Pass {
         if !answer.accepted() {
             return Err(self.refused(&write, &answer));
         }
-        Ok(nulls::read(answer.body)?)
+        Ok(nulls::read(&answer.body)?)
     }
 }

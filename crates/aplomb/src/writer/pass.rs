@@ -57,7 +57,7 @@ impl Owner {
             uid: meta.uid.clone().unwrap_or_default(),
             generation: meta.generation,
             known,
-            declared: |object| Ok(serde_json::to_value(nulls::read::<K>(object)?)?),
+            declared: |object| Ok(serde_json::to_value(nulls::read::<K>(&object)?)?),
             finalizers: Vec::new(),
             has_status: true,
             read: serde_json::to_value(object)?,
@@ -179,7 +179,7 @@ impl Pass {
 
     /// The owner as it is now, the writes of this pass included.
     pub fn object<K: DeserializeOwned>(&self) -> Result<K> {
-        Ok(nulls::read(self.live())?)
+        Ok(nulls::read(&self.live())?)
     }
 
     /// The owner as this pass has read it: what it computes from that must not be written over
