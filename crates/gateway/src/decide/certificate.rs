@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::sign::CertifiedKey;
 
-use super::hostname::{beside, common, plain};
+use super::hostname::{beside, has};
 use super::stakes::Holding;
 use crate::table::Table;
 use crate::views::{Listener, Reference};
@@ -13,19 +13,15 @@ use crate::world::World;
 
 /// Lays down the certificates of one Gateway.
 pub(super) fn present(table: &mut Table, world: &World, holding: &Holding<'_>) {
-    let gateway = holding.gateway.gateway;
-    let listeners = &gateway.spec.listeners;
     for served in &holding.served {
-        let narrowest = listeners
+        let narrowest = holding
+            .listeners
             .iter()
-            .filter(|it| &*it.protocol == "HTTPS")
-            .filter_map(|it| Some((plain(it.hostname.as_deref()?)?, it)))
-            .filter(|(hostname, _)| {
-                common(hostname, &served.hostname).as_ref() == Some(&served.hostname)
-            })
-            .max_by_key(|(hostname, _)| hostname.len());
-        let namespace = gateway.metadata.namespace();
-        let shown = narrowest.and_then(|(_, listener)| usable(world, namespace, listener));
+            .filter(|(it, _)| &*it.protocol == "HTTPS")
+            .filter(|(_, hostname)| has(hostname, &served.hostname))
+            .max_by_key(|(_, hostname)| (!hostname.starts_with('*'), hostname.len()));
+        let namespace = holding.gateway.gateway.metadata.namespace();
+        let shown = narrowest.and_then(|(listener, _)| usable(world, namespace, listener));
         if let Some(shown) = shown {
             table.certificates.insert(served.hostname.clone(), shown);
         }

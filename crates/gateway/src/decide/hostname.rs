@@ -33,6 +33,11 @@ pub(super) fn common(listener: &str, route: &str) -> Option<String> {
     covers(route, listener).then(|| listener.to_owned())
 }
 
+/// Whether a listener has a hostname: its own, or one that its wildcard covers.
+pub(super) fn has(listener: &str, hostname: &str) -> bool {
+    listener == hostname || covers(listener, hostname)
+}
+
 /// Whether a wildcard covers a hostname or a narrower wildcard.
 fn covers(wide: &str, narrow: &str) -> bool {
     let Some(parent) = wide.strip_prefix('*') else {

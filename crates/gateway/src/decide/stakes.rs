@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aplomb_api::tunnel::reasons::HOSTNAME_IN_USE;
 
 use super::admission::{Admitted, Whose};
-use super::hostname::{common, entitled, first_plain, is_http, plain};
+use super::hostname::{common, entitled, first_plain, has, is_http, plain};
 use super::order::Ranked;
 use super::report::Notes;
 use super::rules::Compiled;
@@ -18,6 +18,8 @@ use crate::world::World;
 #[derive(Debug)]
 pub(super) struct Holding<'a> {
     pub(super) gateway: &'a Admitted<'a>,
+    /// The listeners that are served, with their hostnames.
+    pub(super) listeners: Vec<(&'a Listener, String)>,
     pub(super) served: Vec<Served<'a>>,
     attached: Vec<&'a Compiled<'a>>,
 }
@@ -58,7 +60,8 @@ pub(super) fn settled<'a>(
     for (number, gateway) in admitted.iter().enumerate() {
         let attached = attached.remove(&number).unwrap_or_default();
         let mut served = Vec::new();
-        for wanted in wanted(gateway, &attached, notes) {
+        let listeners = listeners(gateway, notes);
+        for wanted in wanted(&listeners, &attached) {
             let hostname = &wanted.hostname;
             let mut allowed = entitled(world, &first, gateway, hostname);
             if allowed.is_ok() && !taken.insert(hostname.clone()) {
@@ -76,6 +79,7 @@ pub(super) fn settled<'a>(
             routes.dedup_by(|one, other| std::ptr::eq(*one, *other));
             holdings.push(Holding {
                 gateway,
+                listeners,
                 served,
                 attached: routes,
             });
@@ -91,23 +95,30 @@ struct Attached<'a> {
 }
 
 /// The hostnames that a Gateway asks for, each with the matches under it.
-fn wanted<'a>(
-    gateway: &Admitted<'_>,
-    attached: &[Attached<'a>],
-    notes: &mut Notes,
-) -> Vec<Served<'a>> {
+fn wanted<'a>(listeners: &[(&Listener, String)], attached: &[Attached<'a>]) -> Vec<Served<'a>> {
     let mut wanted: BTreeMap<String, Wanted> = BTreeMap::new();
-    for (listener, hostname) in listeners(gateway, notes) {
+    for (listener, hostname) in listeners {
         let protocols = protocols(listener);
+        // A request is for the most specific of the listeners that have its hostname.
+        let nearer = |found: &String| {
+            let mut others = listeners.iter();
+            others.any(|(other, name)| {
+                other.protocol == listener.protocol
+                    && name != hostname
+                    && has(hostname, name)
+                    && has(name, found)
+            })
+        };
         for (number, it) in attached.iter().enumerate() {
-            for hostname in hostnames(it, listener, &hostname) {
+            let found = hostnames(it, listener, hostname).into_iter();
+            for hostname in found.filter(|it| !nearer(it)) {
                 let wanted = wanted.entry(hostname).or_default();
                 wanted.protocols = wanted.protocols.or(protocols);
                 let route = wanted.routes.entry(number).or_default();
                 *route = route.or(protocols);
             }
         }
-        let wanted = wanted.entry(hostname).or_default();
+        let wanted = wanted.entry(hostname.clone()).or_default();
         wanted.protocols = wanted.protocols.or(protocols);
     }
     let wanted = wanted.into_iter();
@@ -162,7 +173,7 @@ fn listeners<'g>(gateway: &Admitted<'g>, notes: &mut Notes) -> Vec<(&'g Listener
         };
         let same = |it: &&Listener| {
             let other = it.hostname.as_deref().and_then(plain);
-            it.protocol == listener.protocol && other.as_ref() == Some(&hostname)
+            it.protocol == listener.protocol && other.is_some_and(|it| has(&it, &hostname))
         };
         let port = port(all.iter().filter(same));
         if port == Some(listener.port) {
@@ -178,7 +189,7 @@ fn listeners<'g>(gateway: &Admitted<'g>, notes: &mut Notes) -> Vec<(&'g Listener
     listeners
 }
 
-/// The port that is served of several for the same hostname and protocol. A gateway has one socket for
+/// The port that is served of several that have a hostname and protocol. A gateway has one socket for
 /// each protocol, whatever its number: it stands for the usual port if a listener has that.
 fn port<'l>(listeners: impl Iterator<Item = &'l Listener>) -> Option<i32> {
     let usual = |it: &&Listener| it.port == if protocols(it).https { 443 } else { 80 };

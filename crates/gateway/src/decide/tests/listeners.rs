@@ -1,8 +1,11 @@
 //! Listeners: a route is served over those that it is attached to, and over no other.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::build::{Tunnel, laptop, plain};
+use crate::certificates::parse;
 use crate::decide::decide;
 use crate::route;
 use crate::table::{Action, Table};
@@ -184,6 +187,70 @@ fn of_two_ports_for_the_same_hostname_one_is_served_and_the_other_is_reported() 
         reason.contains("listener alternative: port 8080"),
         "{reason}"
     );
+}
+
+/// A route of the wildcard that names the hostname of another listener, and one of that listener.
+#[test]
+fn a_route_is_not_served_where_a_more_specific_listener_has_its_hostname() {
+    let own = [(json!([{ "name": "web", "sectionName": "one" }]), false)];
+    for (ports, at) in [
+        ([80, 80], "backend"),
+        ([8080, 80], "backend"),
+        ([80, 8080], "redirect"),
+    ] {
+        let listeners = [
+            listener("all", "*.example.com", "HTTP", ports[0]),
+            listener("one", "a.example.com", "HTTP", ports[1]),
+        ];
+        for hostname in ["a.example.com", "*.example.com"] {
+            let mut all = world("web", &listeners, &own);
+            let (_, mut route) = plain("a", "wide", "2025-01-01T00:00:00Z", "x");
+            route["spec"]["parentRefs"] = json!([{ "name": "web", "sectionName": "all" }]);
+            route["spec"]["hostnames"] = json!([hostname, "b.example.com"]);
+            let redirect = json!({ "type": "RequestRedirect",
+                "requestRedirect": { "scheme": "https", "statusCode": 301 } });
+            route["spec"]["rules"] = json!([{ "filters": [redirect] }]);
+            all = all.route(route);
+            let plan = decide(&all);
+            let said = format!("{ports:?} {hostname}");
+            let got = over_both(&plan.table, "a.example.com");
+            assert_eq!(got, [at, "no host"], "{said}");
+            let other = over_both(&plan.table, "b.example.com");
+            assert_eq!(other, ["redirect", "no host"], "{said}");
+            let reported = plan.report.quarantined.iter().any(|it| it.name == "web");
+            assert_eq!(reported, at == "redirect", "{said}");
+        }
+    }
+}
+
+/// A certificate of a listener whose port is not served, and of one that is less specific, is not shown.
+#[test]
+fn a_hostname_is_shown_with_the_certificate_of_its_listener() {
+    let with = |name: &str, hostname: &str, port| {
+        let mut made = listener(name, hostname, "HTTPS", port);
+        made["tls"]["certificateRefs"] = json!([{ "name": name }]);
+        made
+    };
+    let listeners = [
+        with("one", "a.example.com", 443),
+        with("alternative", "a.example.com", 8443),
+        with("all", "*.example.com", 443),
+    ];
+    let mut world = world("web", &listeners, &[]);
+    for name in ["one", "alternative", "all"] {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a certificate");
+        let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let pair = parse(certificate.as_bytes(), key.as_bytes()).expect("a pair");
+        world
+            .certificates
+            .insert(Key::new(Some("a"), name), Ok(Arc::new(pair)));
+    }
+    let shown = decide(&world).table.certificates;
+    for (hostname, name) in [("a.example.com", "one"), ("*.example.com", "all")] {
+        let wanted = world.certificates[&Key::new(Some("a"), name)].as_ref();
+        let wanted = wanted.expect("a pair");
+        assert!(Arc::ptr_eq(&shown[hostname], wanted), "{hostname}");
+    }
 }
 
 #[test]
