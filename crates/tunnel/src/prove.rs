@@ -345,7 +345,13 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
         ("OriginNotExposed", Some(agent)) => (reasons::ORIGIN_NOT_EXPOSED, not_exposed(agent)),
         ("Unauthorised", Some(_)) if is_older(asked) => (reasons::PROOF_FAILED, older(asked)),
         ("Unauthorised", Some(agent)) => (reasons::PROOF_REFUSED, not_its_own(agent)),
-        ("Unauthorised", None) => (reasons::PROOF_FAILED, not_open(asked)),
+        ("Unauthorised", None) => (reasons::ORIGIN_UNREACHABLE, not_open(asked)),
+        ("OriginTimeout", None) => {
+            let rule = asked.question.rule;
+            let message =
+                format!("gateway {name} could not connect to the backend of rule {rule} in time");
+            (reasons::ORIGIN_UNREACHABLE, message)
+        }
         ("OriginUnreachable", None) => {
             // Nobody signs for an origin that the gateway dials itself.
             return Shown {
@@ -357,7 +363,7 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
     };
     let doubt = match word {
         // It may be busy or far away: it is asked once more, for longer.
-        "OriginTimeout" if asked.agent.is_some() => Some(Doubt::Silence),
+        "OriginTimeout" => Some(Doubt::Silence),
         _ if answer.status == http::StatusCode::NOT_FOUND => Some(Doubt::Unknown),
         _ => None,
     };

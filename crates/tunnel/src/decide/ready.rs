@@ -95,12 +95,13 @@ pub(super) fn certificates(facts: &Facts<'_>) -> Option<Condition> {
     })
 }
 
-/// Whether the origin takes connections, as the agent says, or is not even exposed.
+/// Whether the origin takes connections, as the agent says, or cannot even be asked.
 pub(super) fn origin(facts: &Facts<'_>) -> Option<Condition> {
     let (kind, evidence) = (kinds::ORIGIN_REACHABLE, evidence(facts)?);
     let failure = evidence.tunnel.as_ref().err();
-    if let Some(hidden) = failure.filter(|it| it.reason == reasons::ORIGIN_NOT_EXPOSED) {
-        return Some(Condition::no(kind, hidden.reason, hidden.message.clone()));
+    let about = [reasons::ORIGIN_NOT_EXPOSED, reasons::ORIGIN_UNREACHABLE];
+    if let Some(failure) = failure.filter(|it| about.contains(&it.reason)) {
+        return Some(Condition::no(kind, failure.reason, failure.message.clone()));
     }
     let reachable = evidence.origin?;
     Some(match reachable {

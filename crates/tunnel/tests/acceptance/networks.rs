@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
 use crate::lab::{Lab, TENANT, class, on_box, seconds, throughout, until};
+use crate::net::DEAD;
 use crate::operator::Operator;
 
 async fn proxy(lab: &Lab, name: &str, class: &str, endpoint: &str) {
@@ -33,7 +34,10 @@ async fn open(lab: &Lab, class: &str, networks: Value) {
 
 fn closed(lab: &Lab, name: &str, class: &str) -> bool {
     let ready = lab.of_proxy(name, "Ready");
+    // Not one of those that page the platform team.
     ready.status == "False"
+        && ready.reason == "OriginUnreachable"
+        && lab.of_proxy(name, "OriginReachable").message == ready.message
         && ready.message.contains("spec.backendNetworks")
         && ready.message.ends_with(&format!("ConnectorClass {class}"))
         && !ready.message.contains("10.7")
@@ -75,5 +79,30 @@ fn a_private_network_is_closed_until_the_class_opens_it() {
             closed(&lab, "web", "inside")
         })
         .await;
+    });
+}
+
+#[test]
+fn a_backend_that_does_not_answer_is_not_blamed_on_the_gateway() {
+    on_box(1, |lab| async move {
+        let _operator = Operator::start(&lab, "operator");
+        let _gateway = Gateway::start(&lab, 1);
+        proxy(&lab, "web", "aplomb", &format!("http://{DEAD}80")).await;
+        proxy(&lab, "quick", "aplomb", &format!("http://{DEAD}80")).await;
+        let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
+        let patch = Patch::Merge(json!({ "spec": { "proofInterval": "2s" } }));
+        let patched = proxies
+            .patch("quick", &PatchParams::default(), &patch)
+            .await;
+        patched.expect("it may change");
+        for name in ["web", "quick"] {
+            let ready = || lab.of_proxy(name, "Ready");
+            let named = || {
+                ready().reason == "OriginUnreachable"
+                    && ready().message.contains("the backend of rule 0")
+            };
+            until(seconds(10), "its backend is named", named).await;
+            throughout(seconds(15), "nothing else is blamed", named).await;
+        }
     });
 }
