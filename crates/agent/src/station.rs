@@ -1,11 +1,12 @@
 //! The endpoint and what runs on it, for one set of relays. Another set needs another station.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use aplomb::Tasks;
 use aplomb::tasks::Task;
 use aplomb_api::tunnel::Connector;
-use iroh::{Endpoint, SecretKey};
+use iroh::{Endpoint, RelayUrl, SecretKey};
 use kube::Api;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +36,7 @@ pub(crate) struct Ground {
 /// A bound endpoint that accepts gateways and is published.
 #[derive(Debug)]
 pub(crate) struct Station {
-    relays: Vec<String>,
+    relays: BTreeSet<Result<RelayUrl, String>>,
     endpoint: Endpoint,
     released: CancellationToken,
     serving: Task<()>,
@@ -62,7 +63,7 @@ impl Station {
             events: ground.events.clone(),
         };
         Ok(Self {
-            relays: relays.to_vec(),
+            relays: urls(relays),
             endpoint: endpoint.clone(),
             released,
             serving: tasks.start(serving),
@@ -70,9 +71,9 @@ impl Station {
         })
     }
 
-    /// Whether it was opened for these relays.
+    /// Whether it was opened for these relays, however they are written.
     pub(crate) fn uses(&self, relays: &[String]) -> bool {
-        self.relays == relays
+        self.relays == urls(relays)
     }
 
     /// Waits until it cannot go on.
@@ -99,4 +100,10 @@ impl Station {
         self.released.cancel();
         self.serving.join().await;
     }
+}
+
+/// Relays as URLs, since one URL can be written in several ways. What is not a URL stays as it is.
+fn urls(relays: &[String]) -> BTreeSet<Result<RelayUrl, String>> {
+    let url = |relay: &String| relay.parse::<RelayUrl>().map_err(|_| relay.clone());
+    relays.iter().map(url).collect()
 }

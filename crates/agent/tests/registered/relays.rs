@@ -64,6 +64,28 @@ async fn an_agent_whose_relays_change_is_found_again() -> Result<()> {
 }
 
 #[tokio::test]
+async fn relays_that_are_written_in_another_way_or_order_leave_connections_alone() -> Result<()> {
+    let (lab, gateway) = (Lab::start().await?, gateway().await?);
+    let id = gateway.id().to_string();
+    let other = key().id();
+    let mut agent = lab.agent(settings(key()));
+    let registered = |event: &Event| matches!(event, Event::Registered { .. });
+    agent.until(registered).await?;
+    let relays = [AWAY, "http://127.0.0.1:10"];
+    lab.accept_with(std::slice::from_ref(&id), &relays).await?;
+    listening(&mut agent).await?;
+    let connection = connect(&lab, &gateway).await?;
+    let same = ["HTTP://127.0.0.1:10/", "http://127.0.0.1:9/"];
+    lab.accept_with(&[id, other], &same).await?;
+    let followed = |event: &Event| matches!(event, Event::Accepted { gateways: 2, .. });
+    agent.until(followed).await?;
+    let closed = timeout(Duration::from_secs(1), connection.closed()).await;
+    ensure!(closed.is_err(), "it moved: {closed:?}");
+    agent.stop().await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_relay_that_is_no_url_is_told_and_changes_nothing() -> Result<()> {
     let (lab, gateway) = (Lab::start().await?, gateway().await?);
     let ids = [gateway.id().to_string()];
