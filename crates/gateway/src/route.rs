@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
 use crate::path::{Reading, loose};
-use crate::table::{Host, Matcher, Route, Table};
+use crate::table::{Action, Host, Matcher, Route, Table};
 
 /// Puts routes into the order in which they are tried. Routes that are equal to the Gateway API keep
 /// their order: whoever builds the table has put the older HTTPRoute and the earlier rule first.
@@ -105,8 +105,16 @@ pub(crate) fn agree(
     readings.all(|reading| {
         let routes = host.routes.iter().filter(|it| it.protocols.include(tls));
         let other = first(routes, request, &reading.path, loosely_fits);
-        other.is_some_and(|other| std::ptr::eq(other, route))
+        other.is_some_and(|other| is_same_rule(other, route))
     })
+}
+
+/// Whether two matches belong to one rule, whose origin all of them share.
+fn is_same_rule(one: &Route, other: &Route) -> bool {
+    match (&one.action, &other.action) {
+        (Action::Forward(one), Action::Forward(other)) => Arc::ptr_eq(one, other),
+        _ => std::ptr::eq(one, other),
+    }
 }
 
 type PathFits = fn(&Matcher, Option<&PathMatch>, &str) -> bool;

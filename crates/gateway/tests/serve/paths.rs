@@ -169,6 +169,25 @@ async fn an_encoded_slash_is_no_way_round_a_rule() {
 }
 
 #[tokio::test]
+async fn a_path_that_leads_to_another_match_of_the_same_rule_is_served() {
+    let lab = Lab::new();
+    let action = forward("a:80");
+    lab.routes(vec![
+        route(0, prefix("/projects"), json!([]), action.clone()),
+        route(0, prefix("/projects/admin"), json!([]), action),
+        route(1, prefix("/projects/secret"), json!([]), forward("a:80")),
+    ]);
+    for (path, wanted) in [
+        ("/projects/admin%2Fx", 200),
+        ("/projects/admin;v=1/x", 200),
+        ("/projects/secret%2Fx", 400),
+    ] {
+        let (code, seen) = lab.get(&format!("http://a.example.com{path}")).await;
+        assert_eq!(code, wanted, "{path}: {seen}");
+    }
+}
+
+#[tokio::test]
 async fn filters_change_the_path_that_was_matched() {
     let lab = Lab::new();
     let rewrite = json!([{"type": "URLRewrite", "urlRewrite": {
