@@ -373,14 +373,15 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
     }
 }
 
-/// Whether a gateway speaks the protocol of before: it lists no relays.
+/// Whether a gateway speaks the protocol of before: it lists no relays. An older definition of GatewayReplica
+/// drops those of a new one, so this does not tell which of the two is old.
 fn is_older(asked: &Asked<'_>) -> bool {
     asked.replica.relays.is_none()
 }
 
 fn older(asked: &Asked<'_>) -> String {
     format!(
-        "gateway {} is older than this operator; upgrade it",
+        "gateway {} or its definition is older than this operator; upgrade both",
         asked.replica.name
     )
 }

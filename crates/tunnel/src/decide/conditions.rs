@@ -186,7 +186,10 @@ fn without_relay(world: &World) -> Option<Condition> {
                 None => Some(Condition::unknown(
                     kind,
                     reasons::RELAY_UNKNOWN,
-                    format!("gateway {} does not report its relays: upgrade it", replica.name),
+                    format!(
+                        "gateway {} does not report its relays: upgrade it and the definitions",
+                        replica.name
+                    ),
                 )),
                 Some(used) if url.as_ref().is_some_and(|url| used.contains(url)) => None,
                 Some(_) => Some(Condition::no(
