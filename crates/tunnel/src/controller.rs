@@ -122,7 +122,16 @@ fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<Http
             },
         )
         .watches::<Gateway>(Scope::default(), Lens::generation(), |gateway, all| {
-            with_hostnames(&plain::hostnames(gateway), all)
+            let named = plain::hostnames(gateway);
+            let mut asked = with_hostnames(&named, all);
+            if named.iter().any(|it| it == plain::WILDCARD) {
+                // Its routes have hostnames under the wildcard, and lose them with it.
+                let mut under = all.list();
+                let covered = |hostname: &String| plain::covers(gateway, hostname);
+                under.retain(|proxy| proxy.spec.hostnames.iter().any(covered));
+                asked.extend(keys(&under));
+            }
+            asked
         })
         .watches::<HttpRoute>(Scope::default(), Lens::generation(), |route, all| {
             let ours = plain::is_proxys(&route.metadata);

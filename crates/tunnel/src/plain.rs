@@ -61,13 +61,17 @@ pub(crate) fn by_route(gateway: &Gateway, route: &HttpRoute, hostname: &str) -> 
     let mut parents = route.spec.parent_refs.iter().flatten();
     let attached = route.metadata.namespace == gateway.metadata.namespace
         && parents.any(|it| Some(&it.name) == gateway.metadata.name.as_ref());
+    attached && covers(gateway, hostname) && named(route).iter().any(|it| it == hostname)
+}
+
+/// Whether a wildcard listener of a Gateway covers `hostname`.
+pub(crate) fn covers(gateway: &Gateway, hostname: &str) -> bool {
     let mut listeners = gateway.spec.listeners.iter();
-    let covered = listeners.any(|it| {
+    listeners.any(|it| {
         let wildcard = it.hostname.as_deref().unwrap_or_default();
         let suffix = wildcard.strip_prefix('*').map(str::to_ascii_lowercase);
         suffix.is_some_and(|suffix| hostname.ends_with(&suffix))
-    });
-    attached && covered && named(route).iter().any(|it| it == hostname)
+    })
 }
 
 /// Whether a Gateway has named its hostnames since before `claimed`: only one that never changed surely has.

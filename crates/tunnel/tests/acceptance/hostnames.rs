@@ -277,16 +277,40 @@ fn a_gateway_that_loses_its_owner_takes_no_hostname() {
     });
 }
 
+/// Makes the route of that Gateway name this hostname.
+async fn route_names(lab: &Lab, hostname: &str) {
+    let routes: Api<HttpRoute> = Api::namespaced(lab.user(), OTHER);
+    let patch = Patch::Merge(json!({ "spec": { "hostnames": [hostname] } }));
+    let patched = routes.patch("site", &PatchParams::default(), &patch).await;
+    patched.expect("it may change");
+    sleep(seconds(2)).await;
+}
+
+#[test]
+fn a_hostname_is_free_when_the_gateway_of_its_wildcard_goes() {
+    on_box(1, |lab| async move {
+        let _all = begun(&lab).await;
+        let gateways = site(&lab, &["*.example.com"]).await;
+        route_names(&lab, "shop.example.com").await;
+        ask_for(&lab, "shop", &["shop.example.com"]).await;
+        // No proof comes soon.
+        edit(&lab, "shop", json!({ "proofInterval": "1h" })).await;
+        is_refused(&lab, "shop", "HostnameInUse").await;
+        sleep(seconds(5)).await;
+        gateways
+            .delete("site", &Default::default())
+            .await
+            .expect("it was there");
+        until(seconds(15), "it is free", || lab.is_ready("shop")).await;
+    });
+}
+
 #[test]
 fn a_route_under_a_wildcard_has_the_hostnames_that_it_names() {
     on_box(1, |lab| async move {
         let _all = begun(&lab).await;
         site(&lab, &["*.example.com"]).await;
-        let routes: Api<HttpRoute> = Api::namespaced(lab.user(), OTHER);
-        let patch = Patch::Merge(json!({ "spec": { "hostnames": ["shop.example.com"] } }));
-        let patched = routes.patch("site", &PatchParams::default(), &patch).await;
-        patched.expect("it may change");
-        sleep(seconds(2)).await;
+        route_names(&lab, "shop.example.com").await;
         ask_for(&lab, "shop", &["shop.example.com"]).await;
         is_refused(&lab, "shop", "HostnameInUse").await;
         // What nobody names is nobody's.
