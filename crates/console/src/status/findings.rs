@@ -81,7 +81,9 @@ pub fn findings(status: &Status, objects: &Objects) -> Vec<Finding> {
 
 fn of_object(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
     let (proof, well) = match kind {
-        "Connector" => ("Online", online(object)),
+        "Connector" if !online(object) => ("Online", false),
+        // Its agent runs, but its class is missing or has a relay that is not a URL.
+        "Connector" => ("Ready", !refused(object)),
         _ => ("Ready", Light::of(object) == Light::Green),
     };
     if well {
@@ -263,6 +265,10 @@ fn of_a_condition(condition: &Value, at: Timestamp) -> Option<Severity> {
         ("Held", "True", _) => Some(Severity::Notice),
         _ => None,
     }
+}
+
+fn refused(object: &Value) -> bool {
+    condition(object, "Ready").is_some_and(|it| it["status"] == "False")
 }
 
 fn online(object: &Value) -> bool {

@@ -222,6 +222,16 @@ fn an_agent_that_was_stopped_is_a_notice_and_one_that_is_lost_a_warning() {
 }
 
 #[test]
+fn a_connector_that_is_online_and_not_ready_is_a_warning() {
+    let online = ("Online", "True", "LeaseRenewed");
+    let well = with(&[online, ("Ready", "True", "Online")]);
+    assert_eq!(found("Connector", well), []);
+    let refused = with(&[online, ("Ready", "False", "InvalidRelay")]);
+    let want = [(Severity::Warning, "InvalidRelay".to_owned())];
+    assert_eq!(found("Connector", refused), want);
+}
+
+#[test]
 fn what_is_on_its_way_is_an_error_once_its_alert_would_fire() {
     let way = |reason: &str, since: &str| {
         let mut tunnel = with(&[
