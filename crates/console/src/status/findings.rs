@@ -216,6 +216,13 @@ fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
             limited,
         ));
     }
+    // Ready stays as it was last proven, and says nothing of a refusal.
+    let refused = condition(object, "Reconciling");
+    let refused = refused.filter(|it| it["status"] == "True" && it["reason"] == "Forbidden");
+    told.extend(refused.map(|it| {
+        let (reason, message) = (text(&it["reason"]), text(&it["message"]));
+        (Severity::Warning, reason, message, since(it))
+    }));
     told.into_iter().map(finding).collect()
 }
 

@@ -232,6 +232,18 @@ fn a_connector_that_is_online_and_not_ready_is_a_warning() {
 }
 
 #[test]
+fn what_the_api_server_refuses_is_a_warning_whatever_ready_says() {
+    let refused = ("Reconciling", "True", "Forbidden");
+    let want = (Severity::Warning, "Forbidden".to_owned());
+    let serving = found("HTTPProxy", with(&[READY, refused]));
+    assert_eq!(serving, std::slice::from_ref(&want));
+    let pending = ("Ready", "Unknown", "Progressing");
+    assert!(found("HTTPProxy", with(&[pending, refused])).contains(&want));
+    let busy = ("Reconciling", "True", "Pending");
+    assert_eq!(found("HTTPProxy", with(&[READY, busy])), []);
+}
+
+#[test]
 fn what_is_on_its_way_is_an_error_once_its_alert_would_fire() {
     let way = |reason: &str, since: &str| {
         let mut tunnel = with(&[
