@@ -110,6 +110,7 @@ fn of_object(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
             Severity::Notice
         }
         _ if kind == "Connector" && released(object, "Online") => Severity::Notice,
+        _ if reason == "ScaledToZero" => Severity::Notice,
         _ if waits_for_a_person(kind, &reason) => Severity::Warning,
         Light::Amber { .. } if !lasts(since, patience(kind), at) => Severity::Warning,
         _ => Severity::Error,
@@ -144,7 +145,7 @@ const OF_TENANTS: [&str; 5] = ["Connector", "Origin", "Hostname", "Certificate",
 
 /// The reasons of the Coder kinds for which there is a warning and no more: `CoderKeyNotReady`,
 /// `CoderTokenRejected`, `CoderServerUnreachable` and `CoderRateLimited`.
-const OF_CODER: [&str; 25] = [
+const OF_CODER: [&str; 24] = [
     "ProvisionerKeyFailed",
     "ProvisionerKeyNotOurs",
     "OrganizationNotFound",
@@ -169,7 +170,6 @@ const OF_CODER: [&str; 25] = [
     "EntitlementsQueryFailed",
     "RateLimited",
     "WaitingForBudget",
-    "ScaledToZero",
 ];
 
 /// Whether nothing but a person, or time, helps an object of this kind with this reason.

@@ -271,6 +271,9 @@ fn a_server_of_coder_that_refuses_is_a_warning_and_lost_daemons_are_an_error() {
     assert_eq!(one("CoderProvisioner", "TokenRejected"), Severity::Warning);
     assert_eq!(one("CoderProvisioner", "NoneConnected"), Severity::Error);
     assert_eq!(one("CoderWorkspaceProxy", "Unhealthy"), Severity::Error);
+    // As spec.replicas asks.
+    let none = one("CoderWorkspaceProxy", "ScaledToZero");
+    assert_eq!(none, Severity::Notice);
     let mut limited = with(&[READY]);
     limited["status"]["rateLimited"] = json!({ "since": "2026-11-15T11:40:00Z" });
     assert_eq!(found("CoderProvisioner", limited.clone()), []);
