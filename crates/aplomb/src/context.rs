@@ -152,12 +152,23 @@ impl<K: Kind> Context<K> {
         self.0.pass.mark(&metadata).await
     }
 
-    /// Deletes a child, if it is there and as it was read.
+    /// Deletes a child, or this object itself, if it is there and as it was read. An object of that name
+    /// that this controller has not written and that does not name this object among its owners is not a
+    /// child, and is left.
     ///
     /// # Errors
-    /// As the server says.
+    /// As the server says, or another object controls it.
     pub async fn delete<C: Kind>(&self, key: &Key) -> Result<()> {
         self.0.pass.delete::<C>(key, self.known::<C>()).await
+    }
+
+    /// Deletes an object that need not be a child of this one, such as a claim, whoever made it, if it is
+    /// there and as it was read. Look at it first.
+    ///
+    /// # Errors
+    /// As [`Self::delete`].
+    pub async fn delete_other<C: Kind>(&self, key: &Key) -> Result<()> {
+        self.0.pass.delete_other::<C>(key, self.known::<C>()).await
     }
 
     /// Deletes the children of kind `C` that this controller has written and this pass has not applied,

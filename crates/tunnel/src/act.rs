@@ -148,7 +148,7 @@ impl Act<'_> {
             return Ok(());
         }
         progress.rivals.remove(hostname);
-        self.cx.delete::<HostnameClaim>(&key).await
+        self.cx.delete_other::<HostnameClaim>(&key).await
     }
 
     /// Writes the children, backends first: a gateway that sees a route can then see all of it.
@@ -227,7 +227,7 @@ impl Act<'_> {
         let found = self.cx.cache::<EndpointSlice>()?.get(&key);
         match found {
             Some(found) if found.address_type != desired.address_type => {
-                self.cx.delete::<EndpointSlice>(&key).await
+                self.cx.delete_other::<EndpointSlice>(&key).await
             }
             _ => Ok(()),
         }

@@ -16,22 +16,48 @@ use super::pass::Pass;
 use super::send::Write;
 
 impl Pass {
-    /// Deletes the child `key` of kind `K`, if it is there and as it was read. One that another
-    /// object controls is refused.
+    /// Deletes the child `key` of kind `K`, or the owner itself, if it is there and as it was read. One
+    /// that another object controls is refused. An object of that name that this manager has not
+    /// written and the owner does not have is not a child, and is left.
     pub async fn delete<K>(&self, key: &Key, known: Option<&dyn Known>) -> Result<()>
+    where
+        K: Resource<DynamicType = ()>,
+        K::Scope: 'static,
+    {
+        self.delete_if::<K>(key, known, Self::is_child).await
+    }
+
+    /// Deletes an object that need not be a child, whoever made it, if it is there and as it was read.
+    /// One that another object controls is refused.
+    pub async fn delete_other<K>(&self, key: &Key, known: Option<&dyn Known>) -> Result<()>
+    where
+        K: Resource<DynamicType = ()>,
+        K::Scope: 'static,
+    {
+        self.delete_if::<K>(key, known, |_, _| true).await
+    }
+
+    async fn delete_if<K>(
+        &self,
+        key: &Key,
+        known: Option<&dyn Known>,
+        wanted: fn(&Self, &Value) -> bool,
+    ) -> Result<()>
     where
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
     {
         let kind = Kind::of::<K>();
         let object = kind.object(key.clone());
-        match self.look(&kind, &object, known).await? {
-            Some(live) => {
-                self.refuse_controlled(&object, &live)?;
-                self.remove(&kind, &object, &live, known).await
-            }
-            None => Ok(()),
+        let Some(live) = self.look(&kind, &object, known).await? else {
+            return Ok(());
+        };
+        self.refuse_controlled(&object, &live)?;
+        if object != self.owner.id && !wanted(self, &live) {
+            self.suppressed("delete", &object);
+            return Ok(());
         }
+        self.remove(&kind, &object, &live, known).await
     }
 
     /// Deletes the children of kind `K` that the owner controls and this pass has not applied, if this

@@ -101,6 +101,11 @@ impl Pass {
         references(live).any(|it| it["uid"] == self.owner.uid)
     }
 
+    /// Whether this controller has written `live`, or the owner has it.
+    pub(super) fn is_child(&self, live: &Value) -> bool {
+        self.names_owner(live) || has_fields(live, self.writer.manager())
+    }
+
     /// Two controllers of one child would undo each other for ever.
     pub(super) fn refuse_controlled(&self, object: &ObjectId, live: &Value) -> Result<()> {
         let uid = &self.owner.uid;
@@ -125,10 +130,10 @@ impl Pass {
         live: &Value,
         owned: bool,
     ) -> Result<()> {
-        let manager = self.writer.manager();
-        if self.names_owner(live) || has_fields(live, manager) {
+        if self.is_child(live) {
             return Ok(());
         }
+        let manager = self.writer.manager();
         let by = newest_foreign_manager(live, manager);
         let by = by.map_or_else(String::new, |by| format!(" (written by {by})"));
         let owner = &self.owner.id;

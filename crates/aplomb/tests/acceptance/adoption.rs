@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use aplomb::writer::{Effect, Known};
-use aplomb::{Class, Context, Controller, Engine, Lens, Verdict};
+use aplomb::{Class, Context, Controller, Engine, Key, Lens, Verdict};
 use aplomb_sim::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
@@ -305,6 +305,43 @@ async fn copied(lab: Lab) {
 #[test]
 fn a_copy_that_somebody_else_has_made_is_not_pruned() {
     on_box(7, copied);
+}
+
+/// A person's object has the name of a child that is to be deleted. It is left, unless the caller means
+/// it; a child goes, and so does the page itself.
+async fn deleted_by_name(lab: Lab, seen: bool) {
+    let pages = page(&lab).await;
+    let bench = bench(&lab, seen).await;
+    let maps = theirs(&lab, "child").await;
+    show(&bench, "child", seen).await;
+    let pass = bench.pass(&bench.front());
+    let key = |name: &str| Key::new(Some("default"), name);
+    for known in [Some(&bench.maps as &dyn Known), None] {
+        let done = pass.delete::<ConfigMap>(&key("child"), known).await;
+        done.unwrap();
+        assert!(bench.answers.writes().is_empty());
+        let there = maps.get_opt("child").await.unwrap();
+        assert!(there.is_some(), "it is a person's");
+    }
+    pass.delete_other::<ConfigMap>(&key("child"), None)
+        .await
+        .unwrap();
+    assert!(maps.get_opt("child").await.unwrap().is_none());
+    pass.apply(&config_map("mine", "1"), Some(&bench.maps))
+        .await
+        .unwrap();
+    pass.delete::<ConfigMap>(&key("mine"), Some(&bench.maps))
+        .await
+        .unwrap();
+    assert!(maps.get_opt("mine").await.unwrap().is_none());
+    pass.delete::<Page>(&bench.key, None).await.unwrap();
+    assert!(pages.get_opt("front").await.unwrap().is_none());
+}
+
+#[test]
+fn a_person_keeps_an_object_of_the_name_of_a_child_that_is_deleted() {
+    on_box(10, |lab| deleted_by_name(lab, true));
+    on_box(10, |lab| deleted_by_name(lab, false));
 }
 
 /// The README's operator meets a config map of the page's name. What it says, and what it costs.

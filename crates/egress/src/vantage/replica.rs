@@ -229,7 +229,7 @@ impl Shared {
 
 /// Deletes a Lease, unless somebody was first or it has come to life again.
 async fn remove(cx: &Context<StableEgress>, key: &Key) -> Result<()> {
-    match cx.delete::<Lease>(key).await {
+    match cx.delete_other::<Lease>(key).await {
         Err(error) if error.class() == Class::Conflict => Ok(()),
         other => other,
     }
