@@ -234,8 +234,12 @@ impl Pass {
             lock: lock.or(live.is_none().then_some(NEVER)),
             known: wanted.known,
         };
-        let answer = self.send_apply(&wanted.kind, &desired.body, &write).await?;
-        self.note_child(wanted);
+        let answer = self.send_apply(&wanted.kind, &desired.body, &write).await;
+        // A write whose answer was lost may have made the child.
+        if !matches!(&answer, Err(error) if error.class() != Class::Unavailable) {
+            self.note_child(wanted);
+        }
+        let answer = answer?;
         let effect = effect(&answer, live.as_ref());
         Ok((answer.body, effect))
     }

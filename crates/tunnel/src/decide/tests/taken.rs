@@ -127,7 +127,11 @@ fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
     // The server drops what an older definition does not have.
     let plan = decide(&old);
     let why = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED).expect("it is said");
-    assert!(why.message.contains("and the definitions"), "{}", why.message);
+    assert!(
+        why.message.contains("and the definitions"),
+        "{}",
+        why.message
+    );
     for used in [&[][..], &["https://other.example.com"]] {
         let unused = with(Some(used));
         assert_eq!(
