@@ -362,7 +362,7 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
         _ => (reasons::PROOF_FAILED, message),
     };
     let doubt = match word {
-        // It may be busy or far away: it is asked once more, for longer.
+        // It may be busy or far away: it is asked once more, for longer where the interval of proofs is short.
         "OriginTimeout" => Some(Doubt::Silence),
         _ if answer.status == http::StatusCode::NOT_FOUND => Some(Doubt::Unknown),
         _ => None,
