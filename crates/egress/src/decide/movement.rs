@@ -128,7 +128,11 @@ fn toward(scene: &Scene<'_>, choice: &Choice<'_>) -> Next {
         }
     }
     if let Some(step) = labels::surplus(scene, choice.node) {
-        return Next::Do(step);
+        // A label that the API server does not let go must not keep the look away that is due.
+        return match look(scene) {
+            look @ Next::Do(_) => look,
+            _ => Next::Do(step),
+        };
     }
     if seen.server == choice.node.server {
         return match labels::settle(scene, choice.node) {

@@ -2,7 +2,8 @@
 
 use super::model::{Model, SECOND};
 use super::provider::Mood;
-use crate::world::{Step, Trouble};
+use crate::decide::decide;
+use crate::world::{Labels, Step, Trouble};
 
 fn troubles() -> [Trouble; 6] {
     [
@@ -149,4 +150,24 @@ fn a_term_that_was_written_without_an_answer_is_not_said_to_be_missing() {
         (String::new(), 4)
     );
     assert_eq!(claims(&model), 1, "a look has shown it");
+}
+
+/// The API server refuses to take a label from another node: each pass ends there, and the next begins anew.
+#[test]
+fn a_label_that_cannot_be_taken_away_keeps_no_look_away() {
+    let mut model = Model::settled(2);
+    model.node("b").labels = Labels::All;
+    let step = |model: &Model| decide(&model.world()).step.expect("a step");
+    assert!(matches!(step(&model), Step::Strip { node, .. } if node == "b"));
+    for _ in 0..3 {
+        model.uptime += 40 * SECOND;
+        assert_eq!(step(&model), Step::Read { urgent: false });
+        model.cloud.seen.as_mut().expect("it was looked at").at = model.uptime;
+        assert!(matches!(step(&model), Step::Strip { node, .. } if node == "b"));
+    }
+    // Nor does a provider that is down keep the label there.
+    model.uptime += 40 * SECOND;
+    model.cloud.trouble = Some(Trouble::Unreachable("down".to_owned()));
+    model.cloud.trouble_at = Some(model.uptime);
+    assert!(matches!(step(&model), Step::Strip { node, .. } if node == "b"));
 }
