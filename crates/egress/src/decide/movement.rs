@@ -226,9 +226,10 @@ fn fresh(scene: &Scene<'_>, seen: &Seen) -> bool {
     let world = scene.world;
     let age = world.uptime.saturating_sub(seen.at);
     let looked = world.moving.as_ref().is_some_and(|moving| moving.looked);
-    // Locks may last, and a person may move the address meanwhile.
-    let locked = world.cloud.trouble == Some(Trouble::Locked);
-    let looked = looked && !locked && !scene.stale();
+    // Locks and refused tokens may last, and a person may move the address meanwhile.
+    let trouble = world.cloud.trouble.as_ref();
+    let lasting = matches!(trouble, Some(Trouble::Locked | Trouble::Unauthorized));
+    let looked = looked && !lasting && !scene.stale();
     age <= world.cloud.resync + world.cloud.resync / 8 || looked
 }
 

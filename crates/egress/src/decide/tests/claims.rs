@@ -3,7 +3,7 @@
 use super::model::{Model, SECOND};
 use super::provider::Mood;
 use crate::decide::decide;
-use crate::world::{Labels, Step, Trouble};
+use crate::world::{Labels, Moving, Step, Trouble};
 
 fn troubles() -> [Trouble; 6] {
     [
@@ -170,4 +170,26 @@ fn a_label_that_cannot_be_taken_away_keeps_no_look_away() {
     model.cloud.trouble = Some(Trouble::Unreachable("down".to_owned()));
     model.cloud.trouble_at = Some(model.uptime);
     assert!(matches!(step(&model), Step::Strip { node, .. } if node == "b"));
+}
+
+/// A token that may only read: a person moves the address by hand, and that is seen within a resync.
+#[test]
+fn an_assign_that_the_token_may_not_make_keeps_no_look_away() {
+    let mut model = Model::settled(2);
+    model.node("a").terminating = true;
+    model.uptime += 60 * SECOND;
+    model.moving = Some(Moving {
+        node: "b".to_owned(),
+        server: 2,
+        action: None,
+        looked: true,
+        refusals: 0,
+        locks: 0,
+        passed: std::collections::BTreeSet::new(),
+    });
+    model.cloud.trouble = Some(Trouble::Unauthorized);
+    model.cloud.trouble_at = Some(model.uptime - 31 * SECOND);
+    model.cloud.troubles = 1;
+    let step = decide(&model.world()).step;
+    assert_eq!(step, Some(Step::Read { urgent: true }));
 }
