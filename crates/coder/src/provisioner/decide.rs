@@ -191,11 +191,17 @@ fn children(
 /// Counts the daemons that the server sees connected, with the key in use and with those it replaces.
 fn daemons(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
+    let place = KeyPlace::new(&key.binding, &key.organization_id);
     if wanted == 0 {
+        // No daemons are looked for, which would tell what the server calls the key.
+        let keys = world.seen.keys.get(&place.place);
+        let keys = keys.and_then(|it| it.as_ref().ok());
+        if let Some(found) = keys.and_then(|it| key::named(it, &key.name)) {
+            draft.identify(found);
+        }
         draft.count(world, 0, 0);
         return Ok(());
     }
-    let place = KeyPlace::new(&key.binding, &key.organization_id);
     let pace = pace(world, draft);
     let listed = match world.seen.daemons.get(&place.place) {
         None => {

@@ -140,6 +140,23 @@ fn a_key_that_took_the_name_of_ours_is_left_alone() {
     });
 }
 
+/// The same right before the object is deleted, with daemons and without.
+#[test]
+fn a_key_that_took_the_name_of_ours_a_moment_ago_is_left_alone() {
+    for replicas in [2, 0] {
+        on_box(7, move |lab| async move {
+            let _replica = lab.settled(&json!({ "replicas": replicas })).await;
+            sleep(minutes(30)).await;
+            let name = lab.key_name(TEAM);
+            assert!(lab.coderd.sim.delete_key("coder", &name));
+            let theirs = lab.coderd.sim.create_key("coder", &name);
+            lab.delete(TEAM).await;
+            until(minutes(20), "it goes", || !lab.exists(TEAM)).await;
+            assert_eq!(lab.coderd.key_of(&theirs), Some(name));
+        });
+    }
+}
+
 fn on_owned<T, F, S>(seed: u64, scenario: S) -> T
 where
     S: FnOnce(Lab) -> F + Send + 'static,

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::draft::{Course, Draft, Next, same};
 use super::key::{is_another, named, ours};
-use super::{LIVENESS, NEARLY, SOON};
+use super::{NEARLY, SOON};
 use crate::client::KeyDaemons;
 use crate::hindrance::Hindrance;
 use crate::provisioner::world::{KeyPlace, Place, Step, World};
@@ -91,18 +91,28 @@ pub(super) fn unverified(world: &World, draft: &mut Draft, old: &RetiringKey) ->
 }
 
 /// Whether somebody else's key has the name of one of ours by now, as far as a list can be had. Then ours
-/// is gone, and theirs is not to be deleted.
+/// is gone, and theirs is not to be deleted. The list of daemons shows the ids of keys too, and is newer.
 pub(super) fn taken(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<bool> {
     if key.id.is_none() {
         return Ok(false);
     }
     let place = KeyPlace::new(&key.binding, &key.organization_id);
-    let listed = match world.seen.keys.get(&place.place) {
-        None => return Err(Next::step(Step::Keys(place, LIVENESS))),
-        Some(Err(_)) => return Ok(false),
-        Some(Ok(listed)) => listed,
+    let found = match world.seen.daemons.get(&place.place) {
+        // One from before a rate limit says no more than that of keys.
+        Some(Ok(listed)) if world.instant.saturating_duration_since(listed.at) < SOON => {
+            let mut all = listed.value.iter().map(|it| &it.key);
+            all.find(|it| it.name == key.name)
+        }
+        _ => match world.seen.keys.get(&place.place) {
+            None => {
+                let fresh = Fresh::Within(SOON - NEARLY);
+                return Err(Next::step(Step::Keys(place, fresh)));
+            }
+            Some(Err(_)) => return Ok(false),
+            Some(Ok(listed)) => named(listed, &key.name),
+        },
     };
-    let another = named(listed, &key.name).is_some_and(|found| is_another(key, found));
+    let another = found.is_some_and(|found| is_another(key, found));
     if another {
         draft.status.retiring.retain(|it| it.key != *key);
         draft.note_foreign(&key.name);

@@ -182,3 +182,25 @@ fn an_answer_that_was_lost_is_looked_for_a_while_longer() {
     world.status.retiring[0].retired = ago(60);
     assert!(matches!(plan(&world).step, Some(Step::Release)));
 }
+
+#[test]
+fn a_key_that_took_the_name_of_ours_a_moment_ago_is_left_alone() {
+    let mut world = leaving(1, json!({}), 0);
+    world.seen.drained = true;
+    world.status.key.as_mut().expect("a key").id = Some("ours".to_owned());
+    // The list of keys is minutes old, that of daemons is not.
+    let mut before = listed_key("team");
+    before.id = "ours".to_owned();
+    world.seen.keys = [(place(), Ok(listed(vec![before])))].into();
+    let told = plan(&world);
+    assert!(matches!(told.step, Some(Step::Release)), "{:?}", told.step);
+    assert!(told.notes.iter().any(|it| it.reason == "KeyNotOurs"));
+}
+
+#[test]
+fn the_id_of_a_key_without_daemons_is_learned_from_the_list_of_keys() {
+    let none = json!({ "spec": { "replicas": 0 } });
+    let told = plan(&running(none, "team", 0));
+    let key = told.status.key.expect("a key");
+    assert_eq!(key.id.as_deref(), Some("id-of-team"));
+}
