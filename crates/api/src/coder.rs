@@ -29,5 +29,6 @@ pub use records::{Binding, KeyRecord, RateLimited, RetiringKey, Rotation};
 pub use shared::{ControlPlaneRef, SecretKeyRef, Server};
 pub use words::{
     FINALIZER, LONGEST_NAME, LONGEST_PROXY_NAME, RESERVED, TOKEN_FINALIZER, annotations,
-    conditions, is_marked, key_name, labels, mark, plain_key_name, proxy_name, reasons, shortened,
+    bears_mark, conditions, is_marked, key_name, labels, mark, plain_key_name, proxy_name, reasons,
+    shortened,
 };

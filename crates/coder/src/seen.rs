@@ -1,7 +1,7 @@
 //! What is read of the children, and what this process remembers, in the form that decisions take. Pure.
 
 use aplomb::View;
-use aplomb_api::coder::{SecretKeyRef, annotations};
+use aplomb_api::coder::{SecretKeyRef, annotations, bears_mark, is_marked};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -73,7 +73,23 @@ pub(crate) fn secret(
             annotations::KEY_NAME
         ));
     }
-    held
+    match held {
+        SecretSeen::Ours {
+            key_name: Some(name),
+            whole,
+        } if !controlled && is_anothers(found, &name, uid) => SecretSeen::Ours {
+            key_name: None,
+            whole,
+        },
+        held => held,
+    }
+}
+
+/// Whether the operator put a key there for another object: one whose cluster was backed up, and which still
+/// uses the key. A person who hands a key over takes the digest away.
+fn is_anothers(found: &Secret, name: &str, uid: Option<&str>) -> bool {
+    let written = found.annotations().contains_key(annotations::KEY_DIGEST);
+    written && bears_mark(name) && !is_marked(name, uid.unwrap_or_default())
 }
 
 /// Reads a Secret whoever writes it.
@@ -104,5 +120,50 @@ pub(crate) fn deployment(found: &Deployment) -> DeploymentSeen {
         replicas,
         ready: status.ready_replicas.unwrap_or(0),
         rolled: current && all == replicas && new == replicas,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aplomb_api::coder::key_name;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const KEY: &str = "aw==";
+
+    fn reads(annotations: &Value, owners: &Value, uid: &str) -> Option<String> {
+        let found = json!({ "data": { "key": KEY }, "metadata": { "name": "team-provisioner-key",
+            "annotations": annotations, "ownerReferences": owners } });
+        let found: Secret = serde_json::from_value(found).expect("a Secret");
+        let reference = SecretKeyRef {
+            name: "team-provisioner-key".to_owned(),
+            key: "key".to_owned(),
+        };
+        match secret(Some(&found), &reference, Some(uid), "spec.key.secretName") {
+            SecretSeen::Ours { key_name, whole } => {
+                assert!(whole);
+                key_name
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_secret_restored_from_the_backup_of_another_cluster_hands_nothing_over() {
+        let name = key_name("team", "there", 0);
+        let restored =
+            json!({ annotations::KEY_NAME: name, annotations::KEY_DIGEST: digest(b"k") });
+        assert_eq!(reads(&restored, &json!([]), "here"), None);
+        // The same object, with its status lost; and with its owner.
+        assert_eq!(reads(&restored, &json!([]), "there"), Some(name.clone()));
+        let own = json!([{ "apiVersion": "aplomb.dev/v1alpha1", "kind": "CoderProvisioner",
+            "name": "team", "uid": "here", "controller": true }]);
+        assert_eq!(reads(&restored, &own, "here"), Some(name.clone()));
+        // By a person's hand, and as the operators of others name keys.
+        let handed = json!({ annotations::KEY_NAME: name });
+        assert_eq!(reads(&handed, &json!([]), "here"), Some(name));
+        let plain = json!({ annotations::KEY_NAME: "team", annotations::KEY_DIGEST: digest(b"k") });
+        assert_eq!(reads(&plain, &json!([]), "here"), Some("team".to_owned()));
     }
 }

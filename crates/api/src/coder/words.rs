@@ -65,6 +65,19 @@ pub fn is_marked(name: &str, uid: &str) -> bool {
     name.rsplit('-').take(2).any(|part| part == mark)
 }
 
+/// Whether a name has the form that [`key_name`] gives names, whatever the object.
+#[must_use]
+pub fn bears_mark(name: &str) -> bool {
+    let hex = |it: u8| matches!(it, b'0'..=b'9' | b'a'..=b'f');
+    let is_mark = |part: &str| part.len() == 8 && part.bytes().all(hex);
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    let Some((rest, last)) = name.rsplit_once('-') else {
+        return false;
+    };
+    let before = rest.rsplit_once('-').map(|(_, part)| part);
+    is_mark(last) || (is_number(last) && before.is_some_and(is_mark))
+}
+
 /// The name of a key as it was before names were marked, and as people give it.
 #[must_use]
 pub fn plain_key_name(base: &str, sequence: u32) -> String {
@@ -206,10 +219,21 @@ mod tests {
                     is_marked(&name, "one") && !is_marked(&name, "two"),
                     "{name}"
                 );
+                assert!(bears_mark(&name), "{name}");
                 assert_ne!(name, key_name(base, "two", number));
                 assert_ne!(name, key_name(base, "one", number ^ 8));
             }
         }
         assert!(!is_marked("team", "one") && !is_marked("team-1", "one"));
+        for name in [
+            "team",
+            "team-1",
+            "cafecafe",
+            "team-cafe-1",
+            "team-Cafecafe",
+            "cafecafe-1",
+        ] {
+            assert!(!bears_mark(name), "{name}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::draft::{Course, Draft, Next, Stop};
 use super::retire::{LINGER, queued};
-use super::wanted::{asked, described, is_marked, looks};
+use super::wanted::{asked, described, is_anothers, is_marked, looks};
 use super::{NEARLY, SOON, STEADY, stored};
 use crate::access::Access;
 use crate::client::{Class, Proxy, ProxyLooks};
@@ -212,7 +212,10 @@ fn adopt(
     };
     let listed = look(world, &access.binding, id, Fresh::Since(world.began))?;
     let known = listed.value.as_ref();
-    let Some(found) = known.filter(|it| it.id == *id && it.name == wanted.name) else {
+    // One of another cluster whose Secret was restored here serves there.
+    let theirs = |it: &Proxy| is_anothers(&world.object, &it.icon);
+    let named = |it: &&Proxy| it.id == *id && it.name == wanted.name && !theirs(it);
+    let Some(found) = known.filter(named) else {
         return Ok(None);
     };
     draft.take(

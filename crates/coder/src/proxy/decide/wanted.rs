@@ -44,6 +44,11 @@ pub(super) fn is_marked(object: &CoderWorkspaceProxy, icon: &str) -> bool {
     icon.split_once(MARK).is_some_and(|(_, it)| it == mark)
 }
 
+/// Whether a proxy with this icon was made for another object.
+pub(super) fn is_anothers(object: &CoderWorkspaceProxy, icon: &str) -> bool {
+    icon.contains(MARK) && !is_marked(object, icon)
+}
+
 /// What tells looks apart, whoever's mark they bear.
 pub(super) fn described(name: &str, display_name: &str, icon: &str) -> String {
     let mut digest = Sha256::new();

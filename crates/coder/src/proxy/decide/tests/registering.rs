@@ -137,6 +137,21 @@ fn a_secret_that_is_there_already_is_adopted_and_not_rotated() {
 }
 
 #[test]
+fn a_proxy_of_another_object_is_not_adopted_through_its_secret() {
+    let mut world = world(object(json!({})));
+    world.secret = holding(ID);
+    let theirs = crate::client::Proxy {
+        icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::mark("v")),
+        ..proxy(ID, "europe", 86_400)
+    };
+    shows(&mut world, URL, ID, Some(theirs.clone()));
+    shows(&mut world, URL, "europe", Some(theirs));
+    let told = plan(&world);
+    assert!(told.status.proxy_id.is_none() && told.step.is_none());
+    assert_eq!(ready(&told), pair("False", "ProxyNotOurs"));
+}
+
+#[test]
 fn a_name_that_is_no_longer_wanted_is_forgotten_or_taken_back() {
     let other = json!({ "spec": { "bootstrap": { "proxyName": "asia" } } });
     let mut world = world(object(other));
