@@ -8,6 +8,11 @@ use crate::access::{Access, Denied};
 use crate::client::{CallError, Class};
 use crate::hindrance::Hindrance;
 
+/// Why nothing is made yet where the Secret with the token has no finalizer. If it stays so, the API server
+/// refuses it.
+pub(crate) const UNHELD: &str =
+    "waits for the finalizer coder.aplomb.dev/token on the Secret with the token";
+
 /// Whether there is a server, and it answers.
 pub(crate) fn server(
     access: &Result<Access, Denied>,

@@ -11,7 +11,7 @@ use crate::client::Class;
 use crate::ending::limited_story;
 use crate::hindrance::Hindrance;
 use crate::provisioner::world::World;
-use crate::said::{access, server};
+use crate::said::{UNHELD, access, server};
 use crate::seen::SecretSeen;
 
 /// Every condition that this decision has something to say of.
@@ -113,7 +113,8 @@ fn key_ready(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
             no(reasons::KEY_PENDING, "the server's licence allows none")
         }
         Some(Stop::Leaving(story)) => no(reasons::DELETING, story),
-        Some(Stop::Unheld) | None => no(reasons::KEY_PENDING, "a key is about to be made"),
+        Some(Stop::Unheld) => no(reasons::KEY_PENDING, UNHELD),
+        None => no(reasons::KEY_PENDING, "a key is about to be made"),
     }
 }
 

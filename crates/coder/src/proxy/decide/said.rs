@@ -11,7 +11,7 @@ use crate::client::Class;
 use crate::ending::limited_story;
 use crate::hindrance::Hindrance;
 use crate::proxy::world::World;
-use crate::said::{access, server};
+use crate::said::{UNHELD, access, server};
 use crate::seen::SecretSeen;
 
 pub(super) fn all(world: &World, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {
@@ -83,6 +83,7 @@ fn registered(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
         Some(Stop::NotEntitled | Stop::NotSupported) => {
             no(reasons::NOT_REGISTERED, "the server's licence allows none")
         }
+        Some(Stop::Unheld) => no(reasons::NOT_REGISTERED, UNHELD),
         _ if !matches!(world.access, Some(Ok(_))) => {
             no(reasons::NOT_REGISTERED, "there is no access to the server")
         }
