@@ -63,10 +63,16 @@ fn no_organization(world: &World) -> String {
 /// What is said where the server did not say what its licence allows.
 fn unknown_licence(kind: &str, class: Class) -> Option<Condition> {
     match class {
-        Class::Token | Class::Forbidden => Some(Condition::no(
+        // The licence is asked for without a token, but not while the token is rejected.
+        Class::Token => Some(Condition::no(
             kind,
             reasons::FORBIDDEN,
-            "the server does not tell this token what its licence allows",
+            "the licence is not known while the server rejects the token",
+        )),
+        Class::Forbidden => Some(Condition::no(
+            kind,
+            reasons::FORBIDDEN,
+            "the server refuses to tell what its licence allows",
         )),
         // It says nothing about the licence, and what was said of it stays.
         Class::Limited => None,

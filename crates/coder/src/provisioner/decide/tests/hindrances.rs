@@ -264,3 +264,17 @@ fn no_child_is_made_for_a_server_that_has_no_key_yet() {
     world.seen.applied = false;
     assert!(plan(&world).step.is_none());
 }
+
+#[test]
+fn a_rejected_token_is_not_said_to_have_been_refused_the_licence() {
+    let mut world = world(object(json!({})), &[]);
+    world.seen.entitlements = Some(Err(refused(Class::Token)));
+    let told = plan(&world);
+    let mut all = told.conditions.iter();
+    let said = all.find(|it| it.kind == "ExternalProvisionersEntitled");
+    let said = &said.expect("a condition").message;
+    assert!(
+        said.contains("while the server rejects the token"),
+        "{said}"
+    );
+}
