@@ -81,6 +81,19 @@ fn refusal(all: &[Hindrance], class: impl Fn(Class) -> bool) -> Option<&CallErro
     })
 }
 
+/// Why a deletion waits, and the way out where its server may be gone too, as with its namespace.
+pub(crate) fn waits(story: &str, why: &Hindrance, kind: &str, object: &ObjectMeta) -> String {
+    if !matches!(why.class(), Some(Class::Server | Class::NoAnswer)) {
+        return story.to_owned();
+    }
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let name = object.name.as_deref().unwrap_or_default();
+    format!(
+        "{story}. If that server is gone for good, run: kubectl annotate {kind} -n {namespace} {name} {}=true",
+        annotations::ABANDON
+    )
+}
+
 /// What is left at servers, each with its name, and what to do about it.
 pub(crate) fn left<'a>(
     all: impl Iterator<Item = (&'a str, &'a str, &'a Binding)>,

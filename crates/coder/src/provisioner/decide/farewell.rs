@@ -110,8 +110,12 @@ fn held_up(world: &World, draft: &mut Draft, key: &KeyRecord, hindrance: &Hindra
     draft.hinder_at(world, key, hindrance);
     let KeyRecord { name, binding, .. } = key;
     let server = &binding.server_url;
-    Stop::Leaving(format!(
-        "the key {name} cannot be deleted at {server} yet; it is tried again"
+    let story = format!("the key {name} cannot be deleted at {server} yet; it is tried again");
+    Stop::Leaving(said::waits(
+        &story,
+        hindrance,
+        "cprov",
+        &world.object.metadata,
     ))
     .into()
 }

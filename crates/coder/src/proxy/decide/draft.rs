@@ -9,6 +9,7 @@ use super::wanted::{asked, described, looks};
 use crate::client::Proxy;
 use crate::hindrance::Hindrance;
 use crate::proxy::world::{Registration, Step, World};
+use crate::said;
 use crate::times::seconds;
 
 /// Goes on, or ends here.
@@ -249,7 +250,11 @@ impl Draft {
         name: &str,
         why: &Hindrance,
     ) -> Stop {
-        if self.hinder_at(world, at, why) {
+        let object = &world.object.metadata;
+        let leaving = object.deletion_timestamp.is_some();
+        // What is said of the Secret that goes with the namespace is no way out of it.
+        let denied = matches!(world.access, Some(Err(_)));
+        if self.hinder_at(world, at, why) && !(leaving && denied) {
             return Stop::Hindered(why.clone());
         }
         let story = match why {
@@ -260,9 +265,9 @@ impl Draft {
             "the proxy {name} is to be taken back at {}, which does not let it go yet: {story}",
             at.server_url
         );
-        match world.object.metadata.deletion_timestamp {
-            Some(_) => Stop::Leaving(story),
-            None => Stop::Elsewhere(story),
+        match leaving {
+            true => Stop::Leaving(said::waits(&story, why, "cwp", object)),
+            false => Stop::Elsewhere(story),
         }
     }
 

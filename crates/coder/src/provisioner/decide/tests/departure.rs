@@ -4,6 +4,7 @@ use aplomb_api::coder::RetiringKey;
 use serde_json::{Value, json};
 
 use super::scene::*;
+use crate::access::Denied;
 use crate::client::Class;
 use crate::ending::End;
 use crate::provisioner::world::{Step, World};
@@ -203,4 +204,28 @@ fn the_id_of_a_key_without_daemons_is_learned_from_the_list_of_keys() {
     let told = plan(&running(none, "team", 0));
     let key = told.status.key.expect("a key");
     assert_eq!(key.id.as_deref(), Some("id-of-team"));
+}
+
+/// The token is kept, and the server is gone: it was in the namespace too.
+#[test]
+fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
+    let mut world = leaving(1, json!({}), 0);
+    world.seen.drained = true;
+    world.access = Err(Denied {
+        no_server: true,
+        reason: "ControlPlaneUnavailable",
+        message: "there is no CoderControlPlane".to_owned(),
+    });
+    world.seen.undeleted = vec![(key("team"), refused(Class::NoAnswer))];
+    let told = plan(&world);
+    assert!(told.step.is_none(), "{:?}", told.step);
+    assert_eq!(says(&told, "Ready"), Some(("False", "Deleting")));
+    let ready = told.conditions.iter().find(|it| it.kind == "Ready");
+    let said = &ready.expect("Ready").message;
+    assert!(
+        said.starts_with("the key team cannot be deleted at https://coder.example.com"),
+        "{said}"
+    );
+    let command = "kubectl annotate cprov -n dev team coder.aplomb.dev/abandon=true";
+    assert!(said.ends_with(command), "{said}");
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::scene::*;
 use aplomb_api::coder::{RetiringProxy, conditions as kinds};
 
+use crate::access::Denied;
 use crate::client::Class;
 use crate::ending::End;
 use crate::proxy::world::World;
@@ -176,4 +177,27 @@ fn a_name_that_nobody_can_look_for_is_reported_after_the_deadline() {
     assert_eq!(step(&world), "none");
     let told = plan(&late(world));
     assert_eq!(told.orphans, [(URL.to_owned(), "asia".to_owned())]);
+}
+
+/// The token is kept, and the server is gone: it was in the namespace too.
+#[test]
+fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
+    let mut world = drained(leaving(json!({})));
+    world.access = Some(Err(Denied {
+        no_server: true,
+        reason: "ControlPlaneUnavailable",
+        message: "there is no CoderControlPlane".to_owned(),
+    }));
+    world.seen.undone = vec![(registered(), refused(Class::NoAnswer))];
+    let told = plan(&world);
+    assert!(told.step.is_none(), "{:?}", told.step);
+    assert_eq!(ready(&told), pair("False", "Deleting"));
+    let found = told.conditions.iter().find(|it| it.kind == "Ready");
+    let said = &found.expect("Ready").message;
+    assert!(
+        said.starts_with("the proxy europe is to be taken back at https://coder.example.com"),
+        "{said}"
+    );
+    let command = "kubectl annotate cwp -n dev europe coder.aplomb.dev/abandon=true";
+    assert!(said.ends_with(command), "{said}");
 }
