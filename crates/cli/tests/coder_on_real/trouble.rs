@@ -68,13 +68,16 @@ pub(crate) async fn recovers(stage: &Stage) -> Result<()> {
 pub(crate) async fn heals(stage: &mut Stage) -> Result<()> {
     let state = stage.state().await?;
     let mut keys = state["keys"].as_array().context("no keys")?.clone();
-    keys.retain(|key| key["name"] != "late");
+    let (all, old) = (keys.len(), stage.field(LATE, ".status.provisionerKeyName")?);
+    keys.retain(|key| key["name"] != old.as_str());
+    ensure!(keys.len() < all, "{old} is not among {keys:?}");
     stage.operator.as_mut().context("no operator")?.kill()?;
     let change = json!({ "keys": keys });
     stage.control("PUT", "/_sim/state", Some(change)).await?;
     let began = Instant::now();
     stage.operate().await?;
-    stage.wait(LATE, "jsonpath={.status.provisionerKeyName}=late-1")?;
+    let next = format!("jsonpath={{.status.provisionerKeyName}}={old}-1");
+    stage.wait(LATE, &next)?;
     stage.wait(LATE, "condition=Ready")?;
     println!(
         "        healed {:.1?} after the operator's start",
@@ -137,7 +140,7 @@ pub(crate) async fn abandoned(stage: &Stage) -> Result<()> {
     stage.control("DELETE", "/_sim/faults", None).await?;
     let keys = stage.names("keys").await?;
     ensure!(
-        keys.contains("orphan"),
+        keys.iter().any(|key| key.starts_with("orphan-")),
         "it was to be left behind: {keys:?}"
     );
     Ok(())

@@ -2,6 +2,7 @@
 //! have done what the change asks for.
 
 use anyhow::{Context, Result};
+use aplomb_api::coder::key_name;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -26,11 +27,9 @@ impl Wanted {
         NODES[self.changes % 2]
     }
 
-    fn key(self) -> String {
-        match self.changes {
-            0 => "on-prem".to_owned(),
-            n => format!("on-prem-{n}"),
-        }
+    fn key(self, uid: &str) -> String {
+        let changes = u32::try_from(self.changes).unwrap_or(u32::MAX);
+        key_name("on-prem", uid, changes)
     }
 
     fn hostname(self) -> String {
@@ -116,7 +115,8 @@ pub(crate) async fn converged(
     });
     let coder = stage.eventually("the key is replaced", async || {
         let it = stage.server.get(PROVISIONER).await?;
-        let named = it["status"]["provisionerKeyName"] == json!(wanted.key());
+        let uid = it["metadata"]["uid"].as_str().unwrap_or_default();
+        let named = it["status"]["provisionerKeyName"] == json!(wanted.key(uid));
         Ok(named && is_ready(&it))
     });
     let egress = stage.eventually("the address has moved", async || {
