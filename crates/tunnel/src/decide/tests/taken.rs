@@ -90,17 +90,19 @@ fn an_agent_that_was_stopped_is_not_said_to_lack_its_relay() {
     }
 }
 
+/// A tunnel whose agent names a relay, and the relays that its gateway lists.
+fn with_relays(used: Option<&[&str]>) -> World {
+    let mut world = served(&[]);
+    let seen = world.connectors.get_mut("laptop").and_then(Option::as_mut);
+    let details = seen.and_then(|it| it.details.as_mut()).expect("registered");
+    details.public_key.home_relay = Some("https://relay.example.com/".to_owned());
+    let urls = |all: &[&str]| all.iter().map(|it| it.parse().expect("a URL")).collect();
+    world.replicas[0].relays = used.map(urls);
+    world
+}
+
 #[test]
 fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
-    let with = |relays: Option<&[&str]>| {
-        let mut world = served(&[]);
-        let seen = world.connectors.get_mut("laptop").and_then(Option::as_mut);
-        let details = seen.and_then(|it| it.details.as_mut()).expect("registered");
-        details.public_key.home_relay = Some("https://relay.example.com/".to_owned());
-        let urls = |all: &[&str]| all.iter().map(|it| it.parse().expect("a URL")).collect();
-        world.replicas[0].relays = relays.map(urls);
-        world
-    };
     let metadata = |world: &World| {
         let plan = decide(world);
         let said = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED).expect("it is said");
@@ -112,14 +114,14 @@ fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
         "https://relay.example.com",
         "https://RELAY.example.com:443/",
     ] {
-        assert_eq!(metadata(&with(Some(&[used]))), applied, "{used}");
+        assert_eq!(metadata(&with_relays(Some(&[used]))), applied, "{used}");
     }
     assert_eq!(
         metadata(&served(&[])),
         applied,
         "a connector without a relay"
     );
-    let old = with(None);
+    let old = with_relays(None);
     assert_eq!(
         metadata(&old),
         says(Status::Unknown, reasons::RELAY_UNKNOWN)
@@ -133,7 +135,7 @@ fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
         why.message
     );
     for used in [&[][..], &["https://other.example.com"]] {
-        let unused = with(Some(used));
+        let unused = with_relays(Some(used));
         assert_eq!(
             metadata(&unused),
             says(Status::False, reasons::RELAY_NOT_USED)
@@ -147,7 +149,7 @@ fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
             "as a proof shows"
         );
     }
-    let mut second = with(Some(&["https://relay.example.com"]));
+    let mut second = with_relays(Some(&["https://relay.example.com"]));
     second.replicas.push(ReplicaSeen {
         name: "gw-1".to_owned(),
         ..replica("10")
