@@ -140,6 +140,7 @@ fn itself(controller: Controller<Namespace>, office: &Office) -> Controller<Name
             Lens::fields(|class: &ConnectorClass| {
                 let spec = &class.spec;
                 (
+                    spec.controller_name.clone(),
                     spec.relays.clone(),
                     spec.domain.clone(),
                     spec.backend_networks.clone(),

@@ -7,14 +7,17 @@ use std::borrow::Cow;
 /// How many times an origin may decode a path after the first time. More layers are refused.
 const LAYERS: usize = 3;
 
-/// Characters that Unicode normalization turns into a dot or a slash.
-const LOOKALIKES: [(&str, &str); 6] = [
+/// Characters that Unicode normalization turns into dots, a slash or a semicolon.
+const LOOKALIKES: [(&str, &str); 9] = [
     ("%EF%BC%8E", "."),
     ("%EF%B9%92", "."),
     ("%E2%80%A4", "."),
     ("%E2%80%A5", ".."),
+    ("%EF%B8%B0", ".."),
     ("%EF%BC%8F", "/"),
     ("%EF%BC%BC", "/"),
+    ("%EF%BC%9B", ";"),
+    ("%EF%B9%94", ";"),
 ];
 
 /// The path with unreserved characters decoded, every other escape in upper case, slashes merged and dot

@@ -108,7 +108,12 @@ fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<Http
         )
         .watches::<ConnectorClass>(
             Scope::default(),
-            Lens::fields(|class: &ConnectorClass| class.spec.domain.clone()),
+            Lens::fields(|class: &ConnectorClass| {
+                (
+                    class.spec.domain.clone(),
+                    class.spec.backend_networks.clone(),
+                )
+            }),
             |class, all| {
                 let name = class.metadata.name.as_deref();
                 let mut all = all.list();

@@ -165,6 +165,7 @@ pub(crate) fn subject(world: &World, hostnames: &[String]) -> String {
         hostnames,
         replicas,
         connectors,
+        world.networks,
         world.proxy.spec.tls.as_ref().map(|_| secrets),
     ]))
 }

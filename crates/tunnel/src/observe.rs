@@ -56,6 +56,7 @@ impl Observer<'_> {
             domain: self.domain()?,
             domains: self.domains()?,
             given: self.given()?,
+            networks: self.networks()?,
             began: self.began,
             now: self.office.clock.now(),
             instant: now,
@@ -92,6 +93,17 @@ impl Observer<'_> {
         let own = || self.office.domain.to_string();
         let domain = found.and_then(|class| class.spec.domain.clone());
         Ok(known.then(|| domain.unwrap_or_else(own)))
+    }
+
+    fn networks(&self) -> Result<Vec<String>> {
+        let spec = &self.proxy.spec;
+        let mut backends = spec.rules.iter().flat_map(|rule| &rule.backends);
+        if backends.all(|it| it.connector.is_some()) {
+            return Ok(Vec::new());
+        }
+        let class = Key::new(None, &spec.connector_class_name);
+        let found = self.cx.cache::<ConnectorClass>()?.get(&class);
+        Ok(found.map_or_else(Vec::new, |it| it.spec.backend_networks.clone()))
     }
 
     fn domains(&self) -> Result<BTreeSet<String>> {

@@ -67,8 +67,8 @@ impl Prover {
             return first;
         }
         sleep(AGAIN).await;
-        // Who is busy answers late rather than never.
-        let patience = if first.is_silent() {
+        // A gateway or an origin that is busy answers late rather than never.
+        let patience = if first.is_silent() || first.origin == Some(false) {
             2 * patience
         } else {
             patience

@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) domains: BTreeSet<String>,
     /// Hostnames of the spec whose first label the platform gives to another tunnel, under whatever domain.
     pub(crate) given: BTreeSet<String>,
+    /// The networks that the class opens to backends without a connector; none if every backend has one.
+    pub(crate) networks: Vec<String>,
     /// Wall time when the pass began, for the timeline only.
     pub(crate) began: Timestamp,
     /// Wall time, for the timeline only.

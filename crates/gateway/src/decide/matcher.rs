@@ -41,6 +41,14 @@ fn normal(value: &str) -> Result<String, String> {
     if value.is_empty() {
         return Err(wrong("is empty"));
     }
+    // Resolved, it would serve more than a reader of the rule expects.
+    let segment = |it: &str| it.replace("%2e", ".").replace("%2E", ".");
+    if value
+        .split('/')
+        .any(|it| matches!(&*segment(it), "." | ".."))
+    {
+        return Err(wrong("has a dot segment"));
+    }
     let normal = crate::path::normal(value).map_err(wrong)?;
     Ok(normal.into_owned())
 }

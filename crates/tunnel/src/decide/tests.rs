@@ -93,6 +93,7 @@ fn served(hostnames: &[&str]) -> World {
         .map(str::to_owned)
         .into(),
         given: BTreeSet::new(),
+        networks: Vec::new(),
         began: Timestamp::UNIX_EPOCH,
         now: Timestamp::UNIX_EPOCH,
         instant: Instant::now(),

@@ -82,6 +82,27 @@ fn a_private_network_is_closed_until_the_class_opens_it() {
     });
 }
 
+/// However rarely it is proven.
+#[test]
+fn a_network_that_is_opened_is_noticed_at_once() {
+    on_box(1, |lab| async move {
+        class(&lab.user(), "inside", &json!({})).await;
+        let _operator = Operator::start(&lab, "operator");
+        let _gateway = Gateway::start(&lab, 1);
+        proxy(&lab, "web", "inside", "http://10.7.0.5:8080").await;
+        let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
+        let patch = Patch::Merge(json!({ "spec": { "proofInterval": "1h" } }));
+        let patched = proxies.patch("web", &PatchParams::default(), &patch).await;
+        patched.expect("it may change");
+        throughout(seconds(60), "it is closed", || {
+            lab.of_proxy("web", "Ready").status != "True"
+        })
+        .await;
+        open(&lab, "inside", json!(["10.7.0.0/16"])).await;
+        lab.ready("web", seconds(5)).await;
+    });
+}
+
 #[test]
 fn a_backend_that_does_not_answer_is_not_blamed_on_the_gateway() {
     on_box(1, |lab| async move {

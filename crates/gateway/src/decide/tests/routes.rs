@@ -167,6 +167,7 @@ fn a_reason_is_cut_before_it_is_too_long_to_tell() {
 #[test]
 fn what_can_never_work_is_quarantined_with_the_reason() {
     let bad_path = json!([{ "path": { "type": "RegularExpression", "value": "(" } }]);
+    let wide = json!([{ "path": { "type": "PathPrefix", "value": "/webhooks/%2E%2e" } }]);
     let service = json!([{ "kind": "Service", "name": "x", "port": 80 }]);
     let elsewhere = json!([{ "group": "aplomb.dev", "kind": "Connector", "name": "x",
         "namespace": "b", "port": 80 }]);
@@ -179,6 +180,7 @@ fn what_can_never_work_is_quarantined_with_the_reason() {
         "requestHeaderModifier": { "set": [{ "name": "a b", "value": "x" }] } }]);
     for (member, value, word) in [
         ("matches", bad_path, "regular expression"),
+        ("matches", wide, "dot segment"),
         ("backendRefs", service, "no backend here"),
         ("backendRefs", elsewhere, "another namespace"),
         ("backendRefs", json!([]), "neither a backend"),
