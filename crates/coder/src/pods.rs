@@ -2,17 +2,18 @@
 //! trust the server's own authorities where it has any.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use aplomb::{Context, Kind, Result};
+use aplomb::{Context, Key, Kind, Result};
 use aplomb_api::coder::{labels, shortened};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::access::hex;
-use crate::object::Object;
 
 /// The longest label.
 const LONGEST: usize = 63;
@@ -101,13 +102,33 @@ pub(crate) fn checksum(plaintext: &[u8], ca: Option<&str>) -> String {
     hex(&all.finalize(), 16)
 }
 
+/// The Deployment called `name` if `object` owns it. One that another made is neither reported on nor stopped.
+pub(crate) fn own_deployment<K: Kind>(
+    cx: &Context<K>,
+    object: &ObjectMeta,
+    name: &str,
+) -> Result<Option<Arc<Deployment>>> {
+    let key = Key::new(object.namespace.as_deref(), name);
+    let found = cx.cache::<Deployment>()?.get(&key);
+    let owns = |it: &Deployment| {
+        let mut owners = it.metadata.owner_references.iter().flatten();
+        owners.any(|owner| Some(&owner.uid) == object.uid.as_ref())
+    };
+    Ok(found.filter(|it| owns(it)))
+}
+
 /// Stops the pods of a Deployment; each may finish. Nothing else of it is touched: what it was made from
 /// may be gone already.
-pub(crate) async fn drain<K: Kind>(cx: &Context<K>, who: &Object, name: &str) -> Result<()> {
-    let namespace = who.key.namespace.as_deref().unwrap_or_default();
+pub(crate) async fn drain<K: Kind>(cx: &Context<K>, object: &ObjectMeta, name: &str) -> Result<()> {
+    let Some(own) = own_deployment(cx, object, name)? else {
+        return Ok(());
+    };
+    let namespace = object.namespace.as_deref().unwrap_or_default();
     let _guard = cx.fence().guard()?;
     let all = Api::<Deployment>::namespaced(cx.client(), namespace);
-    let patch = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
+    // The UID makes the server refuse it for another Deployment that has the name by now.
+    let uid = &own.metadata.uid;
+    let patch = Patch::Merge(json!({ "metadata": { "uid": uid }, "spec": { "replicas": 0 } }));
     match all.patch(name, &PatchParams::default(), &patch).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         patched => Ok(patched.map(drop)?),

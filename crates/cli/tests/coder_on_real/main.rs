@@ -76,6 +76,7 @@ async fn play(stage: &mut Stage, t: &mut Tally) {
     t.note("kubectl get cprov tells how it is", steps::columns(stage));
     t.note("the annotation rotates the key, without an outage", steps::rotate(stage).await);
     t.note("other tags rotate the key, without an outage", steps::tags(stage).await);
+    t.note("another secretName moves the key and deletes the former Secret", steps::moved(stage).await);
     t.note("killed in a rotation, the next one finishes it", steps::killed(stage).await);
     t.note("throttled: few attempts, one status write", trouble::throttled(stage).await);
     t.note("it recovers when the server lets it", trouble::recovers(stage).await);

@@ -95,6 +95,18 @@ pub(crate) async fn tags(stage: &Stage) -> Result<()> {
     rotated(stage, &old, "2", began).await
 }
 
+/// The key moves to another Secret, and the one that held it is deleted.
+pub(crate) async fn moved(stage: &Stage) -> Result<()> {
+    let (began, old) = (Instant::now(), key(stage)?);
+    let patch = json!({ "spec": { "key": { "secretName": "team-key" } } }).to_string();
+    stage.there(&["patch", TEAM, "--type=merge", "-p", &patch])?;
+    rotated(stage, &old, "3", began).await?;
+    stage.there(&["get", "secret/team-key"])?;
+    let former = "secret/team-provisioner-key";
+    stage.there(&["wait", "--for=delete", former, "--timeout=60s"])?;
+    Ok(())
+}
+
 /// The operator dies in the middle of a rotation; the next one finishes it.
 pub(crate) async fn killed(stage: &mut Stage) -> Result<()> {
     let (began, old) = (Instant::now(), key(stage)?);
@@ -106,7 +118,7 @@ pub(crate) async fn killed(stage: &mut Stage) -> Result<()> {
     ])?;
     stage.operator.as_mut().context("no operator")?.kill()?;
     stage.operate().await?;
-    rotated(stage, &old, "3", began).await
+    rotated(stage, &old, "4", began).await
 }
 
 /// Asked to end, it does, and says nothing of an error.

@@ -53,7 +53,8 @@ impl Act<'_> {
                 seen.applied = true;
             }
             Step::Drain => {
-                drain(self.cx, self.who, &children::name(&self.world.object)).await?;
+                let object = &self.world.object;
+                drain(self.cx, &object.metadata, &children::name(object)).await?;
                 seen.drained = true;
             }
             Step::Delete(key) => self.delete(key, seen).await?,

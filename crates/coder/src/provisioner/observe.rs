@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use aplomb::{Context, Key, Result};
 use aplomb_api::coder::{CoderProvisioner, CoderProvisionerStatus, KeyRecord};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
@@ -17,6 +16,7 @@ use crate::access::{Access, Claim, Denied, bound_token, resolve};
 use crate::keeper::is_held;
 use crate::object::Object;
 use crate::office::Office;
+use crate::pods::own_deployment;
 use crate::seen::{self, DeploymentSeen, SecretSeen};
 use crate::views::ControlPlaneView;
 
@@ -37,14 +37,15 @@ impl Observer<'_> {
     pub(crate) fn observe(&self, seen: &Seen) -> Result<World> {
         let status = self.object.status.clone().unwrap_or_default();
         let access = self.access()?;
+        let secret = self.secret()?;
         Ok(World {
             now: self.office.clock.now(),
             instant: Instant::now(),
             began: self.began,
             bound: self.bound(&status, access.as_ref().ok())?,
-            others: self.others(&status, seen)?,
+            others: self.others(&status, seen, access.as_ref().ok(), &secret)?,
             held: self.held(access.as_ref().ok())?,
-            secret: self.secret()?,
+            secret,
             deployment: self.deployment()?,
             memory: self.office.memory(self.who, self.cx.term()),
             seen: seen.clone(),
@@ -88,15 +89,23 @@ impl Observer<'_> {
         Ok(bound)
     }
 
-    /// Names that this object has or may take next, and that another object claims in the same place.
-    fn others(&self, status: &CoderProvisionerStatus, seen: &Seen) -> Result<BTreeSet<String>> {
+    /// Names that this object has, may take next or is handed over, and that another object claims in the
+    /// same place.
+    fn others(
+        &self,
+        status: &CoderProvisionerStatus,
+        seen: &Seen,
+        access: Option<&Access>,
+        secret: &SecretSeen,
+    ) -> Result<BTreeSet<String>> {
         let all = self.cx.cache::<CoderProvisioner>()?;
         let organization = seen.organization.as_ref().and_then(|it| it.as_ref().ok());
         let organization = organization.map(|it| it.id.clone());
         let Some(organization) = organization.or_else(|| status.organization_id.clone()) else {
             return Ok(BTreeSet::new());
         };
-        let Some(url) = &status.control_plane_url else {
+        let url = access.map(|it| &it.url);
+        let Some(url) = url.or(status.control_plane_url.as_ref()) else {
             return Ok(BTreeSet::new());
         };
         let next = names(self.object, status.rotation.sequence);
@@ -107,7 +116,11 @@ impl Observer<'_> {
                 .iter()
                 .any(|it| it.metadata.uid != self.object.metadata.uid)
         };
-        Ok(own.chain(next).filter(claimed).collect())
+        let handed = match secret {
+            SecretSeen::Ours { key_name, .. } => key_name.clone(),
+            _ => None,
+        };
+        Ok(own.chain(next).chain(handed).filter(claimed).collect())
     }
 
     /// Whether the Secret with today's token is kept.
@@ -128,8 +141,7 @@ impl Observer<'_> {
     }
 
     fn deployment(&self) -> Result<Option<DeploymentSeen>> {
-        let key = Key::new(Some(self.namespace()), &name(self.object));
-        let found = self.cx.cache::<Deployment>()?.get(&key);
+        let found = own_deployment(self.cx, &self.object.metadata, &name(self.object))?;
         Ok(found.map(|found| seen::deployment(&found)))
     }
 }

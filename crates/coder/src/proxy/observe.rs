@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use aplomb::{Context, Key, Result};
 use aplomb_api::coder::{Binding, CoderWorkspaceProxy, CoderWorkspaceProxyStatus};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
@@ -17,6 +16,7 @@ use crate::access::{Access, Claim, Denied, bound_token, resolve};
 use crate::keeper::is_held;
 use crate::object::Object;
 use crate::office::Office;
+use crate::pods::own_deployment;
 use crate::seen::{self, DeploymentSeen, SecretSeen};
 use crate::views::ControlPlaneView;
 
@@ -112,8 +112,7 @@ impl Observer<'_> {
     }
 
     fn deployment(&self) -> Result<Option<DeploymentSeen>> {
-        let key = Key::new(Some(self.namespace()), &name(self.object));
-        let found = self.cx.cache::<Deployment>()?.get(&key);
+        let found = own_deployment(self.cx, &self.object.metadata, &name(self.object))?;
         Ok(found.map(|found| seen::deployment(&found)))
     }
 }

@@ -4,11 +4,13 @@
 use aplomb_api::coder::key_name;
 use aplomb_sim::coderd::Role;
 use aplomb_sim::world::{Crash, CrashPoint};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, PostParams};
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::claims::{proxy_unsettled, settles};
-use crate::lab::{Around, Lab, TEAM, minutes, on_box, seconds, until};
+use crate::lab::{Around, Lab, NAMESPACE, TEAM, minutes, on_box, seconds, until};
 use crate::operator::Replica;
 
 const PROXIES: &str = "/api/v2/workspaceproxies";
@@ -155,6 +157,58 @@ fn a_key_that_took_the_name_of_ours_a_moment_ago_is_left_alone() {
             assert_eq!(lab.coderd.key_of(&theirs), Some(name));
         });
     }
+}
+
+/// A Secret that a person brings along names the key of another object.
+#[test]
+fn a_key_that_another_object_uses_is_left_to_it() {
+    on_box(8, |lab| async move {
+        let _replica = lab.settled(&json!({})).await;
+        let name = lab.key_name(TEAM);
+        let brought = json!({
+            "metadata": { "name": "late-provisioner-key",
+                "annotations": { "coder.aplomb.dev/key-name": name } },
+            "stringData": { "key": "anything" },
+        });
+        let brought = serde_json::from_value(brought).unwrap();
+        let made = lab.secrets().create(&PostParams::default(), &brought).await;
+        made.unwrap();
+        lab.provisioner("late", &json!({})).await;
+        lab.ready("late", minutes(15)).await;
+        assert_ne!(lab.key_name("late"), name);
+        assert!(lab.told("KeyNotOurs"), "{:?}", lab.events());
+        lab.delete("late").await;
+        until(minutes(20), "it goes", || !lab.exists("late")).await;
+        assert_eq!(lab.coderd.names(), [name].into());
+    });
+}
+
+/// A Deployment of a person has the name of the child.
+#[test]
+fn a_deployment_that_another_made_is_not_stopped() {
+    on_box(9, |lab| async move {
+        let theirs = json!({
+            "metadata": { "name": "provisioner-team" },
+            "spec": { "replicas": 3, "selector": { "matchLabels": { "app": "mine" } },
+                "template": { "metadata": { "labels": { "app": "mine" } },
+                    "spec": { "containers": [{ "name": "app", "image": "example.com/app" }] } } },
+        });
+        let all = Api::<Deployment>::namespaced(lab.user(), NAMESPACE);
+        let theirs = serde_json::from_value(theirs).unwrap();
+        all.create(&PostParams::default(), &theirs).await.unwrap();
+        let _replica = Replica::start(&lab, "first");
+        lab.provisioner(TEAM, &json!({})).await;
+        until(minutes(5), "a key is made", || {
+            !lab.coderd.names().is_empty()
+        })
+        .await;
+        sleep(minutes(1)).await;
+        lab.delete(TEAM).await;
+        until(minutes(20), "it goes", || !lab.exists(TEAM)).await;
+        assert!(lab.coderd.names().is_empty());
+        let left = lab.stored("apps", "deployments", "provisioner-team");
+        assert_eq!(left.expect("it is there")["spec"]["replicas"], 3);
+    });
 }
 
 fn on_owned<T, F, S>(seed: u64, scenario: S) -> T

@@ -31,7 +31,9 @@ pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
     if draft.status.retiring.is_empty() {
         return Err(Next::step(Step::Release));
     }
-    if world.deployment.as_ref().is_some_and(|it| it.replicas != 0) && !world.seen.drained {
+    let runs = world.deployment.as_ref().is_some_and(|it| it.replicas != 0);
+    // Pods that cannot be stopped hold the key up until the deadline, and no longer.
+    if runs && !world.seen.drained && !overdue(world) {
         return Err(Next::step(Step::Drain));
     }
     let mut stopped = None;

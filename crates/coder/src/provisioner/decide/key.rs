@@ -228,6 +228,11 @@ fn adopt(
     let Some(found) = list.and_then(|list| named(list, name)) else {
         return Some(Why::First);
     };
+    // One that another object uses here is nobody's to hand over.
+    if world.others.contains(name) {
+        draft.note_foreign(name);
+        return Some(Why::First);
+    }
     let mut key = record(world, wanted, name);
     key.id = found.told_id();
     key.since = seconds(found.created_at);

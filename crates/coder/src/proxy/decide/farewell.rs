@@ -32,7 +32,10 @@ pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
     if is_free(draft) {
         return Err(Next::step(Step::Release));
     }
-    if world.deployment.as_ref().is_some_and(|it| it.replicas != 0) && !world.seen.drained {
+    let runs = world.deployment.as_ref().is_some_and(|it| it.replicas != 0);
+    let deleted = world.object.metadata.deletion_timestamp.as_ref();
+    // Pods that cannot be stopped hold the registration up until the deadline, and no longer.
+    if runs && !world.seen.drained && !deleted.is_some_and(|it| over(world, it)) {
         return Err(Next::step(Step::Drain));
     }
     for old in draft.status.retiring.clone() {

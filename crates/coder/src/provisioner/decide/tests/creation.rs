@@ -115,6 +115,18 @@ fn a_name_that_may_have_been_asked_for_before_is_looked_for_again() {
     assert_eq!(told.end, End::Again(std::time::Duration::ZERO));
 }
 
+/// Anyone can write the name of a key into a Secret.
+#[test]
+fn a_key_that_another_object_uses_is_not_taken_over() {
+    let mut world = world(object(json!({})), &["theirs"]);
+    world.secret = holding("theirs");
+    world.others = ["theirs".to_owned()].into();
+    let told = plan(&world);
+    assert!(told.status.key.is_none(), "{:?}", told.status);
+    assert_eq!(told.status.pending.map(|it| it.name), Some(named(0)));
+    assert!(told.notes.iter().any(|it| it.reason == "KeyNotOurs"));
+}
+
 #[test]
 fn a_secret_that_holds_the_pending_key_completes_it() {
     let mut world = world(object(json!({})), &["team"]);

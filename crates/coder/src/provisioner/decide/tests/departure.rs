@@ -66,8 +66,8 @@ fn an_abandoned_object_goes_at_once_and_its_key_is_reported() {
 
 #[test]
 fn the_deadline_lets_go_what_cannot_be_deleted_after_one_more_try() {
+    // Not drained: the API server may refuse that for as long.
     let mut world = leaving(86_400, json!({}), 2);
-    world.seen.drained = true;
     assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
     world.seen.undeleted = vec![(key("team"), refused(Class::Limited))];
     let told = plan(&world);

@@ -109,6 +109,25 @@ fn without_the_token_it_waits_for_the_deadline_or_for_a_word() {
 }
 
 #[test]
+fn pods_that_cannot_be_stopped_are_waited_for_until_the_deadline() {
+    assert_eq!(step(&late(leaving(json!({})))), "deregister");
+}
+
+/// Its icon need not bear the mark.
+#[test]
+fn a_proxy_whose_id_was_answered_is_taken_back() {
+    let mut world = drained(leaving(json!({})));
+    world.seen.deleted = vec![ID.to_owned()];
+    world.status.pending = Some(pending("asia", 60));
+    let mut made = proxy("id-2", "asia", 58);
+    made.icon = "https://example.com/icon.svg#v2".to_owned();
+    shows(&mut world, URL, "asia", Some(made));
+    assert_eq!(step(&world), "release");
+    world.memory.in_hand = Some("id-2".to_owned());
+    assert_eq!(step(&world), "deregister");
+}
+
+#[test]
 fn an_object_that_was_never_registered_goes_at_once() {
     let mut world = world(object(json!({})));
     let object = std::sync::Arc::make_mut(&mut world.object);
