@@ -369,7 +369,9 @@ fn a_panic_fails_the_run_wherever_it_is_caught() {
         }
         .boxed()
     };
-    let scenarios: [Scenario; 4] = [caught, forgotten, of_a_process, passed_on];
+    let on_a_thread =
+        |_: Cluster| async { drop(std::thread::spawn(|| panic!("a defect")).join()) }.boxed();
+    let scenarios: [Scenario; 5] = [caught, forgotten, of_a_process, passed_on, on_a_thread];
     for scenario in scenarios {
         let failed = failure(world(1), scenario).expect("the run fails");
         assert!(failed.contains("a defect"), "{failed}");

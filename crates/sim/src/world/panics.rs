@@ -2,11 +2,13 @@
 //!
 //! A world runs on one thread, so a panic hook that looks at the thread sees every panic of its run:
 //! of a component, of a task nobody waits for, of a pass that the program itself catches, of the
-//! server. Panics of other threads of the process go to the hook that was there before.
+//! server. Threads without a name, and those of `spawn_blocking`, count for the run that is on: a test
+//! thread has the name of its test.
 
 use std::cell::RefCell;
 use std::panic::{self, PanicHookInfo};
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread;
 
 use tokio::task::JoinError;
 
@@ -14,6 +16,9 @@ thread_local! {
     /// Panics of the run on this thread; `None` on a thread that runs no world.
     static SEEN: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
+
+/// Panics on threads that run no world and no test.
+static ASTRAY: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// From now on every panic on this thread is recorded.
 pub(super) fn watch() {
@@ -26,18 +31,31 @@ pub(super) fn watch() {
         }));
     });
     SEEN.set(Some(Vec::new()));
+    take_astray();
+}
+
+fn take_astray() -> Vec<String> {
+    std::mem::take(&mut *ASTRAY.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn record(info: &PanicHookInfo<'_>) {
     let text = info.payload_as_str().unwrap_or("a value that is not text");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
+    let said = format!("{text} at {place}");
     // A panic inside this function, or after the end of the thread's locals, has nowhere to go.
-    let _recorded = SEEN.try_with(|seen| {
-        if let Ok(mut seen) = seen.try_borrow_mut() {
-            seen.get_or_insert_default()
-                .push(format!("{text} at {place}"));
+    let _recorded = SEEN.try_with(|seen| match seen.try_borrow_mut() {
+        Ok(mut seen) if seen.is_some() => seen.get_or_insert_default().push(said),
+        Ok(_) if is_helper() => {
+            let mut astray = ASTRAY.lock().unwrap_or_else(PoisonError::into_inner);
+            astray.push(said);
         }
+        _ => {}
     });
+}
+
+fn is_helper() -> bool {
+    let name = thread::current().name().map(str::to_owned);
+    name.is_none_or(|name| name.starts_with("tokio-"))
 }
 
 /// A task ended with this panic, which the hook has seen unless it was passed on from another thread.
@@ -62,7 +80,8 @@ pub(super) fn ended(error: JoinError) {
 /// # Panics
 /// As said.
 pub(super) fn settle(expected: &[&str]) {
-    let seen = SEEN.take().unwrap_or_default();
+    let mut seen = SEEN.take().unwrap_or_default();
+    seen.append(&mut take_astray());
     let stray: Vec<&String> = seen
         .iter()
         .filter(|panic| !expected.iter().any(|text| panic.contains(text)))
