@@ -228,7 +228,7 @@ fn adopt(
     let Some(found) = list.and_then(|list| named(list, name)) else {
         return Some(Why::First);
     };
-    // One that another object uses here is nobody's to hand over.
+    // A Secret can name any key: one that another object uses is not adopted.
     if world.others.contains(name) {
         draft.note_foreign(name);
         return Some(Why::First);

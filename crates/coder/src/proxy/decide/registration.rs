@@ -151,8 +151,8 @@ fn find(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Course<Opti
     Err(stop.into())
 }
 
-/// Whether a proxy of the pending name is the one that was asked for: its id was answered, or it bears the mark of this object, and
-/// was made after the name was written down. That somebody makes one at the right time proves nothing.
+/// Whether a proxy of the pending name is the one that was asked for: its id was answered, or it bears the
+/// mark of this object and was made after the name was written down. The time alone proves nothing.
 pub(super) fn ours(world: &World, pending: &PendingProxy, found: &Proxy) -> bool {
     if world.memory.in_hand.as_ref() == Some(&found.id) {
         return true;
