@@ -130,7 +130,8 @@ pub(crate) async fn drain<K: Kind>(cx: &Context<K>, object: &ObjectMeta, name: &
     let uid = &own.metadata.uid;
     let patch = Patch::Merge(json!({ "metadata": { "uid": uid }, "spec": { "replicas": 0 } }));
     match all.patch(name, &PatchParams::default(), &patch).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        // 422 is how the server refuses another UID: ours is gone too.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 422) => Ok(()),
         patched => Ok(patched.map(drop)?),
     }
 }
