@@ -59,11 +59,11 @@ gateway-api: ## The Gateway API's definitions and types anew, from the module th
 
 .PHONY: egress
 egress: ## What the egress operator promises, in virtual time, with figures
-	$(CARGO) test --locked -q -p aplomb-egress --test acceptance -- --nocapture --test-threads 1
+	$(CARGO) test --locked -q -p aplomb-egress-operator --test acceptance -- --nocapture --test-threads 1
 
 .PHONY: coder
 coder: controlplane ## What the Coder operator promises, in virtual time and on a real kube-apiserver, with figures
-	$(CARGO) test --locked -q -p aplomb-coder --test acceptance -- --nocapture --test-threads 1
+	$(CARGO) test --locked -q -p aplomb-coder-operator --test acceptance -- --nocapture --test-threads 1
 	$(CARGO) test --locked -q --workspace --test coder_on_real
 
 .PHONY: tunnel
@@ -119,7 +119,7 @@ differential: controlplane ## OPS=10000 random operations on both servers (SEED=
 
 .PHONY: seeds
 seeds: ## N=1000 seeds, each run twice, traces compared byte by byte
-	$(CARGO) run --release --locked -q -p aplomb-sim --example seeds -- --n $(N)
+	$(CARGO) run --release --locked -q -p aplomb-apiserver --example seeds -- --n $(N)
 
 .PHONY: kills
 kills: ## N=1000 kills of `aplomb box --data-dir` at random moments under write load (10 minutes)

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use aplomb_controlplane::{Binaries, ControlPlane, Options, Program};
-use aplomb_sim::ApiServer;
-use aplomb_sim::http::{BoxConfig, start_with};
+use aplomb_apiserver::ApiServer;
+use aplomb_apiserver::http::{BoxConfig, start_with};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 /// What one operator installs.

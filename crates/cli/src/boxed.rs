@@ -1,10 +1,10 @@
 //! `aplomb box`: serve until a signal, say so in one line, leave the files it wrote.
 
 use anyhow::{Context, anyhow};
-use aplomb_sim::ApiServer;
-use aplomb_sim::actors::Actors;
-use aplomb_sim::http::{BoxConfig, Error, Limits, start_with};
-use aplomb_sim::store::{DataDir, Window};
+use aplomb_apiserver::ApiServer;
+use aplomb_apiserver::actors::Actors;
+use aplomb_apiserver::http::{BoxConfig, Error, Limits, start_with};
+use aplomb_apiserver::store::{DataDir, Window};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 

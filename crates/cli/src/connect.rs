@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use aplomb_agent::key::default_file;
-use aplomb_agent::register::{ConnectorWish, ProxyWish};
-use aplomb_agent::serve::Network;
-use aplomb_agent::tls::TlsSettings;
-use aplomb_agent::{Error, Event, Key, Settings, Target};
+use aplomb_tunnel_agent::key::default_file;
+use aplomb_tunnel_agent::register::{ConnectorWish, ProxyWish};
+use aplomb_tunnel_agent::serve::Network;
+use aplomb_tunnel_agent::tls::TlsSettings;
+use aplomb_tunnel_agent::{Error, Event, Key, Settings, Target};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
         // It is never sent: that it is dropped means stop.
         drop(stopped.await);
     };
-    let agent = aplomb_agent::run(client, settings, events, shutdown);
+    let agent = aplomb_tunnel_agent::run(client, settings, events, shutdown);
     let deadline = args
         .wait
         .map(|wait| Instant::now() + Duration::from_secs(wait.into()));
@@ -77,7 +77,7 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
 
 /// Why the watching ended.
 enum End {
-    Agent(aplomb_agent::Result<()>),
+    Agent(aplomb_tunnel_agent::Result<()>),
     Signal,
     TimedOut,
 }
@@ -95,7 +95,7 @@ struct Watch {
 impl Watch {
     async fn until_end(
         &mut self,
-        agent: &mut (impl Future<Output = aplomb_agent::Result<()>> + Unpin),
+        agent: &mut (impl Future<Output = aplomb_tunnel_agent::Result<()>> + Unpin),
         signals: &mut Signals,
     ) -> End {
         let hint = Instant::now() + SILENCE;
@@ -125,7 +125,7 @@ impl Watch {
     }
 
     /// What was told before the end is shown before it.
-    fn over(mut self, outcome: aplomb_agent::Result<()>) -> Result<ExitCode> {
+    fn over(mut self, outcome: aplomb_tunnel_agent::Result<()>) -> Result<ExitCode> {
         while let Ok(event) = self.told.try_recv() {
             self.show(&event);
         }

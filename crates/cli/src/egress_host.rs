@@ -1,7 +1,7 @@
 //! `aplomb egress-host`: prepares the node it runs on to be a gateway, until it is told to stop.
 
 use anyhow::{Context, Result};
-use aplomb_egress::host::{self, Settings};
+use aplomb_egress_operator::host::{self, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::EgressHostArgs;

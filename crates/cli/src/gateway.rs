@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use aplomb_gateway::{GatewayError, Settings};
+use aplomb_tunnel_gateway::{GatewayError, Settings};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
             _ = terminate.recv() => {}
         }
     };
-    let served = aplomb_gateway::run(client, settings, shutdown).await;
+    let served = aplomb_tunnel_gateway::run(client, settings, shutdown).await;
     served.map_err(|error| match error {
         GatewayError::NoAddress(_) => {
             anyhow!("{error}: --advertise ADDRESS, or POD_IP in the environment of a pod")

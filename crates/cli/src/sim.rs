@@ -6,9 +6,9 @@ mod hetzner;
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use aplomb_sim::coderd::Coderd;
-use aplomb_sim::hetzner::Hetzner;
-use aplomb_sim::stand_in::{self, Core, Service};
+use aplomb_apiserver::coderd::Coderd;
+use aplomb_apiserver::hetzner::Hetzner;
+use aplomb_apiserver::stand_in::{self, Core, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{CoderdArgs, SimArgs, Simulated};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use aplomb_sim::http::Limits;
+use aplomb_apiserver::http::Limits;
 use clap::Args;
 
 #[derive(Args, Debug)]

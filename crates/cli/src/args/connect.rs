@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use aplomb_agent::Target;
+use aplomb_tunnel_agent::Target;
 use clap::Args;
 
 #[derive(Args, Debug)]

@@ -4,7 +4,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use aplomb_agent::Event;
+use aplomb_tunnel_agent::Event;
 use tokio::time::{Instant, sleep, sleep_until};
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];

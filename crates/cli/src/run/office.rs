@@ -21,9 +21,9 @@ pub(super) struct Office {
 
 /// What each operator is made with.
 pub(super) struct Parts {
-    pub(super) coder: aplomb_coder::Parts,
-    pub(super) egress: aplomb_egress::Parts,
-    pub(super) tunnel: aplomb_tunnel::Parts,
+    pub(super) coder: aplomb_coder_operator::Parts,
+    pub(super) egress: aplomb_egress_operator::Parts,
+    pub(super) tunnel: aplomb_tunnel_operator::Parts,
 }
 
 impl Office {
@@ -57,23 +57,23 @@ impl Office {
     pub(super) fn parts(&self) -> Result<Parts> {
         let (telemetry, board, server) = (&self.telemetry, &self.board, &self.server);
         Ok(Parts {
-            coder: aplomb_coder::Parts {
+            coder: aplomb_coder_operator::Parts {
                 telemetry: telemetry.clone(),
                 board: board.clone(),
                 server: server.clone(),
-                ..aplomb_coder::Parts::real()
+                ..aplomb_coder_operator::Parts::real()
             },
-            egress: aplomb_egress::Parts {
+            egress: aplomb_egress_operator::Parts {
                 telemetry: telemetry.clone(),
                 board: board.clone(),
                 server: server.clone(),
-                ..aplomb_egress::Parts::real()?
+                ..aplomb_egress_operator::Parts::real()?
             },
-            tunnel: aplomb_tunnel::Parts {
+            tunnel: aplomb_tunnel_operator::Parts {
                 telemetry: telemetry.clone(),
                 board: board.clone(),
                 server: server.clone(),
-                ..aplomb_tunnel::Parts::real(u64::from(std::process::id()))
+                ..aplomb_tunnel_operator::Parts::real(u64::from(std::process::id()))
             },
         })
     }

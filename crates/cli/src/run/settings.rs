@@ -10,9 +10,9 @@ use crate::args::RunArgs;
 /// The settings of each operator.
 #[derive(Debug)]
 pub(super) struct All {
-    pub(super) coder: aplomb_coder::Settings,
-    pub(super) egress: aplomb_egress::Settings,
-    pub(super) tunnel: aplomb_tunnel::Settings,
+    pub(super) coder: aplomb_coder_operator::Settings,
+    pub(super) egress: aplomb_egress_operator::Settings,
+    pub(super) tunnel: aplomb_tunnel_operator::Settings,
 }
 
 impl All {
@@ -43,14 +43,14 @@ pub(super) fn settings(args: &RunArgs) -> Result<All> {
         "--identity is empty: give each replica a name of its own, such as its pod's"
     );
     domain(&args.domain)?;
-    let tunnel = aplomb_tunnel::Settings {
+    let tunnel = aplomb_tunnel_operator::Settings {
         domain: args.domain.clone(),
         namespace: namespace.clone(),
         identity: identity.clone(),
         leader_elect: args.leader_elect,
         admin: None,
     };
-    let coder = aplomb_coder::Settings {
+    let coder = aplomb_coder_operator::Settings {
         namespace: namespace.clone(),
         watch_namespace: args.watch_namespace.clone(),
         identity: identity.clone(),
@@ -58,7 +58,7 @@ pub(super) fn settings(args: &RunArgs) -> Result<All> {
         admin: None,
         seed: u64::from(std::process::id()),
     };
-    let egress = aplomb_egress::Settings {
+    let egress = aplomb_egress_operator::Settings {
         endpoint: args.hetzner_endpoint.trim_end_matches('/').to_owned(),
         token_file: args.hetzner_token_file.clone(),
         namespace,

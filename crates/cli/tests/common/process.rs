@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result};
 
 /// What the operators log of themselves.
-const LEVELS: &str = "info,aplomb=debug,aplomb_egress=debug,aplomb_coder=debug";
+const LEVELS: &str = "info,aplomb=debug,aplomb_egress_operator=debug,aplomb_coder_operator=debug";
 
 pub(crate) struct Process {
     child: Child,

@@ -1,5 +1,5 @@
 //! The local services that tunnels lead to: hyper servers on a thread of their own. What they do is
-//! said by the path, and nothing here knows of tunnels. (The WebSocket server is tests/tunnel/websocket.py.)
+//! said by the path, and nothing here knows of tunnels. (The WebSocket server is interop/python/websocket.py.)
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};

@@ -112,7 +112,7 @@ fn python(args: &[&str]) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(root.join("tools/make/websockets"));
     command
-        .arg(root.join("tests/tunnel/websocket.py"))
+        .arg(root.join("interop/python/websocket.py"))
         .args(args);
     command
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use aplomb_api::gateway_api::DEFINITIONS;
-use aplomb_sim::ApiServer;
-use aplomb_sim::actors::{self, Actors};
-use aplomb_sim::http::{BoxConfig, Running, start_with};
+use aplomb_apiserver::ApiServer;
+use aplomb_apiserver::actors::{self, Actors};
+use aplomb_apiserver::http::{BoxConfig, Running, start_with};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use aplomb_coder as coder;
-use aplomb_egress as egress;
-use aplomb_remote::Transport;
-use aplomb_sim::clock::Clock;
-use aplomb_sim::coderd::{self, Coderd, OWNER_TOKEN, Pods};
-use aplomb_sim::hetzner::{self, Hetzner};
-use aplomb_tunnel as tunnel;
+use aplomb_coder_operator as coder;
+use aplomb_egress_operator as egress;
+use aplomb_http_client::Transport;
+use aplomb_apiserver::clock::Clock;
+use aplomb_apiserver::coderd::{self, Coderd, OWNER_TOKEN, Pods};
+use aplomb_apiserver::hetzner::{self, Hetzner};
+use aplomb_tunnel_operator as tunnel;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use kube::{Api, Client};

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use aplomb_agent::register::{ConnectorWish, ProxyWish};
-use aplomb_agent::serve::Network;
-use aplomb_agent::tls::TlsSettings;
-use aplomb_agent::{Key, Target};
+use aplomb_tunnel_agent::register::{ConnectorWish, ProxyWish};
+use aplomb_tunnel_agent::serve::Network;
+use aplomb_tunnel_agent::tls::TlsSettings;
+use aplomb_tunnel_agent::{Key, Target};
 use aplomb_api::tunnel::{GatewayReplica, HttpProxy};
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -108,20 +108,20 @@ pub(crate) fn proxy(name: &str, service: &Service) -> Result<HttpProxy> {
 }
 
 fn serve(start: &Start<'_>, client: Client) {
-    let mut settings = aplomb_gateway::Settings::new(REPLICA, LOOPBACK);
+    let mut settings = aplomb_tunnel_gateway::Settings::new(REPLICA, LOOPBACK);
     settings.quic = Some(LOOPBACK);
     settings.default_host = Some(hostname(HELLO));
     settings.drain = Duration::from_secs(1);
     let stopped = start.stopped();
     start.part("the gateway", async move {
-        Ok(aplomb_gateway::run(client, settings, stopped).await?)
+        Ok(aplomb_tunnel_gateway::run(client, settings, stopped).await?)
     });
 }
 
 fn agent(start: &Start<'_>, client: Client, home: &Home, services: &[&Service]) -> Result<()> {
     let expose = services.iter().map(|it| target(it));
     let expose = expose.collect::<Result<Vec<Target>>>()?;
-    let settings = aplomb_agent::Settings {
+    let settings = aplomb_tunnel_agent::Settings {
         key: Key::open(&home.key())?,
         connector: ConnectorWish {
             namespace: NAMESPACE.to_owned(),
@@ -150,7 +150,7 @@ fn agent(start: &Start<'_>, client: Client, home: &Home, services: &[&Service]) 
     start.part("the agent", async move {
         let (events, mut told) = mpsc::unbounded_channel();
         let listen = async { while told.recv().await.is_some() {} };
-        let agent = aplomb_agent::run(client, settings, events, stopped);
+        let agent = aplomb_tunnel_agent::run(client, settings, events, stopped);
         let (ended, ()) = futures::join!(agent, listen);
         Ok(ended?)
     });

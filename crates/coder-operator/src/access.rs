@@ -1,0 +1,373 @@
+//! Which server an object belongs to and which token may be sent there. The one place that pairs a URL
+//! with a token: a server that an object names gets a token only if the token's Secret names that server
+//! too. Who may create an object is not who may hand out the Secrets beside it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use aplomb::{Cache, Key, View};
+use aplomb_api::coder::{Binding, ControlPlaneRef, SecretKeyRef, Server, annotations, reasons};
+use aplomb_http_client::Token;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+
+use crate::client::Base;
+use crate::views::ControlPlaneView;
+
+/// How many characters of a token's digest tell it from others.
+const FINGERPRINT: usize = 12;
+
+/// A server and the token that today's spec pairs with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) url: String,
+    pub(crate) ca: Option<String>,
+    pub(crate) token: Token,
+    pub(crate) binding: Binding,
+    /// The CoderControlPlane, if it is one.
+    pub(crate) control_plane: Option<String>,
+    /// The image of the control plane.
+    pub(crate) image: Option<String>,
+}
+
+/// Why there is no way to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denied {
+    /// Whether it is the server that is missing, and not the token.
+    pub(crate) no_server: bool,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// What an object says of its server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) control_plane: Option<&'a ControlPlaneRef>,
+    pub(crate) server: Option<&'a Server>,
+}
+
+/// What tells a token from others without being one.
+pub(crate) fn fingerprint(token: &Token) -> String {
+    hex(&token.digest(), FINGERPRINT)
+}
+
+/// The first `most` hex digits of `bytes`.
+pub(crate) fn hex(bytes: &[u8], most: usize) -> String {
+    let mut text = String::with_capacity(most + 1);
+    for byte in bytes.iter().take(most.div_ceil(2)) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.truncate(most);
+    text
+}
+
+/// Finds the server and the token of an object.
+pub(crate) fn resolve(
+    claim: Claim<'_>,
+    planes: &Cache<ControlPlaneView>,
+    secrets: &Cache<Secret>,
+) -> Result<Access, Denied> {
+    match (claim.server, claim.control_plane) {
+        (Some(server), _) => explicit(claim, server, secrets),
+        (None, Some(plane)) => by_control_plane(claim, &plane.name, planes, secrets),
+        (None, None) => Err(no_server(
+            reasons::CONTROL_PLANE_UNAVAILABLE,
+            "neither controlPlaneRef nor server is set: name the server with one of them"
+                .to_owned(),
+        )),
+    }
+}
+
+fn no_server(reason: &'static str, message: String) -> Denied {
+    Denied {
+        no_server: true,
+        reason,
+        message,
+    }
+}
+
+fn no_token(reason: &'static str, message: String) -> Denied {
+    Denied {
+        no_server: false,
+        reason,
+        message,
+    }
+}
+
+fn explicit(claim: Claim<'_>, server: &Server, secrets: &Cache<Secret>) -> Result<Access, Denied> {
+    let reference = &server.token_secret_ref;
+    let (secret, token) = lasting(claim.namespace, reference, secrets)?;
+    let url = normal(&server.url);
+    if !listed(&secret, &url) {
+        return Err(no_token(
+            reasons::TOKEN_OF_OTHER_SERVER,
+            unlisted(&secret, claim.namespace, &url),
+        ));
+    }
+    Ok(Access {
+        binding: Binding {
+            ca_bundle: server.ca_bundle.clone(),
+            ..binding(&url, reference, fingerprint(&token))
+        },
+        url,
+        ca: server.ca_bundle.clone(),
+        token,
+        control_plane: None,
+        image: None,
+    })
+}
+
+fn by_control_plane(
+    claim: Claim<'_>,
+    name: &str,
+    planes: &Cache<ControlPlaneView>,
+    secrets: &Cache<Secret>,
+) -> Result<Access, Denied> {
+    let unavailable = |message| no_server(reasons::CONTROL_PLANE_UNAVAILABLE, message);
+    let found = planes.get(&Key::new(Some(claim.namespace), name));
+    let Some(plane) = found.filter(|plane| !plane.meta().deleting) else {
+        return Err(unavailable(format!(
+            "there is no CoderControlPlane {name} in this namespace: create it, correct \
+             controlPlaneRef.name, or name the server with server.url"
+        )));
+    };
+    let url = plane.status.url.as_deref().filter(|url| !url.is_empty());
+    let Some(url) = url.map(normal) else {
+        return Err(unavailable(format!(
+            "the CoderControlPlane {name} has no status.url yet"
+        )));
+    };
+    let secret = plane.status.operator_token_secret_ref.as_ref();
+    let Some(reference) = secret.and_then(|it| it.secret()) else {
+        return Err(no_token(
+            reasons::TOKEN_REF_MISSING,
+            format!("the CoderControlPlane {name} names no token Secret in its status yet"),
+        ));
+    };
+    if !plane.status.operator_access_ready {
+        return Err(no_token(
+            reasons::ACCESS_NOT_READY,
+            format!("the CoderControlPlane {name} has no operator access yet"),
+        ));
+    }
+    let (_, token) = lasting(claim.namespace, &reference, secrets)?;
+    Ok(Access {
+        binding: Binding {
+            control_plane: Some(name.to_owned()),
+            ..binding(&url, &reference, fingerprint(&token))
+        },
+        url,
+        ca: None,
+        token,
+        control_plane: Some(name.to_owned()),
+        image: plane.spec.image.clone().filter(|image| !image.is_empty()),
+    })
+}
+
+/// The token that was bound to the server of a record, if it is still where it was and may still be sent
+/// there.
+pub(crate) fn bound_token(
+    namespace: &str,
+    binding: &Binding,
+    secrets: &Cache<Secret>,
+) -> Option<Token> {
+    let (secret, token) = token(namespace, &binding.token_secret_ref, secrets).ok()?;
+    let allowed = binding.control_plane.is_some() || listed(&secret, &binding.server_url);
+    (allowed && fingerprint(&token) == binding.token_fingerprint).then_some(token)
+}
+
+/// The same for what is to come: a Secret that is being deleted is there for what is to be taken back.
+fn lasting(
+    namespace: &str,
+    reference: &SecretKeyRef,
+    secrets: &Cache<Secret>,
+) -> Result<(std::sync::Arc<Secret>, Token), Denied> {
+    let (secret, token) = token(namespace, reference, secrets)?;
+    if secret.metadata.deletion_timestamp.is_none() {
+        return Ok((secret, token));
+    }
+    let name = &reference.name;
+    Err(no_token(
+        reasons::TOKEN_UNAVAILABLE,
+        format!(
+            "the Secret {name} is being deleted, and is kept until what was made with its token is taken \
+             back: name another Secret with a token of the server, or delete this object"
+        ),
+    ))
+}
+
+fn token(
+    namespace: &str,
+    reference: &SecretKeyRef,
+    secrets: &Cache<Secret>,
+) -> Result<(std::sync::Arc<Secret>, Token), Denied> {
+    let SecretKeyRef { name, key } = reference;
+    let found = secrets.get(&Key::new(Some(namespace), name));
+    let missing = |message| no_token(reasons::TOKEN_UNAVAILABLE, message);
+    let secret = found.ok_or_else(|| {
+        missing(format!(
+            "there is no Secret {name} of type Opaque in this namespace: create it with the token under \
+             the key {key}"
+        ))
+    })?;
+    let value = secret.data.as_ref().and_then(|data| data.get(key));
+    let text = value.and_then(|bytes| std::str::from_utf8(&bytes.0).ok());
+    let token = text.and_then(Token::new).ok_or_else(|| {
+        missing(format!(
+            "the Secret {name} has no token under the key {key}: add it"
+        ))
+    })?;
+    Ok((secret, token))
+}
+
+fn binding(url: &str, reference: &SecretKeyRef, fingerprint: String) -> Binding {
+    Binding {
+        server_url: url.to_owned(),
+        control_plane: None,
+        ca_bundle: None,
+        token_secret_ref: reference.clone(),
+        token_fingerprint: fingerprint,
+    }
+}
+
+/// Whether a Secret says itself that its token is meant for `url`.
+fn listed(secret: &Secret, url: &str) -> bool {
+    Base::parse(url).is_ok_and(|url| servers(secret).contains(&url))
+}
+
+/// The servers that a Secret says its token is meant for. What is no URL of a server names none.
+fn servers(secret: &Secret) -> BTreeSet<Base> {
+    let annotations = secret.metadata.annotations.as_ref();
+    let list = annotations.and_then(|all| all.get(annotations::SERVERS));
+    let parts = list
+        .into_iter()
+        .flat_map(|it| it.split([',', ' ', '\n', '\t']));
+    parts.filter_map(|it| Base::parse(it).ok()).collect()
+}
+
+/// What to do about a Secret that does not name the server. The command keeps the servers it names.
+fn unlisted(secret: &Secret, namespace: &str, url: &str) -> String {
+    let Ok(base) = Base::parse(url) else {
+        return "server.url is not the URL of a server: correct it".to_owned();
+    };
+    let mut all = servers(secret);
+    all.insert(base);
+    let all: Vec<_> = all.iter().map(Base::url).collect();
+    let name = secret.name_any();
+    let value = quoted(&format!("{}={}", annotations::SERVERS, all.join(",")));
+    format!(
+        "the Secret {name} does not say that its token may be sent to {url}, so nothing is sent. If that \
+         server is to have it, run: kubectl annotate secret -n {namespace} {name} {value} --overwrite"
+    )
+}
+
+/// A word of a shell. Who wrote a URL must not write the command of the person who pastes it.
+fn quoted(word: &str) -> String {
+    let plain = |sign: char| sign.is_ascii_alphanumeric() || "-._~:/,=%".contains(sign);
+    match word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// One spelling of a URL, so that neither case, nor the usual port, nor a slash makes another server of it.
+pub(crate) fn normal(url: &str) -> String {
+    Base::parse(url).map_or_else(|_| url.to_owned(), |base| base.url().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_has_one_spelling() {
+        for url in [
+            "https://coder.example.com",
+            "https://coder.example.com/",
+            "HTTPS://Coder.example.com:443/",
+        ] {
+            assert_eq!(normal(url), "https://coder.example.com");
+        }
+        assert_eq!(normal("http://192.0.2.1:3000"), "http://192.0.2.1:3000");
+        assert_eq!(
+            normal("http://example.com/Coder"),
+            "http://example.com/Coder"
+        );
+    }
+
+    fn naming(servers: &str) -> Secret {
+        let annotations = serde_json::json!({ annotations::SERVERS: servers });
+        let metadata = serde_json::json!({ "name": "token", "annotations": annotations });
+        serde_json::from_value(serde_json::json!({ "metadata": metadata })).expect("a Secret")
+    }
+
+    #[test]
+    fn a_token_is_for_the_servers_that_its_secret_names_and_for_no_other() {
+        const URL: &str = "https://coder.example.com";
+        for list in [
+            URL,
+            "HTTPS://Coder.Example.com:443//",
+            "https://other.example.com, https://coder.example.com/",
+            "https://other.example.com\nhttps://coder.example.com",
+            "nonsense,,https://coder.example.com",
+        ] {
+            assert!(listed(&naming(list), URL), "{list}");
+        }
+        for list in [
+            "",
+            "*",
+            "coder.example.com",
+            "http://coder.example.com",
+            "http://coder.example.com:443",
+            "https://coder.example.com:8443",
+            "https://coder.example.com.evil.test",
+            "https://coder.example.co",
+            "https://a.coder.example.com",
+            "https://coder.example.com@evil.test",
+            "https://me@coder.example.com",
+            "https://coder.example.com/path",
+            "https://coder.example.com./",
+            "https://coder.example.com?x",
+            "https://c\u{43e}der.example.com",
+        ] {
+            assert!(!listed(&naming(list), URL), "{list}");
+        }
+        assert!(!listed(&naming(URL), "https://coder.example.com.evil.test"));
+        assert!(!listed(
+            &naming("https://[2001:db8::1]"),
+            "https://[2001:db8::2]"
+        ));
+        assert!(listed(
+            &naming("https://[2001:DB8::1]:443/"),
+            "https://[2001:db8::1]"
+        ));
+        assert!(!listed(&Secret::default(), URL));
+    }
+
+    #[test]
+    fn the_command_names_all_servers_and_cannot_be_written_by_whoever_wrote_the_url() {
+        let secret = naming("https://b.example.com https://a.example.com/");
+        let told = unlisted(&secret, "team", "https://c.example.com");
+        let command = "kubectl annotate secret -n team token coder.aplomb.dev/servers=\
+            https://a.example.com,https://b.example.com,https://c.example.com --overwrite";
+        assert!(told.ends_with(command), "{told}");
+        for (url, word) in [
+            ("https://a;reboot", "'key=https://a;reboot'"),
+            ("https://a$(reboot)", "'key=https://a$(reboot)'"),
+            ("https://a';reboot;'", r"'key=https://a'\'';reboot;'\'''"),
+            ("https://[::1]:3000", "'key=https://[::1]:3000'"),
+        ] {
+            assert_eq!(quoted(&format!("key={url}")), word);
+        }
+    }
+
+    #[test]
+    fn a_fingerprint_is_no_part_of_the_token() {
+        let token = Token::new("abcdefabcdefabcdef").expect("a token");
+        let print = fingerprint(&token);
+        assert_eq!(print.len(), FINGERPRINT);
+        assert!(!"abcdefabcdefabcdef".contains(&print), "{print}");
+    }
+}

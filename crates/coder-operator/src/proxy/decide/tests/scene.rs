@@ -1,0 +1,260 @@
+//! Worlds to decide on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb_api::coder::{
+    Binding, CoderWorkspaceProxy, PendingProxy, RetiringProxy, SecretKeyRef, conditions as kinds,
+};
+use aplomb_http_client::Token;
+use http::HeaderMap;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::access::{Access, fingerprint};
+use crate::client::{CallError, Class, Entitlement, Entitlements, Feature, Proxy, ProxyHealth};
+use crate::hindrance::Hindrance;
+use crate::proxy::decide::decide;
+use crate::proxy::decide::wanted::{described, looks};
+use crate::proxy::world::{Place, Plan, Seen, Step, World};
+use crate::seen::DeploymentSeen;
+use crate::seen::{Memory, SecretSeen};
+use crate::server::Listed;
+
+pub(super) const URL: &str = "https://coder.example.com";
+pub(super) const OTHER: &str = "https://other.example.com";
+pub(super) const ID: &str = "id-1";
+
+pub(super) fn now() -> Timestamp {
+    "2030-01-01T12:00:00Z".parse().expect("a time")
+}
+
+/// A time so many seconds before now.
+pub(super) fn ago(seconds: i64) -> Time {
+    Time(Timestamp::from_second(now().as_second() - seconds).expect("a time"))
+}
+
+/// An object called `europe` that registers itself.
+pub(super) fn object(change: Value) -> CoderWorkspaceProxy {
+    let mut object = json!({
+        "apiVersion": "aplomb.dev/v1alpha1", "kind": "CoderWorkspaceProxy",
+        "metadata": { "name": "europe", "namespace": "dev", "uid": "u", "generation": 1,
+            "finalizers": ["coder.aplomb.dev/cleanup"] },
+        "spec": { "image": "registry.example.com/coder:1", "replicas": 2,
+            "bootstrap": { "server":
+                { "url": URL, "tokenSecretRef": { "name": "token", "key": "token" } } } },
+    });
+    merge(&mut object, change);
+    serde_json::from_value(object).expect("a CoderWorkspaceProxy")
+}
+
+fn merge(into: &mut Value, change: Value) {
+    match (into, change) {
+        (Value::Object(into), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, change) => *into = change,
+    }
+}
+
+pub(super) fn access(url: &str) -> Access {
+    let token = Token::new(&format!("token-of-{url}")).expect("a token");
+    let binding = Binding {
+        server_url: url.to_owned(),
+        control_plane: None,
+        ca_bundle: None,
+        token_secret_ref: SecretKeyRef {
+            name: "token".to_owned(),
+            key: "token".to_owned(),
+        },
+        token_fingerprint: fingerprint(&token),
+    };
+    Access {
+        url: url.to_owned(),
+        ca: None,
+        token,
+        binding,
+        control_plane: None,
+        image: None,
+    }
+}
+
+pub(super) fn binding(url: &str) -> Binding {
+    access(url).binding
+}
+
+/// A licensed server of which nothing else was seen.
+pub(super) fn world(object: CoderWorkspaceProxy) -> World {
+    let listed = Entitlements {
+        proxies: Feature {
+            entitlement: Entitlement::Entitled,
+            enabled: true,
+        },
+        ..Entitlements::default()
+    };
+    World {
+        access: object.spec.bootstrap.is_some().then(|| Ok(access(URL))),
+        object: Arc::new(object),
+        status: Default::default(),
+        now: now(),
+        instant: Instant::now(),
+        began: Instant::now(),
+        bound: BTreeSet::from([Place::of(&binding(URL)), Place::of(&binding(OTHER))]),
+        held: true,
+        secret: SecretSeen::Absent,
+        deployment: None,
+        seen: Seen {
+            entitlements: Some(Ok(Arc::new(told(listed)))),
+            ..Seen::default()
+        },
+        memory: Memory::default(),
+    }
+}
+
+/// A world in which the proxy `europe` is registered, has its token and serves.
+pub(super) fn settled(change: Value) -> World {
+    let mut world = world(object(change));
+    let looks = looks(&object(json!({})));
+    let status = &mut world.status;
+    status.registered = true;
+    status.proxy_id = Some(ID.to_owned());
+    status.proxy_name = Some("europe".to_owned());
+    status.binding = Some(binding(URL));
+    status.described = Some(described(&looks.name, &looks.display_name, &looks.icon));
+    status.phase = Some("Ready".to_owned());
+    world.secret = holding(ID);
+    world.deployment = Some(DeploymentSeen {
+        replicas: 2,
+        ready: 2,
+        rolled: true,
+    });
+    shows(&mut world, URL, ID, Some(proxy(ID, "europe", 3600)));
+    world.seen.applied = true;
+    world
+}
+
+pub(super) fn holding(id: &str) -> SecretSeen {
+    SecretSeen::Ours {
+        key_name: Some(id.to_owned()),
+        whole: true,
+    }
+}
+
+pub(super) fn told<T>(value: T) -> Listed<T> {
+    Listed {
+        at: Instant::now(),
+        by_server: now(),
+        value,
+    }
+}
+
+/// A healthy proxy that was made so many seconds ago.
+pub(super) fn proxy(id: &str, name: &str, age: i64) -> Proxy {
+    Proxy {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        display_name: name.to_owned(),
+        icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::mark("u")),
+        created_at: Some(ago(age).0),
+        deleted: false,
+        status: Some(ProxyHealth {
+            status: "ok".to_owned(),
+        }),
+    }
+}
+
+/// The server at `url` says this of a name or id.
+pub(super) fn shows(world: &mut World, url: &str, name: &str, found: Option<Proxy>) {
+    let place = (Place::of(&binding(url)), name.to_owned());
+    let looked = Ok(Arc::new(told(found)));
+    world.seen.proxies.insert(place, looked);
+}
+
+/// The server at `url` does not tell of a name or id.
+pub(super) fn hinders(world: &mut World, url: &str, name: &str, why: Hindrance) {
+    let place = (Place::of(&binding(url)), name.to_owned());
+    world.seen.proxies.insert(place, Err(why));
+}
+
+pub(super) fn pending(name: &str, seconds: i64) -> PendingProxy {
+    PendingProxy {
+        name: name.to_owned(),
+        since: ago(seconds),
+        binding: binding(URL),
+    }
+}
+
+pub(super) fn retiring(id: &str, seconds: i64) -> RetiringProxy {
+    RetiringProxy {
+        id: id.to_owned(),
+        name: "old".to_owned(),
+        retired: ago(seconds),
+        binding: binding(URL),
+    }
+}
+
+pub(super) fn refused(class: Class) -> Hindrance {
+    Hindrance::Refused(CallError {
+        class,
+        status: None,
+        endpoint: "create proxy",
+        message: "no".to_owned(),
+        headers: HeaderMap::new(),
+    })
+}
+
+pub(super) fn later(limited: bool) -> Hindrance {
+    Hindrance::Later {
+        until: Instant::now() + Duration::from_secs(30),
+        limited,
+        endpoint: "create proxy",
+    }
+}
+
+pub(super) fn plan(world: &World) -> Plan {
+    decide(world)
+}
+
+/// The next step, as a word.
+pub(super) fn step(world: &World) -> &'static str {
+    match plan(world).step {
+        None => "none",
+        Some(Step::Finalize) => "finalize",
+        Some(Step::Entitlements) => "entitlements",
+        Some(Step::Look(..)) => "look",
+        Some(Step::Register(_)) => "register",
+        Some(Step::Retoken(_)) => "retoken",
+        Some(Step::Store(_)) => "store",
+        Some(Step::Describe(_)) => "describe",
+        Some(Step::Apply(_)) => "apply",
+        Some(Step::Drain) => "drain",
+        Some(Step::Deregister(_)) => "deregister",
+        Some(Step::Release) => "release",
+    }
+}
+
+/// Status and reason of a condition.
+pub(super) fn says(plan: &Plan, kind: &str) -> (String, String) {
+    let found = plan.conditions.iter().find(|it| it.kind == kind);
+    found.map_or_else(Default::default, |it| {
+        (it.status.word().to_owned(), it.reason.to_string())
+    })
+}
+
+pub(super) fn ready(plan: &Plan) -> (String, String) {
+    says(plan, kinds::READY)
+}
+
+/// The reasons of the Events.
+pub(super) fn notes(plan: &Plan) -> Vec<String> {
+    plan.notes.iter().map(|it| it.reason.to_string()).collect()
+}
+
+pub(super) fn pair(one: &str, other: &str) -> (String, String) {
+    (one.to_owned(), other.to_owned())
+}

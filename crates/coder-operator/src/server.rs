@@ -1,0 +1,276 @@
+//! Servers, and every call that is made to them.
+//!
+//! A call passes the gate of its object, gets its turn from the account of its identity, checks the right
+//! to act right before it is sent, and teaches all of them what came of it. Nobody waits for a turn: a call
+//! that has to be made later says so. What many want to know is read once.
+
+mod call;
+mod calls;
+mod desk;
+mod exchange;
+mod look;
+mod proxies;
+mod purse;
+mod shared;
+mod skew;
+mod uncounted;
+mod waiters;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aplomb::Clock;
+use aplomb::budget::Shelf;
+use aplomb::fence::Fence;
+use aplomb_api::coder::RateLimited;
+use aplomb_http_client::{BoxError, Token, Transport};
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use crate::client::{Base, Client};
+use crate::gate::Gates;
+use crate::object::Object;
+use crate::pushback::Pushback;
+use crate::telemetry::Coder;
+use desk::{Desk, Site};
+use waiters::Waiters;
+
+pub use crate::bypass::Bypass;
+
+/// How long what is known of a server is kept that nobody asks for.
+const UNUSED: Duration = Duration::from_secs(2 * 3600);
+/// How long before the deadline of whoever asks a call has to be over.
+const TO_TAKE_IN: Duration = Duration::from_millis(500);
+
+/// Opens a way to servers; the authorities in a bundle, as PEM, are trusted besides those of the machine.
+pub type Connect = Arc<dyn Fn(Option<&str>) -> Result<Transport, BoxError> + Send + Sync>;
+/// Called with an object whose turn has come. It must not call back.
+pub type Tell = Arc<dyn Fn(&Object) + Send + Sync>;
+
+/// What servers are reached with.
+#[derive(Clone)]
+pub struct Settings {
+    /// The way there.
+    pub connect: Connect,
+    /// Wall time.
+    pub clock: Clock,
+    /// Metrics and logs.
+    pub telemetry: Coder,
+    /// Where accounts are shown.
+    pub shelf: Shelf,
+    /// Of everything that is drawn.
+    pub seed: u64,
+    /// Whom to tell.
+    pub tell: Tell,
+}
+
+/// All servers. Clones share them.
+#[derive(Clone)]
+pub struct Servers(Arc<Inner>);
+
+struct Inner {
+    common: Arc<Common>,
+    state: Mutex<State>,
+}
+
+/// What all servers share.
+struct Common {
+    settings: Settings,
+    gates: Gates,
+    waiters: Arc<Waiters>,
+}
+
+#[derive(Default)]
+struct State {
+    sites: BTreeMap<Base, Arc<Site>>,
+    desks: BTreeMap<Which, (Server, Instant)>,
+    ways: BTreeMap<Authorities, Transport>,
+}
+
+/// A digest of a CA bundle.
+type Authorities = Option<[u8; 32]>;
+/// A server as it is reached with one token.
+type Which = (Base, Authorities, [u8; 32]);
+
+/// One server, called with one token. Clones share what is known.
+#[derive(Clone)]
+pub struct Server(Arc<Desk>);
+
+/// Who asks, and on which terms.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// For which object.
+    pub who: &'a Object,
+    /// Whether it wants not to be counted.
+    pub bypass: bool,
+    /// The right to act.
+    pub fence: &'a Fence,
+    /// When it is too late for an answer.
+    pub deadline: Instant,
+    /// What the object's status says of the rate limit, so that a new process goes on where one ended.
+    pub limited: Option<&'a RateLimited>,
+}
+
+impl Asker<'_> {
+    /// When a call has to be over: what came of it must be taken in before whoever asked is stopped.
+    fn last(&self) -> Instant {
+        let last = self.deadline.checked_sub(TO_TAKE_IN);
+        last.unwrap_or(self.deadline)
+    }
+
+    /// Says so if it is too late to begin anything.
+    fn in_time(&self) -> Result<(), Pushback> {
+        let (until, limited) = (Instant::now(), false);
+        match until < self.last() {
+            true => Ok(()),
+            false => Err(Pushback::Later { until, limited }),
+        }
+    }
+}
+
+/// What was read, and when.
+#[derive(Clone, Debug)]
+pub struct Listed<T> {
+    /// When it was asked for: it is at least as new.
+    pub at: Instant,
+    /// The same moment by the server's clock.
+    pub by_server: Timestamp,
+    /// What was read.
+    pub value: T,
+}
+
+/// How new it has to be.
+#[derive(Clone, Copy, Debug)]
+pub enum Fresh {
+    /// No older than this.
+    Within(Duration),
+    /// Asked for at this moment or later.
+    Since(Instant),
+}
+
+impl Servers {
+    /// Nobody was called yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let common = Arc::new(Common {
+            gates: Gates::new(settings.seed),
+            waiters: Arc::new(Waiters::new(settings.tell.clone())),
+            settings,
+        });
+        Self(Arc::new(Inner {
+            common,
+            state: Mutex::default(),
+        }))
+    }
+
+    /// The server at an address, trusted by the authorities of a bundle, and called with a token. Whoever
+    /// names the same three gets the same server.
+    ///
+    /// # Errors
+    /// The address or the bundle cannot be used; says what to change.
+    pub fn at(&self, url: &str, ca: Option<&str>, token: &Token) -> Result<Server, String> {
+        let base = Base::parse(url).map_err(|what| format!("the server's URL {what}"))?;
+        let authorities = ca.map(|pem| Sha256::digest(pem.as_bytes()).into());
+        let which = (base.clone(), authorities, token.digest());
+        let now = Instant::now();
+        self.state(|state| {
+            if let Some((server, used)) = state.desks.get_mut(&which) {
+                *used = now;
+                return Ok(server.clone());
+            }
+            state.tidy(now);
+            let way = match state.ways.get(&authorities) {
+                Some(way) => way.clone(),
+                None => (self.0.common.settings.connect)(ca).map_err(|why| why.to_string())?,
+            };
+            state.ways.insert(authorities, way.clone());
+            let site = state.sites.entry(base.clone());
+            let site = site.or_insert_with(|| Arc::new(Site::new(base.clone())));
+            let client = Client::new(way, base, token.clone());
+            let desk = Desk::new(self.0.common.clone(), site.clone(), client, token);
+            let server = Server(Arc::new(desk));
+            state.desks.insert(which, (server.clone(), now));
+            Ok(server)
+        })
+    }
+
+    /// Whether the last answer that an object got was a 429. What it knows from others says nothing of
+    /// that.
+    #[must_use]
+    pub fn throttles(&self, who: &Object) -> bool {
+        self.0.common.gates.is_refused(who)
+    }
+
+    /// An object is no more: its place in queues and what is remembered of it go.
+    pub fn forget(&self, who: &Object) {
+        self.0.common.gates.forget(who);
+        let looks = self.0.common.waiters.forget(who);
+        let sites: Vec<_> = self.state(|state| state.sites.values().cloned().collect());
+        for site in sites {
+            site.forget(who);
+            looks.iter().for_each(|look| site.forget(look));
+        }
+    }
+
+    fn state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let state = self.0.state.lock();
+        act(&mut state.unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl State {
+    /// Lets go of tokens that were replaced, and of what only they have used.
+    fn tidy(&mut self, now: Instant) {
+        self.desks.retain(|_, (_, used)| now < *used + UNUSED);
+        let desks = &self.desks;
+        let used = |base: &Base| desks.keys().any(|(used, ..)| used == base);
+        self.sites.retain(|base, _| used(base));
+        let trusted = |ca: &Authorities| desks.keys().any(|(_, used, _)| used == ca);
+        self.ways.retain(|ca, _| trusted(ca));
+    }
+}
+
+impl<T> Listed<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Listed<U> {
+        Listed {
+            at: self.at,
+            by_server: self.by_server,
+            value: change(self.value),
+        }
+    }
+}
+
+impl Fresh {
+    /// Whether what was asked for at `at` is new enough.
+    fn holds(self, at: Instant, now: Instant) -> bool {
+        match self {
+            Self::Within(age) => now.saturating_duration_since(at) < age,
+            Self::Since(moment) => at >= moment,
+        }
+    }
+}
+
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.state(|state| state.sites.keys().cloned().collect());
+        f.debug_tuple("Servers").field(&names).finish()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.0.site.base).finish()
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

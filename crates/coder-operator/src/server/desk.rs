@@ -1,0 +1,151 @@
+//! What is known of one server: by everybody who calls it, and by those who call it with one token.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aplomb_http_client::Token;
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::Common;
+use super::look::Look;
+use super::skew::Skew;
+use crate::budget::Account;
+use crate::bypass::Memory;
+use crate::client::{Base, Client, Entitlements, Key, KeyDaemons, Organization, Proxy};
+use crate::identity::{Known, Whose};
+use crate::object::Object;
+
+/// How many calls that are not counted may be under way with one account: a server that does not limit
+/// us is no reason to storm it.
+const UNCOUNTED: usize = 8;
+
+/// One server, whoever calls it.
+pub(super) struct Site {
+    pub(super) base: Base,
+    state: Mutex<SiteState>,
+}
+
+#[derive(Default)]
+struct SiteState {
+    skew: Skew,
+    purses: BTreeMap<Whose, Purse>,
+    /// Whether it counts by user, and when that was learned.
+    by_user: Option<(bool, Instant)>,
+}
+
+/// What one identity spends from.
+#[derive(Clone)]
+pub(super) struct Purse {
+    pub(super) account: Account,
+    pub(super) uncounted: Arc<Semaphore>,
+}
+
+/// One server, called with one token.
+pub(super) struct Desk {
+    pub(super) common: Arc<Common>,
+    pub(super) site: Arc<Site>,
+    pub(super) client: Client,
+    /// What tells the token from others without being one.
+    pub(super) fingerprint: String,
+    pub(super) known: Mutex<Known>,
+    pub(super) bypass: Mutex<Memory>,
+    pub(super) looks: Looks,
+}
+
+/// What many want to know.
+#[derive(Default)]
+pub(super) struct Looks {
+    pub(super) identity: Look<Whose>,
+    pub(super) organizations: Look<Organization>,
+    pub(super) keys: Look<Vec<Key>>,
+    pub(super) daemons: Look<Vec<KeyDaemons>>,
+    pub(super) entitlements: Look<Entitlements>,
+    pub(super) proxies: Look<Option<Proxy>>,
+}
+
+impl Desk {
+    pub(super) fn new(common: Arc<Common>, site: Arc<Site>, client: Client, token: &Token) -> Self {
+        let digest = token.digest();
+        let hex = digest.iter().take(6).map(|byte| format!("{byte:02x}"));
+        let fingerprint: String = hex.collect();
+        Self {
+            common,
+            site,
+            client,
+            known: Mutex::new(Known::new(fingerprint.clone())),
+            fingerprint,
+            bypass: Mutex::default(),
+            looks: Looks::default(),
+        }
+    }
+
+    pub(super) fn known<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
+        act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn bypass<T>(&self, act: impl FnOnce(&mut Memory) -> T) -> T {
+        act(&mut self.bypass.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The server's clock.
+    pub(super) fn now(&self) -> Timestamp {
+        let here = self.common.settings.clock.now();
+        self.site.skew(|skew| skew.there(here))
+    }
+
+    /// What somebody spends from, made when it is first needed.
+    pub(super) fn purse(&self, whose: &Whose) -> Purse {
+        self.site.state(|state| {
+            if let Some(purse) = state.purses.get(whose) {
+                return purse.clone();
+            }
+            let name = format!("coder/{}/{}", self.site.base.name(), whose.name());
+            let waiters = self.common.waiters.clone();
+            let tell = move |who: &Object| waiters.tell(who);
+            let account = Account::new(&name, Arc::new(tell));
+            self.common.settings.shelf.add(account.clone());
+            let purse = Purse {
+                account,
+                uncounted: Arc::new(Semaphore::new(UNCOUNTED)),
+            };
+            state.purses.insert(whose.clone(), purse.clone());
+            purse
+        })
+    }
+}
+
+impl Site {
+    pub(super) fn new(base: Base) -> Self {
+        Self {
+            base,
+            state: Mutex::default(),
+        }
+    }
+
+    pub(super) fn skew<T>(&self, act: impl FnOnce(&mut Skew) -> T) -> T {
+        self.state(|state| act(&mut state.skew))
+    }
+
+    /// Whether it counts by user, if that was learned since `oldest`.
+    pub(super) fn by_user(&self, oldest: Option<Instant>) -> Option<bool> {
+        let known = self.state(|state| state.by_user);
+        known
+            .filter(|(_, at)| oldest.is_none_or(|oldest| *at > oldest))
+            .map(|(by_user, _)| by_user)
+    }
+
+    pub(super) fn learned(&self, by_user: bool, now: Instant) {
+        self.state(|state| state.by_user = Some((by_user, now)));
+    }
+
+    pub(super) fn forget(&self, who: &Object) {
+        let purses: Vec<_> = self.state(|state| state.purses.values().cloned().collect());
+        purses.iter().for_each(|purse| purse.account.forget(who));
+    }
+
+    fn state<T>(&self, act: impl FnOnce(&mut SiteState) -> T) -> T {
+        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

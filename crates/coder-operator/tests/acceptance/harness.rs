@@ -1,0 +1,139 @@
+//! Plays a story with one crash or one fault in it, at a place that an earlier run has recorded.
+
+use std::time::Duration;
+
+use aplomb_apiserver::coderd::Role;
+use aplomb_apiserver::world::Crash;
+use serde_json::{Value, json};
+
+use crate::lab::{Around, Lab};
+use crate::operator::Replica;
+use crate::story::Story;
+use crate::wire::Flaw;
+
+/// What happens to one run.
+#[derive(Clone, Debug, Default)]
+pub struct Trouble {
+    /// The operator dies.
+    pub crash: Option<Crash>,
+    /// The request with this number, counted from 1, fails so.
+    pub fault: Option<(u64, Mode)>,
+    /// What is wrong with the way to the servers.
+    pub flaw: Flaw,
+    /// Whether the spec asks to pass the limiter by.
+    pub bypass: bool,
+}
+
+/// How a request fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It is answered with this status, and not carried out.
+    Refused(u16),
+    /// It is carried out, and answered with this status.
+    Done(u16),
+    /// The connection is lost before it arrives.
+    LostBefore,
+    /// The connection is lost after it was carried out.
+    LostAfter,
+    /// It never arrives, and nobody says so.
+    HangsBefore,
+    /// It is carried out, and no answer ever comes.
+    HangsAfter,
+    /// It is carried out, and the answer is no JSON.
+    Garbage,
+}
+
+/// Every class of failure.
+pub const MODES: [Mode; 18] = [
+    Mode::Refused(400),
+    Mode::Refused(401),
+    Mode::Refused(403),
+    Mode::Refused(404),
+    Mode::Refused(409),
+    Mode::Refused(412),
+    Mode::Refused(428),
+    Mode::Refused(429),
+    Mode::Refused(500),
+    Mode::Refused(502),
+    Mode::Refused(503),
+    Mode::Done(500),
+    Mode::Done(504),
+    Mode::LostBefore,
+    Mode::LostAfter,
+    Mode::HangsBefore,
+    Mode::HangsAfter,
+    Mode::Garbage,
+];
+
+impl Mode {
+    /// The simulator's words for it.
+    pub fn fault(self, skip: u64) -> Value {
+        let mut fault = match self {
+            Self::Refused(status) => json!({ "status": status }),
+            Self::Done(status) => json!({ "status": status, "commit": true }),
+            Self::LostBefore => json!({ "reset": "before" }),
+            Self::LostAfter => json!({ "reset": "after" }),
+            Self::HangsBefore => json!({ "hang": "before" }),
+            Self::HangsAfter => json!({ "hang": "after" }),
+            Self::Garbage => json!({ "status": 200, "commit": true, "body": "<html>" }),
+        };
+        fault["skip"] = skip.into();
+        fault["times"] = 1.into();
+        fault
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Played {
+    pub verdict: Result<(), String>,
+    /// The effects of the operator: number and what.
+    pub effects: Vec<(u64, String)>,
+    /// The requests that the server had: method and path.
+    pub requests: Vec<String>,
+    pub trace: Vec<String>,
+}
+
+/// Plays a story with what is to go wrong.
+pub fn play(story: Story, seed: u64, trouble: &Trouble) -> Played {
+    let trouble = trouble.clone();
+    let around = Around::seed(seed).server(|it| {
+        // Only owners manage proxies; and it is soon seen who is gone.
+        if story == Story::Proxy {
+            it.role = Role::Owner;
+        }
+        it.heartbeat = Duration::from_secs(10);
+    });
+    let run = around.record(move |lab| async move {
+        let replica = Replica::flawed(&lab, "first", trouble.flaw);
+        if let Some(crash) = trouble.crash {
+            replica.component.crash_at(crash);
+        }
+        if let Some((number, mode)) = trouble.fault {
+            lab.coderd.fault(&mode.fault(number - 1));
+        }
+        let verdict = story.play(&lab, trouble.bypass).await;
+        (verdict, requests(&lab))
+    });
+    let (verdict, requests) = run.value;
+    Played {
+        verdict,
+        effects: run.trace.iter().filter_map(|line| effect(line)).collect(),
+        requests,
+        trace: run.trace,
+    }
+}
+
+fn requests(lab: &Lab) -> Vec<String> {
+    let all = lab.coderd.requests(0).into_iter();
+    all.map(|it| format!("{} {}", it.method, it.path)).collect()
+}
+
+/// The number and the text of an effect, but not of renewals of a lease and of Events, which nothing
+/// depends on.
+fn effect(line: &str) -> Option<(u64, String)> {
+    let (_, effect) = line.split_once(" first effect ")?;
+    let (number, what) = effect.split_once(' ')?;
+    let aside = what.contains("leases") || what.contains("events");
+    (!aside).then_some((number.parse().ok()?, what.to_owned()))
+}

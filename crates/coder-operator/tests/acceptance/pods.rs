@@ -1,0 +1,68 @@
+//! The pods of the lab: those that the simulator plays, for both servers, with knobs.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aplomb_apiserver::coderd::{self, Coderd, Work};
+use aplomb_apiserver::faults::{Fault, Match, Rule};
+use aplomb_apiserver::world::Cluster;
+use tokio::task::JoinSet;
+
+use crate::site::Site;
+
+/// Who plays the pods, as the API server knows it.
+const KUBELET: &str = "kubelet";
+
+/// The pods of a cluster, as long as this lives.
+pub struct Pods {
+    cluster: Cluster,
+    servers: Vec<(String, Coderd)>,
+    playing: Mutex<JoinSet<()>>,
+}
+
+impl Pods {
+    pub fn start(cluster: &Cluster, sites: &[&Site]) -> Self {
+        let servers = sites.iter().map(|it| (it.url.to_owned(), it.sim.clone()));
+        let pods = Self {
+            cluster: cluster.clone(),
+            servers: servers.collect(),
+            playing: Mutex::default(),
+        };
+        pods.play(None);
+        pods
+    }
+
+    /// Daemons have jobs of this length, one soon after the other. To be said before the first starts.
+    pub fn works(&self, job: Duration) {
+        let pause = Duration::from_secs(2);
+        self.play(Some(Work { job, pause }));
+    }
+
+    /// Pods do not come up any more, because their Secrets cannot be read; or they do again.
+    pub fn never_ready(&self, broken: bool) {
+        let faults = self.cluster.faults(KUBELET);
+        match broken {
+            true => {
+                faults.add(Rule::new(Fault::InternalError).on(Match::any().resource("secrets")))
+            }
+            false => faults.clear(),
+        }
+    }
+
+    fn play(&self, work: Option<Work>) {
+        let servers = self.servers.clone();
+        let find = move |url: &str| {
+            let known = servers.iter().find(|(known, _)| known == url);
+            known.map(|(_, server)| server.clone())
+        };
+        let pods = coderd::Pods {
+            server: Arc::new(find),
+            start: Duration::from_secs(1),
+            work,
+        };
+        let mut playing = JoinSet::new();
+        playing.spawn(pods.play(self.cluster.plain_client(KUBELET)));
+        // Those who played until now stop.
+        *self.playing.lock().unwrap() = playing;
+    }
+}

@@ -1,0 +1,238 @@
+//! The provider's API: thin, typed calls that keep the headers of every answer, because they say what is
+//! left of the rate limit.
+//!
+//! One call is one request. Nothing here waits, tries again or decides; every call of the operator goes
+//! through [`crate::cloud`], which has the budget.
+
+mod error;
+mod model;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, header};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tower::ServiceExt;
+
+use aplomb_http_client::Transport;
+
+pub use aplomb_http_client::Token;
+pub use error::{NO_ANSWER, ProviderError, UNREADABLE};
+pub use model::{Action, ActionError, ActionStatus, FloatingIp, Page};
+
+use model::{AssignTo, Labelled, OneAction, OneFloatingIp};
+
+/// The API of Hetzner Cloud.
+pub const ENDPOINT: &str = "https://api.hetzner.cloud/v1";
+/// How many floating IPs fit on a page, at most.
+pub const PER_PAGE: u32 = 50;
+/// Says which lane a request is in. The provider ignores it; a simulator and a proxy can log it.
+const LANE: &str = "x-aplomb-lane";
+
+/// Speaks for one token. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    transport: Transport,
+    endpoint: Arc<str>,
+    token: Token,
+    lane: Option<&'static str>,
+}
+
+/// Which floating IPs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// The one of this name.
+    pub name: Option<String>,
+    /// The page, from 1; 0 is the first too.
+    pub page: u32,
+}
+
+/// An answer of success.
+#[derive(Clone, Debug)]
+pub struct Answer<T> {
+    /// Its status.
+    pub status: u16,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// What it says.
+    pub body: T,
+}
+
+/// What a call returns.
+pub type Result<T> = std::result::Result<Answer<T>, ProviderError>;
+
+impl Client {
+    /// A client that reaches `endpoint` over `transport`.
+    #[must_use]
+    pub fn new(transport: Transport, endpoint: &str, token: Token) -> Self {
+        Self {
+            transport,
+            endpoint: endpoint.trim_end_matches('/').into(),
+            token,
+            lane: None,
+        }
+    }
+
+    /// The same, saying in a header of each request which lane it is in.
+    #[must_use]
+    pub fn in_lane(&self, lane: &'static str) -> Self {
+        Self {
+            lane: Some(lane),
+            ..self.clone()
+        }
+    }
+
+    /// One page of the project's floating IPs.
+    ///
+    /// # Errors
+    /// As every call: what the provider said, or that it said nothing.
+    pub async fn floating_ips(&self, query: &Query) -> Result<Page> {
+        let mut path = format!("/floating_ips?per_page={PER_PAGE}");
+        if query.page > 1 {
+            path.push_str(&format!("&page={}", query.page));
+        }
+        if let Some(name) = &query.name {
+            path.push_str("&name=");
+            path.push_str(&encoded(name));
+        }
+        self.send(Method::GET, &path, None::<&()>).await
+    }
+
+    /// One floating IP.
+    ///
+    /// # Errors
+    /// See [`Client::floating_ips`].
+    pub async fn floating_ip(&self, id: i64) -> Result<FloatingIp> {
+        let path = format!("/floating_ips/{id}");
+        let read: Answer<OneFloatingIp> = self.send(Method::GET, &path, None::<&()>).await?;
+        Ok(read.map(|body| body.floating_ip))
+    }
+
+    /// Moves a floating IP to a server. What is returned is only begun.
+    ///
+    /// # Errors
+    /// See [`Client::floating_ips`]. Without an answer it may have happened all the same.
+    pub async fn assign(&self, floating_ip: i64, server: i64) -> Result<Action> {
+        let path = format!("/floating_ips/{floating_ip}/actions/assign");
+        let body = AssignTo { server };
+        let begun: Answer<OneAction> = self.send(Method::POST, &path, Some(&body)).await?;
+        Ok(begun.map(|body| body.action))
+    }
+
+    /// How an action stands.
+    ///
+    /// # Errors
+    /// See [`Client::floating_ips`].
+    pub async fn action(&self, id: i64) -> Result<Action> {
+        let path = format!("/actions/{id}");
+        let read: Answer<OneAction> = self.send(Method::GET, &path, None::<&()>).await?;
+        Ok(read.map(|body| body.action))
+    }
+
+    /// Replaces all labels of a floating IP.
+    ///
+    /// # Errors
+    /// See [`Client::floating_ips`].
+    pub async fn label(
+        &self,
+        floating_ip: i64,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<FloatingIp> {
+        let path = format!("/floating_ips/{floating_ip}");
+        let body = Labelled { labels };
+        let written: Answer<OneFloatingIp> = self.send(Method::PUT, &path, Some(&body)).await?;
+        Ok(written.map(|body| body.floating_ip))
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<T> {
+        let lost = |cause: &dyn std::fmt::Display| ProviderError::no_answer(&self.token, cause);
+        let request = self
+            .request(method, path, body)
+            .map_err(|cause| lost(&cause))?;
+        let answer = self.transport.clone().oneshot(request).await;
+        let (head, body) = answer.map_err(|cause| lost(&cause))?.into_parts();
+        if !head.status.is_success() {
+            return Err(ProviderError::refused(
+                &self.token,
+                head.status,
+                head.headers,
+                &body,
+            ));
+        }
+        match serde_json::from_slice(&body) {
+            Ok(body) => Ok(Answer {
+                status: head.status.as_u16(),
+                headers: head.headers,
+                body,
+            }),
+            Err(cause) => Err(ProviderError::unreadable(
+                &self.token,
+                head.status,
+                head.headers,
+                &cause,
+            )),
+        }
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> std::result::Result<Request<Bytes>, http::Error> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.endpoint))
+            .header(header::AUTHORIZATION, self.token.header("Bearer "))
+            .header(header::ACCEPT, "application/json");
+        if let Some(lane) = self.lane {
+            request = request.header(LANE, HeaderValue::from_static(lane));
+        }
+        let Some(body) = body else {
+            return request.body(Bytes::new());
+        };
+        let body = serde_json::to_vec(body).expect("numbers and strings are JSON");
+        request
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Bytes::from(body))
+    }
+}
+
+impl<T> Answer<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
+        Answer {
+            status: self.status,
+            headers: self.headers,
+            body: change(self.body),
+        }
+    }
+}
+
+/// A value of a query: whatever is not a letter, a digit or one of `-._~` is escaped.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let one = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(one).collect()
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "client/tests.rs"]
+mod tests;

@@ -1,0 +1,176 @@
+//! The operator as a whole: what a program sets, what a test replaces, and the engine made of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use aplomb::admin::Board;
+use aplomb::budget::{self, Shelf};
+use aplomb::telemetry::Metrics;
+use aplomb::{Clock, Engine, Error, LeaseConfig, Poke, Result, Tasks, Telemetry};
+
+use crate::client::ENDPOINT;
+use crate::cloud::{self, Clouds};
+use crate::controller;
+use crate::interest::Interests;
+use crate::memory::Memories;
+use crate::office::Office;
+use crate::probe::{Probe, Prober, Tcp};
+use crate::telemetry::{Egress, ProbeFailed};
+use aplomb_http_client::{Transport, transport};
+
+/// What Events and the lease call the operator.
+const NAME: &str = "aplomb-egress";
+
+/// What a program sets.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the provider's API is.
+    pub endpoint: String,
+    /// Where the token is for a StableEgress that names no Secret.
+    pub token_file: Option<PathBuf>,
+    /// The namespace of the lease and of Secrets, and of pods where nothing else is said.
+    pub namespace: String,
+    /// The only namespace whose pods are watched; all, if not said.
+    pub pods_namespace: Option<String>,
+    /// What this replica is called. No two may share it.
+    pub identity: String,
+    /// Whether replicas elect a leader.
+    pub leader_elect: bool,
+    /// The address at which the program can be looked at, to be written on the lease.
+    pub admin: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            endpoint: ENDPOINT.to_owned(),
+            token_file: None,
+            namespace: "aplomb-system".to_owned(),
+            pods_namespace: None,
+            identity: NAME.to_owned(),
+            leader_elect: true,
+            admin: None,
+        }
+    }
+}
+
+/// What a test replaces.
+#[derive(Clone)]
+pub struct Parts {
+    /// Connects to the provider.
+    pub connect: Arc<dyn Fn() -> Transport + Send + Sync>,
+    /// Reaches nodes.
+    pub probe: Arc<dyn Probe>,
+    /// Wall time.
+    pub clock: Clock,
+    /// Where tasks run; the current runtime unless set.
+    pub tasks: Option<Tasks>,
+    /// Where the runtime counts.
+    pub telemetry: Telemetry,
+    /// Where the operator is shown.
+    pub board: Board,
+    /// The API server's budgets, where operators of one process share them.
+    pub server: Option<budget::Server>,
+    /// Where the operator counts.
+    pub egress: Egress,
+}
+
+impl Parts {
+    /// The real ones.
+    ///
+    /// # Errors
+    /// There is no way to make TLS connections.
+    pub fn real() -> Result<Self> {
+        let transport = transport::reqwest(None).map_err(Error::fault)?;
+        Ok(Self {
+            connect: Arc::new(move || transport.clone()),
+            probe: Arc::new(Tcp),
+            clock: Clock::system(),
+            tasks: None,
+            telemetry: Telemetry::default(),
+            board: Board::default(),
+            server: None,
+            egress: Egress::default(),
+        })
+    }
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
+}
+
+/// The operator, ready to run with any client.
+#[must_use]
+pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engine {
+    let budgets = Shelf::default();
+    let clouds = Clouds::new(cloud::Settings {
+        endpoint: settings.endpoint.clone(),
+        connect: parts.connect,
+        telemetry: parts.telemetry.clone(),
+        egress: parts.egress.clone(),
+        clock: parts.clock.clone(),
+        budgets: budgets.clone(),
+    });
+    let poke = Poke::default();
+    let prober = prober(parts.probe, parts.egress.clone(), poke.clone());
+    let office = Office {
+        clouds,
+        prober,
+        poke,
+        interests: Interests::default(),
+        memories: Memories::default(),
+        telemetry: parts.egress.clone(),
+        clock: parts.clock.clone(),
+        namespace: settings.namespace.clone(),
+        pods: settings.pods_namespace.clone(),
+        identity: settings.identity.clone(),
+        token_file: settings.token_file.clone(),
+    };
+    let metrics = Metrics::new(move |registry| parts.egress.register(registry));
+    let engine = Engine::new(NAME, client).settings(|set| {
+        let (namespace, identity) = (&settings.namespace, &settings.identity);
+        let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
+        set.lease = Some(lease).filter(|_| settings.leader_elect);
+        set.board = parts.board;
+        set.server = parts.server;
+        set.budgets = budgets;
+        set.metrics = vec![metrics];
+        set.telemetry = parts.telemetry;
+        set.clock = parts.clock;
+        set.tasks = parts.tasks;
+    });
+    engine
+        .controller(controller::controller(&office))
+        .controller(controller::prober(&office))
+}
+
+/// Counts what probes show, and runs what depends on one when it shows something new.
+fn prober(probe: Arc<dyn Probe>, egress: Egress, poke: Poke) -> Prober {
+    Prober::new(probe).tell(move |key, node, outcome| {
+        if outcome.reason.is_some() {
+            egress.emit(ProbeFailed {
+                name: &key.name,
+                node,
+                failures: outcome.failures,
+            });
+        }
+        if outcome.before != Some(outcome.failures) {
+            poke.poke(key);
+        }
+    })
+}
+
+/// Runs the operator until `shutdown`.
+///
+/// # Errors
+/// A watch was not ready in time.
+pub async fn run(
+    client: kube::Client,
+    settings: &Settings,
+    parts: Parts,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<()> {
+    operator(client, settings, parts).run(shutdown).await
+}

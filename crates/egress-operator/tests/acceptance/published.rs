@@ -1,0 +1,100 @@
+//! The figures that docs/egress.md publishes: from what happens to the gateway until another node serves,
+//! with a budget and where others leave none of it.
+
+use std::time::Duration;
+
+use aplomb_apiserver::hetzner::{BucketState, Change, Noise};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::lab::{Lab, SECRET, on_box, seconds};
+use crate::moves::{probing, some_time};
+
+const SEEDS: u64 = 20;
+
+/// What happens to the gateway.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Killed,
+    Cordoned,
+    Deleted,
+    NoCandidate,
+}
+
+impl Event {
+    const ALL: [Self; 4] = [
+        Self::Killed,
+        Self::Cordoned,
+        Self::Deleted,
+        Self::NoCandidate,
+    ];
+
+    fn spec(self) -> Value {
+        match self {
+            Self::Killed => probing(),
+            _ => json!({}),
+        }
+    }
+
+    async fn happen(self, lab: &Lab) {
+        match self {
+            Self::Killed => lab.kill(0),
+            Self::Cordoned => lab.nodes.cordon(0, true).await,
+            Self::Deleted => lab.nodes.delete(0).await,
+            Self::NoCandidate => lab.nodes.no_candidate(0).await,
+        }
+    }
+}
+
+/// The bucket is empty, and others call three times a second for the one token that comes back in it.
+fn starve(lab: &Lab) {
+    let bucket = BucketState {
+        name: SECRET.to_owned(),
+        limit: None,
+        remaining: Some(0),
+        refill_per_second: None,
+    };
+    lab.change(Change {
+        buckets: Some(vec![bucket]),
+        ..Change::default()
+    });
+    lab.hetzner.noise(Noise::rate("others", 3.0)).unwrap();
+}
+
+async fn failover(lab: Lab, event: Event, starved: bool) -> Duration {
+    let _replica = lab.settled(3, &event.spec()).await;
+    if starved {
+        starve(&lab);
+    }
+    some_time(&lab).await;
+    let began = Instant::now();
+    event.happen(&lab).await;
+    lab.serves(1, seconds(300)).await;
+    began.elapsed()
+}
+
+/// Median and worst over the seeds.
+fn times(event: Event, starved: bool) -> (Duration, Duration) {
+    let run = |seed| on_box(seed, move |lab| failover(lab, event, starved));
+    let mut times: Vec<_> = (0..SEEDS).map(run).collect();
+    times.sort_unstable();
+    (times[times.len() / 2], times[times.len() - 1])
+}
+
+#[test]
+fn a_failover_takes_what_the_documents_say() {
+    println!("published: median and worst of {SEEDS} seeds, until another node serves");
+    for event in Event::ALL {
+        let (plain, starved) = (times(event, false), times(event, true));
+        println!(
+            "published: {event:?}: {:.1?}, {:.1?}; with 429: {:.1?}, {:.1?}",
+            plain.0, plain.1, starved.0, starved.1
+        );
+        let grace = match event {
+            Event::Killed => seconds(28),
+            _ => Duration::ZERO,
+        };
+        assert!(plain.1 <= grace + seconds(2), "{event:?}: {plain:?}");
+        assert!(starved.1 <= grace + seconds(120), "{event:?}: {starved:?}");
+    }
+}

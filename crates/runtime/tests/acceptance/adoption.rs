@@ -1,0 +1,427 @@
+//! Promise: an object that somebody else has made is neither taken over nor destroyed, and the
+//! reconciled object says what is in its way. What was ours, or is handed over, is.
+
+use std::sync::Arc;
+
+use aplomb::writer::{Effect, Known};
+use aplomb::{Class, Context, Controller, Engine, Key, Lens, Verdict};
+use aplomb_apiserver::faults::WatchFault;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::{Resource, ResourceExt};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::bench::{Bench, MANAGER, config_map};
+use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
+use crate::page::{self, Page};
+
+/// Makes a config map as a person does.
+async fn theirs(lab: &Lab, name: &str) -> Api<ConfigMap> {
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let parameters = PostParams {
+        field_manager: Some("kubectl-create".to_owned()),
+        ..PostParams::default()
+    };
+    maps.create(&parameters, &config_map(name, "theirs"))
+        .await
+        .unwrap();
+    maps
+}
+
+/// A bench whose cache shows what is made from now on, or does not for a minute.
+async fn bench(lab: &Lab, seen: bool) -> Bench {
+    match seen {
+        true => Bench::start(lab).await,
+        false => Bench::start_with(lab, WatchFault::Held(seconds(60))).await,
+    }
+}
+
+async fn show(bench: &Bench, name: &str, seen: bool) {
+    if seen {
+        until(seconds(5), "it is seen", || async {
+            bench.map(name).is_some()
+        })
+        .await;
+    }
+}
+
+/// A person's object is in the way of a child.
+async fn in_the_way(lab: Lab, seen: bool) {
+    page(&lab).await;
+    let bench = bench(&lab, seen).await;
+    let maps = theirs(&lab, "child").await;
+    show(&bench, "child", seen).await;
+    let before = maps.get("child").await.unwrap();
+    let pass = bench.pass(&bench.front());
+    for known in [Some(&bench.maps as &dyn Known), None] {
+        let error = pass.apply(&config_map("child", "ours"), known).await;
+        let error = error.expect_err("it is somebody's");
+        assert_eq!(error.class(), Class::Exists, "{error}");
+        let text = error.to_string();
+        for part in [
+            "ConfigMap default/child exists",
+            "kubectl-create",
+            "delete it",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+    assert_eq!(pass.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
+    assert_eq!(maps.get("child").await.unwrap(), before, "it is as it was");
+}
+
+/// A person's object of the name of a child that is in another namespace than its owner.
+async fn in_the_way_elsewhere(lab: Lab) {
+    page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    let mut child = config_map("child", "theirs");
+    child.metadata.namespace = Some("kube-system".to_owned());
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "kube-system");
+    maps.create(&PostParams::default(), &child).await.unwrap();
+    let pass = bench.pass(&bench.front());
+    let error = pass
+        .apply(&child, None)
+        .await
+        .expect_err("it is a person's");
+    assert_eq!(error.class(), Class::Exists, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("delete it or use another name"), "{text}");
+    assert!(!text.contains("ownerReference"), "{text}");
+}
+
+#[test]
+fn no_owner_reference_is_advised_across_namespaces() {
+    on_box(1, in_the_way_elsewhere);
+}
+
+#[test]
+fn an_object_of_somebody_else_is_not_taken_over() {
+    on_box(1, |lab| in_the_way(lab, true));
+    on_box(1, |lab| in_the_way(lab, false));
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_an_object_of_somebody_else_is_not_taken_over() {
+    on_real(|lab| in_the_way(lab, true));
+    on_real(|lab| in_the_way(lab, false));
+}
+
+/// A child that the cache does not show, as one that lost the label a watch selects by: it is ours all
+/// the same. And how many requests a new child costs.
+async fn unseen(lab: Lab) {
+    page(&lab).await;
+    let bench = Bench::start_with(&lab, WatchFault::Held(seconds(600))).await;
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let pass = bench.pass(&bench.front());
+    pass.apply(&config_map("new", "1"), Some(&bench.maps))
+        .await
+        .unwrap();
+    let answers = bench.answers.all();
+    let about_it = answers.iter().filter(|it| it.path.ends_with("/new"));
+    assert_eq!(about_it.count(), 1, "one request for a child");
+    let mut owner = bench.front().controller_owner_ref(&()).unwrap();
+    owner.block_owner_deletion = Some(true);
+    let mut child = config_map("child", "1");
+    child.metadata.owner_references = Some(vec![owner]);
+    let parameters = PatchParams::apply(MANAGER).force();
+    let mut body = serde_json::to_value(&child).unwrap();
+    body["apiVersion"] = json!("v1");
+    body["kind"] = json!("ConfigMap");
+    maps.patch("child", &parameters, &Patch::Apply(body))
+        .await
+        .unwrap();
+    let applied = pass
+        .apply(&config_map("child", "1"), Some(&bench.maps))
+        .await;
+    assert_eq!(applied.unwrap().effect, Effect::Unchanged);
+    let applied = pass
+        .apply(&config_map("child", "2"), Some(&bench.maps))
+        .await;
+    assert_eq!(applied.unwrap().effect, Effect::Changed);
+    assert_eq!(maps.get("child").await.unwrap().data.unwrap()["value"], "2");
+}
+
+#[test]
+fn a_child_that_the_cache_does_not_show_is_still_ours() {
+    on_box(2, unseen);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_child_that_the_cache_does_not_show_is_still_ours() {
+    on_real(unseen);
+}
+
+/// Another page of the same controller has a child of that name.
+async fn anothers(lab: Lab, seen: bool) {
+    let pages = page(&lab).await;
+    let mut other = pages.get("front").await.unwrap();
+    other.metadata = kube::core::ObjectMeta {
+        name: Some("other".to_owned()),
+        ..Default::default()
+    };
+    pages.create(&PostParams::default(), &other).await.unwrap();
+    let bench = bench(&lab, true).await;
+    let other = pages.get("other").await.unwrap();
+    let mut child = config_map("child", "theirs");
+    child.metadata.owner_references = other.controller_owner_ref(&()).map(|it| vec![it]);
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let parameters = PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    maps.create(&parameters, &child).await.unwrap();
+    show(&bench, "child", seen).await;
+    let pass = bench.pass(&bench.front());
+    let wanted = config_map("child", "ours");
+    for known in [Some(&bench.maps as &dyn Known), None] {
+        for error in [
+            pass.apply(&wanted, known).await.unwrap_err(),
+            pass.adopt(&wanted, known).await.unwrap_err(),
+        ] {
+            assert_eq!(error.class(), Class::Exists, "{error}");
+            assert!(
+                error.to_string().contains("controlled by Page other"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_child_of_another_owner_of_the_same_controller_is_not_taken() {
+    on_box(3, |lab| anothers(lab, true));
+    on_box(3, |lab| anothers(lab, false));
+}
+
+/// What the caller has looked at is adopted; what it has not seen is not.
+async fn adopted(lab: Lab, seen: bool) -> Option<Class> {
+    page(&lab).await;
+    let bench = bench(&lab, seen).await;
+    let maps = theirs(&lab, "child").await;
+    show(&bench, "child", seen).await;
+    let pass = bench.pass(&bench.front());
+    let wanted = config_map("child", "ours");
+    let done = pass.adopt(&wanted, Some(&bench.maps)).await;
+    let map = maps.get("child").await.unwrap();
+    assert_eq!(map.owner_references().len(), usize::from(done.is_ok()));
+    done.err().map(|error| error.class())
+}
+
+#[test]
+fn an_object_is_adopted_where_the_caller_asks_for_it_and_has_seen_it() {
+    assert_eq!(on_box(4, |lab| adopted(lab, true)), None);
+    assert_eq!(on_box(4, |lab| adopted(lab, false)), Some(Class::Exists));
+}
+
+/// An object that names the page among its owners was handed over.
+async fn handed_over(lab: Lab) {
+    page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    bench.make_foreign(&lab, "child").await;
+    show(&bench, "child", true).await;
+    let pass = bench.pass(&bench.front());
+    let wanted = config_map("child", "ours");
+    let applied = pass.apply(&wanted, Some(&bench.maps)).await;
+    assert_eq!(applied.unwrap().effect, Effect::Changed);
+}
+
+#[test]
+fn an_object_is_handed_over_by_an_owner_reference() {
+    on_box(5, handed_over);
+}
+
+/// A page is deleted without its child and made again: the child is its own once more.
+async fn taken_back(lab: Lab) {
+    let pages = page(&lab).await;
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let front = pages.get("front").await.unwrap();
+    let engine = page::operator(lab.client("operator").0);
+    let scenario = async {
+        until(seconds(10), "there is a child", || async {
+            maps.get_opt("front").await.unwrap().is_some()
+        })
+        .await;
+        let orphan = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Orphan),
+            ..DeleteParams::default()
+        };
+        pages.delete("front", &orphan).await.unwrap();
+        let again = Page::new("front", front.spec.clone());
+        until(seconds(20), "the name is free", || async {
+            pages.create(&PostParams::default(), &again).await.is_ok()
+        })
+        .await;
+        let uid = pages.get("front").await.unwrap().uid();
+        until(seconds(20), "the child is taken back", || async {
+            let child = maps.get("front").await.unwrap();
+            child.owner_references().first().map(|it| it.uid.clone()) == uid
+        })
+        .await;
+    };
+    tokio::select! { biased;
+        () = scenario => {}
+        ended = engine.run(std::future::pending()) => panic!("the operator ended: {ended:?}"),
+    }
+}
+
+#[test]
+fn a_child_that_was_orphaned_is_taken_back() {
+    on_box(6, taken_back);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_child_that_was_orphaned_is_taken_back() {
+    on_real(taken_back);
+}
+
+/// A person keeps a copy of a child, its owner included. Pruning leaves it.
+async fn copied(lab: Lab) {
+    page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    let pass = bench.pass(&bench.front());
+    pass.apply(&config_map("child", "1"), Some(&bench.maps))
+        .await
+        .unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let mut copy = maps.get("child").await.unwrap();
+    copy.metadata = kube::core::ObjectMeta {
+        name: Some("copy".to_owned()),
+        owner_references: copy.metadata.owner_references,
+        ..Default::default()
+    };
+    maps.create(&PostParams::default(), &copy).await.unwrap();
+    show(&bench, "copy", true).await;
+    let pass = bench.pass(&bench.front());
+    assert_eq!(pass.prune::<ConfigMap>(&bench.maps).await.unwrap(), 1);
+    assert!(maps.get_opt("child").await.unwrap().is_none());
+    assert!(maps.get_opt("copy").await.unwrap().is_some());
+}
+
+#[test]
+fn a_copy_that_somebody_else_has_made_is_not_pruned() {
+    on_box(7, copied);
+}
+
+/// A person's object has the name of a child that is to be deleted. It is left, unless the caller means
+/// it; a child goes, and so does the page itself.
+async fn deleted_by_name(lab: Lab, seen: bool) {
+    let pages = page(&lab).await;
+    let bench = bench(&lab, seen).await;
+    let maps = theirs(&lab, "child").await;
+    show(&bench, "child", seen).await;
+    let pass = bench.pass(&bench.front());
+    let key = |name: &str| Key::new(Some("default"), name);
+    for known in [Some(&bench.maps as &dyn Known), None] {
+        let done = pass.delete::<ConfigMap>(&key("child"), known).await;
+        done.unwrap();
+        assert!(bench.answers.writes().is_empty());
+        let there = maps.get_opt("child").await.unwrap();
+        assert!(there.is_some(), "it is a person's");
+    }
+    pass.delete_other::<ConfigMap>(&key("child"), None)
+        .await
+        .unwrap();
+    assert!(maps.get_opt("child").await.unwrap().is_none());
+    pass.apply(&config_map("mine", "1"), Some(&bench.maps))
+        .await
+        .unwrap();
+    pass.delete::<ConfigMap>(&key("mine"), Some(&bench.maps))
+        .await
+        .unwrap();
+    assert!(maps.get_opt("mine").await.unwrap().is_none());
+    pass.delete::<Page>(&bench.key, None).await.unwrap();
+    assert!(pages.get_opt("front").await.unwrap().is_none());
+}
+
+#[test]
+fn a_person_keeps_an_object_of_the_name_of_a_child_that_is_deleted() {
+    on_box(10, |lab| deleted_by_name(lab, true));
+    on_box(10, |lab| deleted_by_name(lab, false));
+}
+
+/// The README's operator meets a config map of the page's name. What it says, and what it costs.
+async fn told(lab: Lab) {
+    let maps = theirs(&lab, "front").await;
+    let pages = page(&lab).await;
+    let answers = Answers::default();
+    let client = answers.of(&lab.client("operator").0);
+    let scenario = async {
+        until(seconds(10), "the page says so", || async {
+            stalled(&pages).await.is_some()
+        })
+        .await;
+        sleep(seconds(600)).await;
+        let message = stalled(&pages).await.unwrap();
+        assert!(
+            message.contains("ConfigMap default/front exists"),
+            "{message}"
+        );
+        let events: Api<Event> = Api::namespaced(lab.user(), "default");
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let said = |it: &&Event| it.reason.as_deref() == Some("AlreadyExists");
+        assert_eq!(events.iter().filter(said).count(), 1);
+        let writes = answers.writes();
+        assert_eq!(writes.len(), 1, "its status, once: {writes:?}");
+        assert_eq!(
+            maps.get("front").await.unwrap().data.unwrap()["value"],
+            "theirs"
+        );
+        maps.delete("front", &DeleteParams::default())
+            .await
+            .unwrap();
+        until(seconds(70), "the page gets its child", || async {
+            stalled(&pages).await.is_none()
+        })
+        .await;
+    };
+    tokio::select! { biased;
+        () = scenario => {}
+        ended = page::operator(client).run(std::future::pending()) => panic!("it ended: {ended:?}"),
+    }
+}
+
+/// What `Stalled` says for a name that is taken.
+async fn stalled(pages: &Api<Page>) -> Option<String> {
+    let status = pages.get("front").await.unwrap().status?;
+    let mut conditions = status.conditions.into_iter();
+    let stalled = conditions.find(|it| it.type_ == "Stalled" && it.reason == "AlreadyExists")?;
+    Some(stalled.message)
+}
+
+#[test]
+fn a_name_that_is_taken_is_said_once_and_not_tried_hot() {
+    on_box(8, told);
+}
+
+/// The same where the cache never shows the object: each try costs a write that is refused and a read.
+#[test]
+fn a_name_that_is_taken_unseen_is_not_tried_hot() {
+    let tries = on_box(9, |lab| async move {
+        theirs(&lab, "front").await;
+        page(&lab).await;
+        let answers = Answers::default();
+        let client = answers.of(&lab.client("operator").0);
+        let blind = |_: Arc<Page>, cx: Context<Page>| async move {
+            let nobody = config_map("front", "ours");
+            cx.apply(nobody).await.map(|_| Verdict::Settled)
+        };
+        let selected = aplomb::Scope {
+            labels: Some("app=other".to_owned()),
+            ..aplomb::Scope::default()
+        };
+        let controller =
+            Controller::new("page", blind).owns_some::<ConfigMap>(selected, Lens::everything());
+        let engine = Engine::new("pages", client).controller(controller);
+        tokio::select! { biased;
+            () = sleep(seconds(600)) => {}
+            ended = engine.run(std::future::pending()) => panic!("it ended: {ended:?}"),
+        }
+        answers.conflicts()
+    });
+    assert!((2..40).contains(&tries), "{tries}");
+}

@@ -1,0 +1,272 @@
+//! A writer with its caches and no engine: passes one at a time, as a test wants them.
+
+use std::sync::{Arc, Mutex};
+
+use aplomb::clock::Clock;
+use aplomb::fence::Fence;
+use aplomb::journal::{Capacity, Journal};
+use aplomb::managed::foreign_change;
+use aplomb::tasks::{Task, Tasks};
+use aplomb::telemetry::Telemetry;
+use aplomb::watch::Scope;
+use aplomb::writer::{Known, Owner, Pass, UnderWay, Writer};
+use aplomb::{Cache, Hub, Key};
+use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use http::Request;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kube::api::{Api, PostParams};
+use kube::client::Body;
+use kube::{Client, Resource};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tower::service_fn;
+
+use crate::lab::{Answers, Lab, seconds};
+use crate::page::Page;
+
+pub const MANAGER: &str = "pages.example.com";
+
+/// One process that writes.
+pub struct Bench {
+    pub pages: Cache<Page>,
+    pub maps: Cache<ConfigMap>,
+    pub services: Cache<Service>,
+    pub deployments: Cache<Deployment>,
+    pub answers: Answers,
+    pub telemetry: Telemetry,
+    pub key: Key,
+    client: Client,
+    writer: Writer,
+    told: Arc<Mutex<Vec<(Key, bool)>>>,
+    _tasks: Vec<Task<()>>,
+}
+
+impl Bench {
+    pub async fn start(lab: &Lab) -> Self {
+        Self::start_on(lab, None).await
+    }
+
+    /// With watches that meet `fault` once they have listed.
+    pub async fn start_with(lab: &Lab, fault: WatchFault) -> Self {
+        Self::start_on(lab, Some(fault)).await
+    }
+
+    async fn start_on(lab: &Lab, fault: Option<WatchFault>) -> Self {
+        let (client, faults) = lab.client("operator");
+        if let Some(fault) = fault {
+            faults.add(Rule::new(Fault::Watch(fault)).on(Match::watches()));
+        }
+        let answers = Answers::default();
+        let client = answers.of(&client);
+        let telemetry = Telemetry::default();
+        let hub = Hub::new(client.clone(), telemetry.clone());
+        let scope = || Scope {
+            namespace: Some("default".to_owned()),
+            ..Scope::default()
+        };
+        let pages = hub.watch::<Page>(scope());
+        let maps = hub.watch::<ConfigMap>(scope());
+        let services = hub.watch::<Service>(scope());
+        let deployments = hub.watch::<Deployment>(scope());
+        maps.cache().foreign_by(|old, new, manager| {
+            let json = |map: &ConfigMap| serde_json::to_value(map).unwrap();
+            foreign_change(&json(old), &json(new), manager)
+        });
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let log = told.clone();
+        maps.listen(move |event| {
+            log.lock()
+                .unwrap()
+                .push((event.key(), event.is_by(MANAGER)))
+        });
+        let tasks = hub.start(&Tasks::on_runtime());
+        hub.ready(Instant::now() + seconds(20)).await.unwrap();
+        let writer = writer(&client, &Fence::open(), &telemetry);
+        Self {
+            pages: pages.cache(),
+            maps: maps.cache(),
+            services: services.cache(),
+            deployments: deployments.cache(),
+            answers,
+            telemetry,
+            key: Key::new(Some("default"), "front"),
+            client,
+            writer,
+            told,
+            _tasks: tasks,
+        }
+    }
+
+    /// The page as it is known.
+    pub fn front(&self) -> Arc<Page> {
+        self.pages.get(&self.key).expect("the page is there")
+    }
+
+    /// A config map as it is known.
+    pub fn map(&self, name: &str) -> Option<Arc<ConfigMap>> {
+        self.maps.get(&Key::new(Some("default"), name))
+    }
+
+    /// For each event of the config map `name`, whether it was told as our own write.
+    pub fn told(&self, name: &str) -> Vec<bool> {
+        let told = self.told.lock().unwrap();
+        let of_map = told.iter().filter(|(key, _)| *key.name == *name);
+        of_map.map(|(_, own)| *own).collect()
+    }
+
+    pub fn pass(&self, page: &Page) -> Pass {
+        self.pass_with(page, Arc::new(self.pages.clone()))
+    }
+
+    pub fn pass_with(&self, page: &Page, known: Arc<dyn Known>) -> Pass {
+        begin(&self.writer, page, known)
+    }
+
+    /// A pass that leaves nothing out.
+    pub fn eager_pass(&self, page: &Page) -> Pass {
+        let writer = self.writer.without_suppression();
+        begin(&writer, page, Arc::new(self.pages.clone()))
+    }
+
+    /// A pass under a lease, each of whose writes is held up for five seconds.
+    pub fn fenced_pass(&self, page: &Page, fence: &Fence, held_up: HeldUp) -> Pass {
+        let writer = writer(&held_up.client(&self.client), fence, &self.telemetry);
+        begin(&writer, page, Arc::new(self.pages.clone()))
+    }
+
+    /// A child that names the page as an owner, but that the page does not control.
+    pub async fn make_foreign(&self, lab: &Lab, name: &str) {
+        let front = self.front();
+        let mut owner = front.owner_ref(&()).expect("it has a name");
+        owner.controller = None;
+        self.make(lab, name, json!([owner])).await;
+    }
+
+    /// A config map that another config map controls.
+    pub async fn make_controlled(&self, lab: &Lab, name: &str, controller: &str) {
+        let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+        let other = config_map(controller, "x");
+        let other = maps.create(&PostParams::default(), &other).await.unwrap();
+        let owner = other.controller_owner_ref(&()).expect("it has a name");
+        self.make(lab, name, json!([owner])).await;
+    }
+
+    async fn make(&self, lab: &Lab, name: &str, owners: Value) {
+        let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+        let mut map = config_map(name, "theirs");
+        map.metadata.owner_references = serde_json::from_value(owners).unwrap();
+        maps.create(&PostParams::default(), &map).await.unwrap();
+    }
+}
+
+fn writer(client: &Client, fence: &Fence, telemetry: &Telemetry) -> Writer {
+    Writer::new(
+        client.clone(),
+        MANAGER,
+        fence.clone(),
+        telemetry.clone(),
+        Clock::system(),
+    )
+}
+
+fn begin(writer: &Writer, page: &Page, known: Arc<dyn Known>) -> Pass {
+    let owner = Owner::new(page, Some(known)).unwrap();
+    let journal = Journal::new(Capacity::default(), Clock::system());
+    writer.pass(owner, journal)
+}
+
+/// Where a write is held up.
+#[derive(Clone, Copy)]
+pub enum HeldUp {
+    /// Before it reaches the server.
+    There,
+    /// Its answer.
+    Back,
+}
+
+impl HeldUp {
+    fn client(self, client: &Client) -> Client {
+        let inner = client.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let inner = inner.clone();
+            async move {
+                if matches!(self, Self::There) {
+                    sleep(seconds(5)).await;
+                }
+                let response = inner.send(request).await?;
+                if matches!(self, Self::Back) {
+                    sleep(seconds(5)).await;
+                }
+                Ok::<_, kube::Error>(response)
+            }
+        });
+        Client::new(service, client.default_namespace())
+    }
+}
+
+/// A cache that is told nothing of our own writes.
+pub struct Oblivious<C>(pub C);
+
+struct Nothing;
+
+impl<C: Known> Known for Oblivious<C> {
+    fn live(&self, key: &Key) -> Option<Value> {
+        self.0.live(key)
+    }
+
+    fn owned_by(&self, uid: &str) -> Vec<Value> {
+        self.0.owned_by(uid)
+    }
+
+    fn writing(&self, _: &Key) -> Box<dyn UnderWay> {
+        Box::new(Nothing)
+    }
+}
+
+impl UnderWay for Nothing {
+    fn wrote(self: Box<Self>, _: &Value, _: aplomb::cache::Made) {}
+
+    fn deleted(self: Box<Self>, _: &str) {}
+}
+
+pub fn config_map(name: &str, value: &str) -> ConfigMap {
+    let map = json!({
+        "metadata": { "name": name, "namespace": "default", "labels": { "app": "page" } },
+        "data": { "value": value },
+    });
+    serde_json::from_value(map).unwrap()
+}
+
+pub fn service(name: &str) -> Service {
+    let service = json!({
+        "metadata": { "name": name },
+        "spec": {
+            "selector": { "app": "page" },
+            "ports": [{ "name": "http", "port": 80 }, { "name": "dns", "port": 53, "protocol": "UDP" }],
+        },
+    });
+    serde_json::from_value(service).unwrap()
+}
+
+pub fn deployment(name: &str, cpu: &str) -> Deployment {
+    let container = json!({
+        "name": "web", "image": "web:1",
+        "ports": [{ "containerPort": 8080 }],
+        "env": [{ "name": "A", "value": "1" }, { "name": "B", "value": "2" }],
+        "resources": { "requests": { "cpu": cpu } },
+        "volumeMounts": [{ "name": "data", "mountPath": "/data" }],
+    });
+    let deployment = json!({
+        "metadata": { "name": name },
+        "spec": {
+            "replicas": 0,
+            "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name } },
+                "spec": { "containers": [container], "volumes": [{ "name": "data", "emptyDir": {} }] },
+            },
+        },
+    });
+    serde_json::from_value(deployment).unwrap()
+}

@@ -1,0 +1,429 @@
+//! Promise: a child no longer wanted goes, one that is gone is not brought back, one of somebody else
+//! is left alone, and what is done without the lease is not done unawares.
+
+use aplomb::conditions::Outcome;
+use aplomb::fence::Fence;
+use aplomb::telemetry::WriteResult;
+use aplomb::writer::Known;
+use aplomb::{Class, Key, Verdict};
+use aplomb_apiserver::faults::WatchFault;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::bench::{Bench, HeldUp, MANAGER, config_map};
+use crate::lab::{Lab, on_box, on_real, page, seconds, until};
+
+const SETTLED: Outcome<'static> = Outcome::Verdict(&Verdict::Settled);
+
+/// Which children are left when one is no longer wanted.
+async fn left(lab: Lab, prunes: bool) -> Vec<String> {
+    page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    let front = bench.front();
+    let first = bench.pass(&front);
+    for name in ["kept", "dropped"] {
+        first
+            .apply(&config_map(name, "x"), Some(&bench.maps))
+            .await
+            .unwrap();
+    }
+    bench.make_foreign(&lab, "theirs").await;
+    until(seconds(5), "their child is seen", || async {
+        bench.map("theirs").is_some()
+    })
+    .await;
+    let second = bench.pass(&front);
+    second
+        .apply(&config_map("kept", "x"), Some(&bench.maps))
+        .await
+        .unwrap();
+    if prunes {
+        assert_eq!(second.prune::<ConfigMap>(&bench.maps).await.unwrap(), 1);
+        assert!(bench.map("dropped").is_none(), "the next read must know");
+        assert_eq!(second.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let all = maps.list(&ListParams::default()).await.unwrap();
+    let ours = all.iter().filter(|map| !map.owner_references().is_empty());
+    ours.map(ResourceExt::name_any).collect()
+}
+
+#[test]
+fn a_child_that_is_no_longer_wanted_goes() {
+    assert_eq!(on_box(4, |lab| left(lab, true)), ["kept", "theirs"]);
+    assert_eq!(
+        on_box(4, |lab| left(lab, false)),
+        ["dropped", "kept", "theirs"]
+    );
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_child_that_is_no_longer_wanted_goes() {
+    assert_eq!(on_real(|lab| left(lab, true)), ["kept", "theirs"]);
+}
+
+/// One pass puts the finalizer on and does all the rest; one takes it off.
+async fn finalized(lab: Lab) {
+    const NAME: &str = "example.com/cleanup";
+    let pages = page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    let pass = bench.pass(&bench.front());
+    pass.finalizer(NAME).await.unwrap();
+    pass.apply(&config_map("child", "x"), Some(&bench.maps))
+        .await
+        .unwrap();
+    pass.flush(SETTLED).await.unwrap();
+    let front = pages.get("front").await.unwrap();
+    assert_eq!(front.finalizers(), [NAME]);
+    assert_eq!(front.status.unwrap().observed_generation, Some(1));
+    assert_eq!(bench.answers.writes().len(), 3);
+
+    pages
+        .delete("front", &DeleteParams::default())
+        .await
+        .unwrap();
+    until(seconds(5), "the deletion is seen", || async {
+        bench.front().metadata.deletion_timestamp.is_some()
+    })
+    .await;
+    let pass = bench.pass(&bench.front());
+    pass.release_finalizer(NAME).await.unwrap();
+    assert!(
+        bench.pages.get(&bench.key).is_none(),
+        "the next read must know"
+    );
+    pass.flush(SETTLED).await.unwrap();
+    assert!(pages.get_opt("front").await.unwrap().is_none());
+    assert_eq!(
+        bench.answers.writes().len(),
+        4,
+        "nothing is said of what is gone"
+    );
+}
+
+#[test]
+fn a_finalizer_needs_no_second_pass() {
+    on_box(5, finalized);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_finalizer_needs_no_second_pass() {
+    on_real(finalized);
+}
+
+/// Somebody else sets a finalizer, or only writes elsewhere, while the cache is behind.
+async fn contested_finalizer(lab: Lab, theirs: Value) -> Option<Class> {
+    let pages = page(&lab).await;
+    let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
+    let patch = Patch::Merge(theirs);
+    pages
+        .patch("front", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let pass = bench.pass(&bench.front());
+    let error = pass.finalizer("example.com/cleanup").await.err()?;
+    let (object, version) = error.object().expect("a conflict says on what");
+    assert_eq!((&*object.kind, version.is_some()), ("Page", true));
+    Some(error.class())
+}
+
+#[test]
+fn a_finalizer_set_meanwhile_is_a_conflict_and_anything_else_is_not() {
+    let finalizers = json!({ "metadata": { "finalizers": ["example.com/other"] } });
+    let elsewhere = json!({ "metadata": { "labels": { "a": "b" } } });
+    let (theirs, other) = (finalizers.clone(), elsewhere.clone());
+    assert_eq!(
+        on_box(6, |lab| contested_finalizer(lab, theirs)),
+        Some(Class::Conflict)
+    );
+    assert_eq!(on_box(6, |lab| contested_finalizer(lab, other)), None);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_finalizer_set_meanwhile_is_a_conflict() {
+    let finalizers = json!({ "metadata": { "finalizers": ["example.com/other"] } });
+    assert_eq!(
+        on_real(|lab| contested_finalizer(lab, finalizers)),
+        Some(Class::Conflict)
+    );
+}
+
+/// A child is deleted while the cache still shows it. Whether it is back after the next write.
+async fn comes_back(lab: Lab, with_uid: bool) -> bool {
+    page(&lab).await;
+    let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
+    let front = bench.front();
+    let first = config_map("child", "1");
+    bench
+        .pass(&front)
+        .apply(&first, Some(&bench.maps))
+        .await
+        .unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    maps.delete("child", &DeleteParams::default())
+        .await
+        .unwrap();
+    if with_uid {
+        let second = config_map("child", "2");
+        let error = bench
+            .pass(&front)
+            .apply(&second, Some(&bench.maps))
+            .await
+            .unwrap_err();
+        assert_eq!(error.class(), Class::Conflict, "{error}");
+    } else {
+        let parameters = PatchParams::apply(MANAGER).force();
+        let patch = Patch::Apply(json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "child" },
+        }));
+        maps.patch("child", &parameters, &patch).await.unwrap();
+    }
+    maps.get_opt("child").await.unwrap().is_some()
+}
+
+#[test]
+fn a_deleted_child_is_not_brought_back_unawares() {
+    assert!(!on_box(7, |lab| comes_back(lab, true)));
+    assert!(on_box(7, |lab| comes_back(lab, false)));
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_deleted_child_is_not_brought_back_unawares() {
+    assert!(!on_real(|lab| comes_back(lab, true)));
+}
+
+/// A child that another object controls is left alone, and the error says whose it is.
+async fn taken(lab: Lab) {
+    page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    bench.make_controlled(&lab, "child", "rival").await;
+    until(seconds(5), "their child is seen", || async {
+        bench.map("child").is_some()
+    })
+    .await;
+    let pass = bench.pass(&bench.front());
+    let wanted = config_map("child", "mine");
+    for known in [Some(&bench.maps as &dyn Known), None] {
+        let error = pass.apply(&wanted, known).await.unwrap_err();
+        assert_eq!(error.class(), Class::Exists);
+        assert!(
+            error.to_string().contains("controlled by ConfigMap rival"),
+            "{error}"
+        );
+    }
+    let known = Some(&bench.maps as &dyn Known);
+    let key = Key::new(Some("default"), "child");
+    let error = pass.delete::<ConfigMap>(&key, known).await.unwrap_err();
+    assert_eq!(error.class(), Class::Exists);
+    assert!(bench.answers.writes().is_empty());
+    assert_eq!(pass.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
+}
+
+/// The same where the cache does not show it yet: the server refuses a second controller.
+async fn taken_unseen(lab: Lab) {
+    page(&lab).await;
+    let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
+    bench.make_controlled(&lab, "child", "rival").await;
+    let pass = bench.pass(&bench.front());
+    let wanted = config_map("child", "mine");
+    let error = pass.apply(&wanted, Some(&bench.maps)).await.unwrap_err();
+    assert_eq!(error.class(), Class::Exists, "{error}");
+}
+
+#[test]
+fn a_child_of_somebody_else_is_left_alone() {
+    on_box(8, taken);
+    on_box(8, taken_unseen);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_child_of_somebody_else_is_left_alone() {
+    on_real(taken);
+    on_real(taken_unseen);
+}
+
+/// A rival writes the child between our read and our write.
+async fn rival(lab: Lab, locked: bool) -> Option<Class> {
+    page(&lab).await;
+    let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
+    let pass = bench.pass(&bench.front());
+    pass.apply(&config_map("child", "1"), Some(&bench.maps))
+        .await
+        .unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let patch = Patch::Merge(json!({ "data": { "theirs": "x" } }));
+    maps.patch("child", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let wanted = config_map("child", "2");
+    let known = Some(&bench.maps as &dyn Known);
+    let applied = match locked {
+        true => pass.apply_locked(&wanted, known).await,
+        false => pass.apply(&wanted, known).await,
+    };
+    let error = applied.err()?;
+    let (object, version) = error.object().expect("a conflict says on what");
+    assert_eq!((&*object.key.name, version.is_some()), ("child", true));
+    let counted = bench
+        .telemetry
+        .writes
+        .writes("ConfigMap", "apply", WriteResult::Conflict);
+    assert_eq!(counted, 1);
+    Some(error.class())
+}
+
+#[test]
+fn a_locked_write_notices_a_rival_and_another_merges() {
+    assert_eq!(on_box(9, |lab| rival(lab, true)), Some(Class::Conflict));
+    assert_eq!(on_box(9, |lab| rival(lab, false)), None);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_locked_write_notices_a_rival_and_another_merges() {
+    assert_eq!(on_real(|lab| rival(lab, true)), Some(Class::Conflict));
+}
+
+/// The lease ends two seconds into a write that is held up for five, on its way there or back. How
+/// many stale effects are counted, and whether the write has landed.
+async fn stale(lab: Lab, leased: bool, held_up: HeldUp) -> (u64, bool) {
+    page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    let fence = if leased { Fence::shut() } else { Fence::open() };
+    if leased {
+        fence.hold_until(Instant::now() + seconds(2));
+    }
+    let pass = bench.fenced_pass(&bench.front(), &fence, held_up);
+    let child = config_map("child", "x");
+    let applied = pass.apply(&child, Some(&bench.maps)).await;
+    assert_eq!(applied.is_err(), leased, "a stale pass must not go on");
+    if leased {
+        let sent = bench.answers.writes().len();
+        let other = config_map("other", "x");
+        assert!(pass.apply(&other, Some(&bench.maps)).await.is_err());
+        assert_eq!(
+            bench.answers.writes().len(),
+            sent,
+            "nothing is sent without the lease"
+        );
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let landed = maps.get_opt("child").await.unwrap().is_some();
+    (bench.telemetry.writes.stale_effects("apiserver"), landed)
+}
+
+#[test]
+fn a_write_that_outlives_the_lease_is_counted() {
+    let run = |leased, held_up| on_box(12, move |lab| stale(lab, leased, held_up));
+    assert_eq!(run(true, HeldUp::Back), (1, true));
+    assert_eq!(
+        run(true, HeldUp::There),
+        (1, false),
+        "what waits for its turn is not sent"
+    );
+    assert_eq!(run(false, HeldUp::Back), (0, true));
+}
+
+/// A few fields of an object that is somebody else's: nothing of it becomes ours but those.
+async fn shared(lab: Lab) {
+    page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    let pass = bench.pass(&bench.front());
+    let mut mark = config_map("theirs", "ours");
+    let error = pass.share(&mark, None).await.unwrap_err();
+    assert_eq!(error.class(), Class::Missing, "a part is not made a whole");
+    bench.make_controlled(&lab, "theirs", "rival").await;
+    mark.data = None;
+    pass.share(&mark, None).await.unwrap();
+    pass.share(&mark, None).await.unwrap();
+    assert_eq!(
+        bench.answers.writes().len(),
+        1,
+        "read first, then left alone"
+    );
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let map = maps.get("theirs").await.unwrap();
+    assert_eq!(map.labels()["app"], "page");
+    assert_eq!(map.data.as_ref().unwrap()["value"], "theirs");
+    assert_eq!(map.owner_references().len(), 1);
+}
+
+#[test]
+fn a_share_in_a_foreign_object_takes_no_more_than_its_fields() {
+    on_box(13, shared);
+}
+
+/// The cache moves on between the read and the locked write that rests on it.
+async fn read_then_overtaken(lab: Lab, carries: bool) -> Option<Class> {
+    page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    let pass = bench.pass(&bench.front());
+    let child = config_map("child", "1");
+    let read = pass.apply(&child, Some(&bench.maps)).await.unwrap().object;
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let patch = Patch::Merge(json!({ "data": { "theirs": "x" } }));
+    let theirs = maps
+        .patch("child", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    until(seconds(5), "the rival's write is seen", || async {
+        bench.map("child").unwrap().resource_version() == theirs.resource_version()
+    })
+    .await;
+    let mut wanted = config_map("child", "2");
+    if carries {
+        wanted.metadata.resource_version = read.resource_version();
+    }
+    let applied = pass.apply_locked(&wanted, Some(&bench.maps)).await;
+    applied.err().map(|error| error.class())
+}
+
+#[test]
+fn a_lock_is_on_the_version_that_was_read() {
+    let run = |carries| on_box(15, move |lab| read_then_overtaken(lab, carries));
+    assert_eq!(run(true), Some(Class::Conflict));
+    assert_eq!(
+        run(false),
+        None,
+        "without a version it is what the cache shows"
+    );
+}
+
+/// The owner's own labels: set once, noticed when a rival was first, taken away when not named.
+async fn marked(lab: Lab) {
+    let pages = page(&lab).await;
+    let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
+    let labels = |value: &str| ObjectMeta {
+        labels: Some([("example.com/mark".to_owned(), value.to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    let nothing = ObjectMeta::default();
+    let pass = bench.pass(&bench.front());
+    pass.mark(&nothing).await.unwrap();
+    assert!(bench.answers.writes().is_empty());
+    pass.mark(&labels("1")).await.unwrap();
+    pass.mark(&labels("1")).await.unwrap();
+    assert_eq!(bench.answers.writes().len(), 1);
+    pass.mark(&nothing).await.unwrap();
+    assert!(pages.get("front").await.unwrap().labels().is_empty());
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
+    pages
+        .patch("front", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let error = pass.mark(&labels("2")).await.unwrap_err();
+    assert_eq!(error.class(), Class::Conflict, "{error}");
+}
+
+#[test]
+fn a_mark_on_the_owner_is_locked_to_what_was_read() {
+    on_box(14, marked);
+}

@@ -1,0 +1,499 @@
+//! Promise: a deletion is not fought. Children that go with their owner stay away, also while the
+//! owner's own watch does not show its deletion; what a person deletes comes back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aplomb::telemetry::Telemetry;
+use aplomb::{Context, Controller, Engine, Lens, Result, Verdict};
+use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{
+    Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy,
+};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::lab::{Answers, Lab, on_box, on_real, seconds, until};
+use crate::page::{self, Page, PageSpec};
+
+use PropagationPolicy::{Background, Foreground, Orphan};
+
+/// How late the watch of the pages may be.
+const LATE: u64 = 10;
+
+/// An operator with its answers and the two kinds it is about.
+struct Stage {
+    pages: Api<Page>,
+    maps: Api<ConfigMap>,
+    answers: Answers,
+    client: Client,
+}
+
+impl Stage {
+    async fn new(lab: &Lab, late: bool) -> Self {
+        page::install(&lab.user()).await.unwrap();
+        let (client, faults) = lab.client("operator");
+        if late {
+            let lag = Fault::Watch(WatchFault::Lagged(seconds(LATE)));
+            faults.add(Rule::new(lag).on(Match::watches().resource("pages")));
+        }
+        let answers = Answers::default();
+        Self {
+            pages: Api::namespaced(lab.user(), "default"),
+            maps: Api::namespaced(lab.user(), "default"),
+            client: answers.of(&client),
+            answers,
+        }
+    }
+
+    fn operator(&self) -> Engine {
+        page::operator(self.client.clone())
+    }
+
+    /// Makes pages and waits until each has its child and says so.
+    async fn fill(&self, count: usize) {
+        for number in 0..count {
+            let page = Page::new(&format!("p-{number}"), spec());
+            let made = || async {
+                let made = self.pages.create(&PostParams::default(), &page).await;
+                made.is_ok()
+            };
+            until(seconds(10), "pages are served", made).await;
+        }
+        until(seconds(60), "every page is ready", || async {
+            let all = self.pages.list(&ListParams::default()).await.unwrap();
+            all.iter().filter(|page| is_ready(page)).count() == count
+        })
+        .await;
+    }
+
+    async fn delete_all(&self, policy: &PropagationPolicy) {
+        let parameters = DeleteParams {
+            propagation_policy: Some(policy.clone()),
+            ..DeleteParams::default()
+        };
+        let all = self.pages.list(&ListParams::default()).await.unwrap();
+        for page in all {
+            let name = page.name_any();
+            self.pages.delete(&name, &parameters).await.unwrap();
+        }
+    }
+
+    async fn is_empty(&self) -> bool {
+        let all = self.pages.list(&ListParams::default()).await.unwrap();
+        all.items.is_empty()
+    }
+
+    /// The children that are there.
+    async fn children(&self) -> Vec<ConfigMap> {
+        let all = self.maps.list(&ListParams::default()).await.unwrap();
+        let made = all
+            .into_iter()
+            .filter(|map| map.name_any() != "kube-root-ca.crt");
+        made.collect()
+    }
+
+    /// How often the operator has made a child since so many answers.
+    fn made_since(&self, answers: usize) -> usize {
+        let all = self.answers.all();
+        let made = |path: &str, code: u16| code == 201 && path.contains("/configmaps");
+        let since = all.iter().skip(answers);
+        since.filter(|it| made(&it.path, it.code)).count()
+    }
+
+    /// How often it has read a page since so many answers.
+    fn reads_since(&self, answers: usize) -> usize {
+        let all = self.answers.all();
+        let since = all.iter().skip(answers);
+        since
+            .filter(|it| it.method == http::Method::GET && it.path.contains("/pages/"))
+            .count()
+    }
+}
+
+fn spec() -> PageSpec {
+    PageSpec {
+        title: "a title".into(),
+        text: String::new(),
+    }
+}
+
+fn is_ready(page: &Page) -> bool {
+    let status = page.status.as_ref();
+    let mut conditions = status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+/// Runs `engine` beside `scenario`, to the end of the latter.
+async fn beside<T>(engine: Engine, scenario: impl Future<Output = T>) -> T {
+    tokio::select! { biased;
+        value = scenario => value,
+        ended = engine.run(std::future::pending()) => panic!("the operator ended: {ended:?}"),
+    }
+}
+
+/// Deletes a hundred pages. How many children were made after that, and those left at the end.
+async fn deleted(
+    lab: Lab,
+    policy: PropagationPolicy,
+    late: bool,
+    operator: fn(&Stage) -> Engine,
+) -> (usize, Vec<ConfigMap>) {
+    let stage = Stage::new(&lab, late).await;
+    let scenario = async {
+        stage.fill(100).await;
+        let before = stage.answers.all().len();
+        stage.delete_all(&policy).await;
+        // Long enough for the late watch to show it, and for what is then made to be seen.
+        sleep(seconds(3 * LATE)).await;
+        until(seconds(60), "the pages are gone", || stage.is_empty()).await;
+        (stage.made_since(before), stage.children().await)
+    };
+    beside(operator(&stage), scenario).await
+}
+
+#[test]
+fn a_deletion_is_not_fought() {
+    for policy in [Foreground, Background] {
+        for late in [false, true] {
+            let (named, policy) = (format!("{policy:?} {late}"), policy.clone());
+            let run = on_box(1, move |lab| deleted(lab, policy, late, Stage::operator));
+            let (made, left) = run;
+            assert_eq!((made, left.len()), (0, 0), "{named}");
+        }
+    }
+}
+
+#[test]
+fn children_that_are_orphaned_stay_and_are_not_taken_back() {
+    for late in [false, true] {
+        let (made, left) = on_box(2, move |lab| deleted(lab, Orphan, late, Stage::operator));
+        assert_eq!((made, left.len()), (0, 100), "late {late}");
+        let owned = |map: &&ConfigMap| !map.owner_references().is_empty();
+        assert_eq!(left.iter().filter(owned).count(), 0, "late {late}");
+    }
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_deletion_is_not_fought() {
+    for policy in [Foreground, Background, Orphan] {
+        let (named, kept) = (format!("{policy:?}"), policy == Orphan);
+        let (made, left) = on_real(|lab| deleted(lab, policy, true, Stage::operator));
+        assert_eq!(made, 0, "{named}");
+        assert_eq!(left.len(), if kept { 100 } else { 0 }, "{named}");
+        assert!(left.iter().all(|map| map.owner_references().is_empty()));
+    }
+}
+
+/// What asks nobody before it makes a child.
+async fn careless(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+    let name = page.name_any();
+    let owner = kube::Resource::controller_owner_ref(&*page, &());
+    let child = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "ownerReferences": [owner]},
+    });
+    let maps: Api<ConfigMap> = Api::namespaced(cx.client(), "default");
+    let parameters = PatchParams::apply("page").force();
+    maps.patch(&name, &parameters, &Patch::Apply(child)).await?;
+    Ok(Verdict::Settled)
+}
+
+#[test]
+fn without_a_look_at_the_owner_a_deletion_is_fought() {
+    let careless = |stage: &Stage| {
+        let controller = Controller::new("page", careless).owns::<ConfigMap>(Lens::everything());
+        Engine::new("pages", stage.client.clone()).controller(controller)
+    };
+    let (made, _) = on_box(1, move |lab| deleted(lab, Foreground, true, careless));
+    assert!(made > 100, "{made}");
+}
+
+/// A person deletes a child. How often it was made, and what was read for it.
+async fn restored(lab: Lab, late: bool) -> (usize, usize, usize) {
+    let stage = Stage::new(&lab, late).await;
+    let scenario = async {
+        stage.fill(1).await;
+        let first = stage.reads_since(0);
+        let before = stage.answers.all().len();
+        let parameters = DeleteParams::default();
+        stage.maps.delete("p-0", &parameters).await.unwrap();
+        until(seconds(2), "the child is back", || async {
+            stage.maps.get_opt("p-0").await.unwrap().is_some()
+        })
+        .await;
+        sleep(seconds(60)).await;
+        (first, stage.made_since(before), stage.reads_since(before))
+    };
+    beside(stage.operator(), scenario).await
+}
+
+#[test]
+fn a_child_that_a_person_deletes_is_back_at_the_price_of_one_read() {
+    for late in [false, true] {
+        assert_eq!(on_box(3, move |lab| restored(lab, late)), (0, 1, 1));
+    }
+}
+
+/// A page is deleted and made again at once. Whether the new one gets its child.
+async fn replaced(lab: Lab, late: bool, policy: PropagationPolicy) {
+    let stage = Stage::new(&lab, late).await;
+    let scenario = async {
+        stage.fill(1).await;
+        let old = stage.pages.get("p-0").await.unwrap().uid();
+        stage.delete_all(&policy).await;
+        let page = Page::new("p-0", spec());
+        until(seconds(60), "the name is free", || async {
+            let made = stage.pages.create(&PostParams::default(), &page).await;
+            made.is_ok()
+        })
+        .await;
+        until(seconds(60), "the new page is ready", || async {
+            is_ready(&stage.pages.get("p-0").await.unwrap())
+        })
+        .await;
+        let new = stage.pages.get("p-0").await.unwrap().uid();
+        assert_ne!(old, new);
+        let child = stage.maps.get("p-0").await.unwrap();
+        assert_eq!(Some(&child.owner_references()[0].uid), new.as_ref());
+    };
+    beside(stage.operator(), scenario).await;
+}
+
+#[test]
+fn a_page_that_takes_the_place_of_another_has_a_child_of_its_own() {
+    for late in [false, true] {
+        for policy in [Foreground, Background] {
+            on_box(4, move |lab| replaced(lab, late, policy));
+        }
+    }
+}
+
+const FINALIZER: &str = "example.com/cleanup";
+
+/// What has a finalizer and, when it is to go, tries to make its child again.
+async fn stubborn(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+    let child = ConfigMap {
+        metadata: ObjectMeta {
+            name: page.metadata.name.clone(),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
+    if page.metadata.deletion_timestamp.is_none() {
+        cx.finalizer(FINALIZER).await?;
+        cx.apply(child).await?;
+        return Ok(Verdict::Settled);
+    }
+    let refused = cx.apply(child).await.unwrap_err().to_string();
+    cx.status(json!({ "words": 7 }));
+    if page.annotations().contains_key("example.com/done") {
+        assert!(refused.contains("is being deleted"), "{refused}");
+        cx.release(FINALIZER).await?;
+    }
+    Ok(Verdict::Settled)
+}
+
+/// A page with a finalizer of the operator and one of somebody else is deleted.
+async fn cleaned_up(lab: Lab, declared: bool) {
+    let stage = Stage::new(&lab, false).await;
+    let controller = Controller::new("page", stubborn).owns::<ConfigMap>(Lens::everything());
+    let controller = match declared {
+        true => controller.finalizer(FINALIZER),
+        false => controller,
+    };
+    let engine = Engine::new("pages", stage.client.clone()).controller(controller);
+    let patch = |patch: Value| {
+        let pages = stage.pages.clone();
+        async move {
+            let parameters = PatchParams::default();
+            pages
+                .patch("p-0", &parameters, &Patch::Merge(patch))
+                .await
+                .unwrap()
+        }
+    };
+    let scenario = async {
+        stage.fill(1).await;
+        let both = json!([FINALIZER, "example.com/other"]);
+        patch(json!({ "metadata": { "finalizers": both } })).await;
+        let before = stage.answers.all().len();
+        stage.delete_all(&Foreground).await;
+        until(seconds(5), "the pass of the deletion says so", || async {
+            let page = stage.pages.get("p-0").await.unwrap();
+            page.status.unwrap().words == 7
+        })
+        .await;
+        patch(json!({ "metadata": { "annotations": { "example.com/done": "" } } })).await;
+        until(seconds(5), "the finalizer is released", || async {
+            let page = stage.pages.get("p-0").await.unwrap();
+            // The operator has its answer too.
+            let all = stage.answers.all().split_off(before);
+            let released = all
+                .iter()
+                .any(|it| it.is_write() && it.path.ends_with("/pages/p-0"));
+            released && !page.finalizers().iter().any(|it| it == FINALIZER)
+        })
+        .await;
+        let written = stage.answers.writes().len();
+        patch(json!({ "metadata": { "annotations": { "example.com/more": "" } } })).await;
+        sleep(seconds(60)).await;
+        let more = stage.answers.writes().split_off(written);
+        assert!(more.is_empty(), "what is left is left alone: {more:?}");
+        assert_eq!(stage.made_since(before), 0);
+        patch(json!({ "metadata": { "finalizers": [] } })).await;
+        until(seconds(10), "the page is gone", || stage.is_empty()).await;
+    };
+    beside(engine, scenario).await;
+}
+
+#[test]
+fn a_finalizer_of_the_controller_still_has_its_passes() {
+    on_box(5, |lab| cleaned_up(lab, true));
+    on_box(5, |lab| cleaned_up(lab, false));
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_finalizer_of_the_controller_still_has_its_passes() {
+    on_real(|lab| cleaned_up(lab, true));
+    on_real(|lab| cleaned_up(lab, false));
+}
+
+/// The pages of a restarted operator are deleted before their watch shows it.
+async fn deleted_after_a_restart(lab: Lab) -> (usize, usize) {
+    let stage = Stage::new(&lab, true).await;
+    beside(stage.operator(), stage.fill(20)).await;
+    let scenario = async {
+        sleep(seconds(5)).await;
+        let before = stage.answers.all().len();
+        stage.delete_all(&Foreground).await;
+        sleep(seconds(3 * LATE)).await;
+        (stage.made_since(before), stage.children().await.len())
+    };
+    beside(stage.operator(), scenario).await
+}
+
+#[test]
+fn a_deletion_is_not_fought_after_a_restart() {
+    assert_eq!(on_box(7, deleted_after_a_restart), (0, 0));
+}
+
+/// Applies its child only after a while.
+async fn slow(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+    sleep(seconds(4)).await;
+    let metadata = ObjectMeta {
+        name: page.metadata.name.clone(),
+        ..ObjectMeta::default()
+    };
+    cx.apply(ConfigMap {
+        metadata,
+        ..ConfigMap::default()
+    })
+    .await?;
+    Ok(Verdict::Settled)
+}
+
+/// A page whose child goes before the restarted operator has seen either in a pass.
+async fn deleted_before_the_first_pass(lab: Lab, silent: bool) -> (usize, usize) {
+    let stage = Stage::new(&lab, true).await;
+    let operator = || {
+        let controller = Controller::new("page", slow).owns::<ConfigMap>(Lens::everything());
+        let controller = match silent {
+            true => controller.silent(),
+            false => controller,
+        };
+        Engine::new("pages", stage.client.clone()).controller(controller)
+    };
+    let made = async {
+        let page = Page::new("p-0", spec());
+        until(seconds(10), "pages are served", || async {
+            let made = stage.pages.create(&PostParams::default(), &page).await;
+            made.is_ok()
+        })
+        .await;
+        until(seconds(60), "there is a child", || async {
+            stage.children().await.len() == 1
+        })
+        .await;
+        sleep(seconds(5)).await;
+    };
+    beside(operator(), made).await;
+    let scenario = async {
+        sleep(seconds(1)).await;
+        let before = stage.answers.all().len();
+        stage.delete_all(&Foreground).await;
+        sleep(seconds(3 * LATE)).await;
+        (stage.made_since(before), stage.children().await.len())
+    };
+    beside(operator(), scenario).await
+}
+
+#[test]
+fn a_child_that_went_before_the_first_pass_of_a_restarted_operator_stays_away() {
+    for silent in [false, true] {
+        let run = on_box(9, move |lab| deleted_before_the_first_pass(lab, silent));
+        assert_eq!(run, (0, 0), "silent: {silent}");
+    }
+}
+
+/// The passes over a page that is being deleted and waits for another's finalizer.
+async fn passes_in_a_deletion(lab: Lab) -> usize {
+    let stage = Stage::new(&lab, false).await;
+    let passes = Arc::new(AtomicUsize::new(0));
+    let counted = passes.clone();
+    let pass = move |page: Arc<Page>, _: Context<Page>| {
+        let late = page.metadata.deletion_timestamp.is_some();
+        counted.fetch_add(usize::from(late), Ordering::Relaxed);
+        async { Ok(Verdict::Settled) }
+    };
+    let controller = Controller::new("page", pass).resync(seconds(10));
+    let engine = Engine::new("pages", stage.client.clone()).controller(controller);
+    let scenario = async {
+        stage.fill(1).await;
+        let other = json!({ "metadata": { "finalizers": ["example.com/other"] } });
+        let parameters = PatchParams::default();
+        let other = Patch::Merge(other);
+        let patched = stage.pages.patch("p-0", &parameters, &other);
+        patched.await.unwrap();
+        stage.delete_all(&Background).await;
+        sleep(seconds(60)).await;
+        passes.load(Ordering::Relaxed)
+    };
+    beside(engine, scenario).await
+}
+
+#[test]
+fn an_object_that_waits_for_the_finalizers_of_others_is_not_reconciled() {
+    assert_eq!(on_box(10, passes_in_a_deletion), 0);
+}
+
+/// New pages cost no look at their owner, nor do resyncs of those that are ready.
+#[test]
+fn nothing_is_read_while_no_child_has_to_be_made_again() {
+    let (reads, creations) = on_box(8, |lab| async move {
+        let stage = Stage::new(&lab, false).await;
+        let controller = page::controller().resync(seconds(30));
+        let engine = Engine::new("pages", stage.client.clone())
+            .settings(|settings| settings.telemetry = Telemetry::default())
+            .controller(controller);
+        let scenario = async {
+            stage.fill(50).await;
+            sleep(seconds(300)).await;
+            let paths: BTreeSet<String> = stage
+                .answers
+                .writes()
+                .into_iter()
+                .map(|it| it.path)
+                .collect();
+            assert_eq!(paths.len(), 100, "a child and a status for each");
+            (stage.reads_since(0), stage.answers.writes().len())
+        };
+        beside(engine, scenario).await
+    });
+    assert_eq!((reads, creations), (0, 100));
+}

@@ -1,0 +1,208 @@
+//! Promise: what the server refuses for want of a right, by a quota or by a policy is said in the
+//! server's own words, once, and tried again without haste.
+
+use std::sync::Arc;
+
+use aplomb::{Context, Controller, Engine, Lens, Result, Verdict};
+use aplomb_apiserver::faults::{Fault, Match, Rule};
+use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Secret};
+use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
+use crate::page::{self, Page};
+
+/// What a condition of the page says: reason and message.
+async fn said(pages: &Api<Page>, kind: &str) -> Option<(String, String)> {
+    let status = pages.get("front").await.unwrap().status?;
+    let mut conditions = status.conditions.into_iter();
+    let found = conditions.find(|it| it.type_ == kind)?;
+    Some((found.reason, found.message))
+}
+
+async fn refused(pages: &Api<Page>) -> Option<String> {
+    let (reason, message) = said(pages, "Reconciling").await?;
+    (reason == "Forbidden").then_some(message)
+}
+
+async fn quota(lab: &Lab) -> Api<ResourceQuota> {
+    let quotas: Api<ResourceQuota> = Api::namespaced(lab.user(), "default");
+    let quota = json!({ "metadata": { "name": "few" }, "spec": { "hard": { "configmaps": "0" } } });
+    let quota: ResourceQuota = serde_json::from_value(quota).unwrap();
+    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    // What a controller of quotas would say.
+    let counted =
+        json!({ "status": { "hard": { "configmaps": "0" }, "used": { "configmaps": "0" } } });
+    let (parameters, counted) = (PatchParams::default(), Patch::Merge(counted));
+    quotas
+        .patch_status("few", &parameters, &counted)
+        .await
+        .unwrap();
+    quotas
+}
+
+/// A quota has no room for the child, until it is gone.
+async fn out_of_quota(lab: Lab) {
+    let quotas = quota(&lab).await;
+    let pages = page(&lab).await;
+    let answers = Answers::default();
+    let client = answers.of(&lab.client("operator").0);
+    let scenario = async {
+        until(seconds(10), "the page says so", || async {
+            refused(&pages).await.is_some()
+        })
+        .await;
+        sleep(seconds(120)).await;
+        let message = refused(&pages).await.unwrap();
+        for part in [
+            "ConfigMap default/front",
+            "exceeded quota: few",
+            "limited: configmaps=0",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+        let writes = answers.writes();
+        let statuses = writes.iter().filter(|it| it.path.ends_with("/status"));
+        assert_eq!(statuses.count(), 1, "said once");
+        let tries = writes.iter().filter(|it| it.code == 403).count();
+        assert!((3..20).contains(&tries), "{tries}");
+        quotas
+            .delete("few", &DeleteParams::default())
+            .await
+            .unwrap();
+        until(seconds(70), "there is room now", || async {
+            let ready = said(&pages, "Ready").await;
+            ready.is_some_and(|(reason, _)| reason == "Settled")
+        })
+        .await;
+        assert_eq!(said(&pages, "Reconciling").await, None);
+    };
+    tokio::select! { biased;
+        () = scenario => {}
+        ended = page::operator(client).run(std::future::pending()) => panic!("it ended: {ended:?}"),
+    }
+}
+
+#[test]
+fn a_quota_that_is_exceeded_is_named() {
+    on_box(1, out_of_quota);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_quota_that_is_exceeded_is_named() {
+    on_real(out_of_quota);
+}
+
+#[test]
+fn a_token_that_is_not_taken_is_said() {
+    let message = on_box(2, |lab| async move {
+        let pages = page(&lab).await;
+        let (client, faults) = lab.client("operator");
+        let children = Match::writes().resource("configmaps");
+        faults.add(Rule::new(Fault::Unauthorized).on(children));
+        tokio::select! { biased;
+            () = sleep(seconds(30)) => {}
+            ended = page::operator(client).run(std::future::pending()) => panic!("it ended: {ended:?}"),
+        }
+        refused(&pages).await
+    });
+    let message = message.expect("it is said");
+    assert!(message.ends_with("Unauthorized"), "{message}");
+}
+
+/// Makes a Secret, or a config map through the bare client.
+async fn tells(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+    let metadata = ObjectMeta {
+        name: Some("kept".to_owned()),
+        ..ObjectMeta::default()
+    };
+    if page.spec.title == "secret" {
+        let data = [("key".to_owned(), "hunter2".to_owned())].into();
+        cx.apply(Secret {
+            metadata,
+            string_data: Some(data),
+            ..Secret::default()
+        })
+        .await?;
+    } else {
+        let maps: Api<ConfigMap> = Api::namespaced(cx.client(), "default");
+        let data = [("key".to_owned(), "hunter2".to_owned())].into();
+        let map = ConfigMap {
+            metadata,
+            data: Some(data),
+            ..ConfigMap::default()
+        };
+        maps.create(&PostParams::default(), &map).await?;
+    }
+    Ok(Verdict::Settled)
+}
+
+/// A policy that repeats what it refuses.
+async fn policy(lab: &Lab) {
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": { "name": "telltale" },
+        "spec": {
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                "resources": ["configmaps", "secrets"],
+            }] },
+            "validations": [{
+                "expression": "object.metadata.name != 'kept'",
+                "reason": "Forbidden",
+                "messageExpression": "'bad value ' + object.data['key']",
+            }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": { "name": "telltale" },
+        "spec": { "policyName": "telltale", "validationActions": ["Deny"] },
+    });
+    for (plural, object) in [
+        ("validatingadmissionpolicies", policy),
+        ("validatingadmissionpolicybindings", binding),
+    ] {
+        create(lab, plural, &object).await;
+    }
+}
+
+async fn create(lab: &Lab, plural: &str, object: &Value) {
+    let request = http::Request::post(format!("/apis/admissionregistration.k8s.io/v1/{plural}"))
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(object).unwrap())
+        .unwrap();
+    lab.user().request::<Value>(request).await.unwrap();
+}
+
+/// What the page says of a policy that refuses its child.
+async fn by_policy(lab: Lab, title: &'static str) -> String {
+    policy(&lab).await;
+    let pages = page(&lab).await;
+    let patch = Patch::Merge(json!({ "spec": { "title": title } }));
+    let parameters = PatchParams::default();
+    pages.patch("front", &parameters, &patch).await.unwrap();
+    // On a real server it takes a moment until a policy is enforced.
+    sleep(seconds(10)).await;
+    let controller = Controller::new("page", tells).owns::<Secret>(Lens::everything());
+    let engine = Engine::new("pages", lab.client("operator").0).controller(controller);
+    tokio::select! { biased;
+        () = sleep(seconds(30)) => {}
+        ended = engine.run(std::future::pending()) => panic!("it ended: {ended:?}"),
+    }
+    refused(&pages).await.expect("it is said")
+}
+
+#[test]
+fn a_policy_is_repeated_but_not_what_it_says_of_a_secret() {
+    let message = on_box(3, |lab| by_policy(lab, "map"));
+    let start = "configmaps \"kept\" is forbidden: ValidatingAdmissionPolicy 'telltale'";
+    assert!(message.starts_with(start), "{message}");
+    let message = on_box(3, |lab| by_policy(lab, "secret"));
+    assert_eq!(
+        message,
+        "apply of Secret default/kept: the server answered 403 Forbidden"
+    );
+}

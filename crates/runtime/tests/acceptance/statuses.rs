@@ -1,0 +1,235 @@
+//! Promise: a status says what was proven, once, and touches nothing that others say.
+
+use aplomb::conditions::{Condition, Outcome};
+use aplomb::{Class, Error, Verdict};
+use aplomb_apiserver::faults::WatchFault;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::lab::{Lab, on_box, on_real, page, seconds, until};
+use crate::page::Page;
+
+const SETTLED: Outcome<'static> = Outcome::Verdict(&Verdict::Settled);
+
+/// The status conditions of the page as `type=status/reason`, sorted.
+async fn conditions(pages: &Api<Page>) -> Vec<String> {
+    let status = pages.get("front").await.unwrap().status.unwrap_or_default();
+    let mut all: Vec<String> = status
+        .conditions
+        .iter()
+        .map(|it| format!("{}={}/{}", it.type_, it.status, it.reason))
+        .collect();
+    all.sort();
+    all
+}
+
+/// Trouble of every kind after a success: what the page says, and how often it was written.
+async fn trouble(lab: Lab) {
+    let pages = page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
+    for (class, says) in [
+        (
+            Class::Throttled,
+            vec!["Ready=True/Settled", "Reconciling=True/Throttled"],
+        ),
+        (
+            Class::Unavailable,
+            vec!["Ready=True/Settled", "Reconciling=True/Unavailable"],
+        ),
+        (
+            Class::Invalid,
+            vec!["Ready=False/Invalid", "Stalled=True/Invalid"],
+        ),
+    ] {
+        let before = bench.answers.writes().len();
+        for _ in 0..20 {
+            let error = Error::new(class, "the same each time");
+            let pass = bench.pass(&bench.front());
+            pass.flush(Outcome::Failed(&error)).await.unwrap();
+        }
+        assert_eq!(conditions(&pages).await, says);
+        assert_eq!(
+            bench.answers.writes().len() - before,
+            1,
+            "{class:?} is said once"
+        );
+    }
+    let before = bench.answers.writes().len();
+    let conflict = Error::new(Class::Conflict, "somebody was first");
+    let pass = bench.pass(&bench.front());
+    pass.status(json!({ "words": 9 }));
+    pass.flush(Outcome::Failed(&conflict)).await.unwrap();
+    assert_eq!(
+        bench.answers.writes().len(),
+        before,
+        "a conflict leaves no trace"
+    );
+    bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
+    assert_eq!(conditions(&pages).await, ["Ready=True/Settled"]);
+}
+
+#[test]
+fn trouble_is_said_once_and_never_lowers_what_was_proven() {
+    on_box(1, trouble);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_trouble_is_said_once_and_never_lowers_what_was_proven() {
+    on_real(trouble);
+}
+
+/// What a pass that says nothing of the status leaves of it.
+async fn kept(lab: Lab) {
+    let pages = page(&lab).await;
+    let bench = Bench::start(&lab).await;
+    let pass = bench.pass(&bench.front());
+    pass.status(json!({ "words": 5 }));
+    pass.condition(Condition::yes("Probed", "Answered", "a probe came back"));
+    pass.flush(SETTLED).await.unwrap();
+    let error = Error::new(Class::Unavailable, "down");
+    let silent = bench.pass(&bench.front());
+    silent.flush(Outcome::Failed(&error)).await.unwrap();
+    assert_eq!(pages.get("front").await.unwrap().status.unwrap().words, 5);
+    let says = [
+        "Probed=True/Answered",
+        "Ready=True/Settled",
+        "Reconciling=True/Unavailable",
+    ];
+    assert_eq!(conditions(&pages).await, says);
+    let pass = bench.pass(&bench.front());
+    pass.retract("Probed");
+    pass.flush(SETTLED).await.unwrap();
+    assert_eq!(conditions(&pages).await, ["Ready=True/Settled"]);
+    assert_eq!(pages.get("front").await.unwrap().status.unwrap().words, 5);
+}
+
+#[test]
+fn a_pass_that_says_nothing_leaves_the_status_as_it_is() {
+    on_box(2, kept);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_pass_that_says_nothing_leaves_the_status_as_it_is() {
+    on_real(kept);
+}
+
+/// The page is deleted, and its watch is slow to tell.
+async fn deleted(lab: Lab) {
+    let pages = page(&lab).await;
+    let bench = Bench::start_with(&lab, WatchFault::Lagged(seconds(5))).await;
+    bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
+    let front = bench.front();
+    let deleted = pages.delete("front", &DeleteParams::default()).await;
+    deleted.unwrap();
+    let pass = bench.pass(&front);
+    pass.status(json!({ "words": 5 }));
+    pass.flush(SETTLED).await.unwrap();
+    assert!(bench.pages.get(&bench.key).is_none(), "the next pass knows");
+    let before = bench.answers.writes().len();
+    let pass = bench.pass(&front);
+    pass.status(json!({ "words": 6 }));
+    pass.owner_gone();
+    pass.flush(SETTLED).await.unwrap();
+    assert_eq!(
+        bench.answers.writes().len(),
+        before,
+        "nothing is said of it"
+    );
+}
+
+#[test]
+fn an_owner_that_is_gone_is_known_to_be_before_its_watch_tells() {
+    on_box(1, deleted);
+}
+
+/// Declares the conditions a list with the key `type`, as a definition should.
+async fn key_conditions(lab: &Lab) {
+    let mut definition = serde_json::to_value(Page::crd()).unwrap();
+    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/conditions";
+    let conditions = definition.pointer_mut(schema).unwrap();
+    conditions["x-kubernetes-list-type"] = json!("map");
+    conditions["x-kubernetes-list-map-keys"] = json!(["type"]);
+    let definitions: Api<CustomResourceDefinition> = Api::all(lab.user());
+    let parameters = PatchParams::apply("pages.example.com").force();
+    let patch = Patch::Apply(definition);
+    definitions
+        .patch(Page::crd_name(), &parameters, &patch)
+        .await
+        .unwrap();
+}
+
+/// Another controller has a condition of its own on the page.
+async fn beside(lab: Lab, keyed: bool) {
+    let pages = page(&lab).await;
+    if keyed {
+        key_conditions(&lab).await;
+    }
+    let theirs = json!([{
+        "type": "Theirs", "status": "True", "reason": "Fine", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
+    until(seconds(10), "the definition is in force", || async {
+        let managed = apply_status(&pages, "them", &theirs)
+            .await
+            .metadata
+            .managed_fields;
+        serde_json::to_string(&managed).unwrap().contains("k:{") == keyed
+    })
+    .await;
+    let bench = Bench::start(&lab).await;
+    bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
+    assert_eq!(
+        conditions(&pages).await,
+        ["Ready=True/Settled", "Theirs=True/Fine"]
+    );
+    bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
+    assert_eq!(
+        bench.answers.writes().len(),
+        1,
+        "theirs is no reason to write"
+    );
+    if keyed {
+        apply_status(&pages, "them", &json!([])).await;
+        until(seconds(5), "it is seen", || async {
+            bench.front().status.as_ref().unwrap().conditions.len() == 1
+        })
+        .await;
+        bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
+        assert_eq!(
+            conditions(&pages).await,
+            ["Ready=True/Settled"],
+            "what they take back goes"
+        );
+    }
+}
+
+async fn apply_status(pages: &Api<Page>, manager: &str, conditions: &Value) -> Page {
+    let patch = Patch::Apply(json!({
+        "apiVersion": "example.com/v1", "kind": "Page", "metadata": { "name": "front" },
+        "status": { "conditions": conditions },
+    }));
+    let parameters = PatchParams::apply(manager).force();
+    pages
+        .patch_status("front", &parameters, &patch)
+        .await
+        .unwrap()
+}
+
+#[test]
+fn conditions_of_others_stay() {
+    on_box(3, |lab| beside(lab, true));
+    on_box(3, |lab| beside(lab, false));
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_conditions_of_others_stay() {
+    on_real(|lab| beside(lab, true));
+    on_real(|lab| beside(lab, false));
+}

@@ -1,0 +1,237 @@
+//! Promise: what is so already is not written, what is written is seen by the next read, and no write
+//! of ours runs us again or hides a change of somebody else's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aplomb::conditions::Outcome;
+use aplomb::{Class, Context, Controller, Engine, Lens, Verdict};
+use aplomb_apiserver::faults::WatchFault;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::bench::{Bench, MANAGER, Oblivious, config_map, deployment, service};
+use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
+use crate::page::Page;
+
+const SETTLED: Outcome<'static> = Outcome::Verdict(&Verdict::Settled);
+
+/// A page that counts its passes in its status, each from the cached object, back to back. With the
+/// watch behind, only the cache's memory of our own writes knows the last count.
+async fn increments(lab: Lab, remembers: bool) -> (usize, usize) {
+    const TIMES: usize = 1_000;
+    let pages = page(&lab).await;
+    let bench = Bench::start_with(&lab, WatchFault::Lagged(Duration::from_millis(20))).await;
+    let mut conflicts = 0;
+    for _ in 0..TIMES {
+        let front = bench.front();
+        let count = front.status.as_ref().map_or(0, |status| status.words) + 1;
+        let pass = if remembers {
+            bench.pass(&front)
+        } else {
+            bench.pass_with(&front, Arc::new(Oblivious(bench.pages.clone())))
+        };
+        pass.status(json!({ "words": count }));
+        match pass.flush(SETTLED).await {
+            Ok(()) => {}
+            Err(error) if error.class() == Class::Conflict => conflicts += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let counted = pages.get("front").await.unwrap().status.unwrap().words;
+    (conflicts, TIMES - counted)
+}
+
+#[test]
+fn a_thousand_increments_from_the_cache_lose_none() {
+    assert_eq!(on_box(1, |lab| increments(lab, true)), (0, 0));
+    let (_, lost) = on_box(1, |lab| increments(lab, false));
+    assert!(lost > 0, "without the overlay some must be lost");
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_thousand_increments_from_the_cache_lose_none() {
+    assert_eq!(on_real(|lab| increments(lab, true)), (0, 0));
+    let (_, lost) = on_real(|lab| increments(lab, false));
+    assert!(lost > 0, "without the overlay some must be lost");
+}
+
+/// Everything a page wants, written as usual kinds write it.
+async fn converge(bench: &Bench, count: usize, suppress: bool) {
+    let front = bench.front();
+    let pass = if suppress {
+        bench.pass(&front)
+    } else {
+        bench.eager_pass(&front)
+    };
+    for number in 0..count {
+        let map = config_map(&format!("map-{number}"), "same");
+        pass.apply(&map, Some(&bench.maps)).await.unwrap();
+        let service = service(&format!("service-{number}"));
+        pass.apply(&service, Some(&bench.services)).await.unwrap();
+        let deployment = deployment(&format!("deployment-{number}"), "1");
+        pass.apply(&deployment, Some(&bench.deployments))
+            .await
+            .unwrap();
+    }
+    pass.status(json!({ "words": 7 }));
+    pass.flush(SETTLED).await.unwrap();
+}
+
+/// How many requests a restart costs, and how many when nothing is left out.
+async fn restart(lab: Lab, count: usize) -> (usize, usize) {
+    page(&lab).await;
+    converge(&Bench::start(&lab).await, count, true).await;
+    let again = Bench::start(&lab).await;
+    converge(&again, count, true).await;
+    let eager = Bench::start(&lab).await;
+    converge(&eager, count, false).await;
+    (again.answers.writes().len(), eager.answers.writes().len())
+}
+
+#[test]
+fn a_restart_of_converged_objects_writes_nothing() {
+    assert_eq!(on_box(2, |lab| restart(lab, 50)), (0, 151));
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_restart_of_converged_objects_writes_nothing() {
+    assert_eq!(on_real(|lab| restart(lab, 10)), (0, 31));
+}
+
+/// A quantity that the server spells otherwise: writes by pass, with a restart before the third.
+async fn odd(lab: Lab) -> Vec<usize> {
+    page(&lab).await;
+    let mut counts = Vec::new();
+    let mut bench = Bench::start(&lab).await;
+    for number in 0..4 {
+        if number == 2 {
+            bench = Bench::start(&lab).await;
+        }
+        let before = bench.answers.writes().len();
+        let wanted = deployment("odd", "1000m");
+        let pass = bench.pass(&bench.front());
+        pass.apply(&wanted, Some(&bench.deployments)).await.unwrap();
+        counts.push(bench.answers.writes().len() - before);
+    }
+    counts
+}
+
+#[test]
+fn what_the_server_spells_otherwise_is_written_once_per_process() {
+    assert_eq!(on_box(3, odd), [1, 0, 1, 0]);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_what_the_server_spells_otherwise_is_written_once_per_process() {
+    assert_eq!(on_real(odd), [1, 0, 1, 0]);
+}
+
+/// A write that changes nothing is answered with a version somebody else made. Whether that change
+/// is told as somebody else's.
+async fn hidden_by_no_op(lab: Lab) {
+    page(&lab).await;
+    let lag = WatchFault::Lagged(Duration::from_millis(300));
+    let bench = Bench::start_with(&lab, lag).await;
+    let front = bench.front();
+    let wanted = config_map("child", "1");
+    bench
+        .pass(&front)
+        .apply(&wanted, Some(&bench.maps))
+        .await
+        .unwrap();
+    until(seconds(5), "the child is told", || async {
+        bench.told("child").len() == 1
+    })
+    .await;
+    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+    let patch = Patch::Merge(json!({ "data": { "theirs": "x" } }));
+    maps.patch("child", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    bench
+        .eager_pass(&front)
+        .apply(&wanted, Some(&bench.maps))
+        .await
+        .unwrap();
+    until(seconds(5), "the change is told", || async {
+        bench.told("child").len() == 2
+    })
+    .await;
+    let own: Vec<bool> = bench.told("child");
+    assert_eq!(own, [true, false], "their change is news");
+}
+
+#[test]
+fn a_write_that_changes_nothing_hides_nobodys_change() {
+    on_box(10, hidden_by_no_op);
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_a_write_that_changes_nothing_hides_nobodys_change() {
+    on_real(hidden_by_no_op);
+}
+
+/// How often a reconcile runs: after its own writes alone, and after another's.
+async fn runs(lab: Lab) -> (usize, usize) {
+    let pages = page(&lab).await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = runs.clone();
+    let reconcile = move |page: Arc<Page>, cx: Context<Page>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            cx.finalizer("example.com/cleanup").await?;
+            cx.apply(config_map("child", &page.spec.title)).await?;
+            cx.apply(deployment("child", "1000m")).await?;
+            cx.status(json!({ "words": page.spec.title.len() }));
+            Ok(Verdict::Settled)
+        }
+    };
+    let controller = Controller::new("page", reconcile)
+        .owns::<ConfigMap>(Lens::everything())
+        .owns::<k8s_openapi::api::apps::v1::Deployment>(Lens::everything())
+        .lens(Lens::everything());
+    let answers = Answers::default();
+    let engine = Engine::new(MANAGER, answers.of(&lab.client("operator").0)).controller(controller);
+    let scenario = async {
+        until(seconds(10), "the status is written", || async {
+            pages.get("front").await.unwrap().status.is_some()
+        })
+        .await;
+        sleep(seconds(3)).await;
+        let alone = runs.load(Ordering::SeqCst);
+        let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
+        let patch = Patch::Merge(json!({ "data": { "value": "theirs" } }));
+        maps.patch("child", &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        until(seconds(10), "it is put right", || async {
+            maps.get("child").await.unwrap().data.unwrap()["value"] == "a title"
+        })
+        .await;
+        sleep(seconds(3)).await;
+        (alone, runs.load(Ordering::SeqCst))
+    };
+    tokio::select! { biased;
+        counts = scenario => counts,
+        ended = engine.run(std::future::pending()) => panic!("the engine ended: {ended:?}"),
+    }
+}
+
+#[test]
+fn own_writes_never_trigger_a_run() {
+    assert_eq!(on_box(11, runs), (1, 2));
+}
+
+#[test]
+#[ignore = "needs the real control plane"]
+fn real_own_writes_never_trigger_a_run() {
+    assert_eq!(on_real(runs), (1, 2));
+}

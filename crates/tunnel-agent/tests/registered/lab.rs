@@ -1,0 +1,173 @@
+//! A box, an agent in it, and the operator's part.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use aplomb::tasks::Task;
+use aplomb::{Clock, Tasks};
+use aplomb_tunnel_agent::register::{ConnectorWish, ProxyWish};
+use aplomb_tunnel_agent::serve::Network;
+use aplomb_tunnel_agent::tls::TlsSettings;
+use aplomb_tunnel_agent::{Event, Key, Settings, run};
+use aplomb_api::tunnel::{Connector, HttpProxy};
+use aplomb_apiserver::ApiServer;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, CustomResourceExt, ResourceExt};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+pub(crate) const NAMESPACE: &str = "default";
+pub(crate) const NAME: &str = "web";
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A cluster that knows the kinds.
+pub(crate) struct Lab {
+    pub(crate) client: Client,
+}
+
+impl Lab {
+    pub(crate) async fn start() -> Result<Self> {
+        let client = aplomb_apiserver::http::client(&ApiServer::builder().build());
+        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+        for crd in [Connector::crd(), HttpProxy::crd()] {
+            let name = crd.name_any();
+            crds.create(&PostParams::default(), &crd).await?;
+            let ready = await_condition(crds.clone(), &name, is_crd_established());
+            timeout(PATIENCE, ready).await??;
+        }
+        Ok(Self { client })
+    }
+
+    pub(crate) fn connectors(&self) -> Api<Connector> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    pub(crate) fn proxies(&self) -> Api<HttpProxy> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    /// Waits until the lease is held by `session`; by nobody, if that is empty.
+    pub(crate) async fn held_by(&self, session: &str) -> Result<()> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let held = |lease: Option<&Lease>| {
+            let spec = lease.and_then(|lease| lease.spec.as_ref());
+            spec.and_then(|spec| spec.holder_identity.as_deref()) == Some(session)
+        };
+        let held = timeout(PATIENCE, await_condition(leases, NAME, held)).await;
+        held.with_context(|| format!("never held by {session:?}"))??;
+        Ok(())
+    }
+
+    /// Writes a part of a status as the operator does.
+    pub(crate) async fn status(&self, status: Value) -> Result<()> {
+        let patch = json!({
+            "apiVersion": "aplomb.dev/v1alpha1", "kind": "Connector", "status": status,
+        });
+        let params = PatchParams::apply("aplomb-tunnel").force();
+        let api = self.connectors();
+        api.patch_status(NAME, &params, &Patch::Apply(&patch))
+            .await?;
+        Ok(())
+    }
+
+    pub(crate) async fn accept(&self, gateways: &[String]) -> Result<()> {
+        self.accept_with(gateways, &[]).await
+    }
+
+    pub(crate) async fn accept_with(&self, gateways: &[String], relays: &[&str]) -> Result<()> {
+        let status = json!({ "gateways": gateways, "relays": relays });
+        self.status(status).await
+    }
+
+    pub(crate) fn agent(&self, settings: Settings) -> Agent {
+        let (events, told) = mpsc::unbounded_channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shutdown = async move { drop(stopped.await) };
+        let work = run(self.client.clone(), settings, events, shutdown);
+        Agent {
+            told,
+            stop,
+            running: Tasks::on_runtime().start(work),
+        }
+    }
+}
+
+/// Settings of an agent that listens on loopback alone.
+pub(crate) fn settings(key: Key) -> Settings {
+    let target = "localhost:3000".parse().expect("a target");
+    Settings {
+        key,
+        connector: ConnectorWish {
+            namespace: NAMESPACE.to_owned(),
+            name: NAME.to_owned(),
+            class: None,
+            lease: None,
+        },
+        proxy: Some(ProxyWish {
+            name: NAME.to_owned(),
+            hostnames: Vec::new(),
+            target,
+            https: false,
+        }),
+        expose: vec!["localhost:3000".parse().expect("a target")],
+        network: Network {
+            bind: vec![([127, 0, 0, 1], 0).into()],
+            ..Network::default()
+        },
+        origin: TlsSettings::default(),
+        version: "0.1.0".to_owned(),
+        device: Some("attic".to_owned()),
+        delete_on_exit: false,
+        clock: Clock::system(),
+    }
+}
+
+pub(crate) fn key() -> Key {
+    Key::new(iroh::SecretKey::generate())
+}
+
+/// A running agent.
+pub(crate) struct Agent {
+    told: mpsc::UnboundedReceiver<Event>,
+    stop: oneshot::Sender<()>,
+    running: Task<aplomb_tunnel_agent::Result<()>>,
+}
+
+impl Agent {
+    /// The next event that `fits`.
+    pub(crate) async fn until(&mut self, fits: impl Fn(&Event) -> bool) -> Result<Event> {
+        let work = async {
+            loop {
+                let event = self.told.recv().await.context("the agent ended")?;
+                if fits(&event) {
+                    return Ok(event);
+                }
+            }
+        };
+        timeout(PATIENCE, work).await.context("never told")?
+    }
+
+    /// How it ends by itself.
+    pub(crate) async fn end(self) -> Result<aplomb_tunnel_agent::Result<()>> {
+        let ended = timeout(PATIENCE, self.running.join()).await;
+        ended.context("it goes on")?.context("it panicked")
+    }
+
+    /// Asks it to go, and waits for that.
+    pub(crate) async fn stop(self) -> Result<Vec<Event>> {
+        drop(self.stop);
+        let ended = timeout(PATIENCE, self.running.join()).await;
+        ended.context("it goes on")?.context("it panicked")??;
+        let mut told = self.told;
+        let mut rest = Vec::new();
+        while let Ok(event) = told.try_recv() {
+            rest.push(event);
+        }
+        Ok(rest)
+    }
+}

@@ -1,0 +1,116 @@
+//! One life of an agent: it registers, is accepted, listens, beats, tells, and goes.
+
+use anyhow::{Context, Result, ensure};
+use aplomb_tunnel_agent::Event;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::lab::{Lab, NAME, key, settings};
+
+#[tokio::test]
+async fn an_agent_registers_listens_and_releases() -> Result<()> {
+    let lab = Lab::start().await?;
+    let mut agent = lab.agent(settings(key()));
+    let registered = agent
+        .until(|event| matches!(event, Event::Registered { .. }))
+        .await?;
+    let Event::Registered { session, .. } = registered else {
+        unreachable!("it was asked for");
+    };
+    lab.accept(&[]).await?;
+    agent
+        .until(|event| matches!(event, Event::Listening { .. }))
+        .await?;
+    let status = lab
+        .connectors()
+        .get(NAME)
+        .await?
+        .status
+        .context("a status")?;
+    let details = status.connection_details.context("details")?;
+    ensure!(details.session == session);
+    let addresses = details.public_key.addresses;
+    ensure!(
+        addresses.len() == 1 && addresses[0].address == "127.0.0.1",
+        "{addresses:?}"
+    );
+    lab.held_by(&session).await?;
+    let endpoint = &lab.proxies().get(NAME).await?.spec.rules[0].backends[0].endpoint;
+    ensure!(endpoint.as_deref() == Some("http://localhost:3000"));
+    ensure!(agent.stop().await?.contains(&Event::Released));
+    lab.held_by("").await?;
+    lab.proxies().get(NAME).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_stages_of_its_tunnel_are_told() -> Result<()> {
+    let lab = Lab::start().await?;
+    let mut agent = lab.agent(settings(key()));
+    agent
+        .until(|event| matches!(event, Event::Registered { .. }))
+        .await?;
+    let condition = |kind: &str| {
+        json!({
+            "type": kind, "status": "True", "reason": kind, "message": "",
+            "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let patch = json!({
+        "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy",
+        "status": {
+            "hostname": "web.example.com",
+            "conditions": [condition("Programmed"), condition("Ready")],
+        },
+    });
+    let params = PatchParams::apply("aplomb-tunnel").force();
+    let patched = lab.proxies();
+    patched
+        .patch_status(NAME, &params, &Patch::Apply(&patch))
+        .await?;
+    agent.until(|event| *event == Event::Programmed).await?;
+    let proven = agent
+        .until(|event| matches!(event, Event::Proven { .. }))
+        .await?;
+    let url = "http://web.example.com".to_owned();
+    ensure!(proven == Event::Proven { url });
+    agent.stop().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_shall_delete_leaves_nothing() -> Result<()> {
+    let lab = Lab::start().await?;
+    let mut wanted = settings(key());
+    wanted.delete_on_exit = true;
+    let mut agent = lab.agent(wanted);
+    agent
+        .until(|event| matches!(event, Event::Registered { .. }))
+        .await?;
+    agent.stop().await?;
+    ensure!(lab.proxies().get_opt(NAME).await?.is_none());
+    ensure!(lab.connectors().get_opt(NAME).await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_whose_objects_are_deleted_ends() -> Result<()> {
+    for proxy in [true, false] {
+        let lab = Lab::start().await?;
+        let mut agent = lab.agent(settings(key()));
+        agent
+            .until(|event| matches!(event, Event::Registered { .. }))
+            .await?;
+        let params = DeleteParams::default();
+        match proxy {
+            true => drop(lab.proxies().delete(NAME, &params).await?),
+            false => drop(lab.connectors().delete(NAME, &params).await?),
+        }
+        agent
+            .until(|event| matches!(event, Event::Deleted { .. }))
+            .await?;
+        let error = agent.end().await?.expect_err("its object is gone");
+        ensure!(error.to_string().contains("was deleted"), "{error}");
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! Relays that change under an agent: it moves, and nobody takes it for gone.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use aplomb_tunnel_agent::Event;
+use aplomb_api::wire::ALPN;
+use iroh::endpoint::{Connection, ConnectionError, presets};
+use iroh::{Endpoint, EndpointAddr, TransportAddr};
+use tokio::time::timeout;
+
+use crate::lab::{Agent, Lab, NAME, key, settings};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Nothing listens there.
+const AWAY: &str = "http://127.0.0.1:9";
+
+async fn listening(agent: &mut Agent) -> Result<()> {
+    let listening = |event: &Event| matches!(event, Event::Listening { .. });
+    agent.until(listening).await.map(drop)
+}
+
+/// Connects to where the Connector says that the agent is.
+async fn connect(lab: &Lab, gateway: &Endpoint) -> Result<Connection> {
+    let status = lab.connectors().get(NAME).await?.status;
+    let details = status.context("a status")?.connection_details;
+    let key = details.context("details")?.public_key;
+    let mut addresses = Vec::new();
+    for told in &key.addresses {
+        let address: IpAddr = told.address.parse()?;
+        addresses.push(TransportAddr::Ip((address, told.port).into()));
+    }
+    let address = EndpointAddr::from_parts(key.id.parse()?, addresses);
+    let connected = timeout(PATIENCE, gateway.connect(address, ALPN)).await;
+    Ok(connected.context("no connection in time")??)
+}
+
+async fn gateway() -> Result<Endpoint> {
+    let builder = Endpoint::builder(presets::Minimal).clear_ip_transports();
+    Ok(builder.bind_addr("127.0.0.1:0")?.bind().await?)
+}
+
+#[tokio::test]
+async fn an_agent_whose_relays_change_is_found_again() -> Result<()> {
+    let (lab, gateway) = (Lab::start().await?, gateway().await?);
+    let ids = [gateway.id().to_string()];
+    let mut agent = lab.agent(settings(key()));
+    let registered = |event: &Event| matches!(event, Event::Registered { .. });
+    agent.until(registered).await?;
+    lab.accept(&ids).await?;
+    listening(&mut agent).await?;
+    let connection = connect(&lab, &gateway).await?;
+    lab.accept_with(&ids, &[AWAY]).await?;
+    match timeout(PATIENCE, connection.closed()).await? {
+        ConnectionError::ApplicationClosed(close) => ensure!(close.error_code == 0_u32.into()),
+        other => bail!("closed otherwise: {other}"),
+    }
+    listening(&mut agent).await?;
+    let connection = connect(&lab, &gateway).await?;
+    ensure!(connection.close_reason().is_none());
+    agent.stop().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn relays_that_are_written_in_another_way_or_order_leave_connections_alone() -> Result<()> {
+    let (lab, gateway) = (Lab::start().await?, gateway().await?);
+    let id = gateway.id().to_string();
+    let other = key().id();
+    let mut agent = lab.agent(settings(key()));
+    let registered = |event: &Event| matches!(event, Event::Registered { .. });
+    agent.until(registered).await?;
+    let relays = [AWAY, "http://127.0.0.1:10"];
+    lab.accept_with(std::slice::from_ref(&id), &relays).await?;
+    listening(&mut agent).await?;
+    let connection = connect(&lab, &gateway).await?;
+    let same = ["HTTP://127.0.0.1:10/", "http://127.0.0.1:9/"];
+    lab.accept_with(&[id, other], &same).await?;
+    let followed = |event: &Event| matches!(event, Event::Accepted { gateways: 2, .. });
+    agent.until(followed).await?;
+    let closed = timeout(Duration::from_secs(1), connection.closed()).await;
+    ensure!(closed.is_err(), "it moved: {closed:?}");
+    agent.stop().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_relay_that_is_no_url_is_told_and_changes_nothing() -> Result<()> {
+    let (lab, gateway) = (Lab::start().await?, gateway().await?);
+    let ids = [gateway.id().to_string()];
+    let mut agent = lab.agent(settings(key()));
+    let registered = |event: &Event| matches!(event, Event::Registered { .. });
+    agent.until(registered).await?;
+    lab.accept(&ids).await?;
+    listening(&mut agent).await?;
+    let connection = connect(&lab, &gateway).await?;
+    let bad = "http://[relay";
+    lab.accept_with(&ids, &[AWAY, bad]).await?;
+    let told = agent
+        .until(|event| matches!(event, Event::NotReady { message, .. } if message.contains(bad)))
+        .await;
+    told.context("the relay is not named")?;
+    ensure!(connection.close_reason().is_none(), "the old place is kept");
+    lab.accept_with(&ids, &[AWAY]).await?;
+    listening(&mut agent).await?;
+    agent.stop().await?;
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! An agent without an API server, and the gateway's side of a connection to it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use aplomb::Tasks;
+use aplomb::tasks::Task;
+use aplomb_tunnel_agent::accept::{Listed, listed};
+use aplomb_tunnel_agent::answer::Answers;
+use aplomb_tunnel_agent::frame;
+use aplomb_tunnel_agent::origin::Origins;
+use aplomb_tunnel_agent::serve::{Network, bind, serve};
+use aplomb_tunnel_agent::tls::TlsSettings;
+use aplomb_tunnel_agent::{Event, Exposed, Target};
+use aplomb_api::wire::{ALPN, ConnectorId, Open, Reply, Statement};
+use iroh::endpoint::{Connection, RecvStream, SendStream};
+use iroh::{Endpoint, EndpointAddr, SecretKey, TransportAddr};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const SESSION: &str = "this-life";
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An agent that serves whatever it exposes.
+/// How long a gateway that is listed no more keeps its connection here.
+pub(crate) const PARTING: Duration = Duration::from_secs(2);
+
+pub(crate) struct Agent {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) listed: watch::Sender<Listed>,
+    pub(crate) released: CancellationToken,
+    pub(crate) serving: Task<()>,
+    pub(crate) events: mpsc::UnboundedReceiver<Event>,
+}
+
+impl Agent {
+    pub(crate) async fn start(expose: &[&str], tls: &TlsSettings) -> Result<Self> {
+        let targets = expose.iter().map(|text| text.parse::<Target>());
+        let targets: Result<Vec<_>, _> = targets.collect();
+        let exposed = Exposed::new(targets.map_err(anyhow::Error::msg)?);
+        let secret = SecretKey::generate();
+        let origins = Origins::new(exposed, tls)?;
+        let (sender, events) = mpsc::unbounded_channel();
+        let session = SESSION.to_owned();
+        let answers = Answers::new(origins, secret.clone(), connector(), session, sender);
+        let endpoint = bind(secret, &loopback(), &[]).await?;
+        let (sender, receiver) = watch::channel(Listed::default());
+        let released = CancellationToken::new();
+        let work = serve(
+            endpoint.clone(),
+            Arc::new(answers),
+            receiver,
+            PARTING,
+            released.clone(),
+        );
+        Ok(Self {
+            endpoint,
+            listed: sender,
+            released,
+            serving: Tasks::on_runtime().start(work),
+            events,
+        })
+    }
+
+    pub(crate) fn list(&self, gateways: &[&Gateway]) {
+        let ids: Vec<String> = gateways.iter().map(|g| g.id()).collect();
+        self.listed.send_replace(listed(&ids));
+    }
+
+    pub(crate) fn address(&self) -> EndpointAddr {
+        let sockets = self.endpoint.bound_sockets();
+        let sockets = sockets.into_iter().map(TransportAddr::Ip);
+        EndpointAddr::from_parts(self.endpoint.id(), sockets)
+    }
+}
+
+fn loopback() -> Network {
+    Network {
+        bind: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+        ..Network::default()
+    }
+}
+
+/// The gateway's side.
+pub(crate) struct Gateway(pub(crate) Endpoint);
+
+impl Gateway {
+    pub(crate) async fn start() -> Result<Self> {
+        Ok(Self(bind(SecretKey::generate(), &loopback(), &[]).await?))
+    }
+
+    pub(crate) fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    pub(crate) async fn connect(&self, agent: &Agent) -> Result<Connection> {
+        let connected = timeout(PATIENCE, self.0.connect(agent.address(), ALPN)).await;
+        Ok(connected.context("no connection in time")??)
+    }
+}
+
+/// Opens a stream with a first message, and reads the answer to it.
+pub(crate) async fn open(
+    connection: &Connection,
+    open: &Open,
+) -> Result<(SendStream, RecvStream, Reply)> {
+    let work = async {
+        let (mut send, mut recv) = connection.open_bi().await?;
+        frame::write(&mut send, open).await?;
+        let reply = frame::read::<Reply>(&mut recv).await?;
+        anyhow::Ok((send, recv, reply))
+    };
+    timeout(PATIENCE, work).await.context("no answer in time")?
+}
+
+/// The Connector of every agent here.
+pub(crate) fn connector() -> ConnectorId {
+    ConnectorId {
+        namespace: "team-a".to_owned(),
+        uid: "0b8f3c9e-1f62-4b57-9c0e-55a4b9d7e7c1".to_owned(),
+    }
+}
+
+pub(crate) fn dial(target: &str) -> Open {
+    Open::Dial {
+        connector: connector(),
+        session: SESSION.to_owned(),
+        target: target.to_owned(),
+        tls: None,
+    }
+}
+
+pub(crate) fn statement(session: &str) -> Statement {
+    Statement {
+        nonce: "0f".repeat(32),
+        tunnel: "9c7f2f9e-6a1f-4c38-8a7e-0d4f5b2f7f11".to_owned(),
+        generation: 3,
+        connector: connector(),
+        session: session.to_owned(),
+    }
+}
+
+pub(crate) fn prove(session: &str, target: &str) -> Open {
+    Open::Prove {
+        statement: statement(session),
+        within: 600,
+        target: target.to_owned(),
+        tls: None,
+    }
+}
+
+/// A service that sends back what it gets, and after the end of that says goodbye.
+pub(crate) async fn echo() -> Result<(String, Task<()>)> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?.to_string();
+    let work = async move {
+        let mut connections = tokio::task::JoinSet::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            connections.spawn(async move {
+                let (mut read, mut write) = stream.split();
+                tokio::io::copy(&mut read, &mut write).await?;
+                write.write_all(b" goodbye").await
+            });
+        }
+    };
+    Ok((address, Tasks::on_runtime().start(work)))
+}
+
+/// Everything up to the end of a stream.
+pub(crate) async fn rest(recv: &mut RecvStream) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = timeout(PATIENCE, AsyncReadExt::read_to_end(recv, &mut bytes)).await;
+    read.context("no end in time")??;
+    Ok(bytes)
+}
+
+/// The code a connection is closed with.
+pub(crate) async fn close_code(connection: &Connection) -> Result<u64> {
+    let closed = timeout(PATIENCE, connection.closed()).await;
+    match closed.context("not closed in time")? {
+        iroh::endpoint::ConnectionError::ApplicationClosed(close) => {
+            Ok(close.error_code.into_inner())
+        }
+        other => anyhow::bail!("closed otherwise: {other}"),
+    }
+}

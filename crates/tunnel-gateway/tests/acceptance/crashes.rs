@@ -1,0 +1,88 @@
+//! Promise: wherever a gateway crashes, its next life serves and says the same; and the same seed makes
+//! the same trace.
+
+use aplomb_apiserver::world::{Crash, CrashPoint};
+use tokio::time::sleep;
+
+use crate::lab::{Lab, on_box, seconds};
+use crate::replica::Replica;
+
+const GATEWAY: &str = "gateway-1";
+
+/// What becomes of a run, to be compared with what should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct End {
+    hosts: usize,
+    serves: bool,
+    acknowledged: bool,
+    tunnels: i32,
+    lost: usize,
+    session: Option<String>,
+}
+
+/// A day in the life of a gateway; where it ended, and how many effects it had.
+async fn day(lab: Lab, crash: Option<Crash>) -> (End, u64) {
+    let replica = Replica::start(&lab, GATEWAY);
+    crash
+        .into_iter()
+        .for_each(|crash| replica.component.crash_at(crash));
+    lab.connector("laptop", "s1").await;
+    let first = lab.tunnel("first").await;
+    sleep(seconds(3)).await;
+    let kept = lab.tunnel("kept").await;
+    lab.connector("laptop", "s2").await;
+    sleep(seconds(3)).await;
+    lab.delete(&first).await;
+    sleep(seconds(3)).await;
+    let effects = replica.component.effects();
+    sleep(seconds(30)).await;
+    let said = lab.said(GATEWAY).expect("it is registered");
+    let laptop = aplomb::Key::new(Some(crate::lab::TENANT), "laptop");
+    let end = End {
+        hosts: replica.hosts().len(),
+        serves: replica.serves(&kept.hostname()) && replica.serves("kept.example.com"),
+        acknowledged: lab.acknowledged(GATEWAY, &kept),
+        tunnels: said.tunnels,
+        lost: said.lost.len(),
+        session: replica.session(&laptop),
+    };
+    (end, effects)
+}
+
+fn right() -> End {
+    End {
+        hosts: 2,
+        serves: true,
+        acknowledged: true,
+        tunnels: 1,
+        lost: 0,
+        session: Some("s2".to_owned()),
+    }
+}
+
+#[test]
+fn a_crash_before_or_after_any_effect_changes_nothing_in_the_end() {
+    let ((end, effects), _) = on_box(21, |lab| day(lab, None));
+    assert_eq!(end, right(), "without any crash");
+    let mut runs = 0;
+    for effect in 1..=effects {
+        for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
+            let crash = Crash { effect, point };
+            let ((end, _), _) = on_box(21, move |lab| day(lab, Some(crash)));
+            assert_eq!(end, right(), "crash {crash:?}");
+            runs += 1;
+        }
+    }
+    println!(
+        "{effects} effects of the gateway, before and after each: {runs} crashes, all converged"
+    );
+    assert!(effects >= 4, "{effects} effects are too few");
+}
+
+#[test]
+fn the_same_seed_makes_the_same_trace() {
+    let trace = |seed| on_box(seed, |lab| day(lab, None)).1;
+    let (one, other) = (trace(22), trace(22));
+    assert!(one == other, "two runs of one seed differ");
+    assert!(one.len() > 100);
+}

@@ -1,0 +1,381 @@
+//! A gateway with origins in the same process, connected by pipes in memory.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aplomb::Tasks;
+use aplomb::tasks::Task;
+use aplomb_api::tunnel::{Filter, RouteMatch};
+use aplomb_api::wire::{Origin as Reach, Proof, Statement};
+use aplomb_tunnel_gateway::dial::{DialError, Dialer, Stream};
+use aplomb_tunnel_gateway::serve::{ServeSettings, Server};
+use aplomb_tunnel_gateway::table::{
+    Action, ConnectorTarget, Host, Matcher, Origin, Protocols, Route, Table, Target, Tunnel,
+};
+use aplomb_tunnel_gateway::telemetry::GatewayTelemetry;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
+
+/// What requests and responses of tests carry.
+pub(crate) type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
+
+/// What an origin does with a request.
+pub(crate) type Service =
+    Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
+
+/// A body that is there whole.
+pub(crate) fn full(text: impl Into<Bytes>) -> Body {
+    Full::new(text.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+/// An origin that answers with what `answer` makes of a request.
+pub(crate) fn service<F>(answer: impl Fn(Request<Incoming>) -> F + Send + Sync + 'static) -> Service
+where
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    Arc::new(move |request| answer(request).boxed())
+}
+
+/// An origin that says what it was asked: the request line, then the headers by name.
+pub(crate) fn echo() -> Service {
+    service(|request| async move {
+        let mut lines = vec![format!("{} {}", request.method(), request.uri())];
+        for (name, value) in request.headers() {
+            lines.push(format!("{name}: {}", value.to_str().expect("text")));
+        }
+        lines.sort_by_key(|line| line.contains(": "));
+        Response::new(full(lines.join("\n")))
+    })
+}
+
+/// How an origin is, by its authority.
+#[derive(Clone)]
+pub(crate) enum Behind {
+    Service(Service),
+    Error(DialError),
+    /// The same, but a proof is waited for until its deadline.
+    Late(DialError),
+    /// Whatever the test does with the other end.
+    Pipe(Arc<dyn Fn(tokio::io::DuplexStream) -> BoxFuture<'static, ()> + Send + Sync>),
+}
+
+/// Connects to origins of this process.
+pub(crate) struct StandIn {
+    tasks: Tasks,
+    origins: Mutex<BTreeMap<String, Behind>>,
+    serving: Mutex<Vec<Task<()>>>,
+    pub(crate) dials: AtomicUsize,
+}
+
+impl StandIn {
+    pub(crate) fn put(&self, authority: &str, behind: Behind) {
+        let mut origins = self.origins.lock().expect("whole");
+        origins.insert(authority.to_owned(), behind);
+    }
+
+    fn behind(&self, origin: &Origin) -> Result<Behind, DialError> {
+        let origins = self.origins.lock().expect("whole");
+        let behind = origins.get(&origin.authority).cloned();
+        behind.ok_or_else(|| DialError::Unreachable("nobody is there".to_owned()))
+    }
+}
+
+impl Dialer for StandIn {
+    fn dial<'a>(
+        &'a self,
+        origin: &'a Origin,
+        _: Instant,
+    ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>> {
+        self.dials.fetch_add(1, Ordering::SeqCst);
+        let behind = self.behind(origin);
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let task = match behind {
+            Err(error) | Ok(Behind::Error(error) | Behind::Late(error)) => {
+                return std::future::ready(Err(error)).boxed();
+            }
+            Ok(Behind::Pipe(with)) => self.tasks.start(with(far)),
+            Ok(Behind::Service(service)) => self.tasks.start(async move {
+                let service = service_fn(move |request| {
+                    let answer = service(request);
+                    async move { Ok::<_, Infallible>(answer.await) }
+                });
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(far), service)
+                    .with_upgrades();
+                // The gateway may break off.
+                let _ = connection.await;
+            }),
+        };
+        self.serving.lock().expect("whole").push(task);
+        let stream: Box<dyn Stream> = Box::new(near);
+        std::future::ready(Ok(stream)).boxed()
+    }
+
+    fn prove<'a>(
+        &'a self,
+        origin: &'a Origin,
+        statement: &'a Statement,
+        until: Instant,
+    ) -> BoxFuture<'a, Result<Proof, DialError>> {
+        let proven = match self.behind(origin) {
+            Ok(Behind::Late(error)) => {
+                return tokio::time::sleep_until(until).map(|()| Err(error)).boxed();
+            }
+            Err(error) | Ok(Behind::Error(error)) => Err(error),
+            Ok(_) => Ok(Proof {
+                statement: statement.clone(),
+                gateway: "gateway".to_owned(),
+                origin: Reach::Reachable,
+                signature: "signed".to_owned(),
+            }),
+        };
+        std::future::ready(proven).boxed()
+    }
+}
+
+/// A rule: which requests, its filters, and the authority of its origin (`connector:` or not).
+pub(crate) fn route(rule: usize, wanted: Value, filters: Value, action: Action) -> Route {
+    let wanted: RouteMatch = serde_json::from_value(wanted).expect("a match");
+    let filters: Vec<Filter> = serde_json::from_value(filters).expect("filters");
+    Route {
+        rule,
+        protocols: Protocols::ALL,
+        matches: Matcher {
+            wanted,
+            path: None,
+            headers: BTreeMap::new(),
+            query: BTreeMap::new(),
+        },
+        filters,
+        action,
+        timeout: None,
+    }
+}
+
+/// A way to an origin behind a connector.
+pub(crate) fn forward(authority: &str) -> Action {
+    let target = Target::Connector(Arc::new(ConnectorTarget {
+        namespace: "default".to_owned(),
+        name: "laptop".to_owned(),
+        uid: "u1".to_owned(),
+        id: "00".to_owned(),
+        session: "s".to_owned(),
+        relay: None,
+        addresses: Vec::new(),
+        released: false,
+    }));
+    Action::Forward(Arc::new(Origin {
+        target,
+        authority: authority.to_owned(),
+        tls: None,
+    }))
+}
+
+/// A tunnel with these routes; its UID and its revision are made of its name.
+pub(crate) fn host(name: &str, mut routes: Vec<Route>) -> Arc<Host> {
+    aplomb_tunnel_gateway::route::order(&mut routes);
+    Arc::new(Host {
+        protocols: Protocols::ALL,
+        tunnel: Arc::new(Tunnel {
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            uid: format!("uid-{name}"),
+            generation: 3,
+            revision: format!("rev-{name}"),
+        }),
+        routes,
+    })
+}
+
+/// Everything under one hostname goes to one origin.
+pub(crate) fn simple(name: &str, authority: &str) -> (String, Arc<Host>) {
+    let all = route(
+        0,
+        serde_json::json!({}),
+        serde_json::json!([]),
+        forward(authority),
+    );
+    (format!("{name}.example.com"), host(name, vec![all]))
+}
+
+/// A gateway. `a.example.com` leads to the origin `a:80`, whatever that is.
+pub(crate) struct Lab {
+    pub(crate) server: Arc<Server>,
+    pub(crate) table: Arc<ArcSwap<Table>>,
+    pub(crate) dialer: Arc<StandIn>,
+    pub(crate) tasks: Tasks,
+    listening: Mutex<Vec<Task<()>>>,
+}
+
+pub(crate) const PEER: SocketAddr = SocketAddr::new(
+    std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7)),
+    4711,
+);
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        Self::with(ServeSettings::default())
+    }
+
+    pub(crate) fn with(settings: ServeSettings) -> Self {
+        let tasks = settings.tasks.clone();
+        let mut table = Table::default();
+        table
+            .hosts
+            .extend([simple("a", "a:80"), simple("b", "b:80")]);
+        let table = Arc::new(ArcSwap::from_pointee(table));
+        let dialer = Arc::new(StandIn {
+            tasks: tasks.clone(),
+            origins: Mutex::default(),
+            serving: Mutex::default(),
+            dials: AtomicUsize::new(0),
+        });
+        dialer.put("a:80", Behind::Service(echo()));
+        dialer.put("b:80", Behind::Service(echo()));
+        let telemetry = GatewayTelemetry::default();
+        let server = Server::new(settings, table.clone(), dialer.clone(), telemetry);
+        Self {
+            server: Arc::new(server),
+            table,
+            dialer,
+            tasks,
+            listening: Mutex::default(),
+        }
+    }
+
+    /// The origin of `a.example.com`.
+    pub(crate) fn origin<F>(&self, answer: impl Fn(Request<Incoming>) -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let behind = Behind::Service(service(answer));
+        self.dialer.put("a:80", behind);
+    }
+
+    /// Serves other routes under `a.example.com`.
+    pub(crate) fn routes(&self, routes: Vec<Route>) {
+        let mut table = Table::clone(&self.table.load());
+        table
+            .hosts
+            .insert("a.example.com".to_owned(), host("a", routes));
+        self.table.store(Arc::new(table));
+    }
+
+    /// A listener on loopback.
+    pub(crate) async fn listen(&self, tls: bool) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let task = match tls {
+            true => self.tasks.start(self.server.tls(listener)),
+            false => self.tasks.start(self.server.http(listener)),
+        };
+        self.listening.lock().expect("whole").push(task);
+        address
+    }
+
+    /// One request without a socket.
+    pub(crate) async fn ask(
+        &self,
+        request: Request<Body>,
+    ) -> Response<aplomb_tunnel_gateway::serve::Body> {
+        self.server.handle(request, PEER, false).await
+    }
+
+    /// GET without a socket: status, and the text of the body.
+    pub(crate) async fn get(&self, url: &str) -> (u16, String) {
+        let request = Request::get(url).body(full("")).expect("a request");
+        let response = self.ask(request).await;
+        let status = response.status().as_u16();
+        (status, text(response.into_body()).await)
+    }
+}
+
+/// All of a body.
+pub(crate) async fn text<B>(body: B) -> String
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: std::fmt::Debug,
+{
+    let whole = body.collect().await.expect("a whole body").to_bytes();
+    String::from_utf8(whole.to_vec()).expect("text")
+}
+
+/// A client connection of HTTP/1.1 or HTTP/2 with prior knowledge.
+pub(crate) enum Client {
+    One(hyper::client::conn::http1::SendRequest<Body>),
+    Two(hyper::client::conn::http2::SendRequest<Body>),
+}
+
+impl Client {
+    pub(crate) async fn connect(tasks: &Tasks, address: SocketAddr, two: bool) -> (Self, Task<()>) {
+        let stream = TcpStream::connect(address).await.expect("connected");
+        Self::over(tasks, stream, two).await
+    }
+
+    pub(crate) async fn over(
+        tasks: &Tasks,
+        stream: impl Stream + 'static,
+        two: bool,
+    ) -> (Self, Task<()>) {
+        let io = TokioIo::new(stream);
+        if two {
+            let executor = hyper_util::rt::TokioExecutor::new();
+            let (sender, connection) = hyper::client::conn::http2::handshake(executor, io)
+                .await
+                .expect("HTTP/2");
+            let task = tasks.start(async move { drop(connection.await) });
+            return (Self::Two(sender), task);
+        }
+        let (sender, connection) = hyper::client::conn::http1::handshake(io)
+            .await
+            .expect("HTTP/1.1");
+        let task = tasks.start(async move { drop(connection.with_upgrades().await) });
+        (Self::One(sender), task)
+    }
+
+    /// Sends a request to `http://a.example.com`, or wherever its address says.
+    pub(crate) async fn send(
+        &mut self,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, hyper::Error> {
+        match self {
+            Self::One(sender) => {
+                let authority = request.uri().authority().expect("an authority");
+                let host = authority.as_str().parse().expect("a header");
+                request.headers_mut().insert("host", host);
+                let path = request.uri().path_and_query().cloned();
+                *request.uri_mut() = path.expect("a path").into();
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+            Self::Two(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+        }
+    }
+}
+
+/// Waits at most a minute: a test that hangs should say where.
+pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: not within a minute"))
+}

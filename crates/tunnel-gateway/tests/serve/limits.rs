@@ -1,0 +1,163 @@
+//! Limits: what is too much is refused, and touches nothing else.
+
+use std::time::Duration;
+
+use aplomb_tunnel_gateway::limits::Limits;
+use aplomb_tunnel_gateway::serve::ServeSettings;
+use http::{Request, Response};
+use http_body_util::{BodyExt, StreamBody};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::lab::{Client, Lab, full, soon, text};
+
+fn lab(limits: Limits) -> Lab {
+    Lab::with(ServeSettings {
+        limits,
+        ..ServeSettings::default()
+    })
+}
+
+fn get(url: &str) -> Request<crate::lab::Body> {
+    Request::get(url).body(full("")).expect("a request")
+}
+
+#[tokio::test]
+async fn a_tunnel_at_its_limit_touches_no_other() {
+    let lab = lab(Limits {
+        requests_per_tunnel: 2,
+        ..Limits::default()
+    });
+    lab.origin(|_| async {
+        let forever = StreamBody::new(futures::stream::pending());
+        Response::new(forever.boxed_unsync())
+    });
+    let first = lab.ask(get("http://a.example.com/")).await;
+    let _second = lab.ask(get("http://a.example.com/")).await;
+    assert_eq!(first.status(), 200);
+    let third = lab.ask(get("http://a.example.com/")).await;
+    assert_eq!(third.status(), 503);
+    assert_eq!(third.headers()["x-aplomb-reason"], "TooMany");
+    assert_eq!(lab.get("http://b.example.com/").await.0, 200);
+    drop(first);
+    let next = lab.ask(get("http://a.example.com/")).await;
+    assert_eq!(next.status(), 200, "one that has ended makes room");
+}
+
+/// All that a server says to some bytes.
+async fn say(address: std::net::SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("connected");
+    // It may be closed while this speaks.
+    let _ = stream.write_all(bytes).await;
+    let mut said = Vec::new();
+    let _ = soon("an answer", stream.read_to_end(&mut said)).await;
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let lab = lab(Limits {
+        header_bytes: 8192,
+        headers: 16,
+        ..Limits::default()
+    });
+    let address = lab.listen(false).await;
+    let long = "x".repeat(10_000);
+    let request = format!("GET / HTTP/1.1\r\nhost: a.example.com\r\nx-long: {long}\r\n\r\n");
+    let said = say(address, request.as_bytes()).await;
+    assert!(said.starts_with("HTTP/1.1 431"), "{said}");
+    let many = "x-more: 1\r\n".repeat(20);
+    let request = format!("GET / HTTP/1.1\r\nhost: a.example.com\r\n{many}\r\n");
+    let said = say(address, request.as_bytes()).await;
+    assert!(said.starts_with("HTTP/1.1 431"), "{said}");
+    let (mut client, _open) = Client::connect(&lab.tasks, address, true).await;
+    let mut request = get("http://a.example.com/");
+    for number in 0..20 {
+        let name: http::HeaderName = format!("x-{number}").parse().expect("a name");
+        request.headers_mut().insert(name, 1.into());
+    }
+    let response = client.send(request).await.expect("a response");
+    assert_eq!(response.status(), 431);
+    let response = client.send(get("http://a.example.com/")).await;
+    let response = response.expect("the connection goes on");
+    assert_eq!(response.status(), 200);
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_is_given_up() {
+    let lab = lab(Limits {
+        header_timeout: Duration::from_millis(50),
+        ..Limits::default()
+    });
+    let address = lab.listen(false).await;
+    assert_eq!(say(address, b"").await, "");
+    assert_eq!(say(address, b"PR").await, "");
+    let said = say(address, b"GET / HTTP/1.1\r\nhost: a.exam").await;
+    assert!(
+        said.is_empty() || said.starts_with("HTTP/1.1 408"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn connections_of_one_client_are_limited() {
+    let lab = lab(Limits {
+        connections_per_client: 1,
+        ..Limits::default()
+    });
+    let address = lab.listen(false).await;
+    let (mut client, open) = Client::connect(&lab.tasks, address, false).await;
+    let response = client.send(get("http://a.example.com/")).await;
+    text(response.expect("a response").into_body()).await;
+    let said = say(address, b"GET / HTTP/1.1\r\nhost: a.example.com\r\n\r\n").await;
+    assert_eq!(said, "", "the second is closed at once");
+    drop((client, open));
+    let request = b"GET / HTTP/1.1\r\nhost: a.example.com\r\nconnection: close\r\n\r\n";
+    let again = async {
+        loop {
+            let said = say(address, request).await;
+            if said.starts_with("HTTP/1.1 200") {
+                return;
+            }
+        }
+    };
+    soon("room", again).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_stands_still_is_given_up_in_either_direction() {
+    let idle = Duration::from_secs(20);
+    let lab = lab(Limits {
+        body_idle: idle,
+        ..Limits::default()
+    });
+    lab.origin(|request| async { Response::new(full(text(request.into_body()).await)) });
+    let forever = || StreamBody::new(futures::stream::pending()).boxed_unsync();
+    let request = Request::post("http://a.example.com/").body(forever());
+    let began = tokio::time::Instant::now();
+    let response = lab.ask(request.expect("a request")).await;
+    assert_eq!(response.status(), 408);
+    assert_eq!(response.headers()["x-aplomb-reason"], "ClientTimeout");
+    assert_eq!(began.elapsed(), idle);
+    lab.origin(move |_| async move { Response::new(forever()) });
+    let began = tokio::time::Instant::now();
+    let response = lab.ask(get("http://a.example.com/")).await;
+    assert_eq!(response.status(), 200);
+    let whole = response.into_body().collect().await;
+    assert!(whole.is_err(), "it is broken off");
+    assert_eq!(began.elapsed(), idle);
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_over_which_nothing_comes_is_given_up() {
+    let lab = lab(Limits {
+        upgrade_idle: Duration::from_millis(80),
+        ..Limits::default()
+    });
+    crate::upgrade::echoes(&lab);
+    let address = lab.listen(false).await;
+    let request = b"GET / HTTP/1.1\r\nhost: a.example.com\r\nconnection: upgrade\r\n\
+        upgrade: websocket\r\nsec-websocket-key: x\r\n\r\n";
+    let said = say(address, request).await;
+    assert!(said.starts_with("HTTP/1.1 101"), "{said}");
+}

@@ -1,0 +1,95 @@
+//! Backends in networks that are not public, from the request to the socket.
+
+use std::sync::Arc;
+
+use aplomb_tunnel_gateway::address::AddressDialer;
+use aplomb_tunnel_gateway::guard::Guard;
+use aplomb_tunnel_gateway::serve::{ServeSettings, Server};
+use aplomb_tunnel_gateway::table::{Action, Addresses, Origin, Table, Target};
+use aplomb_tunnel_gateway::telemetry::GatewayTelemetry;
+use arc_swap::ArcSwap;
+use http::Request;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::lab::{PEER, full, host, route, soon, text};
+
+/// Asks a gateway of its own for a backend, and returns status, word and body.
+async fn ask(guard: Guard, backend: &str, opened: &[&str]) -> (u16, String, String) {
+    let opened = opened.iter().map(|it| it.parse().expect("a network"));
+    let target = Target::Addresses(Addresses {
+        names: vec![backend.to_owned()],
+        opened: opened.collect(),
+    });
+    let origin = Origin {
+        target,
+        authority: backend.to_owned(),
+        tls: None,
+    };
+    let action = Action::Forward(Arc::new(origin));
+    let mut table = Table::default();
+    let all = route(0, json!({}), json!([]), action);
+    table
+        .hosts
+        .insert("a.example.com".to_owned(), host("a", vec![all]));
+    let server = Server::new(
+        ServeSettings::default(),
+        Arc::new(ArcSwap::from_pointee(table)),
+        Arc::new(AddressDialer::new(guard, None).expect("a dialer")),
+        GatewayTelemetry::default(),
+    );
+    let request = Request::get("http://a.example.com/").body(full(""));
+    let response = server.handle(request.expect("a request"), PEER, false);
+    let response = soon("a response", response).await;
+    let word = response.headers().get("x-aplomb-reason");
+    let word = word.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let (status, word) = (response.status().as_u16(), word.to_owned());
+    (status, word, text(response.into_body()).await)
+}
+
+#[tokio::test]
+async fn what_is_not_public_is_refused_without_telling_the_client_where_it_is() {
+    for (backend, shown) in [
+        ("10.0.0.1:80", "10.0.0.1"),
+        ("172.16.0.1:80", "172.16"),
+        ("192.168.0.1:80", "192.168"),
+        ("100.64.0.1:80", "100.64"),
+        ("127.0.0.1:80", "127.0"),
+        ("localhost:80", "localhost"),
+        ("[fd00::1]:80", "fd00"),
+        ("[::ffff:10.0.0.1]:80", "10.0.0.1"),
+        ("[64:ff9b::10.0.0.1]:80", "ff9b"),
+        ("2130706433:80", "2130706433"),
+        ("0x7f.1:80", "0x7f"),
+        ("0:80", "0.0.0.0"),
+    ] {
+        let (status, word, body) = ask(Guard::default(), backend, &[]).await;
+        assert_eq!((status, &*word), (403, "Unauthorised"), "{backend}: {body}");
+        assert!(!body.contains(shown), "{backend}: {body}");
+    }
+    let metadata = ask(Guard::default(), "169.254.169.254:80", &["0.0.0.0/0"]).await;
+    assert_eq!(metadata.0, 403);
+    let kubelet = ask(Guard::default(), "127.0.0.1:10250", &["127.0.0.0/8"]).await;
+    assert_eq!(kubelet.0, 403);
+}
+
+#[tokio::test]
+async fn an_open_network_leads_anywhere_but_to_the_gateway_itself() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let own = Guard::new(Vec::new(), &[], &[address.port()]);
+    let backend = address.to_string();
+    let open = ["127.0.0.0/8"];
+    assert_eq!(ask(own, &backend, &open).await.0, 403, "its own listener");
+    let serve = async {
+        drop(listener.accept().await);
+        drop(listener);
+    };
+    let (answer, ()) = tokio::join!(ask(Guard::default(), &backend, &open), serve);
+    assert_eq!(
+        (answer.0, &*answer.1),
+        (502, "OriginBroken"),
+        "it was reached"
+    );
+    assert_eq!(ask(Guard::default(), &backend, &[]).await.0, 403);
+}

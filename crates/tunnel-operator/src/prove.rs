@@ -1,0 +1,451 @@
+//! Proves a tunnel: a fresh nonce through the public listener of every live gateway, for every hostname
+//! and every rule, all at once. What it shows is evidence; what follows from it is decided elsewhere.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aplomb_api::tunnel::{Backend, ConnectionDetails, reasons};
+use aplomb_api::wire::{ConnectorId, Origin, Proof, Statement, proof_patience as patience};
+use futures::future::join_all;
+use tokio::time::{Instant, sleep};
+
+use crate::children::{certificate, target};
+use crate::client::{Answer, Ask, AskError, Question};
+use crate::evidence::{Doubt, Evidence, Failure, due, subject};
+use crate::verify::{hex, verify};
+use crate::world::{ReplicaSeen, World};
+
+/// How long after a failed round the second one of a pass is tried: long enough for a gateway that is
+/// about to swap its table, too short for anybody to notice.
+const AGAIN: Duration = Duration::from_millis(60);
+
+/// Proves tunnels. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Prover {
+    ask: Arc<dyn Ask>,
+    random: Arc<Mutex<fastrand::Rng>>,
+}
+
+/// One question, and who must have signed the answer.
+struct Asked<'a> {
+    world: &'a World,
+    question: Question,
+    replica: &'a ReplicaSeen,
+    agent: Option<Agent<'a>>,
+}
+
+/// The agent behind a rule.
+#[derive(Clone, Copy)]
+struct Agent<'a> {
+    /// The name of its Connector.
+    connector: &'a str,
+    uid: &'a str,
+    details: &'a ConnectionDetails,
+    backend: &'a Backend,
+}
+
+/// What one question showed.
+struct Shown {
+    tunnel: Result<(), Failure>,
+    origin: Option<bool>,
+}
+
+impl Prover {
+    pub(crate) fn new(ask: Arc<dyn Ask>, seed: u64) -> Self {
+        let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
+        Self { ask, random }
+    }
+
+    /// Proves the tunnel of `world`. The first round that fails is followed by another at once: what has
+    /// just changed may be a moment away from working.
+    pub(crate) async fn prove(&self, world: &World, hostnames: &[String]) -> Evidence {
+        let patience = patience(world.proxy.spec.proof_interval.0);
+        let first = self.round(world, hostnames, patience).await;
+        if first.failures != 1 {
+            return first;
+        }
+        sleep(AGAIN).await;
+        // A gateway or an origin that is busy answers late rather than never.
+        let patience = if first.is_silent() || first.origin == Some(false) {
+            2 * patience
+        } else {
+            patience
+        };
+        self.round(world, hostnames, patience).await
+    }
+
+    async fn round(&self, world: &World, hostnames: &[String], patience: Duration) -> Evidence {
+        let asked = questions(world, hostnames, patience);
+        let answers = join_all(asked.iter().map(|asked| self.ask(asked))).await;
+        let interval = world.proxy.spec.proof_interval.0;
+        let mut evidence = Evidence {
+            subject: subject(world, hostnames),
+            at: Instant::now(),
+            due: Duration::ZERO,
+            failures: 0,
+            tunnel: Ok(()),
+            origin: None,
+            certificates: world.proxy.spec.tls.as_ref().map(|_| Ok(())),
+        };
+        for (asked, shown) in asked.iter().zip(answers) {
+            take(&mut evidence, asked, shown);
+        }
+        lacks_tls(world, &mut evidence);
+        if !evidence.is_good() {
+            let before = world.evidence.as_ref();
+            let same = before.filter(|it| it.subject == evidence.subject);
+            evidence.failures = same.map_or(0, |it| it.failures).saturating_add(1);
+        }
+        let gone = evidence.tunnel.is_err();
+        evidence.due = due(interval, evidence.failures, gone, self.fraction());
+        evidence
+    }
+
+    async fn ask(&self, asked: &Asked<'_>) -> Shown {
+        let answer = self.ask.ask(&asked.question).await;
+        let shown = answer.map_err(|error| unanswered(error, asked));
+        shown.map_or_else(
+            |failure| Shown {
+                tunnel: Err(failure),
+                origin: None,
+            },
+            |answer| judged(&answer, asked),
+        )
+    }
+
+    fn fraction(&self) -> f64 {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        random.f64()
+    }
+}
+
+impl fmt::Debug for Prover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Prover")
+    }
+}
+
+/// The connectors that answered for themselves in `evidence`, by name.
+pub(crate) fn answered<'a>(world: &'a World, evidence: &Evidence) -> Vec<&'a str> {
+    let signed = evidence.tunnel.is_ok();
+    let all = world
+        .connectors
+        .iter()
+        .filter(|(_, seen)| signed && seen.is_some());
+    all.map(|(name, _)| name.as_str()).collect()
+}
+
+/// Every hostname with the first rule that has a backend, and the first hostname with every other.
+fn questions<'a>(world: &'a World, hostnames: &[String], patience: Duration) -> Vec<Asked<'a>> {
+    let rules = &world.proxy.spec.rules;
+    let mut backed: Vec<usize> = (0..rules.len())
+        .filter(|it| !rules[*it].backends.is_empty())
+        .collect();
+    if backed.is_empty() {
+        backed.push(0);
+    }
+    let mut wanted: BTreeMap<(usize, usize), ()> = BTreeMap::new();
+    wanted.extend((0..hostnames.len()).map(|hostname| ((hostname, backed[0]), ())));
+    wanted.extend(backed.iter().map(|rule| ((0, *rule), ())));
+    let mut all = Vec::new();
+    for replica in &world.replicas {
+        for (hostname, rule) in wanted.keys() {
+            let agent = agent(world, *rule);
+            let mut ask = |listen: &str, tls| {
+                let hostname = &hostnames[*hostname];
+                let question = question(world, listen, tls, hostname, *rule, agent, patience);
+                all.push(Asked {
+                    world,
+                    question,
+                    replica,
+                    agent,
+                });
+            };
+            ask(&replica.listen, false);
+            if let Some(listen) = replica
+                .listen_tls
+                .as_deref()
+                .filter(|_| certificate(&world.proxy, &hostnames[*hostname]).is_some())
+            {
+                ask(listen, true);
+            }
+        }
+    }
+    all
+}
+
+fn agent(world: &World, rule: usize) -> Option<Agent<'_>> {
+    let backend = world.proxy.spec.rules.get(rule)?.backends.first()?;
+    let connector = &backend.connector.as_ref()?.name;
+    let seen = world.connectors.get(connector)?.as_ref()?;
+    Some(Agent {
+        connector,
+        uid: &seen.uid,
+        details: seen.details.as_ref()?,
+        backend,
+    })
+}
+
+/// The Connector that the answer must be about; none where there is no agent.
+fn connector(world: &World, agent: Option<Agent<'_>>) -> ConnectorId {
+    let namespace = world.proxy.metadata.namespace.clone();
+    agent.map_or_else(ConnectorId::default, |agent| ConnectorId {
+        namespace: namespace.unwrap_or_default(),
+        uid: agent.uid.to_owned(),
+    })
+}
+
+fn question(
+    world: &World,
+    listen: &str,
+    tls: bool,
+    hostname: &str,
+    rule: usize,
+    agent: Option<Agent<'_>>,
+    patience: Duration,
+) -> Question {
+    let meta = &world.proxy.metadata;
+    Question {
+        listen: listen.to_owned(),
+        tls,
+        hostname: hostname.to_owned(),
+        rule,
+        statement: Statement {
+            nonce: nonce(),
+            tunnel: meta.uid.clone().unwrap_or_default(),
+            generation: meta.generation.unwrap_or_default(),
+            connector: connector(world, agent),
+            session: agent
+                .map(|it| it.details.session.clone())
+                .unwrap_or_default(),
+        },
+        patience,
+    }
+}
+
+/// From the system: a nonce that could be guessed could be answered in advance.
+fn nonce() -> String {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the system has random bytes");
+    hex(&bytes)
+}
+
+fn take(evidence: &mut Evidence, asked: &Asked<'_>, shown: Shown) {
+    if let Some(reachable) = shown.origin {
+        evidence.origin = Some(evidence.origin.unwrap_or(true) && reachable);
+    }
+    let Err(failure) = shown.tunnel else { return };
+    // What somebody said counts for more than that another said nothing.
+    let louder = failure.doubt != Some(Doubt::Silence) && evidence.leaves(Doubt::Silence);
+    let certificate = [reasons::CERTIFICATE_MISSING, reasons::CERTIFICATE_INVALID];
+    if asked.question.tls && certificate.contains(&failure.reason) {
+        if !matches!(evidence.certificates, Some(Err(_))) {
+            evidence.certificates = Some(Err(failure));
+        }
+    } else if evidence.tunnel.is_ok() || louder {
+        evidence.tunnel = Err(failure);
+    }
+}
+
+/// A tunnel with a certificate needs a listener to show it on.
+fn lacks_tls(world: &World, evidence: &mut Evidence) {
+    let without = world.replicas.iter().find(|it| it.listen_tls.is_none());
+    if let (Some(replica), Some(Ok(()))) = (without, &evidence.certificates) {
+        let message = format!(
+            "gateway {} has no TLS listener: start it with --listen-tls",
+            replica.name
+        );
+        evidence.certificates = Some(Err(Failure::new(reasons::NO_TLS_LISTENER, message)));
+    }
+}
+
+fn unanswered(error: AskError, asked: &Asked<'_>) -> Failure {
+    let (name, hostname) = (&asked.replica.name, &asked.question.hostname);
+    match error {
+        AskError::Unreachable => Failure::new(
+            reasons::GATEWAY_UNREACHABLE,
+            format!("the listener of gateway {name} does not take connections"),
+        ),
+        AskError::TimedOut => Failure::new(
+            reasons::PROOF_FAILED,
+            format!("gateway {name} did not answer in time"),
+        )
+        .with(Some(Doubt::Silence)),
+        AskError::NoCertificate => Failure::new(
+            reasons::CERTIFICATE_MISSING,
+            format!(
+                "gateway {name} has no certificate for {hostname}: does the Secret exist, of type kubernetes.io/tls?"
+            ),
+        ),
+        AskError::WrongCertificate => Failure::new(
+            reasons::CERTIFICATE_INVALID,
+            format!("the certificate that gateway {name} shows is not one of {hostname}"),
+        ),
+    }
+}
+
+fn judged(answer: &Answer, asked: &Asked<'_>) -> Shown {
+    if answer.status != http::StatusCode::OK {
+        return refusal(answer, asked);
+    }
+    let Some(agent) = asked.agent else {
+        return Shown {
+            tunnel: Ok(()),
+            origin: None,
+        };
+    };
+    let proof: Option<Proof> = serde_json::from_slice(&answer.body).ok();
+    let checked = proof.map(|proof| {
+        let gateway = &asked.replica.endpoint_id;
+        verify(
+            &proof,
+            &asked.question.statement,
+            gateway,
+            &agent.details.public_key.id,
+        )
+    });
+    let refused = |message: &str| Failure::new(reasons::PROOF_REFUSED, message);
+    match checked {
+        Some(Ok(origin)) => Shown {
+            tunnel: Ok(()),
+            origin: Some(origin == Origin::Reachable),
+        },
+        Some(Err(why)) => Shown {
+            tunnel: Err(refused(why.message())),
+            origin: None,
+        },
+        None if is_older(asked) => Shown {
+            tunnel: Err(Failure::new(reasons::PROOF_FAILED, older(asked))),
+            origin: None,
+        },
+        None => Shown {
+            tunnel: Err(refused("the answer is not a proof")),
+            origin: None,
+        },
+    }
+}
+
+/// What the gateway said instead of a proof.
+fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
+    let name = &asked.replica.name;
+    let word = answer
+        .reason
+        .as_deref()
+        .unwrap_or("an answer without a reason");
+    let message = format!("gateway {name} answers {}: {word}", answer.status.as_u16());
+    let (reason, message) = match (word, asked.agent) {
+        ("ConnectorOffline", _) => (reasons::CONNECTOR_OFFLINE, message),
+        ("OriginTimeout", Some(agent)) => {
+            let agent = agent.connector;
+            let message = format!("agent {agent:?} did not answer gateway {name} in time");
+            (reasons::CONNECTOR_OFFLINE, message)
+        }
+        ("OriginNotExposed", Some(agent)) => (reasons::ORIGIN_NOT_EXPOSED, not_exposed(agent)),
+        ("Unauthorised", Some(_)) if is_older(asked) => (reasons::PROOF_FAILED, older(asked)),
+        ("Unauthorised", Some(agent)) => (reasons::PROOF_REFUSED, not_its_own(agent)),
+        ("Unauthorised", None) => (reasons::ORIGIN_UNREACHABLE, not_open(asked)),
+        ("OriginTimeout", None) => {
+            let rule = asked.question.rule;
+            let message =
+                format!("gateway {name} could not connect to the backend of rule {rule} in time");
+            (reasons::ORIGIN_UNREACHABLE, message)
+        }
+        ("OriginUnreachable", None) => {
+            // Nobody signs for an origin that the gateway dials itself.
+            return Shown {
+                tunnel: Ok(()),
+                origin: Some(false),
+            };
+        }
+        _ => (reasons::PROOF_FAILED, message),
+    };
+    let doubt = match word {
+        // It may be busy or far away: it is asked once more, for longer where the interval of proofs is short.
+        "OriginTimeout" => Some(Doubt::Silence),
+        _ if answer.status == http::StatusCode::NOT_FOUND => Some(Doubt::Unknown),
+        _ => None,
+    };
+    Shown {
+        tunnel: Err(Failure::new(reason, message).with(doubt)),
+        origin: None,
+    }
+}
+
+/// Whether a gateway speaks the protocol of before: it lists no relays. An older definition of GatewayReplica
+/// drops those of a new one, so this does not tell which of the two is old.
+fn is_older(asked: &Asked<'_>) -> bool {
+    asked.replica.relays.is_none()
+}
+
+fn older(asked: &Asked<'_>) -> String {
+    format!(
+        "gateway {} or its definition is older than this operator; upgrade both",
+        asked.replica.name
+    )
+}
+
+/// The agent registered another Connector: this one states a key that was copied.
+fn not_its_own(agent: Agent<'_>) -> String {
+    let name = agent.connector;
+    format!(
+        "the agent behind Connector {name:?} refuses it; delete this Connector or run \
+         `aplomb connect PORT --name {name}`"
+    )
+}
+
+/// The gateway may not dial the backend.
+fn not_open(asked: &Asked<'_>) -> String {
+    let (rule, class) = (
+        asked.question.rule,
+        &asked.world.proxy.spec.connector_class_name,
+    );
+    format!(
+        "gateways may not dial the backend of rule {rule}: its address has to be in spec.backendNetworks of \
+         ConnectorClass {class}"
+    )
+}
+
+/// The flag that the agent lacks. It is the same through every gateway, so none is named.
+fn not_exposed(agent: Agent<'_>) -> String {
+    let (name, target) = (agent.connector, target(agent.backend).unwrap_or_default());
+    format!("agent {name:?} does not expose {target}; restart it with --expose {target}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_exposed_is_written_as_the_agent_reads_it() {
+        for (endpoint, expected) in [
+            ("http://127.0.0.1:9", "127.0.0.1:9"),
+            ("http://localhost:3000", "localhost:3000"),
+            ("http://[::1]:80", "[::1]:80"),
+            ("http://[::1]", "[::1]:80"),
+            ("https://[2001:db8::7]", "[2001:db8::7]:443"),
+            ("https://127.0.0.1:8443", "127.0.0.1:8443"),
+            ("http://db.internal", "db.internal:80"),
+            ("HTTPS://Printer", "Printer:443"),
+        ] {
+            let backend = json!({ "endpoint": endpoint, "connector": { "name": "laptop" } });
+            let backend: Backend = serde_json::from_value(backend).expect("a backend");
+            let agent = Agent {
+                connector: "laptop",
+                uid: "u1",
+                details: &ConnectionDetails::default(),
+                backend: &backend,
+            };
+            let message = format!(
+                "agent \"laptop\" does not expose {expected}; restart it with --expose {expected}"
+            );
+            assert_eq!(not_exposed(agent), message);
+            let read: aplomb_tunnel_agent::Target = expected.parse().expect("a target");
+            let exposed = aplomb_tunnel_agent::Exposed::new(vec![read]);
+            assert!(exposed.find(expected).is_some());
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! An agent as the API server knows it: its Connector, how it is reached, and its heart, which is the
+//! real one. It carries no traffic.
+
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aplomb::Clock;
+use aplomb_tunnel_agent::heart::{Heart, HeartSettings, Pulse, Schedule};
+use aplomb_api::tunnel::Connector;
+use aplomb_api::wire::ConnectorId;
+use aplomb_apiserver::world::Component;
+use http::{Request, Response, StatusCode};
+use kube::api::{Patch, PatchParams};
+use kube::client::Body;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tower::service_fn;
+
+use crate::lab::{Lab, TENANT};
+use crate::net::{Net, hex, key_of};
+
+/// The field manager of agents.
+const MANAGER: &str = "aplomb-agent";
+
+/// An agent: a process of the world, which is killed by freezing it.
+pub struct Agent {
+    pub component: Component,
+    name: String,
+    net: Net,
+    stop: watch::Sender<bool>,
+    pub adversary: Option<Adversary>,
+}
+
+impl Agent {
+    /// One with this lease, whose heartbeats go through.
+    pub fn start(lab: &Lab, name: &str, lease: Duration) -> Self {
+        Self::with(lab, name, lease, None)
+    }
+
+    /// One whose heartbeats fail as often as they can without two successes being a lease apart.
+    pub fn tormented(lab: &Lab, name: &str, lease: Duration, seed: u64) -> Self {
+        Self::with(lab, name, lease, Some(Adversary::new(lease, seed)))
+    }
+
+    fn with(lab: &Lab, name: &str, lease: Duration, adversary: Option<Adversary>) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let (owned, against, net) = (name.to_owned(), adversary.clone(), lab.net.clone());
+        let component = lab.cluster.start(&identity(name), move |process| {
+            let life = Life {
+                name: owned.clone(),
+                lease,
+                net: net.clone(),
+                adversary: against.clone(),
+                stopped: stopped.clone(),
+            };
+            let clock = process.clock().clone();
+            live(
+                process.plain_client(),
+                Clock::new(move || clock.now()),
+                life,
+            )
+        });
+        Self {
+            component,
+            name: name.to_owned(),
+            net: lab.net.clone(),
+            stop,
+            adversary,
+        }
+    }
+
+    /// Dies at once, without a word.
+    pub fn kill(&self) {
+        self.component.freeze();
+        self.net.reach(&self.name, false);
+    }
+
+    /// Goes on, unaware of the time that has passed.
+    pub fn wake(&self) {
+        self.net.reach(&self.name, true);
+        self.component.thaw();
+    }
+
+    /// Stops as by Ctrl-C.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+/// What the agent of a connector is called.
+pub fn identity(connector: &str) -> String {
+    format!("agent-{connector}")
+}
+
+/// What a life of an agent is given.
+pub struct Life {
+    pub name: String,
+    pub lease: Duration,
+    pub net: Net,
+    pub adversary: Option<Adversary>,
+    pub stopped: watch::Receiver<bool>,
+}
+
+/// Lives until it is stopped, and stays without a word then.
+pub async fn live(client: Client, clock: Clock, life: Life) {
+    let session = format!("{:016x}", fastrand::Rng::new().u64(..));
+    let connector = register(&client, &life.name, life.lease, &session).await;
+    let uid = connector.uid().unwrap_or_default();
+    let id = ConnectorId {
+        namespace: TENANT.to_owned(),
+        uid: uid.clone(),
+    };
+    life.net.agent(&life.name, id, &session);
+    let settings = HeartSettings {
+        namespace: TENANT.to_owned(),
+        connector: life.name.clone(),
+        uid,
+        session,
+        lease: life.lease,
+        clock,
+        seed: 7,
+        pulse: watch::Sender::new(Pulse::default()),
+    };
+    let beats = match &life.adversary {
+        Some(adversary) => adversary.of(&client),
+        None => client,
+    };
+    let mut stopped = life.stopped;
+    let shutdown = async move {
+        if stopped.wait_for(|it| *it).await.is_err() {
+            pending::<()>().await;
+        }
+    };
+    Heart::run(beats, settings, shutdown).await;
+    life.net.reach(&life.name, false);
+    pending().await
+}
+
+/// Makes the Connector, and says how the agent is reached.
+async fn register(client: &Client, name: &str, lease: Duration, session: &str) -> Connector {
+    let connectors: Api<Connector> = Api::namespaced(client.clone(), TENANT);
+    let params = PatchParams::apply(MANAGER).force();
+    let head = json!({
+        "apiVersion": "aplomb.dev/v1alpha1", "kind": "Connector", "metadata": { "name": name },
+    });
+    let mut object = head.clone();
+    object["spec"] = json!({ "leaseDurationSeconds": lease.as_secs() });
+    let made = connectors.patch(name, &params, &Patch::Apply(object)).await;
+    let mut details = head;
+    details["status"] = json!({ "connectionDetails": {
+        "publicKey": {
+            "id": hex(key_of(name).public().as_bytes()),
+            "addresses": [{ "address": "192.0.2.1", "port": 4433 }],
+        },
+        "session": session,
+        "agentVersion": "0.0.0",
+        "device": "laptop",
+    }});
+    let details = Patch::Apply(details);
+    let said = connectors.patch_status(name, &params, &details).await;
+    said.expect("it may say how it is reached");
+    made.expect("it may have a Connector")
+}
+
+/// Fails heartbeats in every way there is, but never lets two successes be a lease apart.
+#[derive(Clone)]
+pub struct Adversary {
+    lease: Duration,
+    schedule: Schedule,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    rng: fastrand::Rng,
+    last: Instant,
+    /// Until when all that can fail does.
+    until: Instant,
+    tally: Tally,
+}
+
+/// What an adversary has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub failed: u64,
+    pub beats: u64,
+    /// The longest time between two successes.
+    pub longest: Duration,
+}
+
+/// What becomes of a heartbeat.
+enum Fate {
+    Through,
+    Refused(StatusCode),
+    /// It arrives, and the answer does not.
+    Unanswered,
+    Swallowed,
+}
+
+impl Adversary {
+    fn new(lease: Duration, seed: u64) -> Self {
+        Self {
+            lease,
+            schedule: Schedule::new(lease),
+            state: Arc::new(Mutex::new(State {
+                rng: fastrand::Rng::with_seed(seed),
+                last: Instant::now(),
+                until: Instant::now(),
+                tally: Tally::default(),
+            })),
+        }
+    }
+
+    pub fn tally(&self) -> Tally {
+        self.state.lock().unwrap().tally
+    }
+
+    /// A client that it stands before.
+    fn of(&self, client: &Client) -> Client {
+        let (it, inner) = (self.clone(), client.clone());
+        let service = service_fn(move |request: Request<Body>| {
+            let (it, inner) = (it.clone(), inner.clone());
+            async move {
+                match it.fate() {
+                    Fate::Refused(code) => {
+                        let response = Response::builder().status(code).body(Body::empty());
+                        Ok(response.expect("a response"))
+                    }
+                    Fate::Swallowed => pending().await,
+                    Fate::Unanswered => {
+                        inner.send(request).await?;
+                        it.arrived();
+                        sleep(it.lease).await;
+                        pending().await
+                    }
+                    Fate::Through => {
+                        let response = inner.send(request).await?;
+                        it.arrived();
+                        Ok::<_, kube::Error>(response)
+                    }
+                }
+            }
+        });
+        Client::new(service, client.default_namespace())
+    }
+
+    fn fate(&self) -> Fate {
+        let mut state = self.state.lock().unwrap();
+        // The next try comes no later than one timeout from now; it must still be in time.
+        let next = Instant::now() + self.schedule.timeout() + Duration::from_millis(50);
+        if next >= state.last + self.lease || Instant::now() >= state.until {
+            return Fate::Through;
+        }
+        state.tally.failed += 1;
+        // About once in two leases: those arrive, and end the torment.
+        let rarely = self.schedule.timeout().div_duration_f64(2 * self.lease);
+        if state.rng.f64() < rarely {
+            return Fate::Unanswered;
+        }
+        match state.rng.u8(0..6) {
+            0 => Fate::Refused(StatusCode::CONFLICT),
+            1 => Fate::Refused(StatusCode::TOO_MANY_REQUESTS),
+            2 => Fate::Refused(StatusCode::SERVICE_UNAVAILABLE),
+            _ => Fate::Swallowed,
+        }
+    }
+
+    fn arrived(&self) {
+        let mut state = self.state.lock().unwrap();
+        let gap = state.last.elapsed();
+        state.last = Instant::now();
+        // Most of them for longer than a lease, if they could.
+        let torment = self.lease.mul_f64(2.0 * state.rng.f64());
+        state.until = state.last + torment;
+        state.tally.beats += 1;
+        state.tally.longest = state.tally.longest.max(gap);
+    }
+}

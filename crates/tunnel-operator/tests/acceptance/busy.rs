@@ -1,0 +1,94 @@
+//! Promise: gateways that answer late, or a deletion that is heard of late, cost a tunnel no more writes than a
+//! quiet life; and what is down for longer than that shows within one interval of proofs.
+
+use std::time::Duration;
+
+use aplomb_api::tunnel::HttpProxy;
+use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use kube::Api;
+use kube::api::DeleteParams;
+use tokio::time::sleep;
+
+use crate::agent::Agent;
+use crate::gateway::Gateway;
+use crate::lab::{Lab, TENANT, on_box, seconds, throughout, tunnel, until};
+use crate::operator::Operator;
+
+/// Of tunnels that say nothing of it.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Longer than a question is waited for, twice over.
+const BUSY: Duration = Duration::from_millis(2_500);
+
+async fn begun(lab: &Lab) -> (Operator, Gateway, Agent) {
+    let all = (
+        Operator::start(lab, "operator"),
+        Gateway::start(lab, 1),
+        Agent::start(lab, "laptop", seconds(30)),
+    );
+    lab.online("laptop", seconds(20)).await;
+    sleep(seconds(5)).await;
+    all
+}
+
+/// What the operator sent to the status of the tunnel so far, refused or not.
+fn told(lab: &Lab) -> Vec<String> {
+    let mut all = lab.cluster.trace().lines();
+    all.retain(|line| line.contains("PATCH") && line.contains("httpproxies/web/status"));
+    all
+}
+
+#[test]
+fn gateways_that_are_busy_for_moments_cost_no_write() {
+    on_box(1, |lab| async move {
+        let _all = begun(&lab).await;
+        tunnel(&lab.user(), "web", "laptop").await;
+        lab.net.busy(BUSY);
+        lab.ready("web", seconds(5)).await;
+        for _ in 0..5 {
+            lab.net.busy(BUSY);
+            let ready = || lab.is_ready("web");
+            throughout(seconds(17), "it is ready", ready).await;
+        }
+        let told = told(&lab);
+        println!("busy for moments: {told:#?}");
+        assert_eq!(told.len(), 2, "as a new tunnel, and as one that is proven");
+    });
+}
+
+#[test]
+fn gateways_that_stay_silent_show_within_the_interval() {
+    on_box(1, |lab| async move {
+        let _all = begun(&lab).await;
+        tunnel(&lab.user(), "web", "laptop").await;
+        lab.ready("web", seconds(5)).await;
+        for silence in [33, 47, 61] {
+            sleep(seconds(silence)).await;
+            lab.net.busy(seconds(silence));
+            let took = until(INTERVAL, "it is not ready", || !lab.is_ready("web")).await;
+            println!("silent: not ready after {took:?}");
+            lab.ready("web", 2 * seconds(silence)).await;
+        }
+    });
+}
+
+#[test]
+fn nothing_is_said_of_a_tunnel_whose_deletion_is_heard_of_late() {
+    on_box(1, |lab| async move {
+        let late = Rule::new(Fault::Watch(WatchFault::Lagged(seconds(20))));
+        let late = late.on(Match::watches().resource("httpproxies"));
+        lab.cluster.faults("operator").add(late);
+        let _all = begun(&lab).await;
+        tunnel(&lab.user(), "web", "laptop").await;
+        lab.ready("web", seconds(40)).await;
+        sleep(seconds(60)).await;
+        let before = told(&lab).len();
+        let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
+        let deleted = proxies.delete("web", &DeleteParams::default()).await;
+        deleted.expect("it is there");
+        sleep(seconds(120)).await;
+        let told = told(&lab);
+        assert_eq!(told.len(), before, "{told:#?}");
+        let claims = lab.cluster.server().list("aplomb.dev", "hostnameclaims");
+        assert!(claims.is_empty(), "{claims:?}");
+    });
+}

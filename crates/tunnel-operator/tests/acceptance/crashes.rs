@@ -1,0 +1,149 @@
+//! Promise: wherever the operator or a gateway crashes while tunnels come, change and go, it converges
+//! to what it would have been without.
+//!
+//! A run is recorded first. Each of its effects, a write to the API server or a proof, is then a point at
+//! which the same world is run again with a crash before and after it.
+
+use std::collections::BTreeMap;
+
+use aplomb_api::tunnel::HttpProxy;
+use aplomb_apiserver::world::{Crash, CrashPoint};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::agent::Agent;
+use crate::gateway::Gateway;
+use crate::lab::{Lab, TENANT, on_box, recorded_on_box, seconds, tunnel};
+use crate::operator::Operator;
+
+/// Who crashes.
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    Operator,
+    Gateway,
+}
+
+/// What is left in the end, without what differs from run to run by right.
+type End = BTreeMap<String, Vec<String>>;
+
+/// The effects of each, until the tunnels were as they should be.
+#[derive(Clone, Copy, Debug)]
+struct Effects {
+    operator: u64,
+    gateway: u64,
+}
+
+/// One tunnel comes and stays, one comes and changes, one comes and goes.
+async fn story(lab: Lab, crash: Option<(Who, Crash)>) -> (End, Effects) {
+    let operator = Operator::alone(&lab, "operator");
+    let gateway = Gateway::start(&lab, 1);
+    match crash {
+        Some((Who::Operator, crash)) => operator.component.crash_at(crash),
+        Some((Who::Gateway, crash)) => gateway.component.crash_at(crash),
+        None => {}
+    }
+    let _agents = ["laptop", "desktop"].map(|name| Agent::start(&lab, name, seconds(30)));
+    for name in ["stays", "changes", "goes"] {
+        tunnel(&lab.user(), name, "laptop").await;
+    }
+    for name in ["stays", "changes", "goes"] {
+        lab.ready(name, seconds(60)).await;
+    }
+    let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
+    let patch = Patch::Merge(changed());
+    let params = PatchParams::default();
+    let patched = proxies.patch("changes", &params, &patch).await;
+    patched.expect("it may change");
+    let deleted = proxies.delete("goes", &DeleteParams::default()).await;
+    deleted.expect("it is there");
+    sleep(seconds(10)).await;
+    let effects = Effects {
+        operator: operator.component.effects(),
+        gateway: gateway.component.effects(),
+    };
+    sleep(seconds(20)).await;
+    (end(&lab), effects)
+}
+
+/// Repointed, with a hostname of its own and another rule.
+fn changed() -> Value {
+    let backends = json!([
+        { "endpoint": "http://localhost:4000", "connector": { "name": "desktop" } },
+    ]);
+    json!({ "spec": {
+        "hostnames": ["app.example.com"],
+        "rules": [
+            { "matches": [{ "path": { "type": "PathPrefix", "value": "/api" } }], "backends": backends },
+            { "backends": backends },
+        ],
+    }})
+}
+
+/// Every object but heartbeats, Events and definitions.
+fn end(lab: &Lab) -> End {
+    let mut state = lab.cluster.state();
+    state.retain(|name, _| {
+        let beside = ["leases.", "gatewayreplicas.", "events", "customresource"];
+        !beside.iter().any(|kind| name.starts_with(kind))
+    });
+    let said = |(name, object): (String, Value)| (name, said(&object));
+    state.into_iter().map(said).collect()
+}
+
+/// What an object is asked for, as far as it does not follow from UIDs, and what it says of itself.
+fn said(object: &Value) -> Vec<String> {
+    let backends = object.pointer("/spec/rules").cloned();
+    let conditions = object.pointer("/status/conditions");
+    let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
+    let words = conditions.map(|it| {
+        let text = |field: &str| it[field].as_str().unwrap_or_default().to_owned();
+        [text("type"), text("status"), text("reason")].join(" ")
+    });
+    let mut all: Vec<String> = words
+        .chain(backends.map(|it| it.to_string()))
+        .chain(object.get("endpoints").map(Value::to_string))
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn a_crash_before_or_after_any_effect_changes_nothing_in_the_end() {
+    const SEED: u64 = 5;
+    let (clean, effects) = on_box(SEED, |lab| story(lab, None));
+    for (who, many) in [
+        (Who::Operator, effects.operator),
+        (Who::Gateway, effects.gateway),
+    ] {
+        for effect in 1..=many {
+            for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
+                let crash = Crash { effect, point };
+                let (end, _) = on_box(SEED, move |lab| story(lab, Some((who, crash))));
+                assert_eq!(end, clean, "{who:?}, {crash:?}");
+            }
+        }
+    }
+    let (operator, gateway) = (effects.operator, effects.gateway);
+    println!(
+        "{operator} effects of the operator and {gateway} of the gateway, before and after each: {} \
+         crashes, all converged",
+        2 * (operator + gateway)
+    );
+    assert!(operator > 20 && gateway >= 3, "{effects:?}");
+}
+
+#[test]
+fn the_same_seed_makes_the_same_run() {
+    let crash = Crash {
+        effect: 9,
+        point: CrashPoint::AfterCommit,
+    };
+    let run = move || recorded_on_box(11, move |lab| story(lab, Some((Who::Operator, crash))));
+    let (one, two) = (run(), run());
+    let differ = one.iter().zip(&two).find(|(one, two)| one != two);
+    assert_eq!(differ, None, "the first line that differs");
+    assert_eq!(one.len(), two.len());
+    println!("{} lines of trace, twice the same", one.len());
+}

@@ -1,0 +1,274 @@
+//! The network of a world: agents by their key, gateways by their address, and nothing in between but a
+//! little time. What goes over iroh and TCP in the cluster goes through here on the box.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aplomb::Key;
+use aplomb_api::tunnel::LostSession;
+use aplomb_api::wire::{ConnectorId, Origin as Seen, Proof, Refusal, Statement};
+use aplomb_tunnel_gateway::client::Sessions;
+use aplomb_tunnel_gateway::dial::{DialError, Dialer, Stream};
+use aplomb_tunnel_gateway::guard::Guard;
+use aplomb_tunnel_gateway::serve::Server;
+use aplomb_tunnel_gateway::table::{Origin, Target};
+use aplomb_tunnel_gateway::world::Wanted;
+use aplomb_tunnel_operator::{Answer, Ask, AskError, Question};
+use futures::future::BoxFuture;
+use http_body_util::BodyExt;
+use iroh_base::SecretKey;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// From one end to the other.
+const TRIP: Duration = Duration::from_millis(1);
+/// How long a session may be down until it is lost.
+const LOST: Duration = Duration::from_secs(1);
+
+/// What gets no answer at all at an address.
+pub const DEAD: &str = "203.0.113.7:";
+
+/// Who can be reached, and how.
+#[derive(Clone, Default)]
+pub struct Net(Arc<Mutex<Ends>>);
+
+#[derive(Default)]
+struct Ends {
+    agents: BTreeMap<String, AgentEnd>,
+    gateways: BTreeMap<String, Arc<Server>>,
+    /// How much further away agents are than the rest.
+    far: Duration,
+    /// Until when gateways do not get round to answering.
+    busy: Option<Instant>,
+}
+
+struct AgentEnd {
+    key: SecretKey,
+    connector: ConnectorId,
+    session: String,
+    /// Since when it does not answer.
+    down: Option<Instant>,
+}
+
+/// The key of the agent of a connector.
+pub fn key_of(connector: &str) -> SecretKey {
+    let mut bytes = [7; 32];
+    for (byte, letter) in bytes.iter_mut().zip(connector.bytes()) {
+        *byte = letter;
+    }
+    SecretKey::from_bytes(&bytes)
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Net {
+    /// An agent is there from now on.
+    pub fn agent(&self, name: &str, connector: ConnectorId, session: &str) {
+        let key = key_of(name);
+        let id = hex(key.public().as_bytes());
+        let end = AgentEnd {
+            key,
+            connector,
+            session: session.to_owned(),
+            down: None,
+        };
+        self.0.lock().unwrap().agents.insert(id, end);
+    }
+
+    /// An agent can be reached, or not.
+    pub fn reach(&self, connector: &str, up: bool) {
+        let id = hex(key_of(connector).public().as_bytes());
+        let mut ends = self.0.lock().unwrap();
+        if let Some(agent) = ends.agents.get_mut(&id) {
+            agent.down = (!up).then(Instant::now);
+        }
+    }
+
+    /// Agents are so far away.
+    pub fn far(&self, trip: Duration) {
+        self.0.lock().unwrap().far = trip;
+    }
+
+    /// Gateways answer nothing for so long, and then everything.
+    pub fn busy(&self, time: Duration) {
+        self.0.lock().unwrap().busy = Some(Instant::now() + time);
+    }
+
+    async fn idle(&self) {
+        let busy = self.0.lock().unwrap().busy;
+        if let Some(until) = busy {
+            sleep_until(until).await;
+        }
+    }
+
+    /// A gateway is there until what is returned is dropped.
+    pub fn gateway(&self, listen: &str, server: Arc<Server>) -> Listening {
+        let mut ends = self.0.lock().unwrap();
+        ends.gateways.insert(listen.to_owned(), server);
+        Listening(self.clone(), listen.to_owned())
+    }
+
+    /// What a gateway with this endpoint id dials with.
+    pub fn dialer(&self, gateway: &str) -> Arc<Line> {
+        Arc::new(Line {
+            net: self.clone(),
+            gateway: gateway.to_owned(),
+            wanted: Mutex::default(),
+        })
+    }
+
+    fn sign(&self, id: &str, gateway: &str, statement: &Statement) -> Result<Proof, DialError> {
+        let ends = self.0.lock().unwrap();
+        let agent = ends.agents.get(id).filter(|agent| agent.down.is_none());
+        let agent = agent.ok_or(DialError::Offline)?;
+        if agent.connector != statement.connector {
+            let refusal = Refusal::OtherConnector;
+            return Err(DialError::Refused(refusal, "another Connector".to_owned()));
+        }
+        if agent.session != statement.session {
+            let refusal = Refusal::OtherSession;
+            return Err(DialError::Refused(refusal, "another session".to_owned()));
+        }
+        let signed = Proof::signed_bytes(statement, gateway, Seen::Reachable);
+        Ok(Proof {
+            statement: statement.clone(),
+            gateway: gateway.to_owned(),
+            origin: Seen::Reachable,
+            signature: hex(&agent.key.sign(&signed).to_bytes()),
+        })
+    }
+
+    fn is_lost(&self, id: &str) -> bool {
+        let ends = self.0.lock().unwrap();
+        let down = |agent: &AgentEnd| agent.down.is_some_and(|since| since.elapsed() >= LOST);
+        ends.agents.get(id).is_none_or(down)
+    }
+}
+
+/// Holds a place in the network.
+pub struct Listening(Net, String);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap().gateways.remove(&self.1);
+    }
+}
+
+/// The way of one gateway to agents.
+pub struct Line {
+    net: Net,
+    gateway: String,
+    wanted: Mutex<BTreeMap<Key, Wanted>>,
+}
+
+impl Dialer for Line {
+    fn dial<'a>(
+        &'a self,
+        origin: &'a Origin,
+        until: Instant,
+    ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>> {
+        Box::pin(async move {
+            sleep(TRIP).await;
+            if let Target::Addresses(target) = &origin.target {
+                if target.names.iter().any(|it| it.starts_with(DEAD)) {
+                    sleep_until(until).await;
+                    return Err(DialError::TimedOut);
+                }
+                let mut addresses = target.names.iter().filter_map(|it| it.parse().ok());
+                let closed = |it| Guard::default().judge(it, &target.opened).err();
+                if let Some(why) = addresses.find_map(closed) {
+                    return Err(DialError::Forbidden(why.to_string()));
+                }
+            }
+            let (near, far) = tokio::io::duplex(64);
+            drop(far);
+            Ok(Box::new(near) as Box<dyn Stream>)
+        })
+    }
+
+    fn prove<'a>(
+        &'a self,
+        origin: &'a Origin,
+        statement: &'a Statement,
+        until: Instant,
+    ) -> BoxFuture<'a, Result<Proof, DialError>> {
+        Box::pin(async move {
+            sleep(TRIP).await;
+            let trip = self.net.0.lock().unwrap().far;
+            if Instant::now() + trip >= until {
+                sleep_until(until).await;
+                return Err(DialError::TimedOut);
+            }
+            sleep(trip).await;
+            match &origin.target {
+                Target::Connector(target) => {
+                    let signed = self.net.sign(&target.id, &self.gateway, statement);
+                    if matches!(signed, Err(DialError::Offline)) {
+                        // A real session may come back for as long as the request waits.
+                        sleep_until(until).await;
+                    }
+                    signed
+                }
+                Target::Addresses(_) => Err(DialError::Unreachable("no agent".to_owned())),
+            }
+        })
+    }
+}
+
+impl Sessions for Line {
+    fn keep(&self, wanted: &BTreeMap<Key, Wanted>) {
+        self.wanted.lock().unwrap().clone_from(wanted);
+    }
+
+    fn lost(&self) -> Vec<LostSession> {
+        let wanted = self.wanted.lock().unwrap();
+        let lost = wanted
+            .iter()
+            .filter(|(_, wanted)| self.net.is_lost(&wanted.target.id));
+        lost.map(|(key, wanted)| LostSession {
+            namespace: key.namespace.as_deref().unwrap_or_default().to_owned(),
+            name: key.name.to_string(),
+            session: wanted.target.session.clone(),
+        })
+        .collect()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+impl Ask for Net {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, AskError>> {
+        Box::pin(async move {
+            sleep(TRIP).await;
+            let idle = timeout(question.patience, self.idle()).await;
+            idle.map_err(|_| AskError::TimedOut)?;
+            let server = self
+                .0
+                .lock()
+                .unwrap()
+                .gateways
+                .get(&question.listen)
+                .cloned();
+            let server = server.ok_or(AskError::Unreachable)?;
+            let request = aplomb_tunnel_operator::request(question, question.patience)?;
+            let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 250), 40_000));
+            let answer = timeout(
+                question.patience,
+                server.handle(request, peer, question.tls),
+            );
+            let (head, body) = answer.await.map_err(|_| AskError::TimedOut)?.into_parts();
+            let body = body.collect().await.map_err(|_| AskError::Unreachable)?;
+            let reason = head.headers.get("x-aplomb-reason");
+            Ok(Answer {
+                status: head.status,
+                reason: reason.and_then(|it| it.to_str().ok()).map(str::to_owned),
+                body: body.to_bytes(),
+            })
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! A replica of the operator: a process of the world that can be crashed and frozen.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use aplomb::admin::Board;
+use aplomb::{Clock, Tasks, Telemetry};
+use aplomb_apiserver::world::{Component, Process};
+use aplomb_tunnel_operator::{Answer, Ask, AskError, Parts, Question, Settings, Tunnels};
+use futures::future::BoxFuture;
+use kube::Client;
+
+use crate::lab::{Lab, NAMESPACE};
+use crate::net::Net;
+
+/// A replica and what it counts, over all its lives.
+pub struct Operator {
+    pub component: Component,
+    pub telemetry: Telemetry,
+}
+
+impl Operator {
+    pub fn start(lab: &Lab, name: &str) -> Self {
+        Self::with(lab, name, true)
+    }
+
+    /// The same without leader election, for runs in which the leader's own lease would be most of the
+    /// work.
+    pub fn alone(lab: &Lab, name: &str) -> Self {
+        Self::with(lab, name, false)
+    }
+
+    fn with(lab: &Lab, name: &str, leader_elect: bool) -> Self {
+        let telemetry = Telemetry::default();
+        let counts = telemetry.clone();
+        let (seed, net) = (lab.cluster.seed(), lab.net.clone());
+        let component = lab.cluster.start(name, move |process| {
+            let tasks = process.clone();
+            let clock = process.clock().clone();
+            let ask = Effects(process.clone(), net.clone());
+            let parts = Parts {
+                ask: Arc::new(ask),
+                seed,
+                clock: Clock::new(move || clock.now()),
+                tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
+                telemetry: counts.clone(),
+                board: Board::default(),
+                server: None,
+                tunnels: Tunnels::default(),
+            };
+            let name = process.name().to_owned();
+            run(process.plain_client(), name, leader_elect, parts)
+        });
+        Self {
+            component,
+            telemetry,
+        }
+    }
+
+    /// Passes of a controller so far.
+    pub fn passes(&self, controller: &str) -> f64 {
+        let metrics = self.telemetry.text();
+        let total = metrics.lines().filter(|line| {
+            line.starts_with("controller_runtime_reconcile_total{") && line.contains(controller)
+        });
+        total
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
+    }
+}
+
+/// Runs until it is stopped.
+pub async fn run(client: Client, identity: String, leader_elect: bool, parts: Parts) {
+    let settings = Settings {
+        leader_elect,
+        domain: "tunnels.example.com".to_owned(),
+        namespace: NAMESPACE.to_owned(),
+        identity,
+        ..Settings::default()
+    };
+    let engine = aplomb_tunnel_operator::operator(client, &settings, parts);
+    engine
+        .run(pending())
+        .await
+        .expect("it runs until it is stopped");
+}
+
+/// Asks through the network; each question is an effect of the process.
+struct Effects(Process, Net);
+
+impl Ask for Effects {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, AskError>> {
+        let what = format!("prove {} rule {}", question.hostname, question.rule);
+        Box::pin(async move { self.0.effect(&what, self.1.ask(question)).await })
+    }
+}
