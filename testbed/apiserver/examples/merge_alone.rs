@@ -5,7 +5,7 @@
 //! Reads two manifests, applies them one after the other by two managers and prints the object:
 //!
 //! ```sh
-//! cargo run -p aplomb-sim --example merge_alone
+//! cargo run -p aplomb-apiserver --example merge_alone
 //! ```
 #![allow(
     dead_code,

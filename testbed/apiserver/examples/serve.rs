@@ -2,7 +2,7 @@
 //! until it is interrupted.
 //!
 //! ```sh
-//! cargo run -p aplomb-sim --example serve -- box --kubeconfig box.kubeconfig
+//! cargo run -p aplomb-apiserver --example serve -- box --kubeconfig box.kubeconfig
 //! ```
 //!
 //! `aplomb box` is the same with the flags people ask for.

@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! kubectl get -A -o json clusterroles,clusterrolebindings,roles,rolebindings,flowschemas,prioritylevelconfigurations,priorityclasses,apiservices,servicecidrs \
-//!     | cargo run -p aplomb-sim --example vendor_cluster
+//!     | cargo run -p aplomb-apiserver --example vendor_cluster
 //! ```
 
 use std::error::Error;

@@ -4,7 +4,7 @@
 //!
 //! ```sh
 //! go -C testbed/controlplane/build/kubernetes run -mod=readonly ./gotypes \
-//!     | cargo run -p aplomb-sim --example vendor_kinds
+//!     | cargo run -p aplomb-apiserver --example vendor_kinds
 //! ```
 
 use std::collections::BTreeMap;
