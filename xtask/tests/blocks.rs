@@ -78,7 +78,10 @@ fn blocks(page: &str, text: &str) -> Vec<Block> {
 
 fn all() -> Vec<Block> {
     let root = root();
-    let mut paths = vec![root.join("README.md"), root.join("crates/runtime/README.md")];
+    let mut paths = vec![
+        root.join("README.md"),
+        root.join("crates/runtime/README.md"),
+    ];
     pages(&root.join("docs"), &mut paths);
     let of = |path: PathBuf| {
         let text = fs::read_to_string(&path).expect("readable");

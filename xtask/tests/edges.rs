@@ -10,28 +10,52 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     (
         "aplomb",
         &[],
-        &["aplomb-apiserver", "aplomb-virtual-time", "aplomb-controlplane"],
+        &[
+            "aplomb-apiserver",
+            "aplomb-virtual-time",
+            "aplomb-controlplane",
+        ],
     ),
-    ("aplomb-api", &[], &["aplomb-apiserver", "aplomb-controlplane"]),
+    (
+        "aplomb-api",
+        &[],
+        &["aplomb-apiserver", "aplomb-controlplane"],
+    ),
     (
         "aplomb-coder-operator",
         &["aplomb", "aplomb-api", "aplomb-http-client"],
-        &["aplomb-apiserver", "aplomb-virtual-time", "aplomb-controlplane"],
+        &[
+            "aplomb-apiserver",
+            "aplomb-virtual-time",
+            "aplomb-controlplane",
+        ],
     ),
     (
         "aplomb-egress-operator",
         &["aplomb", "aplomb-api", "aplomb-http-client"],
-        &["aplomb-apiserver", "aplomb-virtual-time", "aplomb-controlplane"],
+        &[
+            "aplomb-apiserver",
+            "aplomb-virtual-time",
+            "aplomb-controlplane",
+        ],
     ),
     (
         "aplomb-tunnel-agent",
         &["aplomb", "aplomb-api"],
-        &["aplomb-apiserver", "aplomb-virtual-time", "aplomb-controlplane"],
+        &[
+            "aplomb-apiserver",
+            "aplomb-virtual-time",
+            "aplomb-controlplane",
+        ],
     ),
     (
         "aplomb-tunnel-gateway",
         &["aplomb", "aplomb-api"],
-        &["aplomb-apiserver", "aplomb-virtual-time", "aplomb-controlplane"],
+        &[
+            "aplomb-apiserver",
+            "aplomb-virtual-time",
+            "aplomb-controlplane",
+        ],
     ),
     (
         "aplomb-tunnel-operator",

@@ -22,11 +22,11 @@ mod words;
 
 pub use provisioner::{CoderProvisioner, CoderProvisionerSpec, CoderProvisionerStatus, KeySpec};
 pub use proxy::{
-    Bootstrap, CoderWorkspaceProxy, CoderWorkspaceProxySpec, CoderWorkspaceProxyStatus,
-    PendingProxy, RetiringProxy, ServiceSpec,
+    CoderWorkspaceProxy, CoderWorkspaceProxySpec, CoderWorkspaceProxyStatus, PendingProxy,
+    ProxyBootstrap, ProxyServiceSpec, RetiringProxy,
 };
-pub use records::{Binding, KeyRecord, RateLimited, RetiringKey, Rotation};
-pub use shared::{ControlPlaneRef, SecretKeyRef, Server};
+pub use records::{KeyRecord, RateLimited, RetiringKey, RotationStatus, ServerBinding};
+pub use shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
 pub use words::{
     FINALIZER, LONGEST_NAME, LONGEST_PROXY_NAME, RESERVED, TOKEN_FINALIZER, annotations,
     bears_mark, conditions, is_marked, key_name, labels, mark, plain_key_name, proxy_name, reasons,

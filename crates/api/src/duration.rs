@@ -13,14 +13,14 @@ const RULE: &str = r"self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')";
 
 /// A span of time as manifests write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span(pub Duration);
+pub struct DurationString(pub Duration);
 
 /// Not a span of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no duration: write it like 30s, 5m or 1h30m")]
-pub struct NotASpan(String);
+pub struct InvalidDuration(String);
 
-impl Span {
+impl DurationString {
     /// So many seconds.
     #[must_use]
     pub const fn seconds(seconds: u64) -> Self {
@@ -28,11 +28,11 @@ impl Span {
     }
 }
 
-impl FromStr for Span {
-    type Err = NotASpan;
+impl FromStr for DurationString {
+    type Err = InvalidDuration;
 
-    fn from_str(text: &str) -> Result<Self, NotASpan> {
-        let wrong = || NotASpan(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidDuration> {
+        let wrong = || InvalidDuration(text.to_owned());
         let (mut rest, mut total) = (text, Duration::ZERO);
         if rest.is_empty() {
             return Err(wrong());
@@ -58,7 +58,7 @@ impl FromStr for Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for DurationString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, millis) = (self.0.as_secs(), self.0.subsec_millis());
         let parts = [
@@ -76,20 +76,20 @@ impl fmt::Display for Span {
     }
 }
 
-impl Serialize for Span {
+impl Serialize for DurationString {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for DurationString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<'de, str>::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
 }
 
-impl JsonSchema for Span {
+impl JsonSchema for DurationString {
     fn schema_name() -> Cow<'static, str> {
         "Span".into()
     }
@@ -118,7 +118,10 @@ mod tests {
 
     #[test]
     fn spans_are_read_as_go_writes_them() {
-        let read = |text: &str| text.parse::<Span>().map(|span| span.0.as_millis());
+        let read = |text: &str| {
+            text.parse::<DurationString>()
+                .map(|span| span.0.as_millis())
+        };
         assert_eq!(read("30s"), Ok(30_000));
         assert_eq!(read("1h30m"), Ok(5_400_000));
         assert_eq!(read("1.5s250ms"), Ok(1_750));
@@ -130,8 +133,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back(millis in 0u64..10_000_000_000) {
-            let span = Span(Duration::from_millis(millis));
-            prop_assert_eq!(span.to_string().parse::<Span>(), Ok(span));
+            let span = DurationString(Duration::from_millis(millis));
+            prop_assert_eq!(span.to_string().parse::<DurationString>(), Ok(span));
         }
     }
 }

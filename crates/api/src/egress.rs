@@ -14,12 +14,12 @@ mod spec;
 mod status;
 mod words;
 
-pub use health::{Graces, Health, Probe, Signal};
+pub use health::{GraceSpec, HealthSignal, HealthSpec, ProbeSpec};
 pub use spec::{
-    FloatingIpRef, Hold, Pin, Prepared, StableEgress, StableEgressSpec, TokenSecretRef,
+    FloatingIpRef, HoldSpec, PinSpec, PreparedSpec, StableEgress, StableEgressSpec, TokenSecretRef,
 };
 pub use status::{
-    BudgetLevel, BudgetStatus, CandidateStatus, Move, StableEgressStatus, Stages, Suspect,
-    Suspicion,
+    BudgetLevel, BudgetStatus, CandidateStatus, MoveStages, MoveStatus, StableEgressStatus,
+    SuspectStatus, Suspicion,
 };
-pub use words::{Cause, annotations, conditions, labels, reasons};
+pub use words::{MoveCause, annotations, conditions, labels, reasons};

@@ -14,7 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 
 pub use coder::{CoderProvisioner, CoderWorkspaceProxy};
-pub use duration::Span;
+pub use duration::DurationString;
 pub use egress::{StableEgress, StableEgressSpec, StableEgressStatus};
 pub use tunnel::{Connector, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy};
 

@@ -6,17 +6,17 @@ use schemars::{Schema, json_schema};
 use serde_json::{Value, json};
 
 /// A rule in CEL, and what it says when it is broken: what to write instead.
-pub(crate) type Worded = (&'static str, &'static str);
+pub(crate) type CelRule = (&'static str, &'static str);
 
 /// The name of most objects.
-pub(crate) const NAME: Worded = (
+pub(crate) const NAME: CelRule = (
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
     "not a name: write lower case letters, digits, '-' and '.', like web-1",
 );
 
 /// The host of a URL. It is cut out as text: a parser may turn 127.1 into an address before anybody
 /// has seen it.
-pub(crate) const URL_HOST: Worded = (
+pub(crate) const URL_HOST: CelRule = (
     "[self.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, host == '' || \
      isIP(host) || \
      host.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])*[a-z]([-a-z0-9]{0,61}[a-z0-9])?$'))",
@@ -25,14 +25,14 @@ pub(crate) const URL_HOST: Worded = (
 );
 
 /// A text with rules of its own.
-pub(crate) fn text(least: u32, most: u32, rules: &[Worded]) -> Schema {
+pub(crate) fn text(least: u32, most: u32, rules: &[CelRule]) -> Schema {
     let text = json_schema!({ "type": "string", "minLength": least, "maxLength": most });
     ruled(text, rules)
 }
 
 /// The same schema with these rules.
-pub(crate) fn ruled(mut schema: Schema, rules: &[Worded]) -> Schema {
-    let rule = |(rule, message): &Worded| json!({ "rule": rule, "message": message });
+pub(crate) fn ruled(mut schema: Schema, rules: &[CelRule]) -> Schema {
+    let rule = |(rule, message): &CelRule| json!({ "rule": rule, "message": message });
     let rules: Vec<Value> = rules.iter().map(rule).collect();
     if !rules.is_empty() {
         schema.insert("x-kubernetes-validations".to_owned(), rules.into());

@@ -41,17 +41,22 @@ mod words;
 pub use claim::{Claimant, HostnameClaim, HostnameClaimSpec};
 pub use class::{ConnectorClass, ConnectorClassSpec};
 pub use connector::{
-    Address, ConnectionDetails, Connector, ConnectorSpec, ConnectorStatus, LeaseRef, PublicKey,
+    ConnectionDetails, Connector, ConnectorSpec, ConnectorStatus, EndpointAddress, LeaseRef,
+    PublicKey,
 };
 pub use proxy::{
-    Backend, BackendTls, ConnectorRef, HttpProxy, HttpProxySpec, Instance, ListenerTls, ProxyRule,
+    Backend, BackendTls, ConnectorRef, EndpointSliceRef, HttpProxy, HttpProxySpec, ListenerTls,
+    ProxyRule,
 };
-pub use replica::{Applied, GatewayReplica, GatewayReplicaSpec, LostSession, Quarantined};
+pub use replica::{
+    AppliedVersions, GatewayReplica, GatewayReplicaSpec, LostSession, QuarantinedRoute,
+};
 pub use route::{
-    Filter, FilterType, Header, HeaderMatch, HeaderModifier, MatchType, Method, PathMatch,
-    PathMatchType, PathModifier, PathModifierType, QueryMatch, Redirect, Rewrite, RouteMatch,
+    HeaderMatch, HeaderModifier, HeaderValue, HttpMethod, PathMatch, PathMatchType, PathModifier,
+    PathModifierType, QueryMatch, RequestRedirect, RouteFilter, RouteFilterType, RouteMatch,
+    UrlRewrite, ValueMatchType,
 };
-pub use status::{HostnameStatus, HttpProxyStatus, Revision, Timeline};
+pub use status::{ChildRevision, HostnameStatus, HttpProxyStatus, TunnelTimeline};
 pub use words::{
     CLASS, CONTROLLER, annotations, canonical_hostname, canonical_label, conditions, headers,
     is_canonical, labels, reasons, split_canonical,

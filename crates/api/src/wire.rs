@@ -1,8 +1,8 @@
 //! What gateway and agent say to each other on an iroh stream, and what a proof is. Bytes and meaning
 //! only: nothing here reads or writes a socket, and nothing here holds a key.
 //!
-//! The gateway opens a bidirectional stream and sends one [`Open`]; the agent answers with one
-//! [`Reply`]. After `Open::Dial` and `Reply::Connected` the stream is the connection to the origin.
+//! The gateway opens a bidirectional stream and sends one [`StreamRequest`]; the agent answers with one
+//! [`StreamReply`]. After `StreamRequest::Dial` and `StreamReply::Connected` the stream is the connection to the origin.
 //! Each message is a frame: four bytes of length, big endian, then that much JSON.
 
 use std::time::Duration;
@@ -66,7 +66,7 @@ pub struct ConnectorId {
     rename_all = "camelCase",
     rename_all_fields = "camelCase"
 )]
-pub enum Open {
+pub enum StreamRequest {
     /// A connection to an origin.
     Dial {
         /// The Connector that the tunnel leads to.
@@ -82,7 +82,7 @@ pub enum Open {
     /// A proof.
     Prove {
         /// What is to be signed.
-        statement: Statement,
+        statement: ProofStatement,
         /// For how many milliseconds the gateway waits for the proof.
         within: u64,
         /// The origin whose reachability is asked for: host:port.
@@ -100,7 +100,7 @@ pub enum Open {
     rename_all = "camelCase",
     rename_all_fields = "camelCase"
 )]
-pub enum Reply {
+pub enum StreamReply {
     /// The origin is connected; the rest of the stream is its bytes.
     Connected,
     /// The proof.
@@ -108,7 +108,7 @@ pub enum Reply {
     /// No.
     Refused {
         /// Why, for programs.
-        refusal: Refusal,
+        refusal: StreamRefusal,
         /// Why, for people.
         message: String,
     },
@@ -116,7 +116,7 @@ pub enum Reply {
 
 /// Why an agent refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Refusal {
+pub enum StreamRefusal {
     /// The target is not one of those it was told to expose.
     NotExposed,
     /// The target did not take the connection.
@@ -134,7 +134,7 @@ pub enum Refusal {
 /// What a proof is about: this nonce, for this tunnel as it is now, by this life of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Statement {
+pub struct ProofStatement {
     /// 32 random bytes in hex, never used twice.
     pub nonce: String,
     /// The UID of the HTTPProxy.
@@ -150,7 +150,7 @@ pub struct Statement {
 /// Whether the origin took a connection when the proof was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Origin {
+pub enum OriginState {
     /// It did.
     Reachable,
     /// It did not.
@@ -162,11 +162,11 @@ pub enum Origin {
 #[serde(rename_all = "camelCase")]
 pub struct Proof {
     /// What it is about.
-    pub statement: Statement,
+    pub statement: ProofStatement,
     /// The endpoint id of the gateway that asked, in hex, as the agent's connection knows it.
     pub gateway: String,
     /// Whether the origin can be reached.
-    pub origin: Origin,
+    pub origin: OriginState,
     /// The agent's ed25519 signature of [`Proof::signed_bytes`], in hex.
     pub signature: String,
 }
@@ -175,11 +175,11 @@ impl Proof {
     /// What is signed: every part with its length, so that no two proofs share their bytes, under a
     /// heading that no other signature of the key has.
     #[must_use]
-    pub fn signed_bytes(statement: &Statement, gateway: &str, origin: Origin) -> Vec<u8> {
+    pub fn signed_bytes(statement: &ProofStatement, gateway: &str, origin: OriginState) -> Vec<u8> {
         let generation = statement.generation.to_string();
         let origin = match origin {
-            Origin::Reachable => "reachable",
-            Origin::Unreachable => "unreachable",
+            OriginState::Reachable => "reachable",
+            OriginState::Unreachable => "unreachable",
         };
         let parts = [
             "aplomb tunnel proof 2",
@@ -252,8 +252,8 @@ pub fn decode<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, FrameError
 mod tests {
     use super::*;
 
-    fn statement(tunnel: &str, session: &str) -> Statement {
-        Statement {
+    fn statement(tunnel: &str, session: &str) -> ProofStatement {
+        ProofStatement {
             nonce: "00".to_owned(),
             tunnel: tunnel.to_owned(),
             generation: 1,
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_message_survives_its_frame() {
-        let open = Open::Dial {
+        let open = StreamRequest::Dial {
             connector: connector("team-a", "u1"),
             session: "s".to_owned(),
             target: "localhost:3000".to_owned(),
@@ -298,7 +298,10 @@ mod tests {
         let frame = encode(&open).expect("short");
         let head = frame[..4].try_into().expect("four bytes");
         assert_eq!(length(head).expect("short"), frame.len() - 4);
-        assert_eq!(decode::<Open>(&frame[4..]).expect("readable"), open);
+        assert_eq!(
+            decode::<StreamRequest>(&frame[4..]).expect("readable"),
+            open
+        );
     }
 
     #[test]
@@ -308,15 +311,15 @@ mod tests {
 
     #[test]
     fn what_is_signed_tells_neighbouring_parts_apart() {
-        let bytes = |t, s| Proof::signed_bytes(&statement(t, s), "g", Origin::Reachable);
+        let bytes = |t, s| Proof::signed_bytes(&statement(t, s), "g", OriginState::Reachable);
         assert_ne!(bytes("ab", "c"), bytes("a", "bc"));
-        let up = Proof::signed_bytes(&statement("a", "b"), "g", Origin::Reachable);
-        let down = Proof::signed_bytes(&statement("a", "b"), "g", Origin::Unreachable);
+        let up = Proof::signed_bytes(&statement("a", "b"), "g", OriginState::Reachable);
+        let down = Proof::signed_bytes(&statement("a", "b"), "g", OriginState::Unreachable);
         assert_ne!(up, down);
         let of = |namespace, uid| {
             let mut statement = statement("a", "b");
             statement.connector = connector(namespace, uid);
-            Proof::signed_bytes(&statement, "g", Origin::Reachable)
+            Proof::signed_bytes(&statement, "g", OriginState::Reachable)
         };
         assert_ne!(of("ab", "c"), of("a", "bc"));
     }
@@ -327,7 +330,7 @@ mod tests {
         let dial = r#"{"kind":"dial","session":"s","target":"localhost:1"}"#;
         let prove = format!(r#"{{"kind":"prove","statement":{statement},"target":"localhost:1"}}"#);
         for old in [dial, &prove] {
-            let error = decode::<Open>(old.as_bytes()).expect_err("it is of version 1");
+            let error = decode::<StreamRequest>(old.as_bytes()).expect_err("it is of version 1");
             assert!(error.to_string().contains("`connector`"), "{error}");
         }
     }

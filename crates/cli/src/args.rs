@@ -20,33 +20,33 @@ use clap_complete::Shell;
 pub(crate) use self::boxed::BoxArgs;
 pub(crate) use self::cluster::ClusterArgs;
 pub(crate) use self::connect::ConnectArgs;
-pub(crate) use self::crds::{CrdsArgs, Kinds};
+pub(crate) use self::crds::{CrdKinds, CrdsArgs};
 pub(crate) use self::demo::DemoArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use self::egress_host::EgressHostArgs;
 pub(crate) use self::gateway::GatewayArgs;
 pub(crate) use self::get::{GetArgs, GetOutput};
 pub(crate) use self::look::{StatusArgs, StatusOutput, TraceArgs, TraceOutput};
-pub(crate) use self::run::{LogFormat, Operator, RunArgs};
+pub(crate) use self::run::{LogFormat, OperatorArg, RunArgs};
 pub(crate) use self::sim::{
-    BypassRefusal, CoderdArgs, HetznerArgs, SameServerAssign, Share, SimArgs, Simulated,
+    BypassRefusal, CoderdArgs, FractionArg, HetznerArgs, SameServerAssign, SimArgs, SimCommand,
 };
-pub(crate) use self::tunnel::{Output, TunnelArgs, TunnelCommand};
+pub(crate) use self::tunnel::{TunnelArgs, TunnelCommand, TunnelOutput};
 
 /// Kubernetes controllers that keep their composure.
 #[derive(Debug, Parser)]
 #[command(name = "aplomb", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
     /// Whether tables have colours; NO_COLOR and CLICOLOR_FORCE are heard when it is auto
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
-    pub(crate) color: Color,
+    #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
+    pub(crate) color: ColorMode,
 }
 
 /// When there are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
+pub(crate) enum ColorMode {
     /// On a terminal
     Auto,
     Always,
@@ -54,7 +54,7 @@ pub(crate) enum Color {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Run a Kubernetes API server in a box, for kubectl and for operators
     Box(BoxArgs),
     /// Start everything on this machine and play five stories on it

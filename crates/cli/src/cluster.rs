@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_secs(10);
 
 /// A cluster to look at.
 #[derive(Clone)]
-pub(crate) struct Cluster {
+pub(crate) struct ClusterClient {
     pub(crate) client: Client,
     /// Where objects without a namespace of their own are looked for.
     pub(crate) namespace: String,
@@ -26,7 +26,7 @@ pub(crate) struct Cluster {
     pub(crate) server: String,
 }
 
-impl Cluster {
+impl ClusterClient {
     /// The cluster that the flags name. Sends nothing yet.
     pub(crate) async fn of(args: &ClusterArgs) -> Result<Self> {
         let config = config(args.kubeconfig.clone(), args.context.clone()).await?;

@@ -6,7 +6,7 @@ use aplomb_console::table::resources;
 use clap::{Command, CommandFactory};
 
 use crate::args::{Cli, CompletionArgs};
-use crate::out::Out;
+use crate::out::OutputStream;
 
 /// kubectl runs an executable of the name kubectl_complete-aplomb with the words so far.
 const SHIM: &str = "\
@@ -18,7 +18,7 @@ exec kubectl-aplomb __complete -- \"$@\"
 /// Tells the shell not to offer files.
 const NO_FILES: &str = ":4";
 
-pub(crate) fn run(args: &CompletionArgs, out: &Out) -> Result<()> {
+pub(crate) fn run(args: &CompletionArgs, out: &OutputStream) -> Result<()> {
     match (args.kubectl, args.shell) {
         (true, _) => out.print(SHIM),
         (false, Some(shell)) => {
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &CompletionArgs, out: &Out) -> Result<()> {
 }
 
 /// What could come next after these words, the last of which is being written.
-pub(crate) fn complete(words: &[String], out: &Out) -> Result<()> {
+pub(crate) fn complete(words: &[String], out: &OutputStream) -> Result<()> {
     let mut lines = candidates(words);
     lines.push(NO_FILES.to_owned());
     out.print(&(lines.join("\n") + "\n"))

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use aplomb_tunnel_agent::key::default_file;
-use aplomb_tunnel_agent::register::{ConnectorWish, ProxyWish};
-use aplomb_tunnel_agent::serve::Network;
-use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_tunnel_agent::{Error, Event, Key, Settings, Target};
+use aplomb_tunnel_agent::register::{DesiredConnector, DesiredHttpProxy};
+use aplomb_tunnel_agent::serve::NetworkConfig;
+use aplomb_tunnel_agent::tls::OriginTlsSettings;
+use aplomb_tunnel_agent::{AgentEvent, AgentKey, AgentSettings, Error, ExposedTarget};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing_subscriber::EnvFilter;
 
-use self::screen::Screen;
+use self::screen::ConnectScreen;
 use crate::args::ConnectArgs;
 use crate::preflight;
 use crate::run::config;
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
         .wait
         .map(|wait| Instant::now() + Duration::from_secs(wait.into()));
     let mut watch = Watch {
-        screen: Screen::new(args.json),
+        screen: ConnectScreen::new(args.json),
         told,
         connector_only: args.connector_only,
         there: false,
@@ -84,8 +84,8 @@ enum End {
 
 /// What a person sees of an agent.
 struct Watch {
-    screen: Screen,
-    told: mpsc::UnboundedReceiver<Event>,
+    screen: ConnectScreen,
+    told: mpsc::UnboundedReceiver<AgentEvent>,
     connector_only: bool,
     /// What was waited for has been seen once.
     there: bool,
@@ -115,10 +115,10 @@ impl Watch {
         }
     }
 
-    fn show(&mut self, event: &Event) {
+    fn show(&mut self, event: &AgentEvent) {
         self.there |= match event {
-            Event::Proven { .. } => true,
-            Event::Listening { .. } => self.connector_only,
+            AgentEvent::Proven { .. } => true,
+            AgentEvent::Listening { .. } => self.connector_only,
             _ => false,
         };
         self.screen.show(event);
@@ -174,7 +174,7 @@ impl Signals {
     }
 }
 
-fn settings(args: &ConnectArgs, namespace: String) -> Result<Settings> {
+fn settings(args: &ConnectArgs, namespace: String) -> Result<AgentSettings> {
     let (service, machine) = (&args.service, machine());
     let name = name(args, &machine)?;
     let file = match &args.key_file {
@@ -183,27 +183,27 @@ fn settings(args: &ConnectArgs, namespace: String) -> Result<Settings> {
     };
     let mut expose = args.expose.clone();
     expose.push(service.target.clone());
-    Ok(Settings {
-        key: Key::open(&file)?,
-        proxy: (!args.connector_only).then(|| ProxyWish {
+    Ok(AgentSettings {
+        key: AgentKey::open(&file)?,
+        proxy: (!args.connector_only).then(|| DesiredHttpProxy {
             name: name.clone(),
             hostnames: args.hostname.clone(),
             target: service.target.clone(),
             https: service.https,
         }),
-        connector: ConnectorWish {
+        connector: DesiredConnector {
             namespace,
             name,
             class: args.class.clone(),
             lease: args.lease,
         },
         expose,
-        network: Network {
+        network: NetworkConfig {
             bind: args.bind.clone(),
             advertise: args.advertise.clone(),
             relay_only: args.relay_only,
         },
-        origin: TlsSettings {
+        origin: OriginTlsSettings {
             ca: args.origin_ca.clone(),
             insecure: args.origin_insecure,
         },
@@ -233,7 +233,7 @@ fn machine() -> String {
 }
 
 /// A name for the tunnel to `target`: the same on each start, another on another machine.
-fn label(machine: &str, target: &Target) -> String {
+fn label(machine: &str, target: &ExposedTarget) -> String {
     let host = if target.is_local() {
         machine
     } else {

@@ -4,23 +4,23 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use aplomb_demo::{Options, Script};
+use aplomb_demo::{DemoOptions, StoryName};
 
 use crate::args::DemoArgs;
-use crate::out::Out;
+use crate::out::OutputStream;
 
-pub(crate) async fn run(args: DemoArgs, out: &Out) -> Result<ExitCode> {
+pub(crate) async fn run(args: DemoArgs, out: &OutputStream) -> Result<ExitCode> {
     ensure!(
         args.speed.is_finite() && args.speed > 0.0,
         "--speed {}: write a number above 0, such as 2 for twice as fast",
         args.speed
     );
     let scripts = match args.script.is_empty() {
-        true => Script::ALL.to_vec(),
+        true => StoryName::ALL.to_vec(),
         false => args.script,
     };
     let terminal = !args.json && std::io::stdout().is_terminal();
-    aplomb_demo::run(Options {
+    aplomb_demo::run(DemoOptions {
         scripts,
         speed: args.speed,
         json: args.json,

@@ -1,7 +1,7 @@
 //! `aplomb egress-host`: prepares the node it runs on to be a gateway, until it is told to stop.
 
 use anyhow::{Context, Result};
-use aplomb_egress_operator::host::{self, Settings};
+use aplomb_egress_operator::host::{self, NodeSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::EgressHostArgs;
@@ -16,7 +16,7 @@ pub(crate) async fn run(args: EgressHostArgs) -> Result<()> {
         true => None,
         false => Some(aplomb::client(config(args.kubeconfig).await?)?),
     };
-    let settings = Settings {
+    let settings = NodeSettings {
         addresses: args.address,
         stable_egresses: args.stable_egress,
         interface: args.interface,

@@ -10,8 +10,8 @@ use aplomb::lease::ADMIN;
 use kube::Client;
 use serde_json::Value;
 
-pub(crate) use self::admin::Admin;
-use crate::cluster::Cluster;
+pub(crate) use self::admin::AdminClient;
+use crate::cluster::ClusterClient;
 use crate::fault;
 
 /// Where operators are unless they are told otherwise.
@@ -22,8 +22,8 @@ const PODS: &str = "/api/v1/pods?labelSelector=app.kubernetes.io%2Fpart-of%3Dapl
 
 /// The operators that can be asked, and what is known of the others.
 #[derive(Default)]
-pub(crate) struct Found {
-    pub(crate) admins: Vec<Admin>,
+pub(crate) struct FoundOperators {
+    pub(crate) admins: Vec<AdminClient>,
     /// Their Leases, as the API server has them, if it lets us see.
     pub(crate) leases: Option<Vec<Value>>,
     /// Whom nobody can ask, and why.
@@ -31,8 +31,8 @@ pub(crate) struct Found {
 }
 
 /// Finds them.
-pub(crate) async fn operators(cluster: &Cluster, given: &[String]) -> Result<Found> {
-    let mut found = Found::default();
+pub(crate) async fn operators(cluster: &ClusterClient, given: &[String]) -> Result<FoundOperators> {
+    let mut found = FoundOperators::default();
     match leases(&cluster.client).await {
         Ok(leases) => found.leases = Some(leases),
         Err(error) => {
@@ -45,7 +45,7 @@ pub(crate) async fn operators(cluster: &Cluster, given: &[String]) -> Result<Fou
     if !given.is_empty() {
         found.admins = given
             .iter()
-            .map(|url| Admin::at(url))
+            .map(|url| AdminClient::at(url))
             .collect::<Result<_>>()?;
         return Ok(found);
     }
@@ -71,14 +71,14 @@ pub(crate) async fn operators(cluster: &Cluster, given: &[String]) -> Result<Fou
 }
 
 /// Those that wrote their address on the Lease they hold, if it is them who answer there.
-async fn by_lease(leases: &[Value], admins: &mut Vec<Admin>) -> BTreeSet<String> {
+async fn by_lease(leases: &[Value], admins: &mut Vec<AdminClient>) -> BTreeSet<String> {
     let address = |lease: &Value| {
         let notes = lease.pointer("/metadata/annotations")?;
         notes[ADMIN].as_str().map(str::to_owned)
     };
     // Several operators of one process have one address.
     let addresses: BTreeSet<String> = leases.iter().filter_map(address).collect();
-    let there = addresses.iter().filter_map(|it| Admin::at(it).ok());
+    let there = addresses.iter().filter_map(|it| AdminClient::at(it).ok());
     let holders: BTreeSet<&str> = leases.iter().map(holder).collect();
     let mut asked = BTreeSet::new();
     for (admin, identities) in introduced(there.collect()).await {
@@ -91,11 +91,13 @@ async fn by_lease(leases: &[Value], admins: &mut Vec<Admin>) -> BTreeSet<String>
 }
 
 /// Those whose pods the API server lets us reach.
-async fn by_pod(client: &Client, asked: &mut BTreeSet<String>, found: &mut Found) {
+async fn by_pod(client: &Client, asked: &mut BTreeSet<String>, found: &mut FoundOperators) {
     let Ok(pods) = list(client, PODS).await else {
         return;
     };
-    let there = pods.iter().filter_map(|pod| Admin::in_pod(client, pod));
+    let there = pods
+        .iter()
+        .filter_map(|pod| AdminClient::in_pod(client, pod));
     for (admin, identities) in introduced(there.collect()).await {
         if !identities.is_empty() && !identities.is_subset(asked) {
             asked.extend(identities);
@@ -105,7 +107,7 @@ async fn by_pod(client: &Client, asked: &mut BTreeSet<String>, found: &mut Found
 }
 
 /// Each with what it calls itself. One that does not answer takes no time from the others.
-async fn introduced(admins: Vec<Admin>) -> Vec<(Admin, BTreeSet<String>)> {
+async fn introduced(admins: Vec<AdminClient>) -> Vec<(AdminClient, BTreeSet<String>)> {
     let each = admins.into_iter().map(|admin| async move {
         let identities = admin.identities().await;
         (admin, identities)

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use aplomb_tunnel_gateway::{GatewayError, Settings};
+use aplomb_tunnel_gateway::{GatewayError, GatewaySettings};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
     })
 }
 
-fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Settings> {
+fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySettings> {
     let namespace = args.namespace.clone().unwrap_or_else(own_namespace);
     label("--namespace", &namespace)?;
     let identity = args.identity.clone().unwrap_or_else(|| own_identity(args));
@@ -68,7 +68,7 @@ fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Settings> {
         })?),
         None => None,
     };
-    let mut settings = Settings::new(&identity, args.listen);
+    let mut settings = GatewaySettings::new(&identity, args.listen);
     settings.namespace = namespace;
     settings.listen_tls = args.listen_tls;
     settings.advertise = advertised(args, pod_ip)?;
@@ -149,7 +149,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The settings in force, under the names of their flags.
-fn shown(args: &GatewayArgs, settings: &Settings) -> serde_json::Value {
+fn shown(args: &GatewayArgs, settings: &GatewaySettings) -> serde_json::Value {
     let texts = |all: &[ipnet::IpNet]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({
         "kubeconfig": args.kubeconfig,
@@ -180,12 +180,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::{Cli, CliCommand};
 
     fn parsed(flags: &[&str]) -> GatewayArgs {
         let words = ["aplomb", "gateway"].iter().chain(flags);
         match Cli::try_parse_from(words).expect("flags").command {
-            Command::Gateway(args) => *args,
+            CliCommand::Gateway(args) => *args,
             other => panic!("{other:?}"),
         }
     }

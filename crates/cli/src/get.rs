@@ -7,23 +7,23 @@ pub(crate) mod words;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use aplomb_console::table::Resource;
+use aplomb_console::table::KindInfo;
 use kube::Client;
 use serde_json::Value;
 
-use self::print::{Found, Printer};
-use self::words::Wanted;
+use self::print::{FoundObjects, ObjectPrinter};
+use self::words::KindQuery;
 use crate::args::GetArgs;
-use crate::cluster::Cluster;
-use crate::out::Out;
+use crate::cluster::ClusterClient;
+use crate::out::OutputStream;
 
 /// Something asked for is not there, as opposed to a tool error (2).
 const FINDING: u8 = 1;
 
-pub(crate) async fn run(args: GetArgs, out: &Out) -> Result<ExitCode> {
+pub(crate) async fn run(args: GetArgs, out: &OutputStream) -> Result<ExitCode> {
     let wanted = words::wanted(&args.what)?;
     sensible(&args, &wanted)?;
-    let cluster = Cluster::of(&args.cluster).await?;
+    let cluster = ClusterClient::of(&args.cluster).await?;
     let scope = Scope {
         namespace: (!args.all_namespaces).then(|| cluster.namespace.clone()),
         selector: args.selector.clone(),
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: GetArgs, out: &Out) -> Result<ExitCode> {
     cluster.within(look).await?;
     let mut kinds: Vec<&str> = wanted.iter().map(|it| it.resource.kind.as_str()).collect();
     kinds.dedup();
-    let mut printer = Printer::new(&args, out, kinds.len() > 1);
+    let mut printer = ObjectPrinter::new(&args, out, kinds.len() > 1);
     if !seen.found.is_empty() {
         printer.all(&seen.found, &scope)?;
     }
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: GetArgs, out: &Out) -> Result<ExitCode> {
 }
 
 /// What cannot be meant together.
-fn sensible(args: &GetArgs, wanted: &[Wanted]) -> Result<()> {
+fn sensible(args: &GetArgs, wanted: &[KindQuery]) -> Result<()> {
     if args.watch && wanted.len() != 1 {
         bail!("--watch follows one kind: name it, such as `aplomb get httpproxies --watch`");
     }
@@ -73,14 +73,14 @@ struct Scope {
 /// What was found, what was not, and the first refusal.
 #[derive(Default)]
 struct Seen {
-    found: Vec<Found>,
+    found: Vec<FoundObjects>,
     missing: Vec<String>,
     refused: Option<anyhow::Error>,
 }
 
 impl Seen {
     /// Objects of one kind that were named one by one are shown together.
-    fn add(&mut self, wanted: &Wanted, objects: Vec<Value>, alone: bool) {
+    fn add(&mut self, wanted: &KindQuery, objects: Vec<Value>, alone: bool) {
         let named = wanted.name.is_some();
         if let Some(last) = self.found.last_mut()
             && named
@@ -89,7 +89,7 @@ impl Seen {
             last.objects.extend(objects);
             return;
         }
-        self.found.push(Found {
+        self.found.push(FoundObjects {
             resource: wanted.resource.clone(),
             objects,
             named,
@@ -98,7 +98,12 @@ impl Seen {
     }
 }
 
-async fn collect(client: &Client, wanted: &[Wanted], scope: &Scope, seen: &mut Seen) -> Result<()> {
+async fn collect(
+    client: &Client,
+    wanted: &[KindQuery],
+    scope: &Scope,
+    seen: &mut Seen,
+) -> Result<()> {
     let mut absent = None;
     for one in wanted {
         match read(client, one, scope).await {
@@ -125,7 +130,7 @@ async fn collect(client: &Client, wanted: &[Wanted], scope: &Scope, seen: &mut S
 }
 
 /// The objects of one kind, or the one of that name.
-async fn read(client: &Client, one: &Wanted, scope: &Scope) -> kube::Result<Vec<Value>> {
+async fn read(client: &Client, one: &KindQuery, scope: &Scope) -> kube::Result<Vec<Value>> {
     let mut path = one.path(scope.namespace.as_deref());
     if let Some(selector) = &scope.selector {
         let query: String = selector.bytes().map(encoded).collect();
@@ -159,7 +164,7 @@ fn is_absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-fn refused(resource: &Resource, scope: &Scope, error: kube::Error) -> anyhow::Error {
+fn refused(resource: &KindInfo, scope: &Scope, error: kube::Error) -> anyhow::Error {
     let selected = match &scope.selector {
         Some(selector) => format!(" with --selector {selector:?}"),
         None => String::new(),

@@ -30,8 +30,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 
-use args::{Cli, Command};
-use out::Out;
+use args::{Cli, CliCommand};
+use out::OutputStream;
 
 /// Usage and tool errors, as opposed to findings (1) and time-outs (124).
 const TOOL_ERROR: u8 = 2;
@@ -49,7 +49,7 @@ async fn main() -> ExitCode {
         eprintln!("aplomb: a TLS provider was installed before main");
         return ExitCode::from(TOOL_ERROR);
     }
-    let out = Out::new(cli.color);
+    let out = OutputStream::new(cli.color);
     match dispatch(cli.command, &out).await {
         Ok(code) => code,
         // Whoever read what was printed has had enough.
@@ -93,24 +93,24 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-async fn dispatch(command: Command, out: &Out) -> anyhow::Result<ExitCode> {
+async fn dispatch(command: CliCommand, out: &OutputStream) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Box(args) => boxed::run(args).await?,
-        Command::Connect(args) => return connect::run(*args).await,
-        Command::Crds(args) => crds::run(args).await?,
-        Command::Demo(args) => return demo::run(args, out).await,
-        Command::Gateway(args) => gateway::run(*args).await?,
-        Command::Get(args) => return get::run(args, out).await,
-        Command::Run(args) => run::run(args).await?,
-        Command::Sim(args) => sim::run(args).await?,
-        Command::Status(args) => return status::run(args, out).await,
-        Command::Trace(args) => return trace::run(args, out).await,
-        Command::Tunnel(args) => return tunnel::run(args).await,
+        CliCommand::Box(args) => boxed::run(args).await?,
+        CliCommand::Connect(args) => return connect::run(*args).await,
+        CliCommand::Crds(args) => crds::run(args).await?,
+        CliCommand::Demo(args) => return demo::run(args, out).await,
+        CliCommand::Gateway(args) => gateway::run(*args).await?,
+        CliCommand::Get(args) => return get::run(args, out).await,
+        CliCommand::Run(args) => run::run(args).await?,
+        CliCommand::Sim(args) => sim::run(args).await?,
+        CliCommand::Status(args) => return status::run(args, out).await,
+        CliCommand::Trace(args) => return trace::run(args, out).await,
+        CliCommand::Tunnel(args) => return tunnel::run(args).await,
         #[cfg(target_os = "linux")]
-        Command::EgressHost(args) => egress_host::run(args).await?,
-        Command::Completion(args) => completion::run(&args, out)?,
-        Command::Complete { words } => completion::complete(&words, out)?,
-        Command::Version(args) => version::run(&args, out)?,
+        CliCommand::EgressHost(args) => egress_host::run(args).await?,
+        CliCommand::Completion(args) => completion::run(&args, out)?,
+        CliCommand::Complete { words } => completion::complete(&words, out)?,
+        CliCommand::Version(args) => version::run(&args, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }

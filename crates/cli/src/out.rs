@@ -3,28 +3,28 @@
 use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
-use aplomb_console::table::Layout;
+use aplomb_console::table::TableLayout;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::args::Color;
+use crate::args::ColorMode;
 
 /// Where data is printed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Out {
+pub(crate) struct OutputStream {
     color: bool,
 }
 
-impl Out {
+impl OutputStream {
     /// Colours as the flag says, or else the environment, or else the terminal.
-    pub(crate) fn new(color: Color) -> Self {
+    pub(crate) fn new(color: ColorMode) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let forced = std::env::var_os("CLICOLOR_FORCE")
             .is_some_and(|value| value != "0" && !value.is_empty());
         let color = match color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => !set("NO_COLOR") && (forced || std::io::stdout().is_terminal()),
+            ColorMode::Always => true,
+            ColorMode::Never => false,
+            ColorMode::Auto => !set("NO_COLOR") && (forced || std::io::stdout().is_terminal()),
         };
         Self { color }
     }
@@ -43,12 +43,12 @@ impl Out {
     }
 
     /// Lines as columns, with the states of conditions coloured.
-    pub(crate) fn table(&self, layout: &mut Layout, lines: &[Vec<String>]) -> String {
+    pub(crate) fn table(&self, layout: &mut TableLayout, lines: &[Vec<String>]) -> String {
         layout.painted(lines, |_, _, cell| self.paint(cell))
     }
 
     /// The same, without spaces at the ends of lines.
-    pub(crate) fn columns(&self, layout: &mut Layout, lines: &[Vec<String>]) -> String {
+    pub(crate) fn columns(&self, layout: &mut TableLayout, lines: &[Vec<String>]) -> String {
         let text = self.table(layout, lines);
         let lines = text.lines().map(str::trim_end);
         lines.flat_map(|line| [line, "\n"]).collect()
@@ -88,8 +88,9 @@ mod tests {
     #[test]
     fn colours_take_no_room() {
         let lines = [["READY", "AGE"], ["True", "5m"]].map(|line| line.map(str::to_owned).to_vec());
-        let plain = Out::new(Color::Never).table(&mut Layout::default(), &lines);
-        let bright = Out::new(Color::Always).table(&mut Layout::default(), &lines);
+        let plain = OutputStream::new(ColorMode::Never).table(&mut TableLayout::default(), &lines);
+        let bright =
+            OutputStream::new(ColorMode::Always).table(&mut TableLayout::default(), &lines);
         assert_eq!(plain, "READY   AGE\nTrue    5m\n");
         assert_eq!(bright, "READY   AGE\n\u{1b}[32mTrue\u{1b}[0m    5m\n");
     }

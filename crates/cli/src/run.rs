@@ -15,12 +15,12 @@ use kube::Config;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{LogFormat, Operator, RunArgs};
+use crate::args::{LogFormat, OperatorArg, RunArgs};
 use crate::{namespace, preflight};
 
 use self::office::{Office, Parts};
 pub(crate) use self::settings::label;
-use self::settings::{All, settings, shown};
+use self::settings::{OperatorSettings, settings, shown};
 
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// What is logged. An endpoint that is closed in order says of its relays that it is an error.
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
             _ = terminate.recv() => {}
         }
     };
-    let at_home = [Operator::Coder, Operator::Tunnel];
+    let at_home = [OperatorArg::Coder, OperatorArg::Tunnel];
     if at_home.iter().any(|it| args.operators().contains(it)) {
         namespace::ensure(&client, &settings.tunnel.namespace).await?;
     }
@@ -68,9 +68,9 @@ async fn possible(client: &kube::Client, args: &RunArgs) -> Result<()> {
     preflight::kinds(client, &definitions(args.operators())).await?;
     for operator in args.operators() {
         let (plural, namespace) = match operator {
-            Operator::Coder => ("coderprovisioners", args.watch_namespace.as_deref()),
-            Operator::Egress => ("stableegresses", None),
-            Operator::Tunnel => ("httpproxies", None),
+            OperatorArg::Coder => ("coderprovisioners", args.watch_namespace.as_deref()),
+            OperatorArg::Egress => ("stableegresses", None),
+            OperatorArg::Tunnel => ("httpproxies", None),
         };
         preflight::may_list(client, plural, namespace).await?;
     }
@@ -78,11 +78,11 @@ async fn possible(client: &kube::Client, args: &RunArgs) -> Result<()> {
 }
 
 /// What they look after, and cannot work without.
-fn definitions(operators: &[Operator]) -> Vec<CustomResourceDefinition> {
-    let of = |operator: &Operator| match operator {
-        Operator::Coder => aplomb_api::coder_definitions(),
-        Operator::Egress => aplomb_api::egress_definitions(),
-        Operator::Tunnel => aplomb_api::tunnel_definitions(),
+fn definitions(operators: &[OperatorArg]) -> Vec<CustomResourceDefinition> {
+    let of = |operator: &OperatorArg| match operator {
+        OperatorArg::Coder => aplomb_api::coder_definitions(),
+        OperatorArg::Egress => aplomb_api::egress_definitions(),
+        OperatorArg::Tunnel => aplomb_api::tunnel_definitions(),
     };
     operators.iter().flat_map(of).collect()
 }
@@ -90,32 +90,35 @@ fn definitions(operators: &[Operator]) -> Vec<CustomResourceDefinition> {
 /// Runs them side by side. One that fails ends the others, so that whoever watches over this process
 /// starts all of them anew.
 async fn operate(
-    operators: &[Operator],
+    operators: &[OperatorArg],
     client: kube::Client,
-    settings: &All,
+    settings: &OperatorSettings,
     parts: Parts,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
     let shutdown = shutdown.shared();
     let coder = async {
-        if operators.contains(&Operator::Coder) {
+        if operators.contains(&OperatorArg::Coder) {
             let settings = &settings.coder;
-            aplomb_coder_operator::run(client.clone(), settings, parts.coder, shutdown.clone()).await?;
+            aplomb_coder_operator::run(client.clone(), settings, parts.coder, shutdown.clone())
+                .await?;
         }
         Ok(())
     };
     let egress = async {
-        if operators.contains(&Operator::Egress) {
+        if operators.contains(&OperatorArg::Egress) {
             let settings = &settings.egress;
-            aplomb_egress_operator::run(client.clone(), settings, parts.egress, shutdown.clone()).await?;
+            aplomb_egress_operator::run(client.clone(), settings, parts.egress, shutdown.clone())
+                .await?;
         }
         Ok::<_, anyhow::Error>(())
     };
     let tunnel = async {
-        if operators.contains(&Operator::Tunnel) {
+        if operators.contains(&OperatorArg::Tunnel) {
             let settings = &settings.tunnel;
             crate::crds::provide(&client).await?;
-            aplomb_tunnel_operator::run(client.clone(), settings, parts.tunnel, shutdown.clone()).await?;
+            aplomb_tunnel_operator::run(client.clone(), settings, parts.tunnel, shutdown.clone())
+                .await?;
         }
         Ok(())
     };

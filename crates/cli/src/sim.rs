@@ -11,12 +11,12 @@ use aplomb_apiserver::hetzner::Hetzner;
 use aplomb_apiserver::stand_in::{self, Core, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{CoderdArgs, SimArgs, Simulated};
+use crate::args::{CoderdArgs, SimArgs, SimCommand};
 
 pub(crate) async fn run(args: SimArgs) -> anyhow::Result<()> {
     match args.what {
-        Simulated::Coderd(args) => serve_coderd(args).await,
-        Simulated::Hetzner(args) => {
+        SimCommand::Coderd(args) => serve_coderd(args).await,
+        SimCommand::Hetzner(args) => {
             let listen = args.listen.address;
             let hetzner = Hetzner::new(hetzner::config(args)?);
             serve(hetzner.service(), listen, std::future::pending()).await

@@ -5,17 +5,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use aplomb_console::screen::{Readings, sections, together};
-use aplomb_console::status::Status;
-use aplomb_console::table::{Layout, resources};
+use aplomb_console::screen::{ScreenData, sections, together};
+use aplomb_console::status::Overview;
+use aplomb_console::table::{TableLayout, resources};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::args::{StatusArgs, StatusOutput};
-use crate::cluster::Cluster;
+use crate::cluster::ClusterClient;
 use crate::fault;
-use crate::find::{self, Found};
-use crate::out::{Out, json_text};
+use crate::find::{self, FoundOperators};
+use crate::out::{OutputStream, json_text};
 
 /// There is an error or a warning; notices do not count.
 const FINDING: u8 = 1;
@@ -24,8 +24,8 @@ const TIMED_OUT: u8 = 124;
 /// How often a status is asked for while it is waited for.
 const PACE: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(args: StatusArgs, out: &Out) -> Result<ExitCode> {
-    let cluster = Cluster::of(&args.cluster).await?;
+pub(crate) async fn run(args: StatusArgs, out: &OutputStream) -> Result<ExitCode> {
+    let cluster = ClusterClient::of(&args.cluster).await?;
     let deadline = Instant::now() + args.timeout;
     loop {
         let look = look(&cluster, &args.admin.admin);
@@ -48,15 +48,15 @@ pub(crate) async fn run(args: StatusArgs, out: &Out) -> Result<ExitCode> {
 }
 
 /// Everything as it is now, and what could not be read.
-async fn look(cluster: &Cluster, admins: &[String]) -> Result<(Status, Vec<String>)> {
-    let Found {
+async fn look(cluster: &ClusterClient, admins: &[String]) -> Result<(Overview, Vec<String>)> {
+    let FoundOperators {
         admins,
         leases,
         mut gaps,
     } = find::operators(cluster, admins).await?;
-    let mut readings = Readings {
+    let mut readings = ScreenData {
         leases,
-        ..Readings::default()
+        ..ScreenData::default()
     };
     for admin in &admins {
         match told(admin).await {
@@ -73,7 +73,7 @@ async fn look(cluster: &Cluster, admins: &[String]) -> Result<(Status, Vec<Strin
     Ok((together(&readings, now), gaps))
 }
 
-async fn told(admin: &find::Admin) -> Result<Option<Status>> {
+async fn told(admin: &find::AdminClient) -> Result<Option<Overview>> {
     match admin.get("/status.json").await? {
         Some(value) => Ok(Some(serde_json::from_value(value)?)),
         None => Ok(None),
@@ -81,7 +81,11 @@ async fn told(admin: &find::Admin) -> Result<Option<Status>> {
 }
 
 /// Our objects of every namespace, or of one's own where one may not look further.
-async fn objects(cluster: &Cluster, readings: &mut Readings, gaps: &mut Vec<String>) -> Result<()> {
+async fn objects(
+    cluster: &ClusterClient,
+    readings: &mut ScreenData,
+    gaps: &mut Vec<String>,
+) -> Result<()> {
     let mut refused = None;
     let mut known = 0;
     for resource in resources() {
@@ -123,21 +127,26 @@ fn is_stranger(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 401)
 }
 
-async fn list(cluster: &Cluster, path: &str) -> kube::Result<Vec<Value>> {
+async fn list(cluster: &ClusterClient, path: &str) -> kube::Result<Vec<Value>> {
     let request = http::Request::get(path).body(Vec::new());
     let request = request.map_err(kube::Error::HttpError)?;
     let answer: Value = cluster.client.request(request).await?;
     Ok(answer["items"].as_array().cloned().unwrap_or_default())
 }
 
-fn show(status: &Status, gaps: &[String], output: StatusOutput, out: &Out) -> Result<()> {
+fn show(
+    status: &Overview,
+    gaps: &[String],
+    output: StatusOutput,
+    out: &OutputStream,
+) -> Result<()> {
     match output {
         StatusOutput::Json => out.print(&json_text(&serde_json::to_value(status)?))?,
         StatusOutput::Table => {
             let sections = sections(status);
             let texts = sections
                 .iter()
-                .map(|lines| out.columns(&mut Layout::default(), lines));
+                .map(|lines| out.columns(&mut TableLayout::default(), lines));
             out.print(&texts.collect::<Vec<_>>().join("\n"))?;
         }
     }

@@ -5,21 +5,21 @@ mod gather;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use aplomb_console::table::Layout;
-use aplomb_console::trace::Trace;
+use aplomb_console::table::TableLayout;
+use aplomb_console::trace::ObjectTrace;
 
 use crate::args::{TraceArgs, TraceOutput};
-use crate::cluster::Cluster;
+use crate::cluster::ClusterClient;
 use crate::find;
 use crate::get::words;
-use crate::out::{Out, json_text};
+use crate::out::{OutputStream, json_text};
 
 /// There is no such object, as opposed to a tool error (2).
 const FINDING: u8 = 1;
 
-pub(crate) async fn run(args: TraceArgs, out: &Out) -> Result<ExitCode> {
+pub(crate) async fn run(args: TraceArgs, out: &OutputStream) -> Result<ExitCode> {
     let wanted = words::one(&args.what.join("/"))?;
-    let cluster = Cluster::of(&args.cluster).await?;
+    let cluster = ClusterClient::of(&args.cluster).await?;
     let look = async {
         let Some(object) = gather::object(&cluster, &wanted).await? else {
             return Ok(None);
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: TraceArgs, out: &Out) -> Result<ExitCode> {
         eprintln!("{}", wanted.not_found());
         return Ok(ExitCode::from(FINDING));
     };
-    let trace = Trace::of(&evidence, aplomb::Clock::system().now());
+    let trace = ObjectTrace::of(&evidence, aplomb::Clock::system().now());
     match args.output {
         TraceOutput::Json => out.print(&json_text(&serde_json::to_value(&trace)?))?,
         TraceOutput::Text => out.print(&text(&trace, out))?,
@@ -43,9 +43,9 @@ pub(crate) async fn run(args: TraceArgs, out: &Out) -> Result<ExitCode> {
 }
 
 /// The sections of a trace, with the states of conditions coloured.
-fn text(trace: &Trace, out: &Out) -> String {
+fn text(trace: &ObjectTrace, out: &OutputStream) -> String {
     let sections = trace.sections();
     let texts = sections.iter();
-    let texts = texts.map(|lines| out.columns(&mut Layout::default(), lines));
+    let texts = texts.map(|lines| out.columns(&mut TableLayout::default(), lines));
     texts.collect::<Vec<_>>().join("\n")
 }

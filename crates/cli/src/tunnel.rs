@@ -7,12 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use aplomb_api::tunnel::{Connector, HttpProxy};
-use aplomb_console::table::{Style, named};
+use aplomb_console::table::{TableStyle, named};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use crate::args::{Output, TunnelArgs, TunnelCommand};
+use crate::args::{TunnelArgs, TunnelCommand, TunnelOutput};
 use crate::preflight;
 use crate::run::config;
 
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: TunnelArgs) -> Result<ExitCode> {
     }
 }
 
-async fn list(client: &Client, namespace: Option<&str>, output: Output) -> Result<()> {
+async fn list(client: &Client, namespace: Option<&str>, output: TunnelOutput) -> Result<()> {
     let path = match namespace {
         Some(namespace) => format!("{GROUP}/namespaces/{namespace}/httpproxies"),
         None => format!("{GROUP}/httpproxies"),
@@ -53,7 +53,7 @@ async fn list(client: &Client, namespace: Option<&str>, output: Output) -> Resul
         .request(request)
         .await
         .map_err(|error| refused("list tunnels", error))?;
-    if output == Output::Json {
+    if output == TunnelOutput::Json {
         println!("{answer:#}");
         return Ok(());
     }
@@ -63,9 +63,9 @@ async fn list(client: &Client, namespace: Option<&str>, output: Output) -> Resul
         eprintln!("No tunnels found{scope}.");
         return Ok(());
     }
-    let style = Style {
+    let style = TableStyle {
         namespaces: namespace.is_none(),
-        ..Style::default()
+        ..TableStyle::default()
     };
     let now = aplomb::Clock::system().now();
     for kind in named("httpproxies") {
@@ -74,7 +74,12 @@ async fn list(client: &Client, namespace: Option<&str>, output: Output) -> Resul
     Ok(())
 }
 
-async fn status(client: &Client, namespace: &str, name: &str, output: Output) -> Result<ExitCode> {
+async fn status(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    output: TunnelOutput,
+) -> Result<ExitCode> {
     let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), namespace);
     let Some(proxy) = proxies
         .get_opt(name)
@@ -84,7 +89,7 @@ async fn status(client: &Client, namespace: &str, name: &str, output: Output) ->
         return Ok(missing(namespace, name));
     };
     let ready = describe::is_ready(&proxy);
-    if output == Output::Json {
+    if output == TunnelOutput::Json {
         println!("{:#}", serde_json::to_value(&proxy)?);
     } else {
         let connectors: Api<Connector> = Api::namespaced(client.clone(), namespace);

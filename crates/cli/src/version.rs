@@ -7,9 +7,9 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use crate::args::{VersionArgs, VersionOutput};
-use crate::out::{Out, json_text};
+use crate::out::{OutputStream, json_text};
 
-pub(crate) fn run(args: &VersionArgs, out: &Out) -> Result<()> {
+pub(crate) fn run(args: &VersionArgs, out: &OutputStream) -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
     match args.output {

@@ -9,7 +9,7 @@ mod process;
 #[path = "trace/storm.rs"]
 mod storm;
 
-use aplomb_console::trace::{Source, Trace};
+use aplomb_console::trace::{MomentSource, ObjectTrace};
 use serde_json::{Value, json};
 
 use self::boxed::{Boxed, err, has_kubectl, out};
@@ -105,7 +105,7 @@ async fn a_tunnel_made_in_a_storm_says_what_was_in_its_way_and_who_won() {
 fn told(server: &Boxed) {
     let output = server.aplomb(&["trace", "hp/web", "-o", "json"]);
     assert!(output.status.success(), "{}", err(&output));
-    let trace: Trace = serde_json::from_slice(&output.stdout).expect("a trace");
+    let trace: ObjectTrace = serde_json::from_slice(&output.stdout).expect("a trace");
     let reached: Vec<&str> = trace
         .stages
         .iter()
@@ -146,7 +146,7 @@ fn told(server: &Boxed) {
 }
 
 /// What belongs to it, and who wrote it.
-fn related(trace: &Trace) {
+fn related(trace: &ObjectTrace) {
     let kinds: Vec<&str> = trace
         .tree
         .children
@@ -169,7 +169,7 @@ fn related(trace: &Trace) {
         trace
             .timeline
             .iter()
-            .any(|it| it.who == RIVAL && it.from == Source::ManagedFields)
+            .any(|it| it.who == RIVAL && it.from == MomentSource::ManagedFields)
     );
 }
 

@@ -5,13 +5,15 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use aplomb::{Cache, Key, View};
-use aplomb_api::coder::{Binding, ControlPlaneRef, SecretKeyRef, Server, annotations, reasons};
-use aplomb_http_client::Token;
+use aplomb::{Cache, ObjectKey, View};
+use aplomb_api::coder::{
+    CoderServerRef, ControlPlaneRef, SecretKeyRef, ServerBinding, annotations, reasons,
+};
+use aplomb_http_client::ApiToken;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 
-use crate::client::Base;
+use crate::client::ServerUrl;
 use crate::views::ControlPlaneView;
 
 /// How many characters of a token's digest tell it from others.
@@ -22,8 +24,8 @@ const FINGERPRINT: usize = 12;
 pub(crate) struct Access {
     pub(crate) url: String,
     pub(crate) ca: Option<String>,
-    pub(crate) token: Token,
-    pub(crate) binding: Binding,
+    pub(crate) token: ApiToken,
+    pub(crate) binding: ServerBinding,
     /// The CoderControlPlane, if it is one.
     pub(crate) control_plane: Option<String>,
     /// The image of the control plane.
@@ -32,7 +34,7 @@ pub(crate) struct Access {
 
 /// Why there is no way to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Denied {
+pub(crate) struct AccessDenied {
     /// Whether it is the server that is missing, and not the token.
     pub(crate) no_server: bool,
     pub(crate) reason: &'static str,
@@ -41,14 +43,14 @@ pub(crate) struct Denied {
 
 /// What an object says of its server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Claim<'a> {
+pub(crate) struct ServerClaim<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) control_plane: Option<&'a ControlPlaneRef>,
-    pub(crate) server: Option<&'a Server>,
+    pub(crate) server: Option<&'a CoderServerRef>,
 }
 
 /// What tells a token from others without being one.
-pub(crate) fn fingerprint(token: &Token) -> String {
+pub(crate) fn fingerprint(token: &ApiToken) -> String {
     hex(&token.digest(), FINGERPRINT)
 }
 
@@ -65,10 +67,10 @@ pub(crate) fn hex(bytes: &[u8], most: usize) -> String {
 
 /// Finds the server and the token of an object.
 pub(crate) fn resolve(
-    claim: Claim<'_>,
+    claim: ServerClaim<'_>,
     planes: &Cache<ControlPlaneView>,
     secrets: &Cache<Secret>,
-) -> Result<Access, Denied> {
+) -> Result<Access, AccessDenied> {
     match (claim.server, claim.control_plane) {
         (Some(server), _) => explicit(claim, server, secrets),
         (None, Some(plane)) => by_control_plane(claim, &plane.name, planes, secrets),
@@ -80,23 +82,27 @@ pub(crate) fn resolve(
     }
 }
 
-fn no_server(reason: &'static str, message: String) -> Denied {
-    Denied {
+fn no_server(reason: &'static str, message: String) -> AccessDenied {
+    AccessDenied {
         no_server: true,
         reason,
         message,
     }
 }
 
-fn no_token(reason: &'static str, message: String) -> Denied {
-    Denied {
+fn no_token(reason: &'static str, message: String) -> AccessDenied {
+    AccessDenied {
         no_server: false,
         reason,
         message,
     }
 }
 
-fn explicit(claim: Claim<'_>, server: &Server, secrets: &Cache<Secret>) -> Result<Access, Denied> {
+fn explicit(
+    claim: ServerClaim<'_>,
+    server: &CoderServerRef,
+    secrets: &Cache<Secret>,
+) -> Result<Access, AccessDenied> {
     let reference = &server.token_secret_ref;
     let (secret, token) = lasting(claim.namespace, reference, secrets)?;
     let url = normal(&server.url);
@@ -107,7 +113,7 @@ fn explicit(claim: Claim<'_>, server: &Server, secrets: &Cache<Secret>) -> Resul
         ));
     }
     Ok(Access {
-        binding: Binding {
+        binding: ServerBinding {
             ca_bundle: server.ca_bundle.clone(),
             ..binding(&url, reference, fingerprint(&token))
         },
@@ -120,13 +126,13 @@ fn explicit(claim: Claim<'_>, server: &Server, secrets: &Cache<Secret>) -> Resul
 }
 
 fn by_control_plane(
-    claim: Claim<'_>,
+    claim: ServerClaim<'_>,
     name: &str,
     planes: &Cache<ControlPlaneView>,
     secrets: &Cache<Secret>,
-) -> Result<Access, Denied> {
+) -> Result<Access, AccessDenied> {
     let unavailable = |message| no_server(reasons::CONTROL_PLANE_UNAVAILABLE, message);
-    let found = planes.get(&Key::new(Some(claim.namespace), name));
+    let found = planes.get(&ObjectKey::new(Some(claim.namespace), name));
     let Some(plane) = found.filter(|plane| !plane.meta().deleting) else {
         return Err(unavailable(format!(
             "there is no CoderControlPlane {name} in this namespace: create it, correct \
@@ -154,7 +160,7 @@ fn by_control_plane(
     }
     let (_, token) = lasting(claim.namespace, &reference, secrets)?;
     Ok(Access {
-        binding: Binding {
+        binding: ServerBinding {
             control_plane: Some(name.to_owned()),
             ..binding(&url, &reference, fingerprint(&token))
         },
@@ -170,9 +176,9 @@ fn by_control_plane(
 /// there.
 pub(crate) fn bound_token(
     namespace: &str,
-    binding: &Binding,
+    binding: &ServerBinding,
     secrets: &Cache<Secret>,
-) -> Option<Token> {
+) -> Option<ApiToken> {
     let (secret, token) = token(namespace, &binding.token_secret_ref, secrets).ok()?;
     let allowed = binding.control_plane.is_some() || listed(&secret, &binding.server_url);
     (allowed && fingerprint(&token) == binding.token_fingerprint).then_some(token)
@@ -183,7 +189,7 @@ fn lasting(
     namespace: &str,
     reference: &SecretKeyRef,
     secrets: &Cache<Secret>,
-) -> Result<(std::sync::Arc<Secret>, Token), Denied> {
+) -> Result<(std::sync::Arc<Secret>, ApiToken), AccessDenied> {
     let (secret, token) = token(namespace, reference, secrets)?;
     if secret.metadata.deletion_timestamp.is_none() {
         return Ok((secret, token));
@@ -202,9 +208,9 @@ fn token(
     namespace: &str,
     reference: &SecretKeyRef,
     secrets: &Cache<Secret>,
-) -> Result<(std::sync::Arc<Secret>, Token), Denied> {
+) -> Result<(std::sync::Arc<Secret>, ApiToken), AccessDenied> {
     let SecretKeyRef { name, key } = reference;
-    let found = secrets.get(&Key::new(Some(namespace), name));
+    let found = secrets.get(&ObjectKey::new(Some(namespace), name));
     let missing = |message| no_token(reasons::TOKEN_UNAVAILABLE, message);
     let secret = found.ok_or_else(|| {
         missing(format!(
@@ -214,7 +220,7 @@ fn token(
     })?;
     let value = secret.data.as_ref().and_then(|data| data.get(key));
     let text = value.and_then(|bytes| std::str::from_utf8(&bytes.0).ok());
-    let token = text.and_then(Token::new).ok_or_else(|| {
+    let token = text.and_then(ApiToken::new).ok_or_else(|| {
         missing(format!(
             "the Secret {name} has no token under the key {key}: add it"
         ))
@@ -222,8 +228,8 @@ fn token(
     Ok((secret, token))
 }
 
-fn binding(url: &str, reference: &SecretKeyRef, fingerprint: String) -> Binding {
-    Binding {
+fn binding(url: &str, reference: &SecretKeyRef, fingerprint: String) -> ServerBinding {
+    ServerBinding {
         server_url: url.to_owned(),
         control_plane: None,
         ca_bundle: None,
@@ -234,27 +240,27 @@ fn binding(url: &str, reference: &SecretKeyRef, fingerprint: String) -> Binding 
 
 /// Whether a Secret says itself that its token is meant for `url`.
 fn listed(secret: &Secret, url: &str) -> bool {
-    Base::parse(url).is_ok_and(|url| servers(secret).contains(&url))
+    ServerUrl::parse(url).is_ok_and(|url| servers(secret).contains(&url))
 }
 
 /// The servers that a Secret says its token is meant for. What is no URL of a server names none.
-fn servers(secret: &Secret) -> BTreeSet<Base> {
+fn servers(secret: &Secret) -> BTreeSet<ServerUrl> {
     let annotations = secret.metadata.annotations.as_ref();
     let list = annotations.and_then(|all| all.get(annotations::SERVERS));
     let parts = list
         .into_iter()
         .flat_map(|it| it.split([',', ' ', '\n', '\t']));
-    parts.filter_map(|it| Base::parse(it).ok()).collect()
+    parts.filter_map(|it| ServerUrl::parse(it).ok()).collect()
 }
 
 /// What to do about a Secret that does not name the server. The command keeps the servers it names.
 fn unlisted(secret: &Secret, namespace: &str, url: &str) -> String {
-    let Ok(base) = Base::parse(url) else {
+    let Ok(base) = ServerUrl::parse(url) else {
         return "server.url is not the URL of a server: correct it".to_owned();
     };
     let mut all = servers(secret);
     all.insert(base);
-    let all: Vec<_> = all.iter().map(Base::url).collect();
+    let all: Vec<_> = all.iter().map(ServerUrl::url).collect();
     let name = secret.name_any();
     let value = quoted(&format!("{}={}", annotations::SERVERS, all.join(",")));
     format!(
@@ -274,7 +280,7 @@ fn quoted(word: &str) -> String {
 
 /// One spelling of a URL, so that neither case, nor the usual port, nor a slash makes another server of it.
 pub(crate) fn normal(url: &str) -> String {
-    Base::parse(url).map_or_else(|_| url.to_owned(), |base| base.url().to_owned())
+    ServerUrl::parse(url).map_or_else(|_| url.to_owned(), |base| base.url().to_owned())
 }
 
 #[cfg(test)]
@@ -365,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_no_part_of_the_token() {
-        let token = Token::new("abcdefabcdefabcdef").expect("a token");
+        let token = ApiToken::new("abcdefabcdefabcdef").expect("a token");
         let print = fingerprint(&token);
         assert_eq!(print.len(), FINGERPRINT);
         assert!(!"abcdefabcdefabcdef".contains(&print), "{print}");

@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aplomb::budget::{LaneSnapshot, Shown, Snapshot};
+use aplomb::budget::{InspectLimiter, LimiterLaneSnapshot, LimiterSnapshot};
 use http::HeaderMap;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::object::Object;
 use hint::Hint;
-use ledger::{Ledger, Level, Step};
+use ledger::{Ledger, PathLevel, Step};
 
-pub use queue::Lane;
+pub use queue::CallPriority;
 
 /// Words of paths. Anything else in a path is a name or an id, and is not shown.
 const WORDS: [&str; 10] = [
@@ -79,7 +79,7 @@ impl Account {
 
     /// Asks for the turn of `who` to call `path`.
     #[must_use]
-    pub fn turn(&self, who: &Object, lane: Lane, path: &str, now: Instant) -> Turn {
+    pub fn turn(&self, who: &Object, lane: CallPriority, path: &str, now: Instant) -> Turn {
         let step = self.update(|ledger| ledger.turn(who, lane, path, now));
         match step {
             Step::Now => Turn::Now(Permit {
@@ -98,24 +98,26 @@ impl Account {
     /// How it stands, for people: by endpoint, without the names and ids in paths. An endpoint's tokens
     /// are those of its tightest path.
     #[must_use]
-    pub fn snapshot(&self, now: Instant) -> Snapshot {
+    pub fn snapshot(&self, now: Instant) -> LimiterSnapshot {
         let ledger = self.lock();
-        let mut endpoints: BTreeMap<String, LaneSnapshot> = BTreeMap::new();
+        let mut endpoints: BTreeMap<String, LimiterLaneSnapshot> = BTreeMap::new();
         let (mut closed, mut limit) = (None, 0);
         for (path, level) in ledger.levels(now) {
             closed = closed.max(level.closed);
             limit = limit.max(level.limit.unwrap_or(0));
             let name = endpoint(path);
-            let shown = endpoints.entry(name.clone()).or_insert(LaneSnapshot {
-                name,
-                tokens: f64::MAX,
-                reserve: 0.0,
-                waiting: 0,
-                in_flight: 0,
-            });
+            let shown = endpoints
+                .entry(name.clone())
+                .or_insert(LimiterLaneSnapshot {
+                    name,
+                    tokens: f64::MAX,
+                    reserve: 0.0,
+                    waiting: 0,
+                    in_flight: 0,
+                });
             add(shown, &level);
         }
-        Snapshot {
+        LimiterSnapshot {
             target: self.0.name.clone(),
             rate: f64::from(limit) / edge::WINDOW.as_secs_f64(),
             capacity: f64::from(limit),
@@ -137,12 +139,12 @@ impl Account {
     }
 }
 
-impl Shown for Account {
+impl InspectLimiter for Account {
     fn name(&self) -> &str {
         &self.0.name
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> LimiterSnapshot {
         Self::snapshot(self, Instant::now())
     }
 }
@@ -153,7 +155,7 @@ impl fmt::Debug for Account {
     }
 }
 
-fn add(shown: &mut LaneSnapshot, level: &Level) {
+fn add(shown: &mut LimiterLaneSnapshot, level: &PathLevel) {
     shown.tokens = shown.tokens.min(level.room as f64);
     shown.waiting += level.waiting;
     shown.in_flight += usize::try_from(level.in_flight).unwrap_or(usize::MAX);

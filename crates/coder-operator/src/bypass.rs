@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::client::Class;
+use crate::client::CallErrorClass;
 
 /// For how long a refusal is remembered.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// How the bypass stands with one token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Bypass {
+pub enum BypassState {
     /// It was not tried, or too long ago.
     #[default]
     Untried,
@@ -28,17 +28,17 @@ pub enum Bypass {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
-    state: Bypass,
+pub(crate) struct BypassMemory {
+    state: BypassState,
     trying: bool,
     until: Option<Instant>,
 }
 
-impl Memory {
+impl BypassMemory {
     /// How it stands.
-    pub(crate) fn state(&self, now: Instant) -> Bypass {
+    pub(crate) fn state(&self, now: Instant) -> BypassState {
         match self.until {
-            Some(until) if now >= until => Bypass::Untried,
+            Some(until) if now >= until => BypassState::Untried,
             _ => self.state,
         }
     }
@@ -46,24 +46,35 @@ impl Memory {
     /// Whether a call that wants it sends the header. If so, what comes of it must be told.
     pub(crate) fn begin(&mut self, now: Instant) -> bool {
         match self.state(now) {
-            Bypass::Works => true,
-            Bypass::Refused | Bypass::Ineffective => false,
-            Bypass::Untried => !std::mem::replace(&mut self.trying, true),
+            BypassState::Works => true,
+            BypassState::Refused | BypassState::Ineffective => false,
+            BypassState::Untried => !std::mem::replace(&mut self.trying, true),
         }
     }
 
     /// A call with the header has ended: as `Ok`, by a refusal, or in no way at all. Returns what has to be
     /// said that was not known before.
-    pub(crate) fn ended(&mut self, how: Option<Result<(), Class>>, now: Instant) -> Option<Bypass> {
+    pub(crate) fn ended(
+        &mut self,
+        how: Option<Result<(), CallErrorClass>>,
+        now: Instant,
+    ) -> Option<BypassState> {
         let before = self.state(now);
         self.trying = false;
         match how {
-            Some(Err(Class::BypassRefused)) => self.remember(Bypass::Refused, before, now),
-            Some(Err(Class::Limited)) => self.remember(Bypass::Ineffective, before, now),
+            Some(Err(CallErrorClass::BypassRefused)) => {
+                self.remember(BypassState::Refused, before, now)
+            }
+            Some(Err(CallErrorClass::Limited)) => {
+                self.remember(BypassState::Ineffective, before, now)
+            }
             // The handler was reached: the limiter let it through.
-            Some(Ok(()) | Err(Class::Invalid | Class::Missing | Class::Exists)) => {
-                if before == Bypass::Untried {
-                    (self.state, self.until) = (Bypass::Works, None);
+            Some(
+                Ok(())
+                | Err(CallErrorClass::Invalid | CallErrorClass::Missing | CallErrorClass::Exists),
+            ) => {
+                if before == BypassState::Untried {
+                    (self.state, self.until) = (BypassState::Works, None);
                 }
                 None
             }
@@ -73,12 +84,17 @@ impl Memory {
     }
 
     /// The server is one that takes no notice of the header.
-    pub(crate) fn unknown_there(&mut self, now: Instant) -> Option<Bypass> {
+    pub(crate) fn unknown_there(&mut self, now: Instant) -> Option<BypassState> {
         let before = self.state(now);
-        self.remember(Bypass::Ineffective, before, now)
+        self.remember(BypassState::Ineffective, before, now)
     }
 
-    fn remember(&mut self, what: Bypass, before: Bypass, now: Instant) -> Option<Bypass> {
+    fn remember(
+        &mut self,
+        what: BypassState,
+        before: BypassState,
+        now: Instant,
+    ) -> Option<BypassState> {
         if before == what {
             return None;
         }
@@ -97,23 +113,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_owner_is_tried_once_and_then_never_counted() {
-        let mut memory = Memory::default();
+        let mut memory = BypassMemory::default();
         assert!(memory.begin(after(0)));
         assert!(!memory.begin(after(0)), "one tries, the others are counted");
         assert_eq!(memory.ended(Some(Ok(())), after(0)), None);
         assert!(memory.begin(after(1)) && memory.begin(after(1)));
-        assert_eq!(memory.state(after(100_000)), Bypass::Works);
+        assert_eq!(memory.state(after(100_000)), BypassState::Works);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_costs_one_request_an_hour() {
-        let mut memory = Memory::default();
+        let mut memory = BypassMemory::default();
         let mut tries = 0;
         for second in 0..7200 {
             if memory.begin(after(second)) {
                 tries += 1;
-                let said = memory.ended(Some(Err(Class::BypassRefused)), after(second));
-                assert_eq!(said, Some(Bypass::Refused));
+                let said = memory.ended(Some(Err(CallErrorClass::BypassRefused)), after(second));
+                assert_eq!(said, Some(BypassState::Refused));
             }
         }
         assert_eq!(tries, 2);
@@ -121,12 +137,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_counts_all_the_same_is_said_once() {
-        let mut memory = Memory::default();
+        let mut memory = BypassMemory::default();
         assert!(memory.begin(after(0)));
         assert_eq!(memory.ended(Some(Ok(())), after(0)), None);
         assert!(memory.begin(after(1)) && memory.begin(after(1)));
-        let limited = Some(Err(Class::Limited));
-        assert_eq!(memory.ended(limited, after(2)), Some(Bypass::Ineffective));
+        let limited = Some(Err(CallErrorClass::Limited));
+        assert_eq!(
+            memory.ended(limited, after(2)),
+            Some(BypassState::Ineffective)
+        );
         assert_eq!(memory.ended(limited, after(2)), None);
         assert!(!memory.begin(after(3)));
         assert_eq!(memory.unknown_there(after(4)), None);
@@ -135,27 +154,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_says_nothing_about_it_is_tried_again() {
-        let mut memory = Memory::default();
+        let mut memory = BypassMemory::default();
         for how in [
             None,
-            Some(Err(Class::Server)),
-            Some(Err(Class::NoAnswer)),
-            Some(Err(Class::Token)),
+            Some(Err(CallErrorClass::Server)),
+            Some(Err(CallErrorClass::NoAnswer)),
+            Some(Err(CallErrorClass::Token)),
         ] {
             assert!(memory.begin(after(0)));
             assert_eq!(memory.ended(how, after(0)), None);
-            assert_eq!(memory.state(after(0)), Bypass::Untried);
+            assert_eq!(memory.state(after(0)), BypassState::Untried);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_late_success_does_not_undo_a_refusal() {
-        let mut memory = Memory::default();
+        let mut memory = BypassMemory::default();
         assert!(memory.begin(after(0)));
         memory.ended(Some(Ok(())), after(0));
         assert!(memory.begin(after(1)) && memory.begin(after(1)));
-        memory.ended(Some(Err(Class::BypassRefused)), after(1));
+        memory.ended(Some(Err(CallErrorClass::BypassRefused)), after(1));
         memory.ended(Some(Ok(())), after(2));
-        assert_eq!(memory.state(after(2)), Bypass::Refused);
+        assert_eq!(memory.state(after(2)), BypassState::Refused);
     }
 }

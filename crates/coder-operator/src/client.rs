@@ -17,15 +17,16 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use tower::ServiceExt;
 
-use aplomb_http_client::{Token, Transport};
+use aplomb_http_client::{ApiToken, Transport};
 
-pub use ask::Ask;
-pub use base::Base;
-pub use endpoint::Endpoint;
-pub use error::{CallError, Class};
+pub use ask::CoderCall;
+pub use base::ServerUrl;
+pub use endpoint::CoderEndpoint;
+pub use error::{CallError, CallErrorClass};
 pub use model::{
-    BuildInfo, Daemon, Entitlement, Entitlements, Feature, Key, KeyDaemons, NewKey, NewProxy,
-    Organization, Proxy, ProxyHealth, ProxyLooks, User,
+    BuildInfo, CoderUser, CreatedKey, CreatedProxy, Entitlement, Entitlements, Feature,
+    Organization, ProvisionerDaemon, ProvisionerKey, ProvisionerKeyDaemons, ProxyDisplay,
+    WorkspaceProxy, WorkspaceProxyHealth,
 };
 
 /// Carries the token.
@@ -35,15 +36,15 @@ const BYPASS: HeaderName = HeaderName::from_static("x-coder-bypass-ratelimit");
 
 /// Speaks to one server with one token. Cheap to clone.
 #[derive(Clone)]
-pub struct Client {
+pub struct CoderClient {
     transport: Transport,
-    base: Base,
-    token: Token,
+    base: ServerUrl,
+    token: ApiToken,
 }
 
 /// An answer of success.
 #[derive(Clone)]
-pub struct Answer<T> {
+pub struct CoderResponse<T> {
     /// Its status.
     pub status: u16,
     /// Its headers.
@@ -55,10 +56,10 @@ pub struct Answer<T> {
 /// What a call returns.
 pub type Result<T> = std::result::Result<T, CallError>;
 
-impl Client {
+impl CoderClient {
     /// A client that reaches `base` over `transport`.
     #[must_use]
-    pub fn new(transport: Transport, base: Base, token: Token) -> Self {
+    pub fn new(transport: Transport, base: ServerUrl, token: ApiToken) -> Self {
         Self {
             transport,
             base,
@@ -68,7 +69,7 @@ impl Client {
 
     /// Where it speaks to.
     #[must_use]
-    pub fn base(&self) -> &Base {
+    pub fn base(&self) -> &ServerUrl {
         &self.base
     }
 
@@ -76,7 +77,7 @@ impl Client {
     ///
     /// # Errors
     /// What the server said, or that it said nothing.
-    pub async fn send<T>(&self, ask: &Ask<T>, bypass: bool) -> Result<Answer<T>> {
+    pub async fn send<T>(&self, ask: &CoderCall<T>, bypass: bool) -> Result<CoderResponse<T>> {
         let lost =
             |cause: &dyn fmt::Display| CallError::no_answer(&self.token, ask.endpoint, cause);
         let request = self.request(ask, bypass).map_err(|cause| lost(&cause))?;
@@ -87,7 +88,7 @@ impl Client {
             return Err(CallError::refused(&self.token, ask.endpoint, bypass, said));
         }
         match ask.read(&body) {
-            Some(body) => Ok(Answer {
+            Some(body) => Ok(CoderResponse {
                 status: head.status.as_u16(),
                 headers: head.headers,
                 body,
@@ -102,7 +103,7 @@ impl Client {
 
     fn request<T>(
         &self,
-        ask: &Ask<T>,
+        ask: &CoderCall<T>,
         bypass: bool,
     ) -> std::result::Result<Request<Bytes>, http::Error> {
         let mut request = Request::builder()
@@ -125,7 +126,7 @@ impl Client {
 }
 
 /// Without the headers: what a gateway puts there is nobody's to vouch for.
-impl<T> fmt::Debug for Answer<T> {
+impl<T> fmt::Debug for CoderResponse<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer")
             .field("status", &self.status)
@@ -133,7 +134,7 @@ impl<T> fmt::Debug for Answer<T> {
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for CoderClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("base", &self.base)

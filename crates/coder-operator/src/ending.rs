@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use aplomb::{Class as Pushed, Error, Note, Result, Verdict};
+use aplomb::{Action, Error, ErrorClass as Pushed, EventNote, Result};
 use aplomb_api::coder::RateLimited;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::client::Class;
-use crate::hindrance::Hindrance;
+use crate::client::CallErrorClass;
+use crate::hindrance::Blocked;
 use crate::times::{after, seconds};
 
 /// What a refusal is waited out with that only a person can mend.
@@ -35,15 +35,17 @@ pub(crate) enum End {
 
 impl End {
     /// After a hindrance that nothing gets past. `failed` is the reason where only a person can help.
-    pub(crate) fn hindered(hindrance: &Hindrance, now: Instant, failed: &str) -> Self {
+    pub(crate) fn hindered(hindrance: &Blocked, now: Instant, failed: &str) -> Self {
         match hindrance {
-            Hindrance::Later { until, .. } => {
+            Blocked::Later { until, .. } => {
                 Self::Again(until.saturating_duration_since(now).max(MOMENT / 10))
             }
-            Hindrance::Refused(error) => match error.class {
-                Class::Limited => Self::Again(MOMENT),
-                Class::Server | Class::NoAnswer => Self::Unavailable(error.to_string()),
-                Class::Token => Self::Again(SELDOM),
+            Blocked::Refused(error) => match error.class {
+                CallErrorClass::Limited => Self::Again(MOMENT),
+                CallErrorClass::Server | CallErrorClass::NoAnswer => {
+                    Self::Unavailable(error.to_string())
+                }
+                CallErrorClass::Token => Self::Again(SELDOM),
                 _ => Self::Rejected {
                     reason: failed.to_owned(),
                     message: error.to_string(),
@@ -53,23 +55,23 @@ impl End {
     }
 
     /// The same, or earlier if what hindered a course that went on all the same passes earlier.
-    pub(crate) fn sooner(self, hindrances: &[Hindrance], now: Instant) -> Self {
+    pub(crate) fn sooner(self, hindrances: &[Blocked], now: Instant) -> Self {
         let Self::Again(wait) = self else {
             return self;
         };
         let turns = hindrances.iter().filter(|it| it.passes());
         let soonest = turns.map(|it| match it {
-            Hindrance::Later { until, .. } => until.saturating_duration_since(now).max(MOMENT),
-            Hindrance::Refused(_) => SOON,
+            Blocked::Later { until, .. } => until.saturating_duration_since(now).max(MOMENT),
+            Blocked::Refused(_) => SOON,
         });
         Self::Again(soonest.fold(wait, Duration::min))
     }
 
     /// What the runtime is told.
-    pub(crate) fn verdict(self) -> Result<Verdict> {
+    pub(crate) fn verdict(self) -> Result<Action> {
         match self {
-            Self::Again(wait) => Ok(Verdict::Recheck(wait)),
-            Self::Rejected { reason, message } => Ok(Verdict::rejected(&reason, message)),
+            Self::Again(wait) => Ok(Action::Recheck(wait)),
+            Self::Rejected { reason, message } => Ok(Action::rejected(&reason, message)),
             Self::Unavailable(why) => Err(Error::new(Pushed::Unavailable, why)),
         }
     }
@@ -78,24 +80,26 @@ impl End {
 /// Writes down once that the server refuses for its limit, and takes it back when it has answered: a pass
 /// that needed nothing of it proves nothing while its last answer was a refusal.
 pub(crate) fn limited(
-    hindrances: &[Hindrance],
+    hindrances: &[Blocked],
     throttled: bool,
     (now, instant): (Timestamp, Instant),
     record: &mut Option<RateLimited>,
-    notes: &mut Vec<Note>,
+    notes: &mut Vec<EventNote>,
 ) {
     let told = hindrances.iter().find_map(|it| match it {
-        Hindrance::Later {
+        Blocked::Later {
             limited: true,
             endpoint,
             until,
         } => Some((*endpoint, until.saturating_duration_since(instant))),
-        Hindrance::Refused(error) if error.class == Class::Limited => Some((error.endpoint, FIRST)),
+        Blocked::Refused(error) if error.class == CallErrorClass::Limited => {
+            Some((error.endpoint, FIRST))
+        }
         _ => None,
     });
     match (told, &record) {
         (Some((endpoint, wait)), None) => {
-            notes.push(Note::warning(
+            notes.push(EventNote::warning(
                 "RateLimited",
                 "Call",
                 limited_story(endpoint),
@@ -111,7 +115,7 @@ pub(crate) fn limited(
         (None, Some(_)) if !throttled => {
             *record = None;
             let story = "the server answers again within its rate limit";
-            notes.push(Note::normal("Recovered", "Call", story));
+            notes.push(EventNote::normal("Recovered", "Call", story));
         }
         _ => {}
     }

@@ -24,7 +24,7 @@ const CAPPED: u32 = 7;
 
 /// The gates of all objects. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Gates(Arc<Mutex<State>>);
+pub struct ObjectBackoffs(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -41,7 +41,7 @@ struct Gate {
     not_before: Option<Instant>,
 }
 
-impl Gates {
+impl ObjectBackoffs {
     /// No object was refused yet.
     #[must_use]
     pub fn new(seed: u64) -> Self {

@@ -1,6 +1,6 @@
 //! The backoff of one object, step by step.
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use super::*;
 fn object(name: &str) -> Object {
     Object {
         kind: "CoderProvisioner",
-        key: Key::new(Some("default"), name),
+        key: ObjectKey::new(Some("default"), name),
     }
 }
 
@@ -31,7 +31,7 @@ fn episode(since: i64, not_before: i64) -> RateLimited {
 
 /// The waits of refusals in a row, each after the one before is over.
 fn waits(seed: u64, many: usize) -> Vec<Duration> {
-    let (gates, who) = (Gates::new(seed), object("a"));
+    let (gates, who) = (ObjectBackoffs::new(seed), object("a"));
     let mut now = Instant::now();
     let next = |_| {
         let wait = gates.refused(&who, now);
@@ -74,7 +74,7 @@ fn at_the_cap_no_wait_is_favoured() {
 
 #[test]
 fn any_other_answer_begins_anew() {
-    let (gates, who, now) = (Gates::new(1), object("a"), Instant::now());
+    let (gates, who, now) = (ObjectBackoffs::new(1), object("a"), Instant::now());
     let mut at = now;
     for _ in 0..5 {
         at += gates.refused(&who, at);
@@ -88,7 +88,7 @@ fn any_other_answer_begins_anew() {
 
 #[test]
 fn a_second_refusal_of_the_same_moment_is_not_a_second_step() {
-    let (gates, who, now) = (Gates::new(1), object("a"), Instant::now());
+    let (gates, who, now) = (ObjectBackoffs::new(1), object("a"), Instant::now());
     let wait = gates.refused(&who, now);
     let soon = now + seconds(0.5);
     assert_eq!(gates.refused(&who, soon), wait - seconds(0.5));
@@ -101,14 +101,14 @@ fn a_second_refusal_of_the_same_moment_is_not_a_second_step() {
 
 #[test]
 fn one_object_does_not_hold_another() {
-    let (gates, now) = (Gates::new(1), Instant::now());
+    let (gates, now) = (ObjectBackoffs::new(1), Instant::now());
     assert!(gates.refused(&object("a"), now) > Duration::ZERO);
     assert_eq!(gates.not_before(&object("b"), None, (now, wall(0))), None);
 }
 
 #[test]
 fn a_new_process_waits_as_long_as_the_old_one_would_have() {
-    let (gates, who, now) = (Gates::new(1), object("a"), Instant::now());
+    let (gates, who, now) = (ObjectBackoffs::new(1), object("a"), Instant::now());
     let until = gates.not_before(&who, Some(&episode(-10, 5)), (now, wall(0)));
     // The episode is the length of three waits: a third one first, and the next is the fourth.
     let wait = until.expect("a wait") - now;
@@ -119,7 +119,7 @@ fn a_new_process_waits_as_long_as_the_old_one_would_have() {
 
 #[test]
 fn a_new_process_begins_at_the_cap_in_an_episode_that_is_an_hour_old() {
-    let (gates, who, now) = (Gates::new(1), object("a"), Instant::now());
+    let (gates, who, now) = (ObjectBackoffs::new(1), object("a"), Instant::now());
     let until = gates.not_before(&who, Some(&episode(-3600, -3590)), (now, wall(0)));
     let wait = until.expect("a wait") - now;
     assert!(wait >= seconds(60.0) && wait <= CAP, "{wait:?}");
@@ -127,7 +127,7 @@ fn a_new_process_begins_at_the_cap_in_an_episode_that_is_an_hour_old() {
 
 #[test]
 fn an_episode_that_is_over_does_not_close_the_gate_again() {
-    let (gates, who, now) = (Gates::new(1), object("a"), Instant::now());
+    let (gates, who, now) = (ObjectBackoffs::new(1), object("a"), Instant::now());
     gates.answered(&who);
     let status = episode(-10, 50);
     assert_eq!(gates.not_before(&who, Some(&status), (now, wall(0))), None);
@@ -135,7 +135,7 @@ fn an_episode_that_is_over_does_not_close_the_gate_again() {
 
 #[test]
 fn a_time_of_another_clock_holds_for_two_minutes_at_most() {
-    let (gates, who, now) = (Gates::new(1), object("a"), Instant::now());
+    let (gates, who, now) = (ObjectBackoffs::new(1), object("a"), Instant::now());
     let status = episode(0, 86_400);
     let until = gates.not_before(&who, Some(&status), (now, wall(0)));
     assert_eq!(until, Some(now + CAP));
@@ -143,7 +143,7 @@ fn a_time_of_another_clock_holds_for_two_minutes_at_most() {
 
 #[test]
 fn an_object_that_is_gone_leaves_nothing() {
-    let (gates, who, now) = (Gates::new(1), object("a"), Instant::now());
+    let (gates, who, now) = (ObjectBackoffs::new(1), object("a"), Instant::now());
     assert!(gates.refused(&who, now) > Duration::ZERO);
     gates.forget(&who);
     assert_eq!(gates.not_before(&who, None, (now, wall(0))), None);
@@ -157,7 +157,7 @@ proptest! {
         seed in any::<u64>(),
         mut events in prop::collection::vec(0u64..30_000, 0..300),
     ) {
-        let (gates, who, begin) = (Gates::new(seed), object("a"), Instant::now());
+        let (gates, who, begin) = (ObjectBackoffs::new(seed), object("a"), Instant::now());
         events.extend((0..30_000).step_by(10));
         events.sort_unstable();
         let mut attempts = Vec::new();

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::client::{CallError, Class, Endpoint};
+use crate::client::{CallError, CallErrorClass, CoderEndpoint};
 use crate::pushback::Pushback;
-use crate::server::Fresh;
+use crate::server::MaxAge;
 
 /// How old what is known may be while a call waits for its turn, and while the server refuses.
 const WAITING: Duration = Duration::from_secs(300);
 const THROTTLED: Duration = Duration::from_secs(3600);
 
 /// What came of a look in this pass.
-pub(crate) type Looked<T> = Result<T, Hindrance>;
+pub(crate) type CallResult<T> = Result<T, Blocked>;
 
 /// Why something could not be done at a server.
 #[derive(Clone, Debug)]
-pub(crate) enum Hindrance {
+pub(crate) enum Blocked {
     /// Nothing was sent; it is our turn then. `limited`: because the server refused before.
     Later {
         until: Instant,
@@ -28,8 +28,8 @@ pub(crate) enum Hindrance {
     Refused(CallError),
 }
 
-impl Hindrance {
-    pub(crate) fn class(&self) -> Option<Class> {
+impl Blocked {
+    pub(crate) fn class(&self) -> Option<CallErrorClass> {
         match self {
             Self::Later { .. } => None,
             Self::Refused(error) => Some(error.class),
@@ -39,38 +39,46 @@ impl Hindrance {
     /// Whether it passes without anybody's doing.
     pub(crate) fn passes(&self) -> bool {
         let class = self.class();
-        class.is_none_or(|it| matches!(it, Class::Limited | Class::Server | Class::NoAnswer))
+        class.is_none_or(|it| {
+            matches!(
+                it,
+                CallErrorClass::Limited | CallErrorClass::Server | CallErrorClass::NoAnswer
+            )
+        })
     }
 
     /// How old what is known may be that stands in for an answer. Waiting for a turn says nothing of what
     /// was to be looked at, and a rate limit as little.
-    pub(crate) fn stand_in(&self) -> Option<Fresh> {
+    pub(crate) fn stand_in(&self) -> Option<MaxAge> {
         let limited = match self {
             Self::Later { limited, .. } => *limited,
-            Self::Refused(error) if error.class == Class::Limited => true,
+            Self::Refused(error) if error.class == CallErrorClass::Limited => true,
             Self::Refused(_) => return None,
         };
         let age = if limited { THROTTLED } else { WAITING };
-        Some(Fresh::Within(age))
+        Some(MaxAge::Within(age))
     }
 }
 
 /// Whether a call may have happened although nothing says so.
-pub(crate) fn unclear(hindrance: &Hindrance) -> bool {
+pub(crate) fn unclear(hindrance: &Blocked) -> bool {
     let error = match hindrance {
-        Hindrance::Later { .. } => return false,
-        Hindrance::Refused(error) => error,
+        Blocked::Later { .. } => return false,
+        Blocked::Refused(error) => error,
     };
-    matches!(error.class, Class::NoAnswer | Class::Server)
+    matches!(
+        error.class,
+        CallErrorClass::NoAnswer | CallErrorClass::Server
+    )
 }
 
-pub(crate) fn hindrance(endpoint: Endpoint, pushback: Pushback) -> Hindrance {
+pub(crate) fn hindrance(endpoint: CoderEndpoint, pushback: Pushback) -> Blocked {
     match pushback {
-        Pushback::Later { until, limited } => Hindrance::Later {
+        Pushback::Later { until, limited } => Blocked::Later {
             until,
             limited,
             endpoint: endpoint.phrase(),
         },
-        Pushback::Refused(error) => Hindrance::Refused(error),
+        Pushback::Refused(error) => Blocked::Refused(error),
     }
 }

@@ -17,7 +17,7 @@ const BY_USER: (u32, u32) = (2, 32);
 
 /// Whose rate limit it is, at one server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Whose {
+pub(crate) enum LimitOwner {
     /// That of everybody who calls from here.
     Everybody,
     /// A user's.
@@ -26,7 +26,7 @@ pub(crate) enum Whose {
     Token(String),
 }
 
-impl Whose {
+impl LimitOwner {
     /// What people know it by.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -50,13 +50,13 @@ pub(crate) fn counts_users(version: &str) -> bool {
 
 /// What is known of one token.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct IdentityCache {
     fingerprint: String,
-    whose: Option<Whose>,
+    whose: Option<LimitOwner>,
     ask_at: Option<Instant>,
 }
 
-impl Known {
+impl IdentityCache {
     pub(crate) fn new(fingerprint: String) -> Self {
         Self {
             fingerprint,
@@ -66,24 +66,24 @@ impl Known {
     }
 
     /// Whose it is as far as is known, unless it has to be asked now.
-    pub(crate) fn believed(&self, now: Instant) -> Option<Whose> {
+    pub(crate) fn believed(&self, now: Instant) -> Option<LimitOwner> {
         self.ask_at.filter(|at| now < *at).map(|_| self.whose())
     }
 
     /// The server has told.
-    pub(crate) fn learned(&mut self, whose: Whose, now: Instant) {
+    pub(crate) fn learned(&mut self, whose: LimitOwner, now: Instant) {
         self.whose = Some(whose);
         self.ask_at = Some(now + BELIEVED);
     }
 
     /// The server could not tell. What it said before is believed for longer.
-    pub(crate) fn failed(&mut self, now: Instant) -> Whose {
+    pub(crate) fn failed(&mut self, now: Instant) -> LimitOwner {
         self.ask_at = Some(now + AGAIN);
         self.whose()
     }
 
-    fn whose(&self) -> Whose {
-        let own = || Whose::Token(self.fingerprint.clone());
+    fn whose(&self) -> LimitOwner {
+        let own = || LimitOwner::Token(self.fingerprint.clone());
         self.whose.clone().unwrap_or_else(own)
     }
 }
@@ -113,13 +113,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_is_asked_once_an_hour_and_sooner_after_a_failure() {
         let start = Instant::now();
-        let mut known = Known::new("abc".to_owned());
+        let mut known = IdentityCache::new("abc".to_owned());
         assert_eq!(known.believed(start), None);
-        let own = Whose::Token("abc".to_owned());
+        let own = LimitOwner::Token("abc".to_owned());
         assert_eq!(known.failed(start), own);
         assert_eq!(known.believed(start + AGAIN / 2), Some(own));
         assert_eq!(known.believed(start + AGAIN), None);
-        let user = Whose::User("u-1".to_owned());
+        let user = LimitOwner::User("u-1".to_owned());
         known.learned(user.clone(), start);
         assert_eq!(known.believed(start + BELIEVED / 2), Some(user.clone()));
         assert_eq!(known.believed(start + BELIEVED), None);

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
-use aplomb_api::coder::{Binding, CoderProvisioner, CoderWorkspaceProxy, TOKEN_FINALIZER};
+use aplomb::{Action, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
+use aplomb_api::coder::{CoderProvisioner, CoderWorkspaceProxy, ServerBinding, TOKEN_FINALIZER};
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::ending::SELDOM;
-use crate::office::Office;
+use crate::office::CoderContext;
 use crate::wiring::opaque;
 use crate::{provisioner, proxy};
 
@@ -21,7 +21,7 @@ const NAME: &str = "aplomb-coder-secrets";
 const NEEDED: &str = "needed";
 
 /// The controller of token Secrets.
-pub(crate) fn controller(office: &Office) -> Controller<Secret> {
+pub(crate) fn controller(office: &CoderContext) -> Controller<Secret> {
     let run = office.clone();
     let namespace = office.namespace.as_deref();
     let scope = Scope {
@@ -34,7 +34,7 @@ pub(crate) fn controller(office: &Office) -> Controller<Secret> {
     })
     .within(opaque(namespace))
     // Its finalizers and its deletion pass any lens.
-    .lens(Lens::comparing(|_, _| true))
+    .lens(Predicate::comparing(|_, _| true))
     .silent()
     // Also where managedFields name another writer: a Secret restored from a backup.
     .finalizer(TOKEN_FINALIZER)
@@ -42,12 +42,12 @@ pub(crate) fn controller(office: &Office) -> Controller<Secret> {
     .index::<CoderWorkspaceProxy>(scope.clone(), NEEDED, |it| names(&proxies_of(it)))
     .watches::<CoderProvisioner>(
         scope.clone(),
-        Lens::comparing(|old, new| keys_of(old) == keys_of(new)),
+        Predicate::comparing(|old, new| keys_of(old) == keys_of(new)),
         |object, _| keys_of(object),
     )
     .watches::<CoderWorkspaceProxy>(
         scope,
-        Lens::comparing(|old, new| proxies_of(old) == proxies_of(new)),
+        Predicate::comparing(|old, new| proxies_of(old) == proxies_of(new)),
         |object, _| proxies_of(object),
     )
     .poked_by(&office.secrets, "record")
@@ -60,7 +60,11 @@ pub(crate) fn is_held(secret: &Secret) -> bool {
     all.into_iter().any(|it| it == TOKEN_FINALIZER)
 }
 
-async fn reconcile(secret: &Arc<Secret>, cx: &Context<Secret>, office: &Office) -> Result<Verdict> {
+async fn reconcile(
+    secret: &Arc<Secret>,
+    cx: &Context<Secret>,
+    office: &CoderContext,
+) -> Result<Action> {
     let key = View::meta(&**secret).key();
     let name = key.to_string();
     let needed = !cx.cache::<CoderProvisioner>()?.by(NEEDED, &name).is_empty()
@@ -75,14 +79,14 @@ async fn reconcile(secret: &Arc<Secret>, cx: &Context<Secret>, office: &Office) 
         (false, true) => cx.release(TOKEN_FINALIZER).await?,
         _ => {}
     }
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
-fn names(secrets: &[Key]) -> Vec<String> {
-    secrets.iter().map(Key::to_string).collect()
+fn names(secrets: &[ObjectKey]) -> Vec<String> {
+    secrets.iter().map(ObjectKey::to_string).collect()
 }
 
-fn keys_of(object: &CoderProvisioner) -> Vec<Key> {
+fn keys_of(object: &CoderProvisioner) -> Vec<ObjectKey> {
     let records = object.status.iter().flat_map(provisioner::observe::records);
     needed(
         object.metadata.namespace.as_deref(),
@@ -90,15 +94,18 @@ fn keys_of(object: &CoderProvisioner) -> Vec<Key> {
     )
 }
 
-fn proxies_of(object: &CoderWorkspaceProxy) -> Vec<Key> {
+fn proxies_of(object: &CoderWorkspaceProxy) -> Vec<ObjectKey> {
     let bindings = object.status.iter().flat_map(proxy::observe::bindings);
     needed(object.metadata.namespace.as_deref(), bindings)
 }
 
 /// The Secrets that records need, each once.
-fn needed<'a>(namespace: Option<&str>, records: impl Iterator<Item = &'a Binding>) -> Vec<Key> {
+fn needed<'a>(
+    namespace: Option<&str>,
+    records: impl Iterator<Item = &'a ServerBinding>,
+) -> Vec<ObjectKey> {
     let names = records.map(|it| &it.token_secret_ref.name);
-    let mut all: Vec<_> = names.map(|name| Key::new(namespace, name)).collect();
+    let mut all: Vec<_> = names.map(|name| ObjectKey::new(namespace, name)).collect();
     all.sort();
     all.dedup();
     all

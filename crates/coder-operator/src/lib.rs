@@ -29,4 +29,4 @@ mod times;
 mod views;
 mod wiring;
 
-pub use operator::{Parts, Settings, operator, run};
+pub use operator::{CoderDeps, CoderSettings, operator, run};

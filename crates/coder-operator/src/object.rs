@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 
 /// An object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,7 +10,7 @@ pub struct Object {
     /// Its kind, as manifests write it.
     pub kind: &'static str,
     /// Its namespace and name.
-    pub key: Key,
+    pub key: ObjectKey,
 }
 
 impl fmt::Display for Object {

@@ -5,20 +5,20 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::{Clock, Error, Key, Note, Poke};
-use aplomb_api::coder::{Binding, reasons};
+use aplomb::{Clock, Error, EventNote, ObjectKey, Trigger};
+use aplomb_api::coder::{ServerBinding, reasons};
 use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
-use crate::access::{Access, Denied, bound_token};
-use crate::client::{CallError, Class, Endpoint, Entitlements, NewKey};
+use crate::access::{Access, AccessDenied, bound_token};
+use crate::client::{CallError, CallErrorClass, CoderEndpoint, CreatedKey, Entitlements};
 use crate::ending::SELDOM;
-use crate::hindrance::{Hindrance, Looked, hindrance};
+use crate::hindrance::{Blocked, CallResult, hindrance};
 use crate::object::Object;
 use crate::pushback::Pushback;
-use crate::seen::Memory;
-use crate::server::{Asker, Bypass, Fresh, Listed, Server, Servers};
-use crate::telemetry::{Coder, Gone};
+use crate::seen::RememberedState;
+use crate::server::{BypassState, Caller, MaxAge, ServerClient, ServerPool, Timestamped};
+use crate::telemetry::{CoderMetrics, ObjectRemoved};
 
 /// How long a refusal that only a person can mend is not asked for again.
 const STANDING: Duration = Duration::from_secs(600);
@@ -29,24 +29,24 @@ const SILENT: Duration = Duration::from_secs(15);
 
 /// What all passes share. Clones are the same office.
 #[derive(Clone)]
-pub(crate) struct Office {
-    pub(crate) servers: Servers,
-    pub(crate) telemetry: Coder,
+pub(crate) struct CoderContext {
+    pub(crate) servers: ServerPool,
+    pub(crate) telemetry: CoderMetrics,
     pub(crate) clock: Clock,
     /// The only namespace that is looked at.
     pub(crate) namespace: Option<String>,
     /// Runs a CoderProvisioner when its turn has come.
-    pub(crate) provisioners: Poke,
+    pub(crate) provisioners: Trigger,
     /// Runs a CoderWorkspaceProxy when its turn has come.
-    pub(crate) proxies: Poke,
+    pub(crate) proxies: Trigger,
     /// Has a Secret looked at that a record is about to need.
-    pub(crate) secrets: Poke,
-    pub(crate) desk: Desk,
+    pub(crate) secrets: Trigger,
+    pub(crate) desk: ObjectStates,
 }
 
-impl Office {
+impl CoderContext {
     /// The server that an access leads to.
-    fn server(&self, access: &Access) -> Result<Server, String> {
+    fn server(&self, access: &Access) -> Result<ServerClient, String> {
         let ca = access.ca.as_deref();
         self.servers.at(&access.url, ca, &access.token)
     }
@@ -55,10 +55,10 @@ impl Office {
     pub(crate) fn bound_server(
         &self,
         access: Option<&Access>,
-        binding: &Binding,
+        binding: &ServerBinding,
         namespace: &str,
         secrets: &aplomb::Cache<Secret>,
-    ) -> aplomb::Result<Server> {
+    ) -> aplomb::Result<ServerClient> {
         if let Some(today) = access.filter(|it| it.url == binding.server_url) {
             return self.server(today).map_err(Error::fault);
         }
@@ -73,30 +73,30 @@ impl Office {
     /// What a server's licence allows: one answer, or one refusal, for everybody who has the same token.
     pub(crate) async fn entitlements(
         &self,
-        server: &Server,
-        binding: &Binding,
-        asker: &Asker<'_>,
-    ) -> Looked<Arc<Listed<Entitlements>>> {
-        let Binding {
+        server: &ServerClient,
+        binding: &ServerBinding,
+        asker: &Caller<'_>,
+    ) -> CallResult<Arc<Timestamped<Entitlements>>> {
+        let ServerBinding {
             server_url,
             token_fingerprint,
             ..
         } = binding;
         let subject = format!("entitlements {server_url} {token_fingerprint}");
-        let call = server.entitlements(asker, Fresh::Within(SELDOM));
-        self.unless_refused(Endpoint::Entitlements, &subject, call)
+        let call = server.entitlements(asker, MaxAge::Within(SELDOM));
+        self.unless_refused(CoderEndpoint::Entitlements, &subject, call)
             .await
     }
 
     /// Asks, unless the same was refused a while ago and nothing that matters changed since.
     pub(crate) async fn unless_refused<T>(
         &self,
-        endpoint: Endpoint,
+        endpoint: CoderEndpoint,
         subject: &str,
         call: impl Future<Output = Result<T, Pushback>>,
-    ) -> Looked<T> {
+    ) -> CallResult<T> {
         if let Some(error) = self.desk.standing(subject, Instant::now()) {
-            return Err(Hindrance::Refused(error));
+            return Err(Blocked::Refused(error));
         }
         call.await.map_err(|pushback| {
             if let Pushback::Refused(error) = &pushback {
@@ -107,10 +107,10 @@ impl Office {
     }
 
     /// The same access, if a connection can be made as it says.
-    pub(crate) fn reachable(&self, access: Access) -> Result<Access, Denied> {
+    pub(crate) fn reachable(&self, access: Access) -> Result<Access, AccessDenied> {
         match self.server(&access) {
             Ok(_) => Ok(access),
-            Err(why) => Err(Denied {
+            Err(why) => Err(AccessDenied {
                 no_server: true,
                 reason: reasons::INVALID_CA_BUNDLE,
                 message: format!("{} cannot be reached as the spec says: {why}", access.url),
@@ -119,28 +119,28 @@ impl Office {
     }
 
     /// What a person who asked for the bypass should know of it, once.
-    pub(crate) fn bypass(&self, who: &Object, access: &Access) -> Option<Note> {
+    pub(crate) fn bypass(&self, who: &Object, access: &Access) -> Option<EventNote> {
         let server = self.server(access).ok()?;
         let stands = server.bypass();
         let story = match stands {
-            Bypass::Untried | Bypass::Works => None,
-            Bypass::Refused => Some((
+            BypassState::Untried | BypassState::Works => None,
+            BypassState::Refused => Some((
                 "BypassRefused",
                 "the server refuses bypassRateLimit: only the token of an owner may ask for it; calls are \
                  counted as usual",
             )),
-            Bypass::Ineffective => Some((
+            BypassState::Ineffective => Some((
                 "BypassIneffective",
                 "the server heeds no bypassRateLimit: it is older than 2.32; calls are counted as usual",
             )),
         };
         let news = self.desk.learns(who, stands);
         let (reason, story) = story.filter(|_| news)?;
-        Some(Note::warning(reason, "Call", story))
+        Some(EventNote::warning(reason, "Call", story))
     }
 
     /// An object waits until this Secret is kept for it, or for none.
-    pub(crate) fn want(&self, who: &Object, secret: Option<Key>) {
+    pub(crate) fn want(&self, who: &Object, secret: Option<ObjectKey>) {
         self.desk.set_wanted(who, secret.clone());
         if let Some(secret) = secret {
             self.secrets.poke(&secret);
@@ -148,8 +148,8 @@ impl Office {
     }
 
     /// What is remembered of an object, as far as the leader of this `term` may rely on it.
-    pub(crate) fn memory(&self, who: &Object, term: u64) -> Memory {
-        Memory {
+    pub(crate) fn memory(&self, who: &Object, term: u64) -> RememberedState {
+        RememberedState {
             unasked: self.desk.unasked(who, term),
             in_hand: self.desk.in_hand(who).map(|(name, _)| name),
             throttled: self.servers.throttles(who),
@@ -161,11 +161,11 @@ impl Office {
         self.servers.forget(who);
         let wanted = self.desk.forget(who);
         wanted.into_iter().for_each(|it| self.secrets.poke(&it));
-        self.telemetry.emit(Gone { object: who });
+        self.telemetry.emit(ObjectRemoved { object: who });
     }
 }
 
-impl fmt::Debug for Office {
+impl fmt::Debug for CoderContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Office").finish_non_exhaustive()
     }
@@ -173,7 +173,7 @@ impl fmt::Debug for Office {
 
 /// What this process remembers. Losing it costs a look, never a key.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Desk(Arc<Mutex<Papers>>);
+pub(crate) struct ObjectStates(Arc<Mutex<Papers>>);
 
 #[derive(Debug, Default)]
 struct Papers {
@@ -185,9 +185,9 @@ struct Papers {
 #[derive(Clone, Debug, Default)]
 struct Sheet {
     unasked: Option<(String, u64)>,
-    in_hand: Option<(String, NewKey)>,
-    bypass: Bypass,
-    wanted: Option<Key>,
+    in_hand: Option<(String, CreatedKey)>,
+    bypass: BypassState,
+    wanted: Option<ObjectKey>,
 }
 
 #[derive(Debug)]
@@ -196,7 +196,7 @@ struct Standing {
     until: Instant,
 }
 
-impl Desk {
+impl ObjectStates {
     fn with<T>(&self, work: impl FnOnce(&mut Papers) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -217,16 +217,16 @@ impl Desk {
     }
 
     /// A plaintext that is not yet in its Secret, with the name of its key.
-    pub(crate) fn in_hand(&self, who: &Object) -> Option<(String, NewKey)> {
+    pub(crate) fn in_hand(&self, who: &Object) -> Option<(String, CreatedKey)> {
         self.with(|it| it.objects.get(who)?.in_hand.clone())
     }
 
-    pub(crate) fn set_in_hand(&self, who: &Object, key: Option<(String, NewKey)>) {
+    pub(crate) fn set_in_hand(&self, who: &Object, key: Option<(String, CreatedKey)>) {
         self.with(|it| it.objects.entry(who.clone()).or_default().in_hand = key);
     }
 
     /// Notes the Secret whose token an object is about to need, or that it needs none.
-    fn set_wanted(&self, who: &Object, secret: Option<Key>) {
+    fn set_wanted(&self, who: &Object, secret: Option<ObjectKey>) {
         self.with(|it| match (secret, it.objects.get_mut(who)) {
             (secret, Some(sheet)) => sheet.wanted = secret,
             (None, None) => {}
@@ -241,7 +241,7 @@ impl Desk {
     }
 
     /// Whether an object is about to need the token in a Secret.
-    pub(crate) fn is_wanted(&self, secret: &Key) -> bool {
+    pub(crate) fn is_wanted(&self, secret: &ObjectKey) -> bool {
         self.with(|it| {
             it.objects
                 .values()
@@ -250,7 +250,7 @@ impl Desk {
     }
 
     /// Whether it is news to an object that the bypass it asks for stands so.
-    pub(crate) fn learns(&self, who: &Object, bypass: Bypass) -> bool {
+    pub(crate) fn learns(&self, who: &Object, bypass: BypassState) -> bool {
         self.with(|it| {
             let known = &mut it.objects.entry(who.clone()).or_default().bypass;
             std::mem::replace(known, bypass) != bypass
@@ -267,13 +267,19 @@ impl Desk {
 
     /// Remembers a refusal that nothing but a person's doing ends. `what` must name everything that such
     /// a doing changes.
-    pub(crate) fn stand(&self, endpoint: Endpoint, what: &str, error: &CallError, now: Instant) {
+    pub(crate) fn stand(
+        &self,
+        endpoint: CoderEndpoint,
+        what: &str,
+        error: &CallError,
+        now: Instant,
+    ) {
         let span = match error.class {
-            Class::Invalid | Class::Token | Class::Forbidden => STANDING,
-            Class::Missing if endpoint == Endpoint::Organization => MISSING,
-            Class::Missing => STANDING,
+            CallErrorClass::Invalid | CallErrorClass::Token | CallErrorClass::Forbidden => STANDING,
+            CallErrorClass::Missing if endpoint == CoderEndpoint::Organization => MISSING,
+            CallErrorClass::Missing => STANDING,
             // One look of all objects tells whether the server is back.
-            Class::Server | Class::NoAnswer if endpoint.is_look() => SILENT,
+            CallErrorClass::Server | CallErrorClass::NoAnswer if endpoint.is_look() => SILENT,
             _ => return,
         };
         let standing = Standing {
@@ -284,7 +290,7 @@ impl Desk {
     }
 
     /// Lets go of an object; the Secret that it was about to need.
-    fn forget(&self, who: &Object) -> Option<Key> {
+    fn forget(&self, who: &Object) -> Option<ObjectKey> {
         self.with(|it| it.objects.remove(who)?.wanted)
     }
 }

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aplomb::admin::Board;
-use aplomb::budget::{self, Shelf};
-use aplomb::telemetry::Metrics;
-use aplomb::{Clock, Engine, LeaseConfig, Poke, Result, Tasks, Telemetry};
+use aplomb::admin::AdminRegistry;
+use aplomb::budget::{self, LimiterRegistry};
+use aplomb::telemetry::MetricsSource;
+use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 use aplomb_http_client::transport;
 
-use crate::office::{Desk, Office};
-use crate::server::{self, Connect, Servers, Tell};
-use crate::telemetry::Coder;
+use crate::office::{CoderContext, ObjectStates};
+use crate::server::{self, CoderConnectFn, ServerPool, Tell};
+use crate::telemetry::CoderMetrics;
 use crate::{keeper, provisioner, proxy};
 
 /// What Events and the lease call the operator.
@@ -19,7 +19,7 @@ const NAME: &str = "aplomb-coder";
 
 /// What a program sets.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct CoderSettings {
     /// The namespace of the lease.
     pub namespace: String,
     /// The only namespace that is looked at; all, if not said.
@@ -34,7 +34,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for CoderSettings {
     fn default() -> Self {
         Self {
             namespace: "aplomb-system".to_owned(),
@@ -49,9 +49,9 @@ impl Default for Settings {
 
 /// What a test replaces.
 #[derive(Clone)]
-pub struct Parts {
+pub struct CoderDeps {
     /// Connects to servers, with more authorities if any are given.
-    pub connect: Connect,
+    pub connect: CoderConnectFn,
     /// Wall time.
     pub clock: Clock,
     /// Where tasks run; the current runtime unless set.
@@ -59,14 +59,14 @@ pub struct Parts {
     /// Where the runtime counts.
     pub telemetry: Telemetry,
     /// Where the operator is shown.
-    pub board: Board,
+    pub board: AdminRegistry,
     /// The API server's budgets, where operators of one process share them.
-    pub server: Option<budget::Server>,
+    pub server: Option<budget::ApiServerLimits>,
     /// Where the operator counts.
-    pub coder: Coder,
+    pub coder: CoderMetrics,
 }
 
-impl Parts {
+impl CoderDeps {
     /// The real ones.
     #[must_use]
     pub fn real() -> Self {
@@ -75,14 +75,14 @@ impl Parts {
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
-            board: Board::default(),
+            board: AdminRegistry::default(),
             server: None,
-            coder: Coder::default(),
+            coder: CoderMetrics::default(),
         }
     }
 }
 
-impl fmt::Debug for Parts {
+impl fmt::Debug for CoderDeps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
     }
@@ -90,11 +90,11 @@ impl fmt::Debug for Parts {
 
 /// The operator, ready to run with any client.
 #[must_use]
-pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engine {
-    let shelf = Shelf::default();
-    let (provisioners, proxies) = (Poke::default(), Poke::default());
-    let office = Office {
-        servers: Servers::new(server::Settings {
+pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps) -> Engine {
+    let shelf = LimiterRegistry::default();
+    let (provisioners, proxies) = (Trigger::default(), Trigger::default());
+    let office = CoderContext {
+        servers: ServerPool::new(server::ServerPoolSettings {
             connect: parts.connect,
             clock: parts.clock.clone(),
             telemetry: parts.coder.clone(),
@@ -107,10 +107,10 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
         namespace: settings.watch_namespace.clone(),
         provisioners,
         proxies,
-        secrets: Poke::default(),
-        desk: Desk::default(),
+        secrets: Trigger::default(),
+        desk: ObjectStates::default(),
     };
-    let metrics = Metrics::new(move |registry| parts.coder.register(registry));
+    let metrics = MetricsSource::new(move |registry| parts.coder.register(registry));
     let engine = Engine::new(NAME, client).settings(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
         let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
@@ -130,7 +130,7 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
 }
 
 /// Runs an object whose turn has come.
-fn tell(provisioners: &Poke, proxies: &Poke) -> Tell {
+fn tell(provisioners: &Trigger, proxies: &Trigger) -> Tell {
     let (provisioners, proxies) = (provisioners.clone(), proxies.clone());
     Arc::new(move |who| match who.kind {
         "CoderProvisioner" => provisioners.poke(&who.key),
@@ -144,8 +144,8 @@ fn tell(provisioners: &Poke, proxies: &Poke) -> Tell {
 /// A watch was not ready in time.
 pub async fn run(
     client: kube::Client,
-    settings: &Settings,
-    parts: Parts,
+    settings: &CoderSettings,
+    parts: CoderDeps,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
     operator(client, settings, parts).run(shutdown).await

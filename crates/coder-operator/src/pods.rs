@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aplomb::{Context, Key, Kind, Result};
+use aplomb::{Context, Kind, ObjectKey, Result};
 use aplomb_api::coder::{labels, shortened};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -25,7 +25,7 @@ const CA_DIRECTORY: &str = "/etc/aplomb/server";
 const USER: i64 = 1000;
 
 /// What a pod mounts.
-pub(crate) struct Parts<'a> {
+pub(crate) struct PodMounts<'a> {
     /// The Secret with the authorities.
     pub(crate) secret: &'a str,
     /// Whether it has any.
@@ -35,7 +35,7 @@ pub(crate) struct Parts<'a> {
 }
 
 /// The mounts of the container and the volumes of the pod.
-pub(crate) fn volumes(parts: &Parts<'_>) -> (Vec<Value>, Vec<Value>) {
+pub(crate) fn volumes(parts: &PodMounts<'_>) -> (Vec<Value>, Vec<Value>) {
     let (mut mounts, mut volumes) = (Vec::new(), Vec::new());
     for (number, path) in parts.writable.iter().enumerate() {
         let name = format!("writable-{number}");
@@ -108,7 +108,7 @@ pub(crate) fn own_deployment<K: Kind>(
     object: &ObjectMeta,
     name: &str,
 ) -> Result<Option<Arc<Deployment>>> {
-    let key = Key::new(object.namespace.as_deref(), name);
+    let key = ObjectKey::new(object.namespace.as_deref(), name);
     let found = cx.cache::<Deployment>()?.get(&key);
     let owns = |it: &Deployment| {
         let mut owners = it.metadata.owner_references.iter().flatten();

@@ -5,7 +5,7 @@ use std::fmt;
 
 use tokio::time::Instant;
 
-use crate::client::{CallError, Class};
+use crate::client::{CallError, CallErrorClass};
 
 /// Why a call brought nothing.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub enum Pushback {
 impl Pushback {
     /// What the refusal means, if it is one.
     #[must_use]
-    pub fn class(&self) -> Option<Class> {
+    pub fn class(&self) -> Option<CallErrorClass> {
         match self {
             Self::Later { .. } => None,
             Self::Refused(error) => Some(error.class),

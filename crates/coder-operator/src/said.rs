@@ -1,12 +1,12 @@
 //! What both kinds say of their server. The same world gives the same words.
 
 use aplomb::Condition;
-use aplomb_api::coder::{Binding, annotations, conditions as kinds, reasons};
+use aplomb_api::coder::{ServerBinding, annotations, conditions as kinds, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::access::{Access, Denied};
-use crate::client::{CallError, Class};
-use crate::hindrance::Hindrance;
+use crate::access::{Access, AccessDenied};
+use crate::client::{CallError, CallErrorClass};
+use crate::hindrance::Blocked;
 
 /// Why nothing is made yet where the Secret with the token has no finalizer. If it stays so, the API server
 /// refuses it.
@@ -15,8 +15,8 @@ pub(crate) const UNHELD: &str =
 
 /// Whether there is a server, and it answers.
 pub(crate) fn server(
-    access: &Result<Access, Denied>,
-    hindrances: &[Hindrance],
+    access: &Result<Access, AccessDenied>,
+    hindrances: &[Blocked],
 ) -> Option<Condition> {
     let kind = kinds::CONTROL_PLANE_READY;
     match access {
@@ -26,7 +26,7 @@ pub(crate) fn server(
         Err(_) => None,
         Ok(access) => {
             let silent = refusal(hindrances, |it| {
-                matches!(it, Class::Server | Class::NoAnswer)
+                matches!(it, CallErrorClass::Server | CallErrorClass::NoAnswer)
             });
             Some(match silent {
                 Some(error) => Condition::no(
@@ -49,41 +49,46 @@ pub(crate) fn server(
 
 /// Whether there is a token for it, and it takes it.
 pub(crate) fn access(
-    access: &Result<Access, Denied>,
-    hindrances: &[Hindrance],
+    access: &Result<Access, AccessDenied>,
+    hindrances: &[Blocked],
 ) -> Option<Condition> {
     let kind = kinds::OPERATOR_ACCESS_READY;
     match access {
         Err(denied) if denied.no_server => None,
         Err(denied) => Some(Condition::no(kind, denied.reason, &*denied.message)),
-        Ok(access) => Some(match refusal(hindrances, |it| it == Class::Token) {
-            Some(_) => Condition::no(
-                kind,
-                reasons::TOKEN_REJECTED,
-                format!(
-                    "{} does not take the token in the Secret {}: put a valid one there",
-                    access.url, access.binding.token_secret_ref.name
+        Ok(access) => Some(
+            match refusal(hindrances, |it| it == CallErrorClass::Token) {
+                Some(_) => Condition::no(
+                    kind,
+                    reasons::TOKEN_REJECTED,
+                    format!(
+                        "{} does not take the token in the Secret {}: put a valid one there",
+                        access.url, access.binding.token_secret_ref.name
+                    ),
                 ),
-            ),
-            None => Condition::yes(
-                kind,
-                reasons::ACCESS_READY,
-                "there is a token for the server",
-            ),
-        }),
+                None => Condition::yes(
+                    kind,
+                    reasons::ACCESS_READY,
+                    "there is a token for the server",
+                ),
+            },
+        ),
     }
 }
 
-fn refusal(all: &[Hindrance], class: impl Fn(Class) -> bool) -> Option<&CallError> {
+fn refusal(all: &[Blocked], class: impl Fn(CallErrorClass) -> bool) -> Option<&CallError> {
     all.iter().find_map(|it| match it {
-        Hindrance::Refused(error) if class(error.class) => Some(error),
+        Blocked::Refused(error) if class(error.class) => Some(error),
         _ => None,
     })
 }
 
 /// Why a deletion waits, and the way out where its server may be gone too, as with its namespace.
-pub(crate) fn waits(story: &str, why: &Hindrance, kind: &str, object: &ObjectMeta) -> String {
-    if !matches!(why.class(), Some(Class::Server | Class::NoAnswer)) {
+pub(crate) fn waits(story: &str, why: &Blocked, kind: &str, object: &ObjectMeta) -> String {
+    if !matches!(
+        why.class(),
+        Some(CallErrorClass::Server | CallErrorClass::NoAnswer)
+    ) {
         return story.to_owned();
     }
     let namespace = object.namespace.as_deref().unwrap_or_default();
@@ -96,11 +101,11 @@ pub(crate) fn waits(story: &str, why: &Hindrance, kind: &str, object: &ObjectMet
 
 /// What is left at servers, each with its name, and what to do about it.
 pub(crate) fn left<'a>(
-    all: impl Iterator<Item = (&'a str, &'a str, &'a Binding)>,
+    all: impl Iterator<Item = (&'a str, &'a str, &'a ServerBinding)>,
     kind: &str,
     object: &ObjectMeta,
 ) -> String {
-    let one = |(what, name, at): (&str, &str, &Binding)| {
+    let one = |(what, name, at): (&str, &str, &ServerBinding)| {
         let (url, secret) = (&at.server_url, &at.token_secret_ref.name);
         format!("the {what} {name} at {url} (token in the Secret {secret})")
     };

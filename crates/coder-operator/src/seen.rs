@@ -10,7 +10,7 @@ use crate::pods::digest;
 
 /// The Secret of a key or token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SecretSeen {
+pub(crate) enum SecretState {
     /// There is none.
     Absent,
     /// There is one that another controls.
@@ -26,7 +26,7 @@ pub(crate) enum SecretSeen {
 
 /// A Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DeploymentSeen {
+pub(crate) struct DeploymentState {
     pub(crate) replicas: i32,
     pub(crate) ready: i32,
     /// Whether no pod of an earlier template is left but those that end.
@@ -35,7 +35,7 @@ pub(crate) struct DeploymentSeen {
 
 /// What this process remembers of an object.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct RememberedState {
     /// The name of a pending key that was certainly not asked for since it was written down.
     pub(crate) unasked: Option<String>,
     /// The plaintext of a key is in memory and not yet in the Secret: its name.
@@ -50,23 +50,23 @@ pub(crate) fn secret(
     reference: &SecretKeyRef,
     uid: Option<&str>,
     field: &str,
-) -> SecretSeen {
+) -> SecretState {
     let Some(found) = found else {
-        return SecretSeen::Absent;
+        return SecretState::Absent;
     };
     let controller = View::meta(found).controller().cloned();
     if let Some(owner) = controller.filter(|it| Some(&*it.uid) != uid) {
-        return SecretSeen::Foreign(format!(
+        return SecretState::Foreign(format!(
             "the Secret {} belongs to {} {}: choose another {field}",
             reference.name, owner.kind, owner.name
         ));
     }
     let held = held(found, reference);
-    let unnamed = matches!(&held, SecretSeen::Ours { key_name: None, .. });
+    let unnamed = matches!(&held, SecretState::Ours { key_name: None, .. });
     let empty = found.data.as_ref().is_none_or(|data| data.is_empty());
     let controlled = View::meta(found).controller().is_some();
     if unnamed && !empty && !controlled {
-        return SecretSeen::Foreign(format!(
+        return SecretState::Foreign(format!(
             "the Secret {} is there already and is not this object's: choose another {field}, or, to hand \
              over what it holds, set its annotation {}",
             reference.name,
@@ -74,10 +74,10 @@ pub(crate) fn secret(
         ));
     }
     match held {
-        SecretSeen::Ours {
+        SecretState::Ours {
             key_name: Some(name),
             whole,
-        } if !controlled && is_anothers(found, &name, uid) => SecretSeen::Ours {
+        } if !controlled && is_anothers(found, &name, uid) => SecretState::Ours {
             key_name: None,
             whole,
         },
@@ -93,7 +93,7 @@ fn is_anothers(found: &Secret, name: &str, uid: Option<&str>) -> bool {
 }
 
 /// Reads a Secret whoever writes it.
-pub(crate) fn held(found: &Secret, reference: &SecretKeyRef) -> SecretSeen {
+pub(crate) fn held(found: &Secret, reference: &SecretKeyRef) -> SecretState {
     let value = found
         .data
         .as_ref()
@@ -101,14 +101,14 @@ pub(crate) fn held(found: &Secret, reference: &SecretKeyRef) -> SecretSeen {
     let value = value.filter(|it| !it.0.is_empty());
     let noted = found.annotations().get(annotations::KEY_DIGEST);
     let same = |it: &Vec<u8>| noted.is_none_or(|noted| *noted == digest(it));
-    SecretSeen::Ours {
+    SecretState::Ours {
         key_name: found.annotations().get(annotations::KEY_NAME).cloned(),
         whole: value.is_some_and(|it| same(&it.0)),
     }
 }
 
 /// Reads a Deployment.
-pub(crate) fn deployment(found: &Deployment) -> DeploymentSeen {
+pub(crate) fn deployment(found: &Deployment) -> DeploymentState {
     let replicas = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);
     let status = found.status.clone().unwrap_or_default();
     let current = status.observed_generation >= found.metadata.generation;
@@ -116,7 +116,7 @@ pub(crate) fn deployment(found: &Deployment) -> DeploymentSeen {
         status.replicas.unwrap_or(0),
         status.updated_replicas.unwrap_or(0),
     );
-    DeploymentSeen {
+    DeploymentState {
         replicas,
         ready: status.ready_replicas.unwrap_or(0),
         rolled: current && all == replicas && new == replicas,
@@ -141,7 +141,7 @@ mod tests {
             key: "key".to_owned(),
         };
         match secret(Some(&found), &reference, Some(uid), "spec.key.secretName") {
-            SecretSeen::Ours { key_name, whole } => {
+            SecretState::Ours { key_name, whole } => {
                 assert!(whole);
                 key_name
             }

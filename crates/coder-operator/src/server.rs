@@ -22,23 +22,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb::Clock;
-use aplomb::budget::Shelf;
+use aplomb::budget::LimiterRegistry;
 use aplomb::fence::Fence;
 use aplomb_api::coder::RateLimited;
-use aplomb_http_client::{BoxError, Token, Transport};
+use aplomb_http_client::{ApiToken, BoxError, Transport};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use crate::client::{Base, Client};
-use crate::gate::Gates;
+use crate::client::{CoderClient, ServerUrl};
+use crate::gate::ObjectBackoffs;
 use crate::object::Object;
 use crate::pushback::Pushback;
-use crate::telemetry::Coder;
-use desk::{Desk, Site};
-use waiters::Waiters;
+use crate::telemetry::CoderMetrics;
+use desk::{ServerState, TokenClient};
+use waiters::CallWaiters;
 
-pub use crate::bypass::Bypass;
+pub use crate::bypass::BypassState;
 
 /// How long what is known of a server is kept that nobody asks for.
 const UNUSED: Duration = Duration::from_secs(2 * 3600);
@@ -46,21 +46,21 @@ const UNUSED: Duration = Duration::from_secs(2 * 3600);
 const TO_TAKE_IN: Duration = Duration::from_millis(500);
 
 /// Opens a way to servers; the authorities in a bundle, as PEM, are trusted besides those of the machine.
-pub type Connect = Arc<dyn Fn(Option<&str>) -> Result<Transport, BoxError> + Send + Sync>;
+pub type CoderConnectFn = Arc<dyn Fn(Option<&str>) -> Result<Transport, BoxError> + Send + Sync>;
 /// Called with an object whose turn has come. It must not call back.
 pub type Tell = Arc<dyn Fn(&Object) + Send + Sync>;
 
 /// What servers are reached with.
 #[derive(Clone)]
-pub struct Settings {
+pub struct ServerPoolSettings {
     /// The way there.
-    pub connect: Connect,
+    pub connect: CoderConnectFn,
     /// Wall time.
     pub clock: Clock,
     /// Metrics and logs.
-    pub telemetry: Coder,
+    pub telemetry: CoderMetrics,
     /// Where accounts are shown.
-    pub shelf: Shelf,
+    pub shelf: LimiterRegistry,
     /// Of everything that is drawn.
     pub seed: u64,
     /// Whom to tell.
@@ -69,7 +69,7 @@ pub struct Settings {
 
 /// All servers. Clones share them.
 #[derive(Clone)]
-pub struct Servers(Arc<Inner>);
+pub struct ServerPool(Arc<Inner>);
 
 struct Inner {
     common: Arc<Common>,
@@ -78,30 +78,30 @@ struct Inner {
 
 /// What all servers share.
 struct Common {
-    settings: Settings,
-    gates: Gates,
-    waiters: Arc<Waiters>,
+    settings: ServerPoolSettings,
+    gates: ObjectBackoffs,
+    waiters: Arc<CallWaiters>,
 }
 
 #[derive(Default)]
 struct State {
-    sites: BTreeMap<Base, Arc<Site>>,
-    desks: BTreeMap<Which, (Server, Instant)>,
+    sites: BTreeMap<ServerUrl, Arc<ServerState>>,
+    desks: BTreeMap<Which, (ServerClient, Instant)>,
     ways: BTreeMap<Authorities, Transport>,
 }
 
 /// A digest of a CA bundle.
 type Authorities = Option<[u8; 32]>;
 /// A server as it is reached with one token.
-type Which = (Base, Authorities, [u8; 32]);
+type Which = (ServerUrl, Authorities, [u8; 32]);
 
 /// One server, called with one token. Clones share what is known.
 #[derive(Clone)]
-pub struct Server(Arc<Desk>);
+pub struct ServerClient(Arc<TokenClient>);
 
 /// Who asks, and on which terms.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker<'a> {
+pub struct Caller<'a> {
     /// For which object.
     pub who: &'a Object,
     /// Whether it wants not to be counted.
@@ -114,7 +114,7 @@ pub struct Asker<'a> {
     pub limited: Option<&'a RateLimited>,
 }
 
-impl Asker<'_> {
+impl Caller<'_> {
     /// When a call has to be over: what came of it must be taken in before whoever asked is stopped.
     fn last(&self) -> Instant {
         let last = self.deadline.checked_sub(TO_TAKE_IN);
@@ -133,7 +133,7 @@ impl Asker<'_> {
 
 /// What was read, and when.
 #[derive(Clone, Debug)]
-pub struct Listed<T> {
+pub struct Timestamped<T> {
     /// When it was asked for: it is at least as new.
     pub at: Instant,
     /// The same moment by the server's clock.
@@ -144,20 +144,20 @@ pub struct Listed<T> {
 
 /// How new it has to be.
 #[derive(Clone, Copy, Debug)]
-pub enum Fresh {
+pub enum MaxAge {
     /// No older than this.
     Within(Duration),
     /// Asked for at this moment or later.
     Since(Instant),
 }
 
-impl Servers {
+impl ServerPool {
     /// Nobody was called yet.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ServerPoolSettings) -> Self {
         let common = Arc::new(Common {
-            gates: Gates::new(settings.seed),
-            waiters: Arc::new(Waiters::new(settings.tell.clone())),
+            gates: ObjectBackoffs::new(settings.seed),
+            waiters: Arc::new(CallWaiters::new(settings.tell.clone())),
             settings,
         });
         Self(Arc::new(Inner {
@@ -171,8 +171,13 @@ impl Servers {
     ///
     /// # Errors
     /// The address or the bundle cannot be used; says what to change.
-    pub fn at(&self, url: &str, ca: Option<&str>, token: &Token) -> Result<Server, String> {
-        let base = Base::parse(url).map_err(|what| format!("the server's URL {what}"))?;
+    pub fn at(
+        &self,
+        url: &str,
+        ca: Option<&str>,
+        token: &ApiToken,
+    ) -> Result<ServerClient, String> {
+        let base = ServerUrl::parse(url).map_err(|what| format!("the server's URL {what}"))?;
         let authorities = ca.map(|pem| Sha256::digest(pem.as_bytes()).into());
         let which = (base.clone(), authorities, token.digest());
         let now = Instant::now();
@@ -188,10 +193,10 @@ impl Servers {
             };
             state.ways.insert(authorities, way.clone());
             let site = state.sites.entry(base.clone());
-            let site = site.or_insert_with(|| Arc::new(Site::new(base.clone())));
-            let client = Client::new(way, base, token.clone());
-            let desk = Desk::new(self.0.common.clone(), site.clone(), client, token);
-            let server = Server(Arc::new(desk));
+            let site = site.or_insert_with(|| Arc::new(ServerState::new(base.clone())));
+            let client = CoderClient::new(way, base, token.clone());
+            let desk = TokenClient::new(self.0.common.clone(), site.clone(), client, token);
+            let server = ServerClient(Arc::new(desk));
             state.desks.insert(which, (server.clone(), now));
             Ok(server)
         })
@@ -226,16 +231,16 @@ impl State {
     fn tidy(&mut self, now: Instant) {
         self.desks.retain(|_, (_, used)| now < *used + UNUSED);
         let desks = &self.desks;
-        let used = |base: &Base| desks.keys().any(|(used, ..)| used == base);
+        let used = |base: &ServerUrl| desks.keys().any(|(used, ..)| used == base);
         self.sites.retain(|base, _| used(base));
         let trusted = |ca: &Authorities| desks.keys().any(|(_, used, _)| used == ca);
         self.ways.retain(|ca, _| trusted(ca));
     }
 }
 
-impl<T> Listed<T> {
-    fn map<U>(self, change: impl FnOnce(T) -> U) -> Listed<U> {
-        Listed {
+impl<T> Timestamped<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Timestamped<U> {
+        Timestamped {
             at: self.at,
             by_server: self.by_server,
             value: change(self.value),
@@ -243,7 +248,7 @@ impl<T> Listed<T> {
     }
 }
 
-impl Fresh {
+impl MaxAge {
     /// Whether what was asked for at `at` is new enough.
     fn holds(self, at: Instant, now: Instant) -> bool {
         match self {
@@ -253,20 +258,20 @@ impl Fresh {
     }
 }
 
-impl fmt::Debug for Servers {
+impl fmt::Debug for ServerPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.state(|state| state.sites.keys().cloned().collect());
         f.debug_tuple("Servers").field(&names).finish()
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for ServerClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.0.site.base).finish()
     }
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for ServerPoolSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings").finish_non_exhaustive()
     }

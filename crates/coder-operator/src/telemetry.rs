@@ -48,19 +48,22 @@ use prometheus_client::registry::Registry;
 use crate::object::Object;
 
 pub use self::calls::{
-    BudgetTold, BypassIneffective, BypassRefused, CallStale, Called, PutOff, Reason,
+    BypassIneffective, BypassRefused, CallCompleted, CallDeferred, CallStale, DeferReason,
+    LimitReported,
 };
-pub use self::objects::{Gone, Orphaned, Rotated, Seen, Stage, StageEnded};
+pub use self::objects::{
+    KeyOrphaned, KeyRotated, ObjectDecided, ObjectRemoved, RotationStage, RotationStageEnded,
+};
 
 /// Every metric of the operator. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Coder(Arc<Mutex<Ledger>>);
+pub struct CoderMetrics(Arc<Mutex<CoderCounters>>);
 
 /// What has occurred, in the form in which it is shown.
 #[derive(Debug, Default)]
-pub struct Ledger {
-    servers: BTreeMap<String, calls::Tally>,
-    objects: BTreeMap<Object, objects::Picture>,
+pub struct CoderCounters {
+    servers: BTreeMap<String, calls::ServerCounters>,
+    objects: BTreeMap<Object, objects::ObjectSnapshot>,
     rotations: BTreeMap<Object, objects::Rotations>,
     orphans: BTreeMap<(&'static str, String), u64>,
     stages: objects::Stages,
@@ -71,10 +74,10 @@ pub struct Ledger {
 /// Something worth a metric, a log line or both.
 pub trait Occurrence {
     /// Moves the metrics and writes the log line.
-    fn emit(self, ledger: &mut Ledger);
+    fn emit(self, ledger: &mut CoderCounters);
 }
 
-impl Coder {
+impl CoderMetrics {
     /// Counts and logs what occurred.
     pub fn emit(&self, occurrence: impl Occurrence) {
         occurrence.emit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -92,7 +95,7 @@ impl Coder {
     }
 }
 
-impl Collector for Coder {
+impl Collector for CoderMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let leads = ledger.fence.as_ref().is_none_or(Fence::is_open);

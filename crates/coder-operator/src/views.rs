@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use aplomb::{Meta, MetaRef, View};
+use aplomb::{MetaRef, View, ViewMeta};
 use aplomb_api::coder::SecretKeyRef;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -45,7 +45,7 @@ impl Resource for CoderControlPlane {
 /// Where a control plane is, and which token and image go with it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct ControlPlaneView {
-    pub(crate) metadata: Meta,
+    pub(crate) metadata: ViewMeta,
     #[serde(default)]
     pub(crate) spec: ControlPlaneSpec,
     #[serde(default)]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use aplomb::conditions::RECONCILING;
-use aplomb::{Cache, Condition, Context, Key, Kind, Note, Scope, View};
+use aplomb::{Cache, Condition, Context, EventNote, Kind, ObjectKey, Scope, View};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use serde::Serialize;
@@ -43,9 +43,9 @@ pub(crate) fn same_rollout(old: &Deployment, new: &Deployment) -> bool {
 pub(crate) fn naming<K: Kind>(
     all: &Cache<K>,
     kind: &str,
-    key: &Key,
+    key: &ObjectKey,
     by_plane: fn(&K) -> bool,
-) -> Vec<Key> {
+) -> Vec<ObjectKey> {
     let found = all.by(BY_NAME, &format!("{kind} {key}"));
     let mut keys: Vec<_> = found.iter().map(|it| View::meta(&**it).key()).collect();
     if kind == "secret" {
@@ -67,8 +67,8 @@ pub(crate) fn say<K: Kind>(
     cx: &Context<K>,
     status: impl Serialize,
     conditions: &[Condition],
-    notes: &[Note],
-    told: &mut Vec<Note>,
+    notes: &[EventNote],
+    told: &mut Vec<EventNote>,
 ) {
     cx.status(status);
     // What an earlier step of this pass still waited for may be done.

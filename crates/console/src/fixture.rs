@@ -1,14 +1,14 @@
 //! A process with something of everything, for tests: fixed values at a fixed moment.
 
-use aplomb::admin::{self, KindTally, State};
-use aplomb::budget::{LaneSnapshot, Snapshot};
-use aplomb::journal::{Entry, Line};
+use aplomb::admin::{self, DebugState, KindCounters};
+use aplomb::budget::{LimiterLaneSnapshot, LimiterSnapshot};
+use aplomb::journal::{JournalEntry, JournalLine};
 use aplomb::lease;
-use aplomb::{Class, ObjectId};
+use aplomb::{ErrorClass, ObjectRef};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::status::{Inputs, Name, Objects, Status};
+use crate::status::{ObjectMap, ObjectName, Overview, OverviewInputs};
 
 /// What must never be seen anywhere: the value of a Secret's reference, a fingerprint, an annotation.
 pub(crate) const SECRET: &str = "s3cr3t-f1ng3rpr1nt";
@@ -149,16 +149,16 @@ fn provisioner() -> Value {
 }
 
 /// An object of this name in the namespace of most.
-pub(crate) fn name(name: &str) -> Name {
-    Name {
+pub(crate) fn name(name: &str) -> ObjectName {
+    ObjectName {
         namespace: Some("default".to_owned()),
         name: name.to_owned(),
     }
 }
 
 /// Something of every kind.
-pub(crate) fn objects() -> Objects {
-    let mut objects = Objects::default();
+pub(crate) fn objects() -> ObjectMap {
+    let mut objects = ObjectMap::default();
     objects.put("HTTPProxy", tunnels());
     objects.put(
         "Connector",
@@ -170,15 +170,15 @@ pub(crate) fn objects() -> Objects {
     objects
 }
 
-fn budget(target: &str, capacity: f64, reserve: f64, shared: f64) -> Snapshot {
-    let lane = |name: &str, reserve: f64, waiting: usize| LaneSnapshot {
+fn budget(target: &str, capacity: f64, reserve: f64, shared: f64) -> LimiterSnapshot {
+    let lane = |name: &str, reserve: f64, waiting: usize| LimiterLaneSnapshot {
         name: name.to_owned(),
         tokens: shared + reserve,
         reserve,
         waiting,
         in_flight: usize::from(waiting > 0),
     };
-    Snapshot {
+    LimiterSnapshot {
         target: target.to_owned(),
         rate: 20.0,
         capacity,
@@ -187,8 +187,8 @@ fn budget(target: &str, capacity: f64, reserve: f64, shared: f64) -> Snapshot {
     }
 }
 
-fn lease(name: &str) -> lease::Status {
-    lease::Status {
+fn lease(name: &str) -> lease::LeaseStatus {
+    lease::LeaseStatus {
         lease: format!("aplomb-system/{name}"),
         identity: "replica-1".to_owned(),
         leading: true,
@@ -197,24 +197,24 @@ fn lease(name: &str) -> lease::Status {
     }
 }
 
-fn watch(name: &str, objects: usize, age: f64) -> admin::Watch {
-    admin::Watch {
+fn watch(name: &str, objects: usize, age: f64) -> admin::WatchHealth {
+    admin::WatchHealth {
         name: name.to_owned(),
         required: true,
         synced: true,
         objects,
         age: Some(age),
-        ..admin::Watch::default()
+        ..admin::WatchHealth::default()
     }
 }
 
-fn controller(name: &str, depth: usize) -> admin::Controller {
-    let lane = |name: &'static str, depth: usize| admin::Lane {
+fn controller(name: &str, depth: usize) -> admin::ControllerState {
+    let lane = |name: &'static str, depth: usize| admin::QueueLaneState {
         name: name.into(),
         depth,
         oldest: (depth > 0).then_some(0.04),
     };
-    admin::Controller {
+    admin::ControllerState {
         name: name.to_owned(),
         open: true,
         concurrency: 8,
@@ -224,12 +224,12 @@ fn controller(name: &str, depth: usize) -> admin::Controller {
             lane("background", 0),
         ],
         waiting: 3,
-        ..admin::Controller::default()
+        ..admin::ControllerState::default()
     }
 }
 
-fn tally(kind: &str, passed: u64, dropped: u64, conflicts: u64) -> KindTally {
-    KindTally {
+fn tally(kind: &str, passed: u64, dropped: u64, conflicts: u64) -> KindCounters {
+    KindCounters {
         kind: kind.to_owned(),
         events_passed: passed,
         events_dropped: dropped,
@@ -240,8 +240,8 @@ fn tally(kind: &str, passed: u64, dropped: u64, conflicts: u64) -> KindTally {
 }
 
 /// Two engines that are well.
-pub(crate) fn engines() -> Vec<(String, State)> {
-    let tunnel = State {
+pub(crate) fn engines() -> Vec<(String, DebugState)> {
+    let tunnel = DebugState {
         uptime: 3723.0,
         controllers: vec![controller("httpproxy", 2), controller("connector", 0)],
         watches: vec![
@@ -251,9 +251,9 @@ pub(crate) fn engines() -> Vec<(String, State)> {
         budgets: vec![budget("apiserver", 100.0, 20.0, 55.0)],
         leases: vec![lease("aplomb-tunnel")],
         kinds: vec![tally("HTTPProxy", 26, 14, 7), tally("Lease", 3, 1841, 0)],
-        ..State::default()
+        ..DebugState::default()
     };
-    let egress = State {
+    let egress = DebugState {
         uptime: 3723.0,
         controllers: vec![controller("stableegress", 0)],
         watches: vec![watch("Node in all namespaces", 3, 1.0)],
@@ -263,7 +263,7 @@ pub(crate) fn engines() -> Vec<(String, State)> {
         ],
         leases: vec![lease("aplomb-egress")],
         kinds: vec![tally("Node", 5, 12_402, 0)],
-        ..State::default()
+        ..DebugState::default()
     };
     vec![
         ("aplomb-tunnel".to_owned(), tunnel),
@@ -272,11 +272,11 @@ pub(crate) fn engines() -> Vec<(String, State)> {
 }
 
 /// The tunnel `shop` met three conflicts, lost to two others.
-pub(crate) fn journal(object: &ObjectId) -> Vec<Line> {
+pub(crate) fn journal(object: &ObjectRef) -> Vec<JournalLine> {
     if *object.key.name != *"shop" {
         return Vec::new();
     }
-    let line = |after: i64, entry: Entry| Line {
+    let line = |after: i64, entry: JournalEntry| JournalLine {
         at: "2026-11-15T11:57:58.100Z"
             .parse::<Timestamp>()
             .expect("a moment")
@@ -293,25 +293,25 @@ pub(crate) fn journal(object: &ObjectId) -> Vec<Line> {
         [
             line(
                 after,
-                Entry::Pushback {
-                    class: Class::Conflict,
+                JournalEntry::Pushback {
+                    class: ErrorClass::Conflict,
                     message,
                 },
             ),
             line(
                 after + 2,
-                Entry::Conflict {
+                JournalEntry::Conflict {
                     object: route,
                     winner,
                 },
             ),
         ]
     };
-    let throttled = Entry::Pushback {
-        class: Class::Throttled,
+    let throttled = JournalEntry::Pushback {
+        class: ErrorClass::Throttled,
         message: "too many requests".to_owned(),
     };
-    let mut lines: Vec<Line> = [
+    let mut lines: Vec<JournalLine> = [
         lost(31, "kubectl-edit"),
         lost(44, "cert-manager"),
         lost(52, "kubectl-edit"),
@@ -322,8 +322,8 @@ pub(crate) fn journal(object: &ObjectId) -> Vec<Line> {
 }
 
 /// All of it.
-pub(crate) fn status() -> Status {
-    Status::of(Inputs {
+pub(crate) fn status() -> Overview {
+    Overview::of(OverviewInputs {
         objects: &objects(),
         engines: &engines(),
         journal: &journal,

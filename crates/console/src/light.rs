@@ -17,7 +17,7 @@ pub const STAGES: [&str; 5] = [
 /// What an object's lamp shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "colour", rename_all = "camelCase")]
-pub enum Light {
+pub enum HealthColor {
     /// It does not work and is not about to: offline, stalled, going away, or nobody has looked at it.
     #[default]
     Grey,
@@ -30,7 +30,7 @@ pub enum Light {
     Green,
 }
 
-impl Light {
+impl HealthColor {
     /// The lamp of an object of ours, read as JSON.
     #[must_use]
     pub fn of(object: &Value) -> Self {
@@ -153,36 +153,36 @@ mod tests {
         })
     }
 
-    fn amber(stage: &str) -> Light {
+    fn amber(stage: &str) -> HealthColor {
         let stage = stage.to_owned();
-        Light::Amber { stage }
+        HealthColor::Amber { stage }
     }
 
     #[test]
     fn green_is_ready_of_the_newest_spec() {
         let proven = tunnel(&[condition("Ready", "True", "Proven", 2)]);
-        assert_eq!(Light::of(&proven), Light::Green);
+        assert_eq!(HealthColor::of(&proven), HealthColor::Green);
         let mut newer = proven.clone();
         newer["metadata"]["generation"] = 3.into();
-        assert_eq!(Light::of(&newer), Light::Grey);
+        assert_eq!(HealthColor::of(&newer), HealthColor::Grey);
         let old = tunnel(&[condition("Ready", "True", "Proven", 1)]);
-        assert_eq!(Light::of(&old), Light::Grey);
+        assert_eq!(HealthColor::of(&old), HealthColor::Grey);
     }
 
     #[test]
     fn a_condition_without_a_generation_proves_nothing() {
         let mut bare = tunnel(&[json!({ "type": "Ready", "status": "True" })]);
-        assert_eq!(Light::of(&bare), Light::Grey);
+        assert_eq!(HealthColor::of(&bare), HealthColor::Grey);
         bare["metadata"] = json!({});
         bare["status"]["observedGeneration"] = Value::Null;
-        assert_eq!(Light::of(&bare), Light::Grey);
+        assert_eq!(HealthColor::of(&bare), HealthColor::Grey);
     }
 
     #[test]
     fn what_goes_away_is_grey_however_ready() {
         let mut going = tunnel(&[condition("Ready", "True", "Proven", 2)]);
         going["metadata"]["deletionTimestamp"] = "2026-11-15T10:00:00Z".into();
-        assert_eq!(Light::of(&going), Light::Grey);
+        assert_eq!(HealthColor::of(&going), HealthColor::Grey);
     }
 
     #[test]
@@ -194,16 +194,16 @@ mod tests {
         on_its_way["status"]["timeline"] = json!({
             "generation": 2, "created": "a", "accepted": "b", "childrenWritten": "c",
         });
-        assert_eq!(Light::of(&on_its_way), amber("childrenWritten"));
+        assert_eq!(HealthColor::of(&on_its_way), amber("childrenWritten"));
         on_its_way["status"]["timeline"]["generation"] = 1.into();
-        assert_eq!(Light::of(&on_its_way), amber("Pending"));
+        assert_eq!(HealthColor::of(&on_its_way), amber("Pending"));
     }
 
     #[test]
     fn a_proof_that_was_lost_says_why() {
         let mut lost = tunnel(&[condition("Ready", "False", "OriginUnreachable", 2)]);
         lost["status"]["timeline"] = json!({ "generation": 2, "created": "a", "proven": "b" });
-        assert_eq!(Light::of(&lost), amber("OriginUnreachable"));
+        assert_eq!(HealthColor::of(&lost), amber("OriginUnreachable"));
     }
 
     #[test]
@@ -213,23 +213,23 @@ mod tests {
             condition("ConnectorOnline", "False", "LeaseExpired", 2),
         ]);
         offline["status"]["timeline"] = json!({ "generation": 2, "created": "a" });
-        assert_eq!(Light::of(&offline), Light::Grey);
+        assert_eq!(HealthColor::of(&offline), HealthColor::Grey);
         let stalled = tunnel(&[
             condition("Reconciling", "True", "Pending", 2),
             condition("Stalled", "True", "Invalid", 2),
         ]);
-        assert_eq!(Light::of(&stalled), Light::Grey);
+        assert_eq!(HealthColor::of(&stalled), HealthColor::Grey);
         assert_eq!(
-            Light::of(&json!({ "metadata": { "generation": 1 } })),
-            Light::Grey
+            HealthColor::of(&json!({ "metadata": { "generation": 1 } })),
+            HealthColor::Grey
         );
-        assert_eq!(Light::of(&Value::Null), Light::Grey);
+        assert_eq!(HealthColor::of(&Value::Null), HealthColor::Grey);
     }
 
     #[test]
     fn a_move_under_way_is_amber() {
         let mut moving = tunnel(&[condition("Ready", "False", "Moving", 2)]);
         moving["status"]["move"] = json!({ "to": "b" });
-        assert_eq!(Light::of(&moving), amber("moving"));
+        assert_eq!(HealthColor::of(&moving), amber("moving"));
     }
 }

@@ -1,5 +1,5 @@
 //! The page, rendered from the very values that the JSON beside it serializes. Says nothing of its own: what is
-//! not in a [`Status`] cannot be on it, and what is in one is escaped.
+//! not in a [`Overview`] cannot be on it, and what is in one is escaped.
 
 mod words;
 
@@ -10,8 +10,8 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 
 use self::words::{ago, axis, grouped, shade, share, span, words};
-use crate::status::Status;
-use crate::story::Story;
+use crate::status::Overview;
+use crate::story::ObjectStory;
 
 /// Looks, behaviour and icon, each served as a file of its own: nothing is inline, so that nothing has to be
 /// allowed to be.
@@ -61,31 +61,31 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
 
 /// A page could not be made of a value: a defect of a template.
 #[derive(Debug)]
-pub struct Unrendered(minijinja::Error);
+pub struct RenderError(minijinja::Error);
 
-impl fmt::Display for Unrendered {
+impl fmt::Display for RenderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the page cannot be rendered: {:#}", self.0)
     }
 }
 
-impl std::error::Error for Unrendered {}
+impl std::error::Error for RenderError {}
 
-impl From<minijinja::Error> for Unrendered {
+impl From<minijinja::Error> for RenderError {
     fn from(error: minijinja::Error) -> Self {
         Self(error)
     }
 }
 
 /// The `<main>` of everything: what is on the page, and what an event carries.
-pub fn overview(status: &Status) -> Result<String, Unrendered> {
+pub fn overview(status: &Overview) -> Result<String, RenderError> {
     let kinds: Vec<String> = status.tables.iter().map(|it| it.kind.clone()).collect();
     let values = context! { s => Value::from(Serde(status)), kinds };
     Ok(ENVIRONMENT.get_template("main.html")?.render(values)?)
 }
 
 /// The `<main>` of one object.
-pub fn story(story: &Story) -> Result<String, Unrendered> {
+pub fn story(story: &ObjectStory) -> Result<String, RenderError> {
     let values = context! {
         t => Value::from(Serde(&story.trace)),
         light => Value::from(Serde(&story.light)),
@@ -95,7 +95,7 @@ pub fn story(story: &Story) -> Result<String, Unrendered> {
 }
 
 /// A whole document around a `<main>` that was rendered here. `events` is where its successors come from.
-pub fn document(title: &str, main: String, events: &str) -> Result<String, Unrendered> {
+pub fn document(title: &str, main: String, events: &str) -> Result<String, RenderError> {
     let values = context! {
         title,
         events,

@@ -1,4 +1,4 @@
-//! `Status` on one screen: what several operators say of themselves and what the API server has, put together, and the
+//! `Overview` on one screen: what several operators say of themselves and what the API server has, put together, and the
 //! tables that `aplomb status` prints of it. Pure: whoever has a client gives what it has read.
 
 #[cfg(test)]
@@ -9,27 +9,28 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::status::{
-    Finding, Inputs, KindTally, Name, Objects, Operator, Severity, Status, findings,
+    Finding, FindingSeverity, KindRow, ObjectMap, ObjectName, OperatorRow, Overview,
+    OverviewInputs, findings,
 };
 
-pub use self::text::{Section, sections};
+pub use self::text::{TextSection, sections};
 
 /// What could be read.
 #[derive(Clone, Debug, Default)]
-pub struct Readings {
+pub struct ScreenData {
     /// What each operator that could be asked says.
-    pub told: Vec<Status>,
+    pub told: Vec<Overview>,
     /// Our objects, as the API server has them.
-    pub objects: Objects,
+    pub objects: ObjectMap,
     /// The Leases of the operators; `None` if they could not be read.
     pub leases: Option<Vec<Value>>,
 }
 
 /// Everything, as of `at`. What an operator says of itself is its own; objects are as the API server has them.
 #[must_use]
-pub fn together(readings: &Readings, at: Timestamp) -> Status {
+pub fn together(readings: &ScreenData, at: Timestamp) -> Overview {
     let objects = &readings.objects;
-    let mut status = Status::of(Inputs {
+    let mut status = Overview::of(OverviewInputs {
         objects,
         engines: &[],
         journal: &|_| Vec::new(),
@@ -46,7 +47,7 @@ pub fn together(readings: &Readings, at: Timestamp) -> Status {
     }
     let leases = readings.leases.as_deref().unwrap_or_default();
     let silent = leases.iter().map(of_lease);
-    let silent: Vec<Operator> = silent.filter(|it| !is_told(&status, it)).collect();
+    let silent: Vec<OperatorRow> = silent.filter(|it| !is_told(&status, it)).collect();
     status.operators.extend(silent);
     status
         .operators
@@ -62,25 +63,25 @@ pub fn together(readings: &Readings, at: Timestamp) -> Status {
     status
 }
 
-fn is_told(status: &Status, lease: &Operator) -> bool {
+fn is_told(status: &Overview, lease: &OperatorRow) -> bool {
     let mut told = status.operators.iter();
     told.any(|it| it.name == lease.name && it.identity == lease.identity)
 }
 
 /// What a Lease says of the operator that holds it.
-fn of_lease(lease: &Value) -> Operator {
+fn of_lease(lease: &Value) -> OperatorRow {
     let holder = lease["spec"]["holderIdentity"].as_str();
     let holder = holder.filter(|it| !it.is_empty()).map(str::to_owned);
     let transitions = lease["spec"]["leaseTransitions"].as_i64();
-    Operator {
-        name: Name::of(lease).name,
+    OperatorRow {
+        name: ObjectName::of(lease).name,
         leading: holder.is_some(),
         identity: holder.clone(),
         holder,
         transitions: transitions
             .and_then(|it| i32::try_from(it).ok())
             .unwrap_or_default(),
-        ..Operator::default()
+        ..OperatorRow::default()
     }
 }
 
@@ -99,9 +100,9 @@ fn expired(lease: &Value, at: Timestamp) -> Option<Finding> {
         false => "nobody holds its Lease: it was stopped",
     };
     Some(Finding {
-        severity: Severity::Error,
+        severity: FindingSeverity::Error,
         kind: "Operator".to_owned(),
-        name: Name::of(lease),
+        name: ObjectName::of(lease),
         reason: "NobodyLeads".to_owned(),
         message: message.to_owned(),
         since: Some(renewed),
@@ -110,7 +111,7 @@ fn expired(lease: &Value, at: Timestamp) -> Option<Finding> {
 
 fn nobody() -> Finding {
     Finding {
-        severity: Severity::Error,
+        severity: FindingSeverity::Error,
         kind: "Operator".to_owned(),
         reason: "NotRunning".to_owned(),
         message: "no operator holds a Lease; `aplomb run` starts them".to_owned(),
@@ -119,7 +120,7 @@ fn nobody() -> Finding {
 }
 
 /// Operators of several processes look at the same kinds.
-fn add(kinds: &mut Vec<KindTally>, more: &KindTally) {
+fn add(kinds: &mut Vec<KindRow>, more: &KindRow) {
     match kinds.iter_mut().find(|it| it.kind == more.kind) {
         Some(known) => {
             known.events_passed += more.events_passed;

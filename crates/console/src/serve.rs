@@ -10,7 +10,7 @@ mod trace;
 use std::sync::Arc;
 
 use aplomb::Clock;
-use aplomb::admin::Board;
+use aplomb::admin::AdminRegistry;
 use axum::extract::State;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
@@ -23,11 +23,11 @@ use axum::{Json, Router};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-pub use self::sources::Sources;
-use self::trace::Subject;
+pub use self::sources::DataSources;
+use self::trace::TraceSubject;
 use crate::page;
-use crate::status::{Inputs, Status, resource};
-use crate::story::Story;
+use crate::status::{Overview, OverviewInputs, resource};
+use crate::story::ObjectStory;
 
 /// How many pages can be live at once. More are told to refresh by themselves.
 const READERS: usize = 64;
@@ -38,31 +38,31 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 
 /// What the page is made from. Clones share it.
 #[derive(Clone)]
-pub struct Console(Arc<Inner>);
+pub struct ConsoleState(Arc<Inner>);
 
 struct Inner {
-    sources: Box<dyn Sources>,
+    sources: Box<dyn DataSources>,
     clock: Clock,
     readers: Arc<Semaphore>,
     ends: CancellationToken,
 }
 
-impl std::fmt::Debug for Console {
+impl std::fmt::Debug for ConsoleState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Console")
     }
 }
 
-impl Console {
+impl ConsoleState {
     /// A console of everything on the board. Live pages end with `ends`: a server that stops would wait for them.
     #[must_use]
-    pub fn new(board: Board, clock: Clock, ends: CancellationToken) -> Self {
+    pub fn new(board: AdminRegistry, clock: Clock, ends: CancellationToken) -> Self {
         Self::of(board, clock, ends)
     }
 
     /// The same of anything that can be looked at.
     #[must_use]
-    pub fn of(sources: impl Sources, clock: Clock, ends: CancellationToken) -> Self {
+    pub fn of(sources: impl DataSources, clock: Clock, ends: CancellationToken) -> Self {
         Self(Arc::new(Inner {
             sources: Box::new(sources),
             clock,
@@ -73,9 +73,9 @@ impl Console {
 
     /// Everything, now.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> Overview {
         let sources = &*self.0.sources;
-        Status::of(Inputs {
+        Overview::of(OverviewInputs {
             objects: &sources.objects(),
             engines: &sources.engines(),
             journal: &|object| sources.journal(object),
@@ -84,18 +84,23 @@ impl Console {
     }
 
     /// One object, now. `None` if it is not there or nobody here watches its kind.
-    fn story(&self, subject: &Subject) -> Option<Story> {
+    fn story(&self, subject: &TraceSubject) -> Option<ObjectStory> {
         let sources = &*self.0.sources;
         let objects = sources.objects();
         let kind = resource(&subject.kind)?;
         let object = objects.get(&kind, &subject.name)?;
         let lines = sources.journal(&subject.name.id(&kind));
-        Some(Story::of(object, &objects, &lines, self.0.clock.now()))
+        Some(ObjectStory::of(
+            object,
+            &objects,
+            &lines,
+            self.0.clock.now(),
+        ))
     }
 }
 
 /// The page and what belongs to it, to be merged with the endpoints of the board.
-pub fn router(console: Console) -> Router {
+pub fn router(console: ConsoleState) -> Router {
     Router::new()
         .route("/", get(overview))
         .route("/console.css", get(style))
@@ -107,13 +112,13 @@ pub fn router(console: Console) -> Router {
         .with_state(console)
 }
 
-async fn overview(State(console): State<Console>) -> Response {
+async fn overview(State(console): State<ConsoleState>) -> Response {
     let main = page::overview(&console.status());
     let page = main.and_then(|main| page::document("Aplomb", main, "/events"));
     answered("text/html; charset=utf-8", page)
 }
 
-async fn status(State(console): State<Console>) -> Response {
+async fn status(State(console): State<ConsoleState>) -> Response {
     (headers("application/json"), Json(console.status())).into_response()
 }
 
@@ -130,7 +135,7 @@ async fn icon() -> Response {
     answered("image/svg+xml", Ok(page::ICON.to_owned()))
 }
 
-fn answered(kind: &'static str, body: Result<String, page::Unrendered>) -> Response {
+fn answered(kind: &'static str, body: Result<String, page::RenderError>) -> Response {
     match body {
         Ok(body) => (headers(kind), body).into_response(),
         Err(error) => {

@@ -16,62 +16,64 @@ mod tunnel;
 
 use std::sync::LazyLock;
 
-use aplomb::ObjectId;
-use aplomb::admin::State;
-use aplomb::journal::Line;
+use aplomb::ObjectRef;
+use aplomb::admin::DebugState;
+use aplomb::journal::JournalLine;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::table::{self, Resource, Table};
+use crate::table::{self, KindInfo, ObjectTable};
 
-pub use self::coder::{Key, Provisioner, Proxy, Throttle};
-pub use self::egress::{Egress, Level, Move, Node};
-pub use self::findings::{Finding, Severity, findings};
-pub use self::objects::{Name, Objects};
-pub use self::process::{Budget, BudgetLane, KindTally, Lane, Operator, Queue, Run, Watch};
+pub use self::coder::{KeyRow, ProvisionerRow, ProxyRow, ThrottleRow};
+pub use self::egress::{BudgetRow, EgressRow, MoveRow, NodeRow};
+pub use self::findings::{Finding, FindingSeverity, findings};
+pub use self::objects::{ObjectMap, ObjectName};
+pub use self::process::{
+    KindRow, LaneRow, LimiterLaneRow, LimiterRow, OperatorRow, QueueRow, RunRow, WatchRow,
+};
 pub(crate) use self::tunnel::marks;
-pub use self::tunnel::{Connector, Mark, Stage, Timeline, Tunnel};
+pub use self::tunnel::{ConnectorRow, PushbackMark, StageRow, TimelineRow, TunnelRow};
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Status {
+pub struct Overview {
     /// When.
     pub at: Timestamp,
     /// The version of the program that says so.
     pub version: String,
     /// The engines, by name.
-    pub operators: Vec<Operator>,
+    pub operators: Vec<OperatorRow>,
     /// Their watches.
-    pub watches: Vec<Watch>,
+    pub watches: Vec<WatchRow>,
     /// What may be spent, by target.
-    pub budgets: Vec<Budget>,
+    pub budgets: Vec<LimiterRow>,
     /// What waits and runs, by controller.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<QueueRow>,
     /// What was passed on, dropped and written, by kind.
-    pub kinds: Vec<KindTally>,
+    pub kinds: Vec<KindRow>,
     /// The tunnels.
-    pub tunnels: Vec<Tunnel>,
+    pub tunnels: Vec<TunnelRow>,
     /// Their agents.
-    pub connectors: Vec<Connector>,
+    pub connectors: Vec<ConnectorRow>,
     /// The floating IPs.
-    pub egresses: Vec<Egress>,
+    pub egresses: Vec<EgressRow>,
     /// Provisioner daemons and their keys.
-    pub provisioners: Vec<Provisioner>,
+    pub provisioners: Vec<ProvisionerRow>,
     /// Workspace proxies.
-    pub proxies: Vec<Proxy>,
+    pub proxies: Vec<ProxyRow>,
     /// Our kinds as `kubectl get` shows them, those that somebody watches.
-    pub tables: Vec<Table>,
+    pub tables: Vec<ObjectTable>,
     /// What is not as it should be, worst first.
     pub findings: Vec<Finding>,
 }
 
 /// The definitions are made once: that costs more than all tables.
-static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(table::resources);
+static RESOURCES: LazyLock<Vec<KindInfo>> = LazyLock::new(table::resources);
 
 /// The kind that is meant by its name or its plural, in any case.
 pub(crate) fn resource(word: &str) -> Option<String> {
-    let meant = |it: &&Resource| {
+    let meant = |it: &&KindInfo| {
         [&it.kind, &it.plural]
             .iter()
             .any(|name| name.eq_ignore_ascii_case(word))
@@ -79,7 +81,7 @@ pub(crate) fn resource(word: &str) -> Option<String> {
     RESOURCES.iter().find(meant).map(|it| it.kind.clone())
 }
 
-fn tables(objects: &Objects, at: Timestamp) -> Vec<Table> {
+fn tables(objects: &ObjectMap, at: Timestamp) -> Vec<ObjectTable> {
     let known = RESOURCES.iter().filter_map(|resource| {
         let all = objects.known(&resource.kind)?;
         Some(resource.table(all, at))
@@ -87,20 +89,20 @@ fn tables(objects: &Objects, at: Timestamp) -> Vec<Table> {
     known.collect()
 }
 
-/// What a [`Status`] is made from.
+/// What a [`Overview`] is made from.
 #[derive(Clone, Copy)]
-pub struct Inputs<'a> {
+pub struct OverviewInputs<'a> {
     /// Whole objects of our kinds.
-    pub objects: &'a Objects,
+    pub objects: &'a ObjectMap,
     /// The engines of the process, by name.
-    pub engines: &'a [(String, State)],
+    pub engines: &'a [(String, DebugState)],
     /// What is remembered of an object, oldest first.
-    pub journal: &'a dyn Fn(&ObjectId) -> Vec<Line>,
+    pub journal: &'a dyn Fn(&ObjectRef) -> Vec<JournalLine>,
     /// The present moment.
     pub at: Timestamp,
 }
 
-impl std::fmt::Debug for Inputs<'_> {
+impl std::fmt::Debug for OverviewInputs<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Inputs")
             .field("at", &self.at)
@@ -108,11 +110,11 @@ impl std::fmt::Debug for Inputs<'_> {
     }
 }
 
-impl Status {
+impl Overview {
     /// Everything that can be said from these inputs.
     #[must_use]
-    pub fn of(inputs: Inputs<'_>) -> Self {
-        let Inputs {
+    pub fn of(inputs: OverviewInputs<'_>) -> Self {
+        let OverviewInputs {
             objects,
             engines,
             at,
@@ -143,6 +145,6 @@ impl Status {
     pub fn is_well(&self) -> bool {
         self.findings
             .iter()
-            .all(|it| it.severity == Severity::Notice)
+            .all(|it| it.severity == FindingSeverity::Notice)
     }
 }

@@ -1,55 +1,55 @@
 //! One object as its page tells it: the trace that is served as JSON beside it, its lamp, and the picture of its
 //! stages with the pushback on it. Pure.
 
-use aplomb::journal::{Entry, Line};
+use aplomb::journal::{JournalEntry, JournalLine};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::light::Light;
-use crate::status::{Mark, Name, Objects, Stage, marks};
-use crate::trace::{By, Evidence, Look, Relative, Trace, looks};
+use crate::light::HealthColor;
+use crate::status::{ObjectMap, ObjectName, PushbackMark, StageRow, marks};
+use crate::trace::{ObjectTrace, Relative, RelativeFilter, RelativeQuery, TraceInputs, looks};
 
 /// One object at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Story {
+pub struct ObjectStory {
     /// What `/trace/....json` serializes.
-    pub trace: Trace,
+    pub trace: ObjectTrace,
     /// What its toggle shows.
-    pub light: Light,
+    pub light: HealthColor,
     /// Its stages and the pushback on one axis.
-    pub picture: Picture,
+    pub picture: TimelineChart,
 }
 
 /// Stages and pushback on one axis of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Picture {
+pub struct TimelineChart {
     /// The stages that were reached.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageRow>,
     /// The pushback, also what came after the picture's end.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<PushbackMark>,
     /// How many seconds it shows.
     pub end: f64,
 }
 
-impl Story {
+impl ObjectStory {
     /// What `objects` and a journal tell of `object`.
     #[must_use]
-    pub fn of(object: &Value, objects: &Objects, lines: &[Line], at: Timestamp) -> Self {
+    pub fn of(object: &Value, objects: &ObjectMap, lines: &[JournalLine], at: Timestamp) -> Self {
         let mut relatives = relatives(object, objects);
         relatives.extend(written(object, lines));
         let journal = lines.iter().filter_map(|it| serde_json::to_value(it).ok());
-        let evidence = Evidence {
+        let evidence = TraceInputs {
             object: object.clone(),
             relatives,
             journal: journal.collect(),
-            ..Evidence::default()
+            ..TraceInputs::default()
         };
-        let trace = Trace::of(&evidence, at);
-        let light = Light::of(object);
-        let going = matches!(light, Light::Amber { .. });
-        let picture = Picture::of(&trace, lines, going);
+        let trace = ObjectTrace::of(&evidence, at);
+        let light = HealthColor::of(object);
+        let going = matches!(light, HealthColor::Amber { .. });
+        let picture = TimelineChart::of(&trace, lines, going);
         Self {
             trace,
             light,
@@ -58,19 +58,19 @@ impl Story {
     }
 }
 
-impl Picture {
-    fn of(trace: &Trace, lines: &[Line], going: bool) -> Self {
+impl TimelineChart {
+    fn of(trace: &ObjectTrace, lines: &[JournalLine], going: bool) -> Self {
         let Some(began) = trace.stages.iter().find_map(|it| it.at) else {
             return Self::default();
         };
         let since = |at: Timestamp| at.duration_since(began).as_secs_f64();
         let mut before = began;
         let reached = trace.stages.iter().filter_map(|it| Some((it, it.at?)));
-        let stages: Vec<Stage> = reached
+        let stages: Vec<StageRow> = reached
             .map(|(stage, at)| {
                 let took = (since(at) - since(before)).max(0.0);
                 before = at;
-                Stage {
+                StageRow {
                     name: stage.name.clone(),
                     at,
                     offset: since(at),
@@ -92,13 +92,13 @@ impl Picture {
 }
 
 /// What belongs to it, of the kinds that are watched.
-fn relatives(object: &Value, objects: &Objects) -> Vec<Relative> {
+fn relatives(object: &Value, objects: &ObjectMap) -> Vec<Relative> {
     let of = object["metadata"]["uid"].as_str().unwrap_or_default();
-    let found = |look: Look| -> Vec<Relative> {
+    let found = |look: RelativeQuery| -> Vec<Relative> {
         let Some(all) = objects.known(look.kind) else {
             return Vec::new();
         };
-        let relative = |name: Name, object: Option<&Value>| Relative {
+        let relative = |name: ObjectName, object: Option<&Value>| Relative {
             of: of.to_owned(),
             kind: look.kind.to_owned(),
             namespace: name.namespace,
@@ -107,17 +107,18 @@ fn relatives(object: &Value, objects: &Objects) -> Vec<Relative> {
             exists: Some(object.is_some()),
             object: object.cloned(),
         };
-        let here = |it: &&Value| Name::of(it).namespace == look.namespace && look.by.means(it);
+        let here =
+            |it: &&Value| ObjectName::of(it).namespace == look.namespace && look.by.means(it);
         let there: Vec<_> = all
             .iter()
             .filter(here)
-            .map(|it| relative(Name::of(it), Some(it)))
+            .map(|it| relative(ObjectName::of(it), Some(it)))
             .collect();
         match &look.by {
-            By::Name(name) if there.is_empty() => {
+            RelativeFilter::Name(name) if there.is_empty() => {
                 let namespace = look.namespace.clone();
                 let name = name.clone();
-                vec![relative(Name { namespace, name }, None)]
+                vec![relative(ObjectName { namespace, name }, None)]
             }
             _ => there,
         }
@@ -126,19 +127,19 @@ fn relatives(object: &Value, objects: &Objects) -> Vec<Relative> {
 }
 
 /// What was written on its behalf, as the journal remembers it.
-fn written(object: &Value, lines: &[Line]) -> Vec<Relative> {
+fn written(object: &Value, lines: &[JournalLine]) -> Vec<Relative> {
     let of = object["metadata"]["uid"].as_str().unwrap_or_default();
-    let own = Name::of(object).id(object["kind"].as_str().unwrap_or_default());
+    let own = ObjectName::of(object).id(object["kind"].as_str().unwrap_or_default());
     let mut ids: Vec<_> = lines
         .iter()
         .filter_map(|line| match &line.entry {
-            Entry::Wrote { object, .. } if *object != own => Some(object.clone()),
+            JournalEntry::Wrote { object, .. } if *object != own => Some(object.clone()),
             _ => None,
         })
         .collect();
     ids.sort();
     ids.dedup();
-    let relative = |id: aplomb::ObjectId| Relative {
+    let relative = |id: aplomb::ObjectRef| Relative {
         of: of.to_owned(),
         kind: id.kind.to_string(),
         namespace: id.key.namespace.map(|it| it.to_string()),
@@ -154,17 +155,17 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn shop() -> Story {
+    fn shop() -> ObjectStory {
         let objects = fixture::objects();
         let name = fixture::name("shop");
         let object = objects.get("HTTPProxy", &name).expect("the tunnel");
         let lines = fixture::journal(&name.id("HTTPProxy"));
-        Story::of(object, &objects, &lines, fixture::at())
+        ObjectStory::of(object, &objects, &lines, fixture::at())
     }
 
     #[test]
     fn the_picture_ends_with_the_proof_and_has_the_pushback_on_it() {
-        let Picture { stages, marks, end } = shop().picture;
+        let TimelineChart { stages, marks, end } = shop().picture;
         assert_eq!(stages.last().map(|it| &*it.name), Some("Proven"));
         assert!((end - 0.412).abs() < 1e-9, "{end}");
         assert_eq!(marks.len(), 4);
@@ -175,7 +176,7 @@ mod tests {
     fn what_is_still_going_on_is_shown_up_to_now() {
         let objects = fixture::objects();
         let blog = &objects.of("HTTPProxy")[1];
-        let story = Story::of(blog, &objects, &[], fixture::at());
+        let story = ObjectStory::of(blog, &objects, &[], fixture::at());
         assert_eq!(story.light.word(), "amber");
         assert!(
             (story.picture.end - 121.9).abs() < 1e-6,

@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::age::{human_duration, since};
-pub use self::resource::{Resource, named, resources};
-pub use self::text::{Layout, Style, align};
+pub use self::resource::{KindInfo, named, resources};
+pub use self::text::{TableLayout, TableStyle, align};
 
 /// A column of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Column {
+pub struct TableColumn {
     /// Its title, as the definition writes it.
     pub name: String,
     /// `string`, `integer`, `boolean` or `date`.
@@ -34,7 +34,7 @@ pub struct Column {
 /// One object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct TableRow {
     /// Where it is; `None` in a kind without namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
@@ -53,7 +53,7 @@ pub struct Row {
 /// Objects of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Table {
+pub struct ObjectTable {
     /// The kind.
     pub kind: String,
     /// As the server's paths name it.
@@ -61,27 +61,31 @@ pub struct Table {
     /// Whether its objects are in namespaces.
     pub namespaced: bool,
     /// The name first, then what the definition adds.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// In the order of namespaces and names.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
 }
 
-impl Table {
+impl ObjectTable {
     /// The cell of a row in the column called `name`.
     #[must_use]
-    pub fn cell<'a>(&self, row: &'a Row, name: &str) -> Option<&'a str> {
+    pub fn cell<'a>(&self, row: &'a TableRow, name: &str) -> Option<&'a str> {
         let column = self.columns.iter().position(|column| column.name == name)?;
         row.cells.get(column).map(String::as_str)
     }
 }
 
-impl Resource {
+impl KindInfo {
     /// The table of `objects` at a time.
     #[must_use]
-    pub fn table<'a>(&self, objects: impl IntoIterator<Item = &'a Value>, at: Timestamp) -> Table {
-        let mut rows: Vec<Row> = objects.into_iter().map(|one| self.row(one, at)).collect();
+    pub fn table<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a Value>,
+        at: Timestamp,
+    ) -> ObjectTable {
+        let mut rows: Vec<TableRow> = objects.into_iter().map(|one| self.row(one, at)).collect();
         rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        Table {
+        ObjectTable {
             kind: self.kind.clone(),
             plural: self.plural.clone(),
             namespaced: self.namespaced,
@@ -92,11 +96,11 @@ impl Resource {
 
     /// The row of one object at a time.
     #[must_use]
-    pub fn row(&self, object: &Value, at: Timestamp) -> Row {
+    pub fn row(&self, object: &Value, at: Timestamp) -> TableRow {
         let meta = &object["metadata"];
         let text = |key: &str| meta[key].as_str().unwrap_or_default().to_owned();
         let cells = self.columns.iter().zip(&self.paths);
-        Row {
+        TableRow {
             namespace: meta["namespace"].as_str().map(str::to_owned),
             name: text("name"),
             uid: text("uid"),

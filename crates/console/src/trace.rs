@@ -15,14 +15,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::moments::{Moment, Source};
-pub use self::relatives::{By, Look, Relative, looks};
-pub use self::stages::{Stage, Winner};
-pub use self::tree::{Condition, Node};
+pub use self::moments::{MomentSource, TraceMoment};
+pub use self::relatives::{Relative, RelativeFilter, RelativeQuery, looks};
+pub use self::stages::{ConflictWinner, TraceStage};
+pub use self::tree::{TraceCondition, TraceNode};
 
 /// What is known of an object, from wherever it could be read.
 #[derive(Clone, Debug, Default)]
-pub struct Evidence {
+pub struct TraceInputs {
     /// The object as the API server has it.
     pub object: Value,
     /// What belongs to it.
@@ -38,26 +38,26 @@ pub struct Evidence {
 /// The story of an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Trace {
+pub struct ObjectTrace {
     /// When this was told.
     pub at: Timestamp,
     /// The version of the object that it was told from.
     pub resource_version: String,
     /// The object and what belongs to it.
-    pub tree: Node,
+    pub tree: TraceNode,
     /// The stages it went through, each with the pushback met on the way.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<TraceStage>,
     /// Everything that is known to have happened to it, oldest first.
-    pub timeline: Vec<Moment>,
+    pub timeline: Vec<TraceMoment>,
     /// What could not be read, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
 }
 
-impl Trace {
+impl ObjectTrace {
     /// The story that the evidence tells.
     #[must_use]
-    pub fn of(evidence: &Evidence, at: Timestamp) -> Self {
+    pub fn of(evidence: &TraceInputs, at: Timestamp) -> Self {
         let notes = note::read(&evidence.journal);
         let object = &evidence.object;
         Self {

@@ -20,13 +20,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use run::run;
-pub use stories::Script;
+pub use stories::StoryName;
 
 /// What a person chose.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DemoOptions {
     /// The stories, in this order.
-    pub scripts: Vec<Script>,
+    pub scripts: Vec<StoryName>,
     /// How fast a person reads: pauses are divided by it.
     pub speed: f64,
     /// One JSON object per line instead of text.

@@ -17,18 +17,18 @@ const LARGEST: usize = 64 << 10;
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct HttpAnswer {
     pub(crate) status: StatusCode,
     pub(crate) body: String,
 }
 
 /// Asks `gateway` for `/` of `host`.
-pub(crate) async fn get(gateway: SocketAddr, host: &str) -> Result<Answer> {
+pub(crate) async fn get(gateway: SocketAddr, host: &str) -> Result<HttpAnswer> {
     let answer = timeout(PATIENCE, ask(gateway, host)).await;
     answer.context("no answer in 2 s")?
 }
 
-async fn ask(gateway: SocketAddr, host: &str) -> Result<Answer> {
+async fn ask(gateway: SocketAddr, host: &str) -> Result<HttpAnswer> {
     let stream = TcpStream::connect(gateway).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get("/").header(http::header::HOST, host);
@@ -40,7 +40,7 @@ async fn ask(gateway: SocketAddr, host: &str) -> Result<Answer> {
         let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
         ensure!(body.len() < LARGEST, "a long answer");
         let body = String::from_utf8_lossy(&body).into_owned();
-        Ok(Answer { status, body })
+        Ok(HttpAnswer { status, body })
     };
     tokio::select! { biased;
         answer = exchange => answer,

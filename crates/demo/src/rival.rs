@@ -25,7 +25,7 @@ const NOTE: &str = "example.com/label-sync";
 
 /// The rival. Clones are the same one.
 #[derive(Clone)]
-pub(crate) struct Rival {
+pub(crate) struct RivalWriter {
     proxies: Api<HttpProxy>,
     storm: Arc<Mutex<Storm>>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
 }
 
-impl Rival {
+impl RivalWriter {
     /// One with a client of its own.
     pub(crate) fn new(client: Client, namespace: &str) -> Self {
         Self {

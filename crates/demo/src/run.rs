@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::stage::{self, Company, Home, Stage};
-use crate::stories::Script;
-use crate::tell::{Progress, Ready, Teller, Verdict};
-use crate::{Options, log};
+use crate::stage::{self, DemoDir, DemoStage, RunningDemo};
+use crate::stories::StoryName;
+use crate::tell::{Narrator, ProgressLine, ReadyMessage, StoryResult};
+use crate::{DemoOptions, log};
 
 /// A story did not come out as promised.
 const FAILED: u8 = 1;
@@ -22,12 +22,12 @@ const READING: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// Something could not be started, or ended by itself.
-pub async fn run(options: Options) -> Result<ExitCode> {
+pub async fn run(options: DemoOptions) -> Result<ExitCode> {
     // Before anything is made: a signal must always find somebody who cleans up.
     let mut signals = Signals::new()?;
-    let home = Home::make(options.kubeconfig.as_deref())?;
+    let home = DemoDir::make(options.kubeconfig.as_deref())?;
     log::to(&home.log())?;
-    let progress = Progress::new(&options);
+    let progress = ProgressLine::new(&options);
     let set = tokio::select! { biased;
         () = signals.next() => None,
         set = stage::set(&options, &home, &progress) => Some(set?),
@@ -43,14 +43,14 @@ pub async fn run(options: Options) -> Result<ExitCode> {
 }
 
 async fn perform(
-    options: &Options,
-    home: &Home,
-    stage: &Stage,
-    company: &mut Company,
+    options: &DemoOptions,
+    home: &DemoDir,
+    stage: &DemoStage,
+    company: &mut RunningDemo,
     signals: &mut Signals,
 ) -> Result<ExitCode> {
-    let mut teller = Teller::new(options);
-    teller.ready(&Ready {
+    let mut teller = Narrator::new(options);
+    teller.ready(&ReadyMessage {
         page: format!("{}/", stage.office.url()),
         url: format!("http://{}/", stage.tunnels.gateway),
         kubeconfig: home.kubeconfig().display().to_string(),
@@ -75,7 +75,7 @@ async fn perform(
 }
 
 /// Plays them all, and says whether all came out as promised.
-async fn play(scripts: &[Script], stage: &Stage, teller: &mut Teller) -> bool {
+async fn play(scripts: &[StoryName], stage: &DemoStage, teller: &mut Narrator) -> bool {
     let mut verdicts = Vec::new();
     for (at, script) in scripts.iter().enumerate() {
         teller.begin(at + 1, scripts.len(), &script.title());
@@ -91,8 +91,8 @@ async fn play(scripts: &[Script], stage: &Stage, teller: &mut Teller) -> bool {
 }
 
 /// A story that could not be played to its end has not come out as promised.
-fn failed(error: &anyhow::Error) -> Verdict {
-    Verdict {
+fn failed(error: &anyhow::Error) -> StoryResult {
+    StoryResult {
         pass: false,
         figure: format!("{error:#}"),
         numbers: serde_json::Value::Null,

@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use aplomb::Tasks;
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use axum::Router;
 use tokio::net::TcpListener;
 
 /// The service. Ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub(crate) struct LocalService {
     answer: String,
     address: SocketAddr,
     tasks: Tasks,
-    serving: Arc<Mutex<Option<Task<()>>>>,
+    serving: Arc<Mutex<Option<TaskHandle<()>>>>,
 }
 
-impl Service {
+impl LocalService {
     /// Starts one on a free port that answers with `answer`.
     pub(crate) async fn start(answer: &str, tasks: &Tasks) -> Result<Self> {
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
@@ -64,7 +64,7 @@ impl Service {
         *self.held() = Some(task);
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Option<Task<()>>> {
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<TaskHandle<()>>> {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

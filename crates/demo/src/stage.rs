@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use aplomb::Tasks;
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use aplomb_apiserver::clock::Clock;
 use aplomb_apiserver::coderd::Coderd;
 use aplomb_apiserver::hetzner::Hetzner;
@@ -24,16 +24,16 @@ use kube::Client;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::home::Home;
-pub(crate) use self::nodes::{EGRESS, NODES, Nodes};
+pub(crate) use self::home::DemoDir;
+pub(crate) use self::nodes::{DemoNodes, EGRESS, NODES};
 pub(crate) use self::office::Office;
 pub(crate) use self::operators::{FLOATING_IP, OTHERS};
-pub(crate) use self::tunnels::{SHOP, Tunnels, by_hand, hostname, proxy, ready};
+pub(crate) use self::tunnels::{DataPlane, SHOP, by_hand, hostname, proxy, ready};
 
-use self::cluster::Cluster;
-use crate::Options;
-use crate::rival::Rival;
-use crate::tell::Progress;
+use self::cluster::DemoCluster;
+use crate::DemoOptions;
+use crate::rival::RivalWriter;
+use crate::tell::ProgressLine;
 
 /// The namespace of operators and gateways.
 pub(crate) const SYSTEM: &str = "aplomb-system";
@@ -43,13 +43,13 @@ pub(crate) const NAMESPACE: &str = "default";
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// What stories are played on.
-pub(crate) struct Stage {
+pub(crate) struct DemoStage {
     pub(crate) client: Client,
     pub(crate) coderd: Coderd,
     pub(crate) hetzner: Hetzner,
-    pub(crate) nodes: Nodes,
-    pub(crate) tunnels: Tunnels,
-    pub(crate) rival: Rival,
+    pub(crate) nodes: DemoNodes,
+    pub(crate) tunnels: DataPlane,
+    pub(crate) rival: RivalWriter,
     pub(crate) office: Office,
     /// The time of the simulated services.
     pub(crate) clock: Clock,
@@ -59,19 +59,19 @@ pub(crate) struct Stage {
 
 type Ending = BoxFuture<'static, Result<()>>;
 
-/// Everything that runs. [`Company::end`] ends it in order; dropping it ends it at once.
-pub(crate) struct Company {
+/// Everything that runs. [`RunningDemo::end`] ends it in order; dropping it ends it at once.
+pub(crate) struct RunningDemo {
     running: FuturesUnordered<Ending>,
     stop: CancellationToken,
-    cluster: Cluster,
+    cluster: DemoCluster,
 }
 
 /// Starts everything, and returns when the first tunnel is proven.
 pub(crate) async fn set(
-    options: &Options,
-    home: &Home,
-    progress: &Progress,
-) -> Result<(Stage, Company)> {
+    options: &DemoOptions,
+    home: &DemoDir,
+    progress: &ProgressLine,
+) -> Result<(DemoStage, RunningDemo)> {
     let (tasks, stop) = (Tasks::on_runtime(), CancellationToken::new());
     let running = FuturesUnordered::new();
     let start = Start {
@@ -81,24 +81,24 @@ pub(crate) async fn set(
     };
     let office = Office::open(&start, options.page).await?;
     progress.show("starting the box");
-    let cluster = Cluster::start(home.kubeconfig()).await?;
+    let cluster = DemoCluster::start(home.kubeconfig()).await?;
     home.wrote_kubeconfig();
     let client = cluster.client().await?;
     cluster::prepare(&client).await?;
     let clock = Clock::system();
     let (coderd, hetzner) = operators::clouds(&clock)?;
-    let nodes = Nodes::start(&client).await?;
+    let nodes = DemoNodes::start(&client).await?;
     operators::secrets(&client).await?;
     progress.show("starting the operators");
-    let rival = Rival::new(cluster.client().await?, NAMESPACE);
+    let rival = RivalWriter::new(cluster.client().await?, NAMESPACE);
     operators::tunnels(&start, &client, &office, &rival);
     operators::coder(&start, &client, &office, &coderd);
     operators::egress(&start, &client, &office, &hetzner);
     let began = Instant::now();
     nodes.egress(&client).await?;
     progress.show("proving the first tunnel");
-    let tunnels = Tunnels::start(&start, &client, home).await?;
-    let stage = Stage {
+    let tunnels = DataPlane::start(&start, &client, home).await?;
+    let stage = DemoStage {
         client,
         coderd,
         hetzner,
@@ -109,7 +109,7 @@ pub(crate) async fn set(
         clock,
         began,
     };
-    let company = Company {
+    let company = RunningDemo {
         running,
         stop,
         cluster,
@@ -117,7 +117,7 @@ pub(crate) async fn set(
     Ok((stage, company))
 }
 
-impl Company {
+impl RunningDemo {
     /// Returns when something ended that must live as long as the demo does.
     pub(crate) async fn broken(&mut self) -> anyhow::Error {
         match self.running.next().await {
@@ -148,7 +148,7 @@ struct Start<'a> {
 impl Start<'_> {
     /// Starts a part that lives until the end.
     fn part(&self, name: &'static str, work: impl Future<Output = Result<()>> + Send + 'static) {
-        let task: Task<Result<()>> = self.tasks.start(work);
+        let task: TaskHandle<Result<()>> = self.tasks.start(work);
         self.running.push(Box::pin(async move {
             let ended = task.join().await.context("it panicked");
             ended.and_then(|ended| ended).context(name)

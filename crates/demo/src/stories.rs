@@ -12,12 +12,12 @@ use std::str::FromStr;
 
 use anyhow::Result;
 
-use crate::stage::Stage;
-use crate::tell::{Teller, Title, Verdict};
+use crate::stage::DemoStage;
+use crate::tell::{Narrator, StoryResult, StoryTitle};
 
 /// A story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Script {
+pub enum StoryName {
     /// A storm of conflicts while a tunnel is made.
     Conflicts,
     /// A tunnel that is green when it works, and not otherwise.
@@ -30,7 +30,7 @@ pub enum Script {
     NodeDeath,
 }
 
-impl Script {
+impl StoryName {
     /// All of them, in the order they are played in.
     pub const ALL: [Self; 5] = [
         Self::Conflicts,
@@ -40,7 +40,7 @@ impl Script {
         Self::NodeDeath,
     ];
 
-    pub(crate) fn title(self) -> Title {
+    pub(crate) fn title(self) -> StoryTitle {
         match self {
             Self::Conflicts => conflicts::TITLE,
             Self::Tunnel => tunnel::TITLE,
@@ -50,7 +50,7 @@ impl Script {
         }
     }
 
-    pub(crate) async fn play(self, stage: &Stage, teller: &Teller) -> Result<Verdict> {
+    pub(crate) async fn play(self, stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
         match self {
             Self::Conflicts => conflicts::play(stage, teller).await,
             Self::Tunnel => tunnel::play(stage, teller).await,
@@ -61,13 +61,13 @@ impl Script {
     }
 }
 
-impl fmt::Display for Script {
+impl fmt::Display for StoryName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.title().name)
     }
 }
 
-impl FromStr for Script {
+impl FromStr for StoryName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -12,12 +12,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use self::page::Page;
-use crate::Options;
+use self::page::TextPage;
+use crate::DemoOptions;
 
 /// What there is to begin with.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyMessage {
     /// The page.
     pub(crate) page: String,
     /// The first tunnel.
@@ -28,7 +28,7 @@ pub(crate) struct Ready {
 
 /// How a story begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Title {
+pub(crate) struct StoryTitle {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     /// What happens without us.
@@ -37,13 +37,13 @@ pub(crate) struct Title {
 
 /// A moment here, and what the usual way would have come to by then.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Moment {
+pub(crate) struct StoryMoment {
     pub(crate) at: Duration,
     pub(crate) ours: Option<String>,
     pub(crate) usual: Option<String>,
 }
 
-impl Moment {
+impl StoryMoment {
     pub(crate) fn ours(at: Duration, what: impl Into<String>) -> Self {
         Self {
             at,
@@ -71,7 +71,7 @@ impl Moment {
 
 /// How a story ended.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Verdict {
+pub(crate) struct StoryResult {
     pub(crate) pass: bool,
     /// One line.
     pub(crate) figure: String,
@@ -81,7 +81,7 @@ pub(crate) struct Verdict {
 
 /// Says everything.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct Narrator {
     form: Form,
     /// Pauses are for people, and divided by this.
     speed: Option<f64>,
@@ -90,30 +90,30 @@ pub(crate) struct Teller {
 
 #[derive(Debug)]
 enum Form {
-    Text(Page),
+    Text(TextPage),
     Json,
 }
 
-impl Teller {
-    pub(crate) fn new(options: &Options) -> Self {
+impl Narrator {
+    pub(crate) fn new(options: &DemoOptions) -> Self {
         Self {
             form: match options.json {
                 true => Form::Json,
-                false => Form::Text(Page::new(options.colour)),
+                false => Form::Text(TextPage::new(options.colour)),
             },
             speed: options.terminal.then_some(options.speed),
             script: "",
         }
     }
 
-    pub(crate) fn ready(&self, ready: &Ready) {
+    pub(crate) fn ready(&self, ready: &ReadyMessage) {
         match &self.form {
             Form::Text(page) => print(&page.ready(ready)),
             Form::Json => self.line("ready", json!(ready)),
         }
     }
 
-    pub(crate) fn begin(&mut self, number: usize, of: usize, title: &Title) {
+    pub(crate) fn begin(&mut self, number: usize, of: usize, title: &StoryTitle) {
         self.script = title.name;
         match &self.form {
             Form::Text(page) => print(&page.begin(number, of, title)),
@@ -141,7 +141,7 @@ impl Teller {
     }
 
     /// The two timelines, one beside the other.
-    pub(crate) fn beside(&self, moments: &[Moment]) {
+    pub(crate) fn beside(&self, moments: &[StoryMoment]) {
         match &self.form {
             Form::Text(page) => print(&page.beside(moments)),
             Form::Json => {
@@ -155,11 +155,11 @@ impl Teller {
         }
     }
 
-    pub(crate) fn result(&self, verdict: &Verdict) {
+    pub(crate) fn result(&self, verdict: &StoryResult) {
         match &self.form {
             Form::Text(page) => print(&page.result(self.script, verdict)),
             Form::Json => {
-                let Verdict {
+                let StoryResult {
                     pass,
                     figure,
                     numbers,
@@ -237,12 +237,12 @@ fn print(text: &str) {
 
 /// What is going on while nothing can be shown yet: on a terminal, and nowhere else.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressLine {
     shown: bool,
 }
 
-impl Progress {
-    pub(crate) fn new(options: &Options) -> Self {
+impl ProgressLine {
+    pub(crate) fn new(options: &DemoOptions) -> Self {
         let shown = !options.json && std::io::stderr().is_terminal();
         Self { shown }
     }
@@ -255,7 +255,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if self.shown {
             eprint!("\r\x1b[2K");

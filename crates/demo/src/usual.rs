@@ -7,12 +7,12 @@ use std::time::Duration;
 ///
 /// 5 ms and 1,000 s are the defaults of client-go's and so of controller-runtime's queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Queue {
+pub(crate) struct BaselineQueue {
     pub(crate) base: Duration,
     pub(crate) most: Duration,
 }
 
-impl Default for Queue {
+impl Default for BaselineQueue {
     fn default() -> Self {
         Self {
             base: Duration::from_millis(5),
@@ -23,13 +23,13 @@ impl Default for Queue {
 
 /// How a write came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Landed {
+pub(crate) struct BaselineWrite {
     /// Attempts that failed before it.
     pub(crate) failures: u32,
     pub(crate) at: Duration,
 }
 
-impl Queue {
+impl BaselineQueue {
     /// The delay after this many failures in a row.
     pub(crate) fn delay(self, failures: u32) -> Duration {
         let doubled = 2u32.checked_pow(failures.saturating_sub(1));
@@ -39,23 +39,23 @@ impl Queue {
 
     /// When a write lands after these conflicts in a row: each was an attempt of the item's, and nothing
     /// wakes it after the last but its own delay.
-    pub(crate) fn lands(self, conflicts: &[Duration]) -> Landed {
+    pub(crate) fn lands(self, conflicts: &[Duration]) -> BaselineWrite {
         let failures = u32::try_from(conflicts.len()).unwrap_or(u32::MAX);
         let last = conflicts.last().copied().unwrap_or_default();
         let wait = match failures {
             0 => Duration::ZERO,
             some => self.delay(some),
         };
-        Landed {
+        BaselineWrite {
             failures,
             at: last + wait,
         }
     }
 
     /// When the attempt comes that is made after so many refusals, the first of them at `from`.
-    pub(crate) fn after(self, from: Duration, failures: u32) -> Landed {
+    pub(crate) fn after(self, from: Duration, failures: u32) -> BaselineWrite {
         let waits = (1..=failures).map(|failure| self.delay(failure));
-        Landed {
+        BaselineWrite {
             failures,
             at: from + waits.sum::<Duration>(),
         }
@@ -66,11 +66,11 @@ impl Queue {
 ///
 /// A lease of 1,200 s that is renewed at half its time is what a widely used agent ships with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heartbeat {
+pub(crate) struct BaselineHeartbeat {
     pub(crate) lease: Duration,
 }
 
-impl Default for Heartbeat {
+impl Default for BaselineHeartbeat {
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(1_200),
@@ -78,7 +78,7 @@ impl Default for Heartbeat {
     }
 }
 
-impl Heartbeat {
+impl BaselineHeartbeat {
     /// The first heartbeat after `moment`. Both are counted from the agent's first one.
     pub(crate) fn after(self, moment: Duration) -> Duration {
         next(self.lease / 2, moment)
@@ -92,14 +92,14 @@ impl Heartbeat {
 /// calls of 5 ms, a round trip within a region, and two writes, because the step that failed says so and
 /// then the pass does, in other words.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Loop {
+pub(crate) struct BaselineLoop {
     pub(crate) echo: Duration,
     pub(crate) writes: u32,
     pub(crate) call: Duration,
     pub(crate) calls: u32,
 }
 
-impl Loop {
+impl BaselineLoop {
     pub(crate) fn new(echo: Duration) -> Self {
         Self {
             echo,
@@ -123,7 +123,7 @@ impl Loop {
 /// 30 s, a grace of 90 s and a bucket of 3,600 that gains one a second are what a controller of this
 /// kind and its provider have by default; a node beats every 10 s.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watchman {
+pub(crate) struct BaselinePoller {
     pub(crate) resync: Duration,
     pub(crate) grace: Duration,
     pub(crate) bucket: f64,
@@ -131,7 +131,7 @@ pub(crate) struct Watchman {
     pub(crate) beat: Duration,
 }
 
-impl Default for Watchman {
+impl Default for BaselinePoller {
     fn default() -> Self {
         Self {
             resync: Duration::from_secs(30),
@@ -143,7 +143,7 @@ impl Default for Watchman {
     }
 }
 
-impl Watchman {
+impl BaselinePoller {
     /// When it wants to move the address of a node that died at `death`, both since it began to look.
     pub(crate) fn wants(self, death: Duration) -> Duration {
         next(self.resync, death) + self.grace
@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_delay_doubles_up_to_the_most() {
-        let delays = [1, 2, 3, 16, 18, 19, 60].map(|failures| Queue::default().delay(failures));
+        let delays =
+            [1, 2, 3, 16, 18, 19, 60].map(|failures| BaselineQueue::default().delay(failures));
         let expected = [5, 10, 20, 163_840, 655_360, 1_000_000, 1_000_000].map(ms);
         assert_eq!(delays, expected);
     }
@@ -205,7 +206,7 @@ mod tests {
     fn the_longer_a_storm_the_longer_the_silence_after_it() {
         let lands = |times: u64| {
             let conflicts: Vec<_> = (1..=times).map(|n| ms(100 * n)).collect();
-            Queue::default().lands(&conflicts).at
+            BaselineQueue::default().lands(&conflicts).at
         };
         assert_eq!(lands(0), Duration::ZERO);
         assert_eq!(lands(1), ms(105));
@@ -214,29 +215,29 @@ mod tests {
 
     #[test]
     fn refusals_add_up() {
-        let landed = Queue::default().after(ms(100), 3);
+        let landed = BaselineQueue::default().after(ms(100), 3);
         assert_eq!((landed.failures, landed.at), (3, ms(135)));
-        assert_eq!(Queue::default().after(ms(100), 0).at, ms(100));
+        assert_eq!(BaselineQueue::default().after(ms(100), 0).at, ms(100));
     }
 
     #[test]
     fn an_address_waits_for_the_next_heartbeat() {
-        let heartbeat = Heartbeat::default();
+        let heartbeat = BaselineHeartbeat::default();
         assert_eq!(heartbeat.after(seconds(3)), seconds(600));
         assert_eq!(heartbeat.after(seconds(600)), seconds(1_200));
-        let quick = Heartbeat { lease: seconds(30) };
+        let quick = BaselineHeartbeat { lease: seconds(30) };
         assert_eq!(quick.after(seconds(20)), seconds(30));
     }
 
     #[test]
     fn a_loop_is_as_fast_as_its_own_writes_come_back() {
-        assert_eq!(Loop::new(ms(5)).within(seconds(30)), (1_501, 3_002));
-        assert_eq!(Loop::new(ms(45)).within(seconds(30)), (301, 602));
+        assert_eq!(BaselineLoop::new(ms(5)).within(seconds(30)), (1_501, 3_002));
+        assert_eq!(BaselineLoop::new(ms(45)).within(seconds(30)), (301, 602));
     }
 
     #[test]
     fn a_watchman_looks_waits_and_runs_out_of_calls() {
-        let watchman = Watchman::default();
+        let watchman = BaselinePoller::default();
         assert_eq!(watchman.wants(seconds(31)), seconds(150));
         assert_eq!(watchman.empty_after(210), Some(seconds(180)));
         assert_eq!(watchman.empty_after(5), None);

@@ -13,14 +13,14 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
 /// An object that is looked at.
-pub(crate) struct Eye<K> {
+pub(crate) struct ObjectWatch<K> {
     name: String,
     /// As it was seen last: it may be as expected already.
     last: Option<K>,
     seen: BoxStream<'static, Result<Option<K>, watcher::Error>>,
 }
 
-impl<K> Eye<K>
+impl<K> ObjectWatch<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {

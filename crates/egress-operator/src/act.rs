@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use aplomb::fence::Fence;
-use aplomb::{Class, Context, Key, Relabel, Result};
+use aplomb::{Context, ErrorClass, MetadataPatch, ObjectKey, Result};
 use aplomb_api::StableEgress;
 use aplomb_api::egress::annotations;
 use tokio::time::Instant;
 
-use crate::cloud::Account;
-use crate::office::Office;
-use crate::views::{CiliumNodeView, Labelled, NodeView};
-use crate::world::{On, Step, Trouble, World, gateway_labels};
+use crate::cloud::HcloudAccount;
+use crate::office::EgressContext;
+use crate::views::{CiliumNodeView, HasLabels, NodeView};
+use crate::world::{LabelTarget, Observed, ProviderTrouble, Step, gateway_labels};
 
 /// How long one call to the provider may take.
 const CALL: Duration = Duration::from_secs(5);
@@ -20,11 +20,11 @@ const CALL: Duration = Duration::from_secs(5);
 /// The surroundings of a step.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<StableEgress>,
-    pub(crate) office: &'a Office,
-    pub(crate) key: &'a Key,
-    pub(crate) world: &'a World,
+    pub(crate) office: &'a EgressContext,
+    pub(crate) key: &'a ObjectKey,
+    pub(crate) world: &'a Observed,
     /// The provider, where there is a token for it.
-    pub(crate) account: std::result::Result<&'a Account, Trouble>,
+    pub(crate) account: std::result::Result<&'a HcloudAccount, ProviderTrouble>,
 }
 
 impl Act<'_> {
@@ -81,7 +81,7 @@ impl Act<'_> {
         let answer = match (&self.account, &self.world.cloud.seen) {
             (Ok(account), Some(seen)) => account.assign(seen.id, server, deadline, fence).await,
             (Err(trouble), _) => Err(trouble.clone()),
-            (_, None) => Err(Trouble::NotFound),
+            (_, None) => Err(ProviderTrouble::NotFound),
         };
         self.remember(|memory, now| memory.assigned(node, server, answer, now));
     }
@@ -95,15 +95,15 @@ impl Act<'_> {
         self.remember(|memory, now| memory.polled(answer, now));
     }
 
-    async fn label(&self, node: &str, on: On, wanted: bool) -> Result<()> {
+    async fn label(&self, node: &str, on: LabelTarget, wanted: bool) -> Result<()> {
         match on {
-            On::Node => self.relabel::<NodeView>(node, wanted).await,
-            On::CiliumNode => self.relabel::<CiliumNodeView>(node, wanted).await,
+            LabelTarget::Node => self.relabel::<NodeView>(node, wanted).await,
+            LabelTarget::CiliumNode => self.relabel::<CiliumNodeView>(node, wanted).await,
         }
     }
 
-    async fn relabel<V: Labelled>(&self, node: &str, wanted: bool) -> Result<()> {
-        let (key, cache) = (Key::new(None, node), self.cx.cache::<V>()?);
+    async fn relabel<V: HasLabels>(&self, node: &str, wanted: bool) -> Result<()> {
+        let (key, cache) = (ObjectKey::new(None, node), self.cx.cache::<V>()?);
         let seen = cache.get(&key);
         let has = |label: &(String, String)| {
             let labels = seen.as_ref().map(|seen| seen.labels());
@@ -113,7 +113,7 @@ impl Act<'_> {
         // A value that is not ours is not ours to take away.
         let labels = labels.into_iter().filter(|label| wanted || has(label));
         let term = wanted.then(|| self.world.term.to_string());
-        let change = Relabel {
+        let change = MetadataPatch {
             labels: labels
                 .map(|(key, value)| (key, wanted.then_some(value)))
                 .collect(),
@@ -121,7 +121,7 @@ impl Act<'_> {
         };
         match self.cx.relabel::<V>(&key, &change).await {
             // It is gone, and its labels with it; its watch may be slower to say so than we ask.
-            Err(error) if error.class() == Class::Missing && !wanted => {
+            Err(error) if error.class() == ErrorClass::Missing && !wanted => {
                 if let Some(seen) = seen {
                     cache.deleted(&key, seen.meta().uid);
                 }
@@ -137,7 +137,7 @@ impl Act<'_> {
         (deadline, self.cx.fence())
     }
 
-    fn remember(&self, act: impl FnOnce(&mut crate::memory::Memory, Duration)) {
+    fn remember(&self, act: impl FnOnce(&mut crate::memory::EgressState, Duration)) {
         let now = self.office.uptime();
         self.office.memories.change(self.key, |memory| {
             act(memory, now);

@@ -18,11 +18,11 @@ use tower::ServiceExt;
 
 use aplomb_http_client::Transport;
 
-pub use aplomb_http_client::Token;
-pub use error::{NO_ANSWER, ProviderError, UNREADABLE};
-pub use model::{Action, ActionError, ActionStatus, FloatingIp, Page};
+pub use aplomb_http_client::ApiToken;
+pub use error::{HcloudError, NO_ANSWER, UNREADABLE};
+pub use model::{FloatingIp, FloatingIpPage, HcloudAction, HcloudActionError, HcloudActionStatus};
 
-use model::{AssignTo, Labelled, OneAction, OneFloatingIp};
+use model::{AssignRequest, LabelsRequest, OneAction, OneFloatingIp};
 
 /// The API of Hetzner Cloud.
 pub const ENDPOINT: &str = "https://api.hetzner.cloud/v1";
@@ -33,16 +33,16 @@ const LANE: &str = "x-aplomb-lane";
 
 /// Speaks for one token. Cheap to clone.
 #[derive(Clone)]
-pub struct Client {
+pub struct HcloudClient {
     transport: Transport,
     endpoint: Arc<str>,
-    token: Token,
+    token: ApiToken,
     lane: Option<&'static str>,
 }
 
 /// Which floating IPs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct FloatingIpQuery {
     /// The one of this name.
     pub name: Option<String>,
     /// The page, from 1; 0 is the first too.
@@ -51,7 +51,7 @@ pub struct Query {
 
 /// An answer of success.
 #[derive(Clone, Debug)]
-pub struct Answer<T> {
+pub struct HcloudResponse<T> {
     /// Its status.
     pub status: u16,
     /// Its headers.
@@ -61,12 +61,12 @@ pub struct Answer<T> {
 }
 
 /// What a call returns.
-pub type Result<T> = std::result::Result<Answer<T>, ProviderError>;
+pub type Result<T> = std::result::Result<HcloudResponse<T>, HcloudError>;
 
-impl Client {
+impl HcloudClient {
     /// A client that reaches `endpoint` over `transport`.
     #[must_use]
-    pub fn new(transport: Transport, endpoint: &str, token: Token) -> Self {
+    pub fn new(transport: Transport, endpoint: &str, token: ApiToken) -> Self {
         Self {
             transport,
             endpoint: endpoint.trim_end_matches('/').into(),
@@ -88,7 +88,7 @@ impl Client {
     ///
     /// # Errors
     /// As every call: what the provider said, or that it said nothing.
-    pub async fn floating_ips(&self, query: &Query) -> Result<Page> {
+    pub async fn floating_ips(&self, query: &FloatingIpQuery) -> Result<FloatingIpPage> {
         let mut path = format!("/floating_ips?per_page={PER_PAGE}");
         if query.page > 1 {
             path.push_str(&format!("&page={}", query.page));
@@ -103,46 +103,48 @@ impl Client {
     /// One floating IP.
     ///
     /// # Errors
-    /// See [`Client::floating_ips`].
+    /// See [`HcloudClient::floating_ips`].
     pub async fn floating_ip(&self, id: i64) -> Result<FloatingIp> {
         let path = format!("/floating_ips/{id}");
-        let read: Answer<OneFloatingIp> = self.send(Method::GET, &path, None::<&()>).await?;
+        let read: HcloudResponse<OneFloatingIp> =
+            self.send(Method::GET, &path, None::<&()>).await?;
         Ok(read.map(|body| body.floating_ip))
     }
 
     /// Moves a floating IP to a server. What is returned is only begun.
     ///
     /// # Errors
-    /// See [`Client::floating_ips`]. Without an answer it may have happened all the same.
-    pub async fn assign(&self, floating_ip: i64, server: i64) -> Result<Action> {
+    /// See [`HcloudClient::floating_ips`]. Without an answer it may have happened all the same.
+    pub async fn assign(&self, floating_ip: i64, server: i64) -> Result<HcloudAction> {
         let path = format!("/floating_ips/{floating_ip}/actions/assign");
-        let body = AssignTo { server };
-        let begun: Answer<OneAction> = self.send(Method::POST, &path, Some(&body)).await?;
+        let body = AssignRequest { server };
+        let begun: HcloudResponse<OneAction> = self.send(Method::POST, &path, Some(&body)).await?;
         Ok(begun.map(|body| body.action))
     }
 
     /// How an action stands.
     ///
     /// # Errors
-    /// See [`Client::floating_ips`].
-    pub async fn action(&self, id: i64) -> Result<Action> {
+    /// See [`HcloudClient::floating_ips`].
+    pub async fn action(&self, id: i64) -> Result<HcloudAction> {
         let path = format!("/actions/{id}");
-        let read: Answer<OneAction> = self.send(Method::GET, &path, None::<&()>).await?;
+        let read: HcloudResponse<OneAction> = self.send(Method::GET, &path, None::<&()>).await?;
         Ok(read.map(|body| body.action))
     }
 
     /// Replaces all labels of a floating IP.
     ///
     /// # Errors
-    /// See [`Client::floating_ips`].
+    /// See [`HcloudClient::floating_ips`].
     pub async fn label(
         &self,
         floating_ip: i64,
         labels: &BTreeMap<String, String>,
     ) -> Result<FloatingIp> {
         let path = format!("/floating_ips/{floating_ip}");
-        let body = Labelled { labels };
-        let written: Answer<OneFloatingIp> = self.send(Method::PUT, &path, Some(&body)).await?;
+        let body = LabelsRequest { labels };
+        let written: HcloudResponse<OneFloatingIp> =
+            self.send(Method::PUT, &path, Some(&body)).await?;
         Ok(written.map(|body| body.floating_ip))
     }
 
@@ -152,14 +154,14 @@ impl Client {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<T> {
-        let lost = |cause: &dyn std::fmt::Display| ProviderError::no_answer(&self.token, cause);
+        let lost = |cause: &dyn std::fmt::Display| HcloudError::no_answer(&self.token, cause);
         let request = self
             .request(method, path, body)
             .map_err(|cause| lost(&cause))?;
         let answer = self.transport.clone().oneshot(request).await;
         let (head, body) = answer.map_err(|cause| lost(&cause))?.into_parts();
         if !head.status.is_success() {
-            return Err(ProviderError::refused(
+            return Err(HcloudError::refused(
                 &self.token,
                 head.status,
                 head.headers,
@@ -167,12 +169,12 @@ impl Client {
             ));
         }
         match serde_json::from_slice(&body) {
-            Ok(body) => Ok(Answer {
+            Ok(body) => Ok(HcloudResponse {
                 status: head.status.as_u16(),
                 headers: head.headers,
                 body,
             }),
-            Err(cause) => Err(ProviderError::unreadable(
+            Err(cause) => Err(HcloudError::unreadable(
                 &self.token,
                 head.status,
                 head.headers,
@@ -205,9 +207,9 @@ impl Client {
     }
 }
 
-impl<T> Answer<T> {
-    fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
-        Answer {
+impl<T> HcloudResponse<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> HcloudResponse<U> {
+        HcloudResponse {
             status: self.status,
             headers: self.headers,
             body: change(self.body),
@@ -225,7 +227,7 @@ fn encoded(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-impl std::fmt::Debug for Client {
+impl std::fmt::Debug for HcloudClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client")
             .field("endpoint", &self.endpoint)

@@ -17,51 +17,51 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::budget::Shelf;
-use aplomb::{Clock, Key, Telemetry};
+use aplomb::budget::LimiterRegistry;
+use aplomb::{Clock, ObjectKey, Telemetry};
 use tokio::time::Instant;
 
-use crate::client::Token;
-use crate::telemetry::Egress;
+use crate::client::ApiToken;
+use crate::telemetry::EgressMetrics;
 use aplomb_http_client::Transport;
 
-pub use account::Account;
+pub use account::HcloudAccount;
 
 /// Makes the way to the provider; called once per account.
-pub type Connect = Arc<dyn Fn() -> Transport + Send + Sync>;
+pub type HcloudConnectFn = Arc<dyn Fn() -> Transport + Send + Sync>;
 
 /// What all accounts have in common.
 #[derive(Clone)]
-pub struct Settings {
+pub struct HcloudSettings {
     /// Where the provider is, [`crate::client::ENDPOINT`] in production.
     pub endpoint: String,
     /// The way there.
-    pub connect: Connect,
+    pub connect: HcloudConnectFn,
     /// Where budgets report.
     pub telemetry: Telemetry,
     /// Where calls and forecasts are reported.
-    pub egress: Egress,
+    pub egress: EgressMetrics,
     /// For answers that speak of wall time and carry none.
     pub clock: Clock,
     /// Where the budgets are shown.
-    pub budgets: Shelf,
+    pub budgets: LimiterRegistry,
 }
 
 /// Every token of this process. Cheap to clone.
 #[derive(Clone)]
-pub struct Clouds(Arc<Inner>);
+pub struct HcloudAccounts(Arc<Inner>);
 
 struct Inner {
-    settings: Settings,
+    settings: HcloudSettings,
     started: Instant,
     /// By a digest of the token.
-    accounts: Mutex<BTreeMap<[u8; 32], Account>>,
+    accounts: Mutex<BTreeMap<[u8; 32], HcloudAccount>>,
 }
 
-impl Clouds {
+impl HcloudAccounts {
     /// None yet.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: HcloudSettings) -> Self {
         Self(Arc::new(Inner {
             settings,
             started: Instant::now(),
@@ -73,7 +73,7 @@ impl Clouds {
     /// token, wherever it was read from. `label` says where, in metrics and logs: the first one
     /// counts, and it holds no secret.
     #[must_use]
-    pub fn with(&self, who: &Key, token: &Token, label: &str) -> Account {
+    pub fn with(&self, who: &ObjectKey, token: &ApiToken, label: &str) -> HcloudAccount {
         let digest = token.digest();
         let mut accounts = self.accounts();
         // A token that was replaced has nobody left in the end.
@@ -83,24 +83,24 @@ impl Clouds {
                 account.is_used()
             }
         });
-        let made = || Account::new(&self.0.settings, self.0.started, token.clone(), label);
+        let made = || HcloudAccount::new(&self.0.settings, self.0.started, token.clone(), label);
         accounts.entry(digest).or_insert_with(made).clone()
     }
 
     /// Somebody asks for nothing any more, with whatever token.
-    pub fn forget(&self, who: &Key) {
+    pub fn forget(&self, who: &ObjectKey) {
         for account in self.accounts().values() {
             account.forget(who);
         }
     }
 
-    /// The time that [`crate::world::Seen`] and its like are told in.
+    /// The time that [`crate::world::ObservedFloatingIp`] and its like are told in.
     #[must_use]
     pub fn uptime(&self) -> Duration {
         self.0.started.elapsed()
     }
 
-    fn accounts(&self) -> std::sync::MutexGuard<'_, BTreeMap<[u8; 32], Account>> {
+    fn accounts(&self) -> std::sync::MutexGuard<'_, BTreeMap<[u8; 32], HcloudAccount>> {
         self.0
             .accounts
             .lock()
@@ -108,13 +108,13 @@ impl Clouds {
     }
 }
 
-impl fmt::Debug for Clouds {
+impl fmt::Debug for HcloudAccounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.accounts().values()).finish()
     }
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for HcloudSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("endpoint", &self.endpoint)

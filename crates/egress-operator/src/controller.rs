@@ -5,18 +5,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Context, Controller, Key, Lens, Note, Result, Scope, Verdict, View};
+use aplomb::{Action, Context, Controller, EventNote, ObjectKey, Predicate, Result, Scope, View};
 use aplomb_api::StableEgress;
-use aplomb_api::egress::{Signal, conditions};
+use aplomb_api::egress::{HealthSignal, conditions};
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::Instant;
 
 use crate::act::Act;
 use crate::decide::decide;
 use crate::observe::{Observer, interest};
-use crate::office::Office;
+use crate::office::EgressContext;
 use crate::vantage;
-use crate::views::{CiliumNodeView, NodeView, PodView, SecretView};
+use crate::views::{CiliumNodeView, NodeView, PodView, TokenSecretView};
 use crate::world::{Plan, Step};
 
 /// Also the field manager.
@@ -41,7 +41,7 @@ const OURS: [&str; 6] = [
 ];
 
 /// The controller of StableEgress.
-pub(crate) fn controller(office: &Office) -> Controller<StableEgress> {
+pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
     let farewell = office.clone();
     let run = office.clone();
     let controller = Controller::new(NAME, move |egress, cx| {
@@ -59,15 +59,19 @@ pub(crate) fn controller(office: &Office) -> Controller<StableEgress> {
     let controller = nodes(controller, office);
     let controller = prepared(controller, office);
     controller
-        .watches::<SecretView>(
+        .watches::<TokenSecretView>(
             within(Some(&office.namespace)),
-            Lens::comparing(SecretView::holds_as),
+            Predicate::comparing(TokenSecretView::holds_as),
             |secret, all| referring(all, secret.meta().name),
         )
         .watches_if_possible::<Lease>(
             vantage::scope(&office.namespace),
-            Lens::fields(|lease: &Lease| lease.metadata.annotations.clone()),
-            |_, all| keys(all, |egress| egress.spec.health.signal == Signal::Probe),
+            Predicate::fields(|lease: &Lease| lease.metadata.annotations.clone()),
+            |_, all| {
+                keys(all, |egress| {
+                    egress.spec.health.signal == HealthSignal::Probe
+                })
+            },
         )
         .poked_by(&office.poke, "probe")
         .forgets(move |key| farewell.forget(key))
@@ -75,9 +79,9 @@ pub(crate) fn controller(office: &Office) -> Controller<StableEgress> {
 }
 
 /// The controller that probes, on every replica.
-pub(crate) fn prober(office: &Office) -> Controller<StableEgress> {
+pub(crate) fn prober(office: &EgressContext) -> Controller<StableEgress> {
     let concerned = office.interests.clone();
-    let shared = vantage::Shared::new(
+    let shared = vantage::PeerReporter::new(
         &office.identity,
         &office.namespace,
         office.prober.clone(),
@@ -86,7 +90,7 @@ pub(crate) fn prober(office: &Office) -> Controller<StableEgress> {
     );
     vantage::controller(shared).watches::<NodeView>(
         Scope::default(),
-        Lens::fields(NodeView::addresses),
+        Predicate::fields(NodeView::addresses),
         move |node, _| concerned.concerned(node),
     )
 }
@@ -110,26 +114,29 @@ fn targets(
         .collect())
 }
 
-fn nodes(controller: Controller<StableEgress>, office: &Office) -> Controller<StableEgress> {
+fn nodes(controller: Controller<StableEgress>, office: &EgressContext) -> Controller<StableEgress> {
     let (noise, concerned) = (office.interests.clone(), office.interests.clone());
     controller
         .watches::<NodeView>(
             Scope::default(),
-            Lens::comparing(move |old, new| noise.noise(old, new)),
+            Predicate::comparing(move |old, new| noise.noise(old, new)),
             move |node, _| concerned.concerned(node),
         )
         .watches_if_possible::<CiliumNodeView>(
             Scope::default(),
-            Lens::fields(|node: &CiliumNodeView| node.metadata.labels.clone()),
+            Predicate::fields(|node: &CiliumNodeView| node.metadata.labels.clone()),
             |node, all| carrying(all, node),
         )
 }
 
-fn prepared(controller: Controller<StableEgress>, office: &Office) -> Controller<StableEgress> {
+fn prepared(
+    controller: Controller<StableEgress>,
+    office: &EgressContext,
+) -> Controller<StableEgress> {
     let own = office.namespace.clone();
     controller.watches_if_possible::<PodView>(
         within(office.pods.as_deref()),
-        Lens::fields(|pod: &PodView| {
+        Predicate::fields(|pod: &PodView| {
             (
                 pod.metadata.labels.clone(),
                 pod.ready_on().map(str::to_owned),
@@ -146,14 +153,17 @@ fn within(namespace: Option<&str>) -> Scope {
     }
 }
 
-fn keys(all: &aplomb::Cache<StableEgress>, wanted: impl Fn(&StableEgress) -> bool) -> Vec<Key> {
+fn keys(
+    all: &aplomb::Cache<StableEgress>,
+    wanted: impl Fn(&StableEgress) -> bool,
+) -> Vec<ObjectKey> {
     let all = all.list();
     let wanted = all.iter().filter(|egress| wanted(egress));
     wanted.map(|egress| View::meta(&**egress).key()).collect()
 }
 
 /// Those whose token is in a Secret.
-fn referring(all: &aplomb::Cache<StableEgress>, secret: &str) -> Vec<Key> {
+fn referring(all: &aplomb::Cache<StableEgress>, secret: &str) -> Vec<ObjectKey> {
     keys(all, |egress| {
         let wanted = egress.spec.token_secret_ref.as_ref();
         wanted.is_some_and(|wanted| wanted.name == secret)
@@ -161,7 +171,7 @@ fn referring(all: &aplomb::Cache<StableEgress>, secret: &str) -> Vec<Key> {
 }
 
 /// Those whose gateway labels a CiliumNode has, or that have a gateway of its name.
-fn carrying(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<Key> {
+fn carrying(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<ObjectKey> {
     let has = &node.metadata.labels;
     keys(all, |egress| {
         let name = egress.metadata.name.as_deref().unwrap_or_default();
@@ -173,7 +183,7 @@ fn carrying(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<Key
 }
 
 /// Those for which a pod prepares its node.
-fn prepared_by(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> Vec<Key> {
+fn prepared_by(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> Vec<ObjectKey> {
     keys(all, |egress| {
         let Some(wanted) = &egress.spec.prepared else {
             return false;
@@ -188,15 +198,15 @@ fn prepared_by(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> V
 async fn reconcile(
     egress: &Arc<StableEgress>,
     cx: &Context<StableEgress>,
-    office: &Office,
-) -> Result<Verdict> {
+    office: &EgressContext,
+) -> Result<Action> {
     let key = View::meta(&**egress).key();
     let pods = cx.cache::<PodView>()?.freshness().synced;
     if egress.spec.prepared.is_some() && !pods && office.uptime() < PODS {
         // Nobody would look prepared.
-        return Ok(Verdict::Recheck(Duration::from_secs(1)));
+        return Ok(Action::Recheck(Duration::from_secs(1)));
     }
-    let account = office.account(egress, cx.cache::<SecretView>()?);
+    let account = office.account(egress, cx.cache::<TokenSecretView>()?);
     let observer = Observer {
         egress,
         cx,
@@ -211,14 +221,14 @@ async fn reconcile(
         say(cx, &plan, &mut told);
         office.took(&key, &world, &plan, cx.fence());
         let Some(step) = &plan.step else {
-            return Ok(Verdict::Recheck(plan.again));
+            return Ok(Action::Recheck(plan.again));
         };
         if Instant::now() + STEP > cx.deadline() {
-            return Ok(Verdict::Recheck(Duration::ZERO));
+            return Ok(Action::Recheck(Duration::ZERO));
         }
         if is_write(step) && last.as_ref() == Some(step) {
             // It was accepted and changed nothing: somebody undoes or drops what we write.
-            return Ok(Verdict::Recheck(IN_VAIN));
+            return Ok(Action::Recheck(IN_VAIN));
         }
         let act = Act {
             cx,
@@ -238,7 +248,7 @@ fn is_write(step: &Step) -> bool {
 }
 
 /// Lays down what the plan says. Written when the pass ends, whatever becomes of the step.
-fn say(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<Note>) {
+fn say(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<EventNote>) {
     let mut status = plan.status.clone();
     // Those are the runtime's to write.
     status.conditions.clear();

@@ -1,7 +1,7 @@
 //! What to do next: the same world always leads to the same plan.
 //!
 //! Pure and synchronous: no clock, no IO, no memory of its own. Whatever a decision depends on is in
-//! the [`World`], and whatever shall be remembered is in the [`Plan`]'s status.
+//! the [`Observed`], and whatever shall be remembered is in the [`Plan`]'s status.
 
 mod allowlist;
 mod budget;
@@ -24,16 +24,16 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
-use crate::world::{Plan, World};
-use scene::Scene;
+use crate::world::{Observed, Plan};
+use scene::Assessment;
 
-pub use allowlist::{Cidr, NotACidr};
+pub use allowlist::{Cidr, InvalidCidr};
 pub(crate) use election::REFUSALS;
 
 /// Decides what to do next in `world`, and what to say of it.
 #[must_use]
-pub fn decide(world: &World) -> Plan {
-    let scene = Scene::of(world);
+pub fn decide(world: &Observed) -> Plan {
+    let scene = Assessment::of(world);
     let next = movement::next(&scene);
     let mut status = status::of(&scene);
     let conditions = conditions::of(&scene, &status);

@@ -21,7 +21,7 @@ const HOUR: f64 = 3600.0;
 
 /// What an answer told.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct BudgetSample {
     /// When, in this process's time.
     pub at: Duration,
     /// How large the bucket is.
@@ -36,7 +36,7 @@ pub struct Sample {
 
 /// What to expect.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Forecast {
+pub struct BudgetForecast {
     /// Tokens a second that flow in.
     pub refill: f64,
     /// Tokens a second that others spend.
@@ -51,13 +51,13 @@ pub struct Forecast {
 
 /// The answers of late.
 #[derive(Clone, Debug, Default)]
-pub struct Forecaster {
-    samples: VecDeque<Sample>,
+pub struct BudgetForecaster {
+    samples: VecDeque<BudgetSample>,
 }
 
-impl Forecaster {
+impl BudgetForecaster {
     /// Takes one more answer into account.
-    pub fn note(&mut self, sample: Sample) {
+    pub fn note(&mut self, sample: BudgetSample) {
         match self.samples.back_mut() {
             // Another limit: nothing that was seen before can be compared.
             Some(last) if last.limit != sample.limit => self.samples.clear(),
@@ -80,7 +80,7 @@ impl Forecaster {
 
     /// What to expect now; `None` before the first answer.
     #[must_use]
-    pub fn forecast(&self, now: Duration) -> Option<Forecast> {
+    pub fn forecast(&self, now: Duration) -> Option<BudgetForecast> {
         let last = self.samples.back()?;
         let refill = self.refill(last.limit);
         let (others, ours) = self.spending(refill);
@@ -91,7 +91,7 @@ impl Forecaster {
         let empty_in = (net > SLOWEST)
             .then(|| Duration::try_from_secs_f64(remaining / net).ok())
             .flatten();
-        Some(Forecast {
+        Some(BudgetForecast {
             refill,
             others,
             ours,
@@ -102,7 +102,7 @@ impl Forecaster {
 
     /// From the answer that says most; else the provider's rule that a limit is per hour.
     fn refill(&self, limit: u32) -> f64 {
-        let told = |sample: &Sample| {
+        let told = |sample: &BudgetSample| {
             let full_in = sample.full_in.filter(|full_in| *full_in >= TELLING)?;
             Some((full_in, f64::from(limit.saturating_sub(sample.remaining))))
         };

@@ -44,13 +44,13 @@ impl Model {
     }
 
     /// One call of ours, and what its answer says: whole tokens, whole seconds.
-    fn call(&mut self) -> Sample {
+    fn call(&mut self) -> BudgetSample {
         let admitted = self.level >= 1.0;
         if admitted {
             self.level -= 1.0;
         }
         let full_in = ((self.limit - self.level.floor()) / self.refill).floor();
-        Sample {
+        BudgetSample {
             at: Duration::from_secs_f64(self.now),
             limit: self.limit as u32,
             remaining: self.level as u32,
@@ -61,8 +61,8 @@ impl Model {
 }
 
 /// Looks every half minute for a while, and what comes of it.
-fn watch(model: &mut Model, minutes: u64) -> Forecast {
-    let mut forecaster = Forecaster::default();
+fn watch(model: &mut Model, minutes: u64) -> BudgetForecast {
+    let mut forecaster = BudgetForecaster::default();
     forecaster.note(model.call());
     for _ in 0..minutes * 2 {
         model.pass(30.0);
@@ -131,9 +131,9 @@ fn a_bucket_that_others_keep_empty_is_seen_to_be() {
 
 #[test]
 fn what_should_be_left_goes_on_from_what_was_seen() {
-    let mut forecaster = Forecaster::default();
+    let mut forecaster = BudgetForecaster::default();
     assert_eq!(forecaster.forecast(Duration::ZERO), None);
-    let sample = |at, remaining| Sample {
+    let sample = |at, remaining| BudgetSample {
         at: Duration::from_secs(at),
         limit: 3600,
         remaining,
@@ -145,7 +145,7 @@ fn what_should_be_left_goes_on_from_what_was_seen() {
     let seen = forecaster.forecast(Duration::from_secs(150)).expect("seen");
     assert!((seen.others - 2.0).abs() < 1e-9, "{}", seen.others);
     assert!((seen.remaining - 49.0).abs() < 1e-9, "{}", seen.remaining);
-    let raised = Sample {
+    let raised = BudgetSample {
         limit: 7200,
         ..sample(160, 7000)
     };

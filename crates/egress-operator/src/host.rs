@@ -20,11 +20,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::error::Error;
-use self::keeper::Keeper;
+use self::keeper::AddressKeeper;
 
 /// What to keep on this node.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct NodeSettings {
     /// Addresses.
     pub addresses: Vec<IpAddr>,
     /// StableEgress objects whose addresses are looked up.
@@ -41,7 +41,7 @@ pub struct Settings {
     pub listen: SocketAddr,
 }
 
-impl Settings {
+impl NodeSettings {
     /// The table of the address with this number.
     fn table_of(&self, number: usize) -> u32 {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
@@ -87,7 +87,7 @@ struct Slot {
 /// # Errors
 /// A setting cannot work, the capability is missing, or something could not be removed at the end.
 pub async fn run(
-    settings: Settings,
+    settings: NodeSettings,
     client: Option<kube::Client>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
@@ -97,7 +97,7 @@ pub async fn run(
     let _endpoint = endpoint::serve(settings.listen, standing.subscribe(), &tasks).await?;
     let (slots, named) = (settings.slots(), !settings.stable_egresses.is_empty());
     let slots = watch::Sender::new(slots);
-    let keeper = Keeper::new(settings, &tasks, standing).await?;
+    let keeper = AddressKeeper::new(settings, &tasks, standing).await?;
     let read = slots.subscribe();
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
@@ -120,8 +120,8 @@ pub async fn run(
 mod tests {
     use super::*;
 
-    fn settings(table: u32, addresses: &[&str]) -> Settings {
-        Settings {
+    fn settings(table: u32, addresses: &[&str]) -> NodeSettings {
+        NodeSettings {
             addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
             stable_egresses: Vec::new(),
             interface: None,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::selector::selects;
@@ -15,7 +15,7 @@ use crate::views::{LabelMap, NodeView};
 
 /// What one StableEgress reads of nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Interest {
+pub(crate) struct NodeFilter {
     /// Which nodes are candidates.
     pub(crate) candidates: LabelSelector,
     /// The gateway labels.
@@ -28,7 +28,7 @@ pub(crate) struct Interest {
     pub(crate) server: Option<i64>,
 }
 
-impl Interest {
+impl NodeFilter {
     /// Whether a node is a candidate, the gateway, or in the way of being it.
     pub(crate) fn concerns(&self, node: &NodeView) -> bool {
         let labels = &node.metadata.labels;
@@ -60,11 +60,11 @@ impl Interest {
 
 /// What every StableEgress reads of nodes. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interests(Arc<RwLock<BTreeMap<Key, Interest>>>);
+pub(crate) struct NodeFilters(Arc<RwLock<BTreeMap<ObjectKey, NodeFilter>>>);
 
-impl Interests {
+impl NodeFilters {
     /// Says what `key` reads from now on.
-    pub(crate) fn set(&self, key: &Key, interest: Interest) {
+    pub(crate) fn set(&self, key: &ObjectKey, interest: NodeFilter) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if all.get(key) != Some(&interest) {
             all.insert(key.clone(), interest);
@@ -72,7 +72,7 @@ impl Interests {
     }
 
     /// Forgets a StableEgress that is gone.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         all.remove(key);
     }
@@ -94,7 +94,7 @@ impl Interests {
 
     /// Those a node concerns. One that concerns nobody came or went, since its changes are noise: that
     /// is told to all, and costs them a pass without a call.
-    pub(crate) fn concerned(&self, node: &NodeView) -> Vec<Key> {
+    pub(crate) fn concerned(&self, node: &NodeView) -> Vec<ObjectKey> {
         self.read(|all| {
             let concerned = all.iter().filter(|(_, it)| it.concerns(node));
             let concerned: Vec<_> = concerned.map(|(key, _)| key.clone()).collect();
@@ -105,7 +105,7 @@ impl Interests {
         })
     }
 
-    fn read<T>(&self, act: impl FnOnce(&BTreeMap<Key, Interest>) -> T) -> T {
+    fn read<T>(&self, act: impl FnOnce(&BTreeMap<ObjectKey, NodeFilter>) -> T) -> T {
         act(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -116,9 +116,9 @@ mod tests {
 
     use super::*;
 
-    fn interest() -> Interest {
+    fn interest() -> NodeFilter {
         let labels = |key: &str| -> BTreeMap<_, _> { [(key.to_owned(), "web".to_owned())].into() };
-        Interest {
+        NodeFilter {
             candidates: LabelSelector {
                 match_labels: Some(labels("candidate")),
                 match_expressions: None,
@@ -143,13 +143,13 @@ mod tests {
         serde_json::from_value(node).expect("a node")
     }
 
-    fn interests(probes: bool) -> Interests {
-        let all = Interests::default();
-        let interest = Interest {
+    fn interests(probes: bool) -> NodeFilters {
+        let all = NodeFilters::default();
+        let interest = NodeFilter {
             probes,
             ..interest()
         };
-        all.set(&Key::new(None, "web"), interest);
+        all.set(&ObjectKey::new(None, "web"), interest);
         all
     }
 
@@ -226,7 +226,10 @@ mod tests {
         };
         let all = interests(false);
         assert!(all.noise(&foreign("True"), &foreign("False")));
-        assert_eq!(all.concerned(&foreign("True")), [Key::new(None, "web")]);
+        assert_eq!(
+            all.concerned(&foreign("True")),
+            [ObjectKey::new(None, "web")]
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The egress operator: a floating IP follows a healthy node.
 //!
-//! `observe` gathers a [`world::World`], `decide` turns it into a plan with one next step, `act` takes
+//! `observe` gathers a [`world::Observed`], `decide` turns it into a plan with one next step, `act` takes
 //! that step, and the three go round until nothing is left to do. Nothing here but `client` and
 //! `cloud` may speak to the provider, and nothing but `decide` may choose a node.
 #![forbid(unsafe_code)]
@@ -25,4 +25,4 @@ pub mod vantage;
 mod views;
 pub mod world;
 
-pub use operator::{Parts, Settings, operator, run};
+pub use operator::{EgressDeps, EgressSettings, operator, run};

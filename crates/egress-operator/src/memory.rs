@@ -5,28 +5,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb_api::egress::{FloatingIpRef, StableEgressStatus};
 
-use crate::cloud::Account;
+use crate::cloud::HcloudAccount;
 use crate::decide::REFUSALS;
-use crate::world::{ActionSeen, ActionState, ClaimFailed, Cloud, Moving, Trouble};
+use crate::world::{
+    ActionState, ClaimFailed, FloatingIpState, MoveInProgress, ObservedAction, ProviderTrouble,
+};
 
 /// What is remembered of one StableEgress.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct EgressState {
     /// The leader that remembers it, and the object that it is about.
     term: u64,
     uid: String,
     /// What calls to the provider were about.
-    subject: Option<(FloatingIpRef, Option<Account>)>,
+    subject: Option<(FloatingIpRef, Option<HcloudAccount>)>,
     /// What the last plan said, ahead of what the cache shows.
     pub(crate) status: Option<StableEgressStatus>,
     /// The nodes of which was told that they can never be chosen as they are.
     pub(crate) told: BTreeSet<String>,
     /// The move under way.
-    pub(crate) moving: Option<Moving>,
-    trouble: Option<Trouble>,
+    pub(crate) moving: Option<MoveInProgress>,
+    trouble: Option<ProviderTrouble>,
     trouble_since: Option<Duration>,
     trouble_at: Option<Duration>,
     troubles: u32,
@@ -34,10 +36,10 @@ pub(crate) struct Memory {
     claim: Option<ClaimFailed>,
 }
 
-impl Memory {
+impl EgressState {
     /// Calls are about this from now on. The troubles of a token or a floating IP that was replaced say
     /// nothing about the next.
-    fn about(&mut self, asked: &FloatingIpRef, account: Option<&Account>) {
+    fn about(&mut self, asked: &FloatingIpRef, account: Option<&HcloudAccount>) {
         let same = self.subject.as_ref().is_some_and(|(before, with)| {
             let same_account = match (with, account) {
                 (Some(before), Some(now)) => before.is(now),
@@ -53,7 +55,7 @@ impl Memory {
     }
 
     /// Puts what is remembered of troubles into what is known of the provider.
-    pub(crate) fn tell(&self, cloud: &mut Cloud) {
+    pub(crate) fn tell(&self, cloud: &mut FloatingIpState) {
         cloud.trouble.clone_from(&self.trouble);
         cloud.trouble_since = self.trouble_since;
         cloud.trouble_at = self.trouble_at;
@@ -63,7 +65,12 @@ impl Memory {
     }
 
     /// This leader's term was written over another, or was not. Reads go on as if nothing had happened.
-    pub(crate) fn claimed(&mut self, over: u64, answer: Result<(), Trouble>, now: Duration) {
+    pub(crate) fn claimed(
+        &mut self,
+        over: u64,
+        answer: Result<(), ProviderTrouble>,
+        now: Duration,
+    ) {
         let before = self.claim.take().map_or(0, |failed| failed.times);
         self.claim = answer.err().map(|trouble| ClaimFailed {
             trouble,
@@ -82,7 +89,7 @@ impl Memory {
     }
 
     /// A call failed.
-    pub(crate) fn failed(&mut self, trouble: Trouble, now: Duration) {
+    pub(crate) fn failed(&mut self, trouble: ProviderTrouble, now: Duration) {
         self.trouble = Some(trouble);
         self.trouble_since.get_or_insert(now);
         self.trouble_at = Some(now);
@@ -114,7 +121,7 @@ impl Memory {
         &mut self,
         node: &str,
         server: i64,
-        answer: Result<ActionSeen, Trouble>,
+        answer: Result<ObservedAction, ProviderTrouble>,
         now: Duration,
     ) {
         let mut moving = attempt(self.moving.as_ref(), node, server);
@@ -127,11 +134,11 @@ impl Memory {
             Err(trouble) => {
                 let trouble = of_assign(trouble);
                 // Another server would be refused for its rate, or not be reached, just the same.
-                moving.refusals += u32::from(matches!(trouble, Trouble::Refused(_)));
-                moving.locks += u32::from(trouble == Trouble::Locked);
+                moving.refusals += u32::from(matches!(trouble, ProviderTrouble::Refused(_)));
+                moving.locks += u32::from(trouble == ProviderTrouble::Locked);
                 // A refusal is certain: nothing has changed since the last look.
-                let lasting = trouble == Trouble::Locked && moving.locks == REFUSALS;
-                moving.looked = !lasting && !matches!(trouble, Trouble::Unreachable(_));
+                let lasting = trouble == ProviderTrouble::Locked && moving.locks == REFUSALS;
+                moving.looked = !lasting && !matches!(trouble, ProviderTrouble::Unreachable(_));
                 self.failed(trouble, now);
             }
         }
@@ -139,7 +146,7 @@ impl Memory {
     }
 
     /// The provider was asked how an action stands.
-    pub(crate) fn polled(&mut self, answer: Result<ActionState, Trouble>, now: Duration) {
+    pub(crate) fn polled(&mut self, answer: Result<ActionState, ProviderTrouble>, now: Duration) {
         let Some(moving) = &mut self.moving else {
             return;
         };
@@ -159,7 +166,7 @@ impl Memory {
                 self.answered();
             }
             // The provider forgets old actions: what came of it is to be read.
-            Err(Trouble::NotFound) => {
+            Err(ProviderTrouble::NotFound) => {
                 moving.action = None;
                 moving.looked = false;
                 self.answered();
@@ -171,7 +178,7 @@ impl Memory {
 
 /// The next Assign of the move `before`: to the same server, to another, or to the first one again after
 /// all were tried.
-pub(crate) fn attempt(before: Option<&Moving>, node: &str, server: i64) -> Moving {
+pub(crate) fn attempt(before: Option<&MoveInProgress>, node: &str, server: i64) -> MoveInProgress {
     let same = before.filter(|before| before.server == server);
     let mut passed = before.map_or_else(BTreeSet::new, |before| before.passed.clone());
     match before {
@@ -181,7 +188,7 @@ pub(crate) fn attempt(before: Option<&Moving>, node: &str, server: i64) -> Movin
         }
         _ => {}
     }
-    Moving {
+    MoveInProgress {
         node: node.to_owned(),
         server,
         action: None,
@@ -193,41 +200,41 @@ pub(crate) fn attempt(before: Option<&Moving>, node: &str, server: i64) -> Movin
 }
 
 /// Whether the last action is said to have moved the floating IP: who must ask again was not helped.
-fn succeeded(moving: &Moving) -> bool {
+fn succeeded(moving: &MoveInProgress) -> bool {
     let action = moving.action.as_ref();
     action.is_some_and(|action| action.state == ActionState::Success)
 }
 
 /// The floating IP was there a moment ago: it is the server that an Assign does not find.
-fn of_assign(trouble: Trouble) -> Trouble {
+fn of_assign(trouble: ProviderTrouble) -> ProviderTrouble {
     match trouble {
-        Trouble::NotFound => Trouble::Refused("not_found".to_owned()),
+        ProviderTrouble::NotFound => ProviderTrouble::Refused("not_found".to_owned()),
         other => other,
     }
 }
 
 /// What is remembered of every StableEgress. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memories(Arc<Mutex<All>>);
+pub(crate) struct EgressStates(Arc<Mutex<All>>);
 
 #[derive(Debug, Default)]
 struct All {
     /// The leader this process is, and since when.
     leader: Option<(u64, Duration)>,
-    of: BTreeMap<Key, Memory>,
+    of: BTreeMap<ObjectKey, EgressState>,
 }
 
 /// Of whom something is remembered, and by whom.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Whose<'a> {
-    pub(crate) key: &'a Key,
+pub(crate) struct StateKey<'a> {
+    pub(crate) key: &'a ObjectKey,
     /// Another object of the same name is another.
     pub(crate) uid: &'a str,
     /// The leader that asks.
     pub(crate) term: u64,
 }
 
-impl Memories {
+impl EgressStates {
     /// Since when this process is leader `term`. What it knew before may have been changed by another.
     pub(crate) fn since(&self, term: u64, now: Duration) -> Duration {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -239,16 +246,16 @@ impl Memories {
     /// leader's or of another object.
     pub(crate) fn of(
         &self,
-        whose: Whose<'_>,
+        whose: StateKey<'_>,
         asked: &FloatingIpRef,
-        account: Option<&Account>,
-    ) -> Memory {
+        account: Option<&HcloudAccount>,
+    ) -> EgressState {
         self.change(whose.key, |memory| {
             if memory.term != whose.term || memory.uid != whose.uid {
-                *memory = Memory {
+                *memory = EgressState {
                     term: whose.term,
                     uid: whose.uid.to_owned(),
-                    ..Memory::default()
+                    ..EgressState::default()
                 };
             }
             memory.about(asked, account);
@@ -257,13 +264,13 @@ impl Memories {
     }
 
     /// Changes what is remembered of `key`.
-    pub(crate) fn change<T>(&self, key: &Key, act: impl FnOnce(&mut Memory) -> T) -> T {
+    pub(crate) fn change<T>(&self, key: &ObjectKey, act: impl FnOnce(&mut EgressState) -> T) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         act(all.of.entry(key.clone()).or_default())
     }
 
     /// Forgets a StableEgress that is gone.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.of.remove(key);
     }
@@ -273,31 +280,36 @@ impl Memories {
 mod tests {
     use super::*;
 
-    fn refusals(memory: &Memory) -> u32 {
+    fn refusals(memory: &EgressState) -> u32 {
         memory.moving.as_ref().map_or(0, |moving| moving.refusals)
     }
 
     #[test]
     fn only_what_is_about_the_server_is_held_against_it() {
-        let (mut memory, now) = (Memory::default(), Duration::ZERO);
+        let (mut memory, now) = (EgressState::default(), Duration::ZERO);
         for trouble in [
-            Trouble::Throttled,
-            Trouble::Locked,
-            Trouble::Unreachable("no answer".to_owned()),
+            ProviderTrouble::Throttled,
+            ProviderTrouble::Locked,
+            ProviderTrouble::Unreachable("no answer".to_owned()),
         ] {
             memory.assigned("a", 1, Err(trouble), now);
             assert_eq!(refusals(&memory), 0);
         }
-        memory.assigned("a", 1, Err(Trouble::Refused("protected".to_owned())), now);
+        memory.assigned(
+            "a",
+            1,
+            Err(ProviderTrouble::Refused("protected".to_owned())),
+            now,
+        );
         assert_eq!(refusals(&memory), 1);
-        memory.assigned("b", 2, Err(Trouble::Throttled), now);
+        memory.assigned("b", 2, Err(ProviderTrouble::Throttled), now);
         assert_eq!(refusals(&memory), 0);
     }
 
     #[test]
     fn an_action_that_failed_is_held_against_its_server_once() {
-        let (mut memory, now) = (Memory::default(), Duration::ZERO);
-        let action = ActionSeen {
+        let (mut memory, now) = (EgressState::default(), Duration::ZERO);
+        let action = ObservedAction {
             id: 7,
             state: ActionState::Running,
             accepted: now,
@@ -312,15 +324,15 @@ mod tests {
         assert_eq!(refusals(&memory), 1);
     }
 
-    fn whose<'a>(key: &'a Key, uid: &'a str, term: u64) -> Whose<'a> {
-        Whose { key, uid, term }
+    fn whose<'a>(key: &'a ObjectKey, uid: &'a str, term: u64) -> StateKey<'a> {
+        StateKey { key, uid, term }
     }
 
     #[test]
     fn another_leader_or_another_object_of_the_name_begins_without_memory() {
         let (memories, key, asked) = (
-            Memories::default(),
-            Key::new(None, "web"),
+            EgressStates::default(),
+            ObjectKey::new(None, "web"),
             FloatingIpRef::default(),
         );
         let troubled = |uid: &str, term: u64| {
@@ -329,19 +341,19 @@ mod tests {
         };
         assert!(!troubled("a", 1));
         memories.change(&key, |memory| {
-            memory.failed(Trouble::Throttled, Duration::ZERO)
+            memory.failed(ProviderTrouble::Throttled, Duration::ZERO)
         });
         assert!(troubled("a", 1));
         assert!(!troubled("a", 2), "another leader");
         memories.change(&key, |memory| {
-            memory.failed(Trouble::Throttled, Duration::ZERO)
+            memory.failed(ProviderTrouble::Throttled, Duration::ZERO)
         });
         assert!(!troubled("b", 2), "another object");
     }
 
     #[test]
     fn a_corrected_floating_ip_is_not_kept_waiting_by_the_troubles_of_the_wrong_one() {
-        let (memories, key) = (Memories::default(), Key::new(None, "web"));
+        let (memories, key) = (EgressStates::default(), ObjectKey::new(None, "web"));
         let named = |name: &str| FloatingIpRef {
             name: Some(name.to_owned()),
             id: None,
@@ -352,7 +364,7 @@ mod tests {
         };
         assert!(!troubled("wbe"));
         memories.change(&key, |memory| {
-            memory.failed(Trouble::NotFound, Duration::ZERO)
+            memory.failed(ProviderTrouble::NotFound, Duration::ZERO)
         });
         assert!(troubled("wbe"));
         assert!(!troubled("web"));
@@ -360,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_leader_that_comes_back_leads_anew() {
-        let (memories, at) = (Memories::default(), Duration::from_secs);
+        let (memories, at) = (EgressStates::default(), Duration::from_secs);
         assert_eq!(memories.since(1, at(5)), at(5));
         assert_eq!(memories.since(1, at(9)), at(5));
         assert_eq!(memories.since(3, at(20)), at(20), "another led in between");
@@ -368,8 +380,8 @@ mod tests {
 
     #[test]
     fn an_action_without_effect_is_held_against_its_server_when_repeated() {
-        let (mut memory, now) = (Memory::default(), Duration::ZERO);
-        let action = ActionSeen {
+        let (mut memory, now) = (EgressState::default(), Duration::ZERO);
+        let action = ObservedAction {
             id: 0,
             state: ActionState::Success,
             accepted: now,

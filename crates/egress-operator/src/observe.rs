@@ -1,31 +1,34 @@
-//! Gathers everything a decision needs into one [`World`]: from the caches, from what
+//! Gathers everything a decision needs into one [`Observed`]: from the caches, from what
 //! probes have shown, and from what
 //! is remembered of the provider. Makes no call: whether one is worth it is decided.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use aplomb::{Cache, Context, Key, Result, View};
+use aplomb::{Cache, Context, ObjectKey, Result, View};
 use aplomb_api::StableEgress;
-use aplomb_api::egress::{Prepared, Signal, StableEgressSpec, annotations, labels};
+use aplomb_api::egress::{HealthSignal, PreparedSpec, StableEgressSpec, annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::cloud::Account;
-use crate::interest::Interest;
-use crate::memory::{Memory, Whose};
-use crate::office::Office;
+use crate::cloud::HcloudAccount;
+use crate::interest::NodeFilter;
+use crate::memory::{EgressState, StateKey};
+use crate::office::EgressContext;
 use crate::selector::selects;
 use crate::vantage::{disputed, reports};
 use crate::views::{CiliumNodeView, LabelMap, NodeView, PodView};
-use crate::world::{Cloud, Labels, Node, Probed, Ready, World, gateway_labels};
+use crate::world::{
+    CandidateNode, FloatingIpState, LabelState, NodeProbeResult, NodeReady, Observed,
+    gateway_labels,
+};
 
 /// What is looked at.
 pub(crate) struct Observer<'a> {
     pub(crate) egress: &'a StableEgress,
     pub(crate) cx: &'a Context<StableEgress>,
-    pub(crate) office: &'a Office,
-    pub(crate) key: &'a Key,
-    pub(crate) account: Option<&'a Account>,
+    pub(crate) office: &'a EgressContext,
+    pub(crate) key: &'a ObjectKey,
+    pub(crate) account: Option<&'a HcloudAccount>,
 }
 
 impl Observer<'_> {
@@ -33,11 +36,11 @@ impl Observer<'_> {
     ///
     /// # Errors
     /// A cache is missing, which is a defect of the wiring.
-    pub(crate) fn observe(&self) -> Result<World> {
+    pub(crate) fn observe(&self) -> Result<Observed> {
         let now = self.office.uptime();
         let term = self.cx.term();
         let since = self.office.memories.since(term, now);
-        let whose = Whose {
+        let whose = StateKey {
             key: self.key,
             uid: View::meta(self.egress).uid,
             term,
@@ -63,7 +66,7 @@ impl Observer<'_> {
         self.office.interests.set(self.key, interest.clone());
         let nodes = self.nodes(&interest)?;
         let marks = self.egress.metadata.annotations.as_ref();
-        Ok(World {
+        Ok(Observed {
             name: self.key.name.to_string(),
             spec: self.egress.spec.clone(),
             hold: marks.and_then(|marks| marks.get(annotations::HOLD).cloned()),
@@ -80,10 +83,10 @@ impl Observer<'_> {
         })
     }
 
-    fn cloud(&self, memory: &Memory, since: Duration) -> Cloud {
-        let mut cloud = Cloud {
+    fn cloud(&self, memory: &EgressState, since: Duration) -> FloatingIpState {
+        let mut cloud = FloatingIpState {
             resync: self.egress.spec.resync.0,
-            ..Cloud::default()
+            ..FloatingIpState::default()
         };
         if let Some(account) = self.account {
             // What was seen before this process led, another leader may have changed.
@@ -97,7 +100,7 @@ impl Observer<'_> {
         cloud
     }
 
-    fn nodes(&self, interest: &Interest) -> Result<Vec<Node>> {
+    fn nodes(&self, interest: &NodeFilter) -> Result<Vec<CandidateNode>> {
         let views = self.cx.cache::<NodeView>()?.list();
         let views: Vec<_> = views
             .iter()
@@ -112,15 +115,15 @@ impl Observer<'_> {
         let node = |view: &&std::sync::Arc<NodeView>| {
             let has = &view.metadata.labels;
             let name = view.name();
-            let mirror = cilium.get(&Key::new(None, name));
+            let mirror = cilium.get(&ObjectKey::new(None, name));
             let taken = taken(&interest.gateway, has);
-            Node {
+            CandidateNode {
                 name: name.to_owned(),
                 server: view.server(),
                 candidate: selects(&interest.candidates, has),
                 // One of several keys may have a value that others use too: the node is theirs.
                 labels: match &taken {
-                    Some(_) => Labels::None,
+                    Some(_) => LabelState::None,
                     None => carried(&interest.gateway, has),
                 },
                 taken,
@@ -138,15 +141,15 @@ impl Observer<'_> {
     }
 
     /// What probes have shown, where that is the signal.
-    fn probed(&self) -> Result<BTreeMap<String, Probed>> {
-        if self.egress.spec.health.signal != Signal::Probe {
+    fn probed(&self) -> Result<BTreeMap<String, NodeProbeResult>> {
+        if self.egress.spec.health.signal != HealthSignal::Probe {
             return Ok(BTreeMap::new());
         }
         let reports = reports(self.cx.cache()?);
         let (own, now) = (&self.office.identity, self.office.clock.now());
         let probed = |(node, failures): (String, u32)| {
             let disputed = failures > 0 && disputed(&reports, own, &self.key.name, &node, now);
-            (node, Probed { failures, disputed })
+            (node, NodeProbeResult { failures, disputed })
         };
         let known = self.office.prober.known(self.key);
         Ok(known.into_iter().map(probed).collect())
@@ -159,11 +162,11 @@ pub(crate) fn interest(
     spec: &StableEgressSpec,
     active: Option<String>,
     server: Option<i64>,
-) -> Interest {
-    Interest {
+) -> NodeFilter {
+    NodeFilter {
         candidates: candidates(name, spec),
         gateway: gateway_labels(name, spec),
-        probes: spec.health.signal == Signal::Probe,
+        probes: spec.health.signal == HealthSignal::Probe,
         active,
         server,
     }
@@ -177,14 +180,14 @@ fn candidates(name: &str, spec: &StableEgressSpec) -> LabelSelector {
     })
 }
 
-fn carried(wanted: &LabelMap, has: &LabelMap) -> Labels {
+fn carried(wanted: &LabelMap, has: &LabelMap) -> LabelState {
     let carried = wanted
         .iter()
         .filter(|(key, value)| has.get(*key) == Some(*value));
     match carried.count() {
-        0 => Labels::None,
-        all if all == wanted.len() => Labels::All,
-        _ => Labels::Some,
+        0 => LabelState::None,
+        all if all == wanted.len() => LabelState::All,
+        _ => LabelState::Some,
     }
 }
 
@@ -193,19 +196,19 @@ fn left_behind<'a>(
     gateway: &'a LabelMap,
     cilium: &Cache<CiliumNodeView>,
     nodes: &'a Cache<NodeView>,
-) -> impl Iterator<Item = Node> + 'a {
+) -> impl Iterator<Item = CandidateNode> + 'a {
     let mirrors = cilium.list().into_iter();
     let gone = mirrors.filter(|it| nodes.get(&it.meta().key()).is_none());
     gone.filter_map(|mirror| {
         let labels = carried(gateway, &mirror.metadata.labels);
-        (labels != Labels::None).then(|| Node {
+        (labels != LabelState::None).then(|| CandidateNode {
             name: mirror.meta().name.to_owned(),
             server: None,
             candidate: false,
-            labels: Labels::None,
+            labels: LabelState::None,
             taken: None,
             cilium: Some(labels),
-            ready: Ready::Unknown,
+            ready: NodeReady::Unknown,
             cordoned: false,
             terminating: true,
             prepared: false,
@@ -222,7 +225,7 @@ fn taken(wanted: &LabelMap, has: &LabelMap) -> Option<String> {
 }
 
 /// The nodes on which a pod that prepares them is Ready.
-fn prepared(wanted: &Prepared, own: &str, pods: &Cache<PodView>) -> BTreeSet<String> {
+fn prepared(wanted: &PreparedSpec, own: &str, pods: &Cache<PodView>) -> BTreeSet<String> {
     let namespace = wanted.namespace.as_deref().unwrap_or(own);
     let pods = pods.list();
     let matching = pods.iter().filter(|pod| {

@@ -5,32 +5,32 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aplomb::fence::Fence;
-use aplomb::{Clock, Key, Poke};
+use aplomb::{Clock, ObjectKey, Trigger};
 use aplomb_api::StableEgress;
-use aplomb_api::egress::{Move, StableEgressSpec};
+use aplomb_api::egress::{MoveStatus, StableEgressSpec};
 use kube::ResourceExt;
 
-use crate::client::Token;
-use crate::cloud::{Account, Clouds};
-use crate::interest::Interests;
-use crate::memory::Memories;
-use crate::probe::Prober;
+use crate::client::ApiToken;
+use crate::cloud::{HcloudAccount, HcloudAccounts};
+use crate::interest::NodeFilters;
+use crate::memory::EgressStates;
+use crate::probe::NodeProber;
 use crate::telemetry::{
-    DeadlineBreached, Egress, GatewayGone, GatewaySeen, MoveEnded, MoveStarted,
+    DeadlineBreached, EgressMetrics, GatewayDecided, GatewayRemoved, MoveEnded, MoveStarted,
 };
-use crate::views::SecretView;
-use crate::world::{Plan, Trouble, World};
+use crate::views::TokenSecretView;
+use crate::world::{Observed, Plan, ProviderTrouble};
 
 /// What all passes share. Clones are the same office.
 #[derive(Clone)]
-pub(crate) struct Office {
-    pub(crate) clouds: Clouds,
-    pub(crate) prober: Prober,
+pub(crate) struct EgressContext {
+    pub(crate) clouds: HcloudAccounts,
+    pub(crate) prober: NodeProber,
     /// Runs a StableEgress when a probe shows something new.
-    pub(crate) poke: Poke,
-    pub(crate) interests: Interests,
-    pub(crate) memories: Memories,
-    pub(crate) telemetry: Egress,
+    pub(crate) poke: Trigger,
+    pub(crate) interests: NodeFilters,
+    pub(crate) memories: EgressStates,
+    pub(crate) telemetry: EgressMetrics,
     pub(crate) clock: Clock,
     /// The namespace of Secrets, and of pods where nothing else is said.
     pub(crate) namespace: String,
@@ -42,7 +42,7 @@ pub(crate) struct Office {
     pub(crate) token_file: Option<PathBuf>,
 }
 
-impl Office {
+impl EgressContext {
     /// Time since this process began.
     pub(crate) fn uptime(&self) -> Duration {
         self.clouds.uptime()
@@ -52,37 +52,39 @@ impl Office {
     pub(crate) fn account(
         &self,
         egress: &StableEgress,
-        secrets: &aplomb::Cache<SecretView>,
-    ) -> Result<Account, Trouble> {
-        let (token, label) = self.token(egress, secrets).map_err(Trouble::NoToken)?;
-        let who = Key::new(None, &egress.name_any());
+        secrets: &aplomb::Cache<TokenSecretView>,
+    ) -> Result<HcloudAccount, ProviderTrouble> {
+        let (token, label) = self
+            .token(egress, secrets)
+            .map_err(ProviderTrouble::NoToken)?;
+        let who = ObjectKey::new(None, &egress.name_any());
         Ok(self.clouds.with(&who, &token, &label))
     }
 
     fn token(
         &self,
         egress: &StableEgress,
-        secrets: &aplomb::Cache<SecretView>,
-    ) -> Result<(Token, String), String> {
+        secrets: &aplomb::Cache<TokenSecretView>,
+    ) -> Result<(ApiToken, String), String> {
         let Some(wanted) = &egress.spec.token_secret_ref else {
             return self.token_from_file();
         };
         let (namespace, name, key) = (&self.namespace, &wanted.name, &wanted.key);
-        let found = secrets.get(&Key::new(Some(namespace), name));
+        let found = secrets.get(&ObjectKey::new(Some(namespace), name));
         let secret = found.ok_or_else(|| {
             format!("there is no Secret {namespace}/{name}: create it, or correct spec.tokenSecretRef.name")
         })?;
         let value = secret
             .value(key)
             .and_then(|bytes| std::str::from_utf8(bytes).ok());
-        let token = value.and_then(Token::new).ok_or_else(|| {
+        let token = value.and_then(ApiToken::new).ok_or_else(|| {
             format!("Secret {namespace}/{name} has no token under the key {key}: add it, or correct spec.tokenSecretRef.key")
         })?;
         Ok((token, name.clone()))
     }
 
     /// Read anew each time, so that a token that was replaced is picked up.
-    fn token_from_file(&self) -> Result<(Token, String), String> {
+    fn token_from_file(&self) -> Result<(ApiToken, String), String> {
         let Some(path) = &self.token_file else {
             let fix =
                 "name a Secret in spec.tokenSecretRef, or give the operator --hetzner-token-file";
@@ -91,7 +93,7 @@ impl Office {
         let shown = path.display();
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("the token file {shown} cannot be read: {error}"))?;
-        let token = Token::new(&text);
+        let token = ApiToken::new(&text);
         let token = token.ok_or_else(|| format!("the token file {shown} holds no token"))?;
         Ok((token, "file".to_owned()))
     }
@@ -110,7 +112,7 @@ impl Office {
     }
 
     /// Remembers what was decided, and shows it.
-    pub(crate) fn took(&self, key: &Key, world: &World, plan: &Plan, fence: &Fence) {
+    pub(crate) fn took(&self, key: &ObjectKey, world: &Observed, plan: &Plan, fence: &Fence) {
         self.memories.change(key, |memory| {
             memory.status = Some(plan.status.clone());
             let unusable = world.nodes.iter().filter(|node| node.unusable());
@@ -120,7 +122,7 @@ impl Office {
             }
         });
         self.telemetry.lead(fence);
-        self.telemetry.emit(GatewaySeen { world, plan });
+        self.telemetry.emit(GatewayDecided { world, plan });
         let (was, is) = (&world.status, &plan.status);
         if let Some(moving) = is.moving.as_ref().filter(|_| was.moving.is_none()) {
             self.telemetry.emit(MoveStarted {
@@ -138,7 +140,7 @@ impl Office {
                 moved,
             });
         }
-        let overdue = |it: &&Move| it.overdue;
+        let overdue = |it: &&MoveStatus| it.overdue;
         let late = is.moving.as_ref().filter(overdue);
         if let Some(late) = late.filter(|_| !was.moving.as_ref().is_some_and(|it| it.overdue)) {
             self.telemetry.emit(DeadlineBreached {
@@ -150,16 +152,16 @@ impl Office {
     }
 
     /// Lets go of a StableEgress that is gone.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         self.interests.forget(key);
         self.memories.forget(key);
         self.prober.forget(key);
         self.clouds.forget(key);
-        self.telemetry.emit(GatewayGone { name: &key.name });
+        self.telemetry.emit(GatewayRemoved { name: &key.name });
     }
 }
 
-impl std::fmt::Debug for Office {
+impl std::fmt::Debug for EgressContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Office").finish_non_exhaustive()
     }

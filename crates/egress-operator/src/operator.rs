@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use aplomb::admin::Board;
-use aplomb::budget::{self, Shelf};
-use aplomb::telemetry::Metrics;
-use aplomb::{Clock, Engine, Error, LeaseConfig, Poke, Result, Tasks, Telemetry};
+use aplomb::admin::AdminRegistry;
+use aplomb::budget::{self, LimiterRegistry};
+use aplomb::telemetry::MetricsSource;
+use aplomb::{Clock, Engine, Error, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
 use crate::client::ENDPOINT;
-use crate::cloud::{self, Clouds};
+use crate::cloud::{self, HcloudAccounts};
 use crate::controller;
-use crate::interest::Interests;
-use crate::memory::Memories;
-use crate::office::Office;
-use crate::probe::{Probe, Prober, Tcp};
-use crate::telemetry::{Egress, ProbeFailed};
+use crate::interest::NodeFilters;
+use crate::memory::EgressStates;
+use crate::office::EgressContext;
+use crate::probe::{NodeProbe, NodeProber, TcpProbe};
+use crate::telemetry::{EgressMetrics, ProbeFailed};
 use aplomb_http_client::{Transport, transport};
 
 /// What Events and the lease call the operator.
@@ -23,7 +23,7 @@ const NAME: &str = "aplomb-egress";
 
 /// What a program sets.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct EgressSettings {
     /// Where the provider's API is.
     pub endpoint: String,
     /// Where the token is for a StableEgress that names no Secret.
@@ -40,7 +40,7 @@ pub struct Settings {
     pub admin: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for EgressSettings {
     fn default() -> Self {
         Self {
             endpoint: ENDPOINT.to_owned(),
@@ -56,11 +56,11 @@ impl Default for Settings {
 
 /// What a test replaces.
 #[derive(Clone)]
-pub struct Parts {
+pub struct EgressDeps {
     /// Connects to the provider.
     pub connect: Arc<dyn Fn() -> Transport + Send + Sync>,
     /// Reaches nodes.
-    pub probe: Arc<dyn Probe>,
+    pub probe: Arc<dyn NodeProbe>,
     /// Wall time.
     pub clock: Clock,
     /// Where tasks run; the current runtime unless set.
@@ -68,14 +68,14 @@ pub struct Parts {
     /// Where the runtime counts.
     pub telemetry: Telemetry,
     /// Where the operator is shown.
-    pub board: Board,
+    pub board: AdminRegistry,
     /// The API server's budgets, where operators of one process share them.
-    pub server: Option<budget::Server>,
+    pub server: Option<budget::ApiServerLimits>,
     /// Where the operator counts.
-    pub egress: Egress,
+    pub egress: EgressMetrics,
 }
 
-impl Parts {
+impl EgressDeps {
     /// The real ones.
     ///
     /// # Errors
@@ -84,18 +84,18 @@ impl Parts {
         let transport = transport::reqwest(None).map_err(Error::fault)?;
         Ok(Self {
             connect: Arc::new(move || transport.clone()),
-            probe: Arc::new(Tcp),
+            probe: Arc::new(TcpProbe),
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
-            board: Board::default(),
+            board: AdminRegistry::default(),
             server: None,
-            egress: Egress::default(),
+            egress: EgressMetrics::default(),
         })
     }
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for EgressDeps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
     }
@@ -103,9 +103,9 @@ impl std::fmt::Debug for Parts {
 
 /// The operator, ready to run with any client.
 #[must_use]
-pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engine {
-    let budgets = Shelf::default();
-    let clouds = Clouds::new(cloud::Settings {
+pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDeps) -> Engine {
+    let budgets = LimiterRegistry::default();
+    let clouds = HcloudAccounts::new(cloud::HcloudSettings {
         endpoint: settings.endpoint.clone(),
         connect: parts.connect,
         telemetry: parts.telemetry.clone(),
@@ -113,14 +113,14 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
         clock: parts.clock.clone(),
         budgets: budgets.clone(),
     });
-    let poke = Poke::default();
+    let poke = Trigger::default();
     let prober = prober(parts.probe, parts.egress.clone(), poke.clone());
-    let office = Office {
+    let office = EgressContext {
         clouds,
         prober,
         poke,
-        interests: Interests::default(),
-        memories: Memories::default(),
+        interests: NodeFilters::default(),
+        memories: EgressStates::default(),
         telemetry: parts.egress.clone(),
         clock: parts.clock.clone(),
         namespace: settings.namespace.clone(),
@@ -128,7 +128,7 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
         identity: settings.identity.clone(),
         token_file: settings.token_file.clone(),
     };
-    let metrics = Metrics::new(move |registry| parts.egress.register(registry));
+    let metrics = MetricsSource::new(move |registry| parts.egress.register(registry));
     let engine = Engine::new(NAME, client).settings(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
         let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
@@ -147,8 +147,8 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
 }
 
 /// Counts what probes show, and runs what depends on one when it shows something new.
-fn prober(probe: Arc<dyn Probe>, egress: Egress, poke: Poke) -> Prober {
-    Prober::new(probe).tell(move |key, node, outcome| {
+fn prober(probe: Arc<dyn NodeProbe>, egress: EgressMetrics, poke: Trigger) -> NodeProber {
+    NodeProber::new(probe).tell(move |key, node, outcome| {
         if outcome.reason.is_some() {
             egress.emit(ProbeFailed {
                 name: &key.name,
@@ -168,8 +168,8 @@ fn prober(probe: Arc<dyn Probe>, egress: Egress, poke: Poke) -> Prober {
 /// A watch was not ready in time.
 pub async fn run(
     client: kube::Client,
-    settings: &Settings,
-    parts: Parts,
+    settings: &EgressSettings,
+    parts: EgressDeps,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
     operator(client, settings, parts).run(shutdown).await

@@ -1,7 +1,7 @@
 //! Whether a node can be reached: a TCP handshake with one of its addresses.
 //!
 //! Only the handshake counts: nothing is sent and nothing is read, so that any listener will do. Who
-//! is probed when is in [`Prober`]; what a failure means is not decided here.
+//! is probed when is in [`NodeProber`]; what a failure means is not decided here.
 
 mod prober;
 
@@ -14,10 +14,10 @@ use futures::stream::FuturesUnordered;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-pub use self::prober::{Outcome, Prober};
+pub use self::prober::{NodeProber, ProbeOutcome};
 
 /// A way to find out whether a node can be reached.
-pub trait Probe: Send + Sync {
+pub trait NodeProbe: Send + Sync {
     /// Succeeds if one of `addresses` answers on `port` before `limit` is over; otherwise says why not.
     fn dial<'a>(
         &'a self,
@@ -29,9 +29,9 @@ pub trait Probe: Send + Sync {
 
 /// TCP handshakes with all addresses at once; the first that succeeds wins.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tcp;
+pub struct TcpProbe;
 
-impl Probe for Tcp {
+impl NodeProbe for TcpProbe {
     fn dial<'a>(
         &'a self,
         addresses: &'a [IpAddr],
@@ -112,14 +112,14 @@ mod tests {
     #[tokio::test]
     async fn a_node_that_listens_is_reached() {
         let (_open, port) = listener().await;
-        assert_eq!(Tcp.dial(&[LOOPBACK], port, LIMIT).await, Ok(()));
+        assert_eq!(TcpProbe.dial(&[LOOPBACK], port, LIMIT).await, Ok(()));
     }
 
     #[tokio::test]
     async fn a_closed_port_is_a_failure_that_names_it() {
         let (closed, port) = listener().await;
         drop(closed);
-        let refused = Tcp.dial(&[LOOPBACK], port, LIMIT).await.unwrap_err();
+        let refused = TcpProbe.dial(&[LOOPBACK], port, LIMIT).await.unwrap_err();
         assert!(refused.contains(&format!("127.0.0.1:{port}")), "{refused}");
     }
 
@@ -128,13 +128,13 @@ mod tests {
         let (_open, port) = listener().await;
         let nodes = addresses([("ExternalIP", "127.0.0.1"), ("InternalIP", "127.0.0.2")]);
         assert_eq!(nodes[0].to_string(), "127.0.0.2", "internal first");
-        assert_eq!(Tcp.dial(&nodes, port, LIMIT).await, Ok(()));
+        assert_eq!(TcpProbe.dial(&nodes, port, LIMIT).await, Ok(()));
     }
 
     #[tokio::test]
     async fn a_node_without_an_address_is_a_failure() {
         let nowhere = addresses([("Hostname", "node-1.example.com"), ("InternalIP", "gone")]);
-        let refused = Tcp.dial(&nowhere, 9962, LIMIT).await.unwrap_err();
+        let refused = TcpProbe.dial(&nowhere, 9962, LIMIT).await.unwrap_err();
         assert!(refused.contains("InternalIP"), "{refused}");
     }
 

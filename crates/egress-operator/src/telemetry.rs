@@ -18,20 +18,20 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 
-pub use self::gateway::{GatewayGone, GatewaySeen};
+pub use self::gateway::{GatewayDecided, GatewayRemoved};
 pub use self::moves::{DeadlineBreached, MoveEnded, MoveStarted, ProbeFailed};
-pub use self::provider::{BudgetForecast, Operation, ProviderCall};
+pub use self::provider::{ForecastReported, HcloudOperation, ProviderCall};
 
 /// Every metric of the operator. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Egress(Arc<Mutex<Ledger>>);
+pub struct EgressMetrics(Arc<Mutex<EgressCounters>>);
 
 /// What has occurred, in the form in which it is shown.
 #[derive(Debug, Default)]
-pub struct Ledger {
-    gateways: BTreeMap<String, gateway::Picture>,
-    tallies: BTreeMap<String, moves::Tally>,
-    accounts: BTreeMap<String, provider::Account>,
+pub struct EgressCounters {
+    gateways: BTreeMap<String, gateway::EgressSnapshot>,
+    tallies: BTreeMap<String, moves::MoveCounters>,
+    accounts: BTreeMap<String, provider::AccountCounters>,
     /// The right to act: without it somebody else knows better.
     fence: Option<Fence>,
 }
@@ -39,10 +39,10 @@ pub struct Ledger {
 /// Something worth a metric, a log line or both.
 pub trait Occurrence {
     /// Moves the metrics and writes the log line.
-    fn emit(self, ledger: &mut Ledger);
+    fn emit(self, ledger: &mut EgressCounters);
 }
 
-impl Egress {
+impl EgressMetrics {
     /// Counts and logs what occurred.
     pub fn emit(&self, occurrence: impl Occurrence) {
         occurrence.emit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -60,7 +60,7 @@ impl Egress {
     }
 }
 
-impl Collector for Egress {
+impl Collector for EgressMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let leads = ledger.fence.as_ref().is_none_or(Fence::is_open);

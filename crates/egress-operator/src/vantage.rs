@@ -7,5 +7,5 @@
 mod replica;
 mod report;
 
-pub use self::replica::{Shared, Targets, controller, scope};
-pub use self::report::{Report, disputed, reports};
+pub use self::replica::{PeerReporter, ProbeTargetsFn, controller, scope};
+pub use self::report::{ReachabilityReport, disputed, reports};

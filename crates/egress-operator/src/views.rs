@@ -5,31 +5,31 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use aplomb::{Meta, MetaOnly, MetaRef, View};
+use aplomb::{MetaRef, MetadataOnly, View, ViewMeta};
 use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Serialize};
 
-use crate::world::Ready;
+use crate::world::NodeReady;
 
 /// Labels by key.
 pub(crate) type LabelMap = BTreeMap<String, String>;
 
 /// A view with all its labels.
-pub(crate) trait Labelled: View + Serialize {
+pub(crate) trait HasLabels: View + Serialize {
     /// The labels.
     fn labels(&self) -> &LabelMap;
 }
 
-impl Labelled for NodeView {
+impl HasLabels for NodeView {
     fn labels(&self) -> &LabelMap {
         &self.metadata.labels
     }
 }
 
-impl Labelled for CiliumNodeView {
+impl HasLabels for CiliumNodeView {
     fn labels(&self) -> &LabelMap {
         &self.metadata.labels
     }
@@ -39,7 +39,7 @@ impl Labelled for CiliumNodeView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NodeView {
     /// Its metadata, with its labels.
-    pub(crate) metadata: Meta<LabelMap>,
+    pub(crate) metadata: ViewMeta<LabelMap>,
     #[serde(default)]
     spec: NodeSpec,
     #[serde(default)]
@@ -112,7 +112,7 @@ impl NodeView {
 
     /// Its Ready condition.
     #[must_use]
-    pub(crate) fn ready(&self) -> Ready {
+    pub(crate) fn ready(&self) -> NodeReady {
         ready(&self.status.conditions)
     }
 
@@ -132,12 +132,12 @@ impl NodeView {
     }
 }
 
-fn ready(conditions: &[ConditionView]) -> Ready {
+fn ready(conditions: &[ConditionView]) -> NodeReady {
     let ready = conditions.iter().find(|it| &*it.kind == "Ready");
     match ready.map(|condition| &*condition.status) {
-        Some("True") => Ready::True,
-        Some("False") => Ready::False,
-        _ => Ready::Unknown,
+        Some("True") => NodeReady::True,
+        Some("False") => NodeReady::False,
+        _ => NodeReady::Unknown,
     }
 }
 
@@ -145,7 +145,7 @@ fn ready(conditions: &[ConditionView]) -> Ready {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct PodView {
     /// Its metadata, with its labels.
-    pub(crate) metadata: Meta<LabelMap>,
+    pub(crate) metadata: ViewMeta<LabelMap>,
     #[serde(default)]
     spec: PodSpec,
     #[serde(default)]
@@ -177,21 +177,21 @@ impl PodView {
     #[must_use]
     pub(crate) fn ready_on(&self) -> Option<&str> {
         let alive = !self.metadata.as_ref().deleting;
-        let ready = ready(&self.status.conditions) == Ready::True;
+        let ready = ready(&self.status.conditions) == NodeReady::True;
         self.spec.node_name.as_deref().filter(|_| alive && ready)
     }
 }
 
 /// A Secret. Not `Debug`: what it holds must not be printed.
 #[derive(Clone, PartialEq, Deserialize)]
-pub(crate) struct SecretView {
+pub(crate) struct TokenSecretView {
     /// Its metadata.
-    pub(crate) metadata: Meta,
+    pub(crate) metadata: ViewMeta,
     #[serde(default)]
     data: BTreeMap<String, k8s_openapi::ByteString>,
 }
 
-impl View for SecretView {
+impl View for TokenSecretView {
     type Kind = Secret;
 
     fn meta(&self) -> MetaRef<'_> {
@@ -199,7 +199,7 @@ impl View for SecretView {
     }
 }
 
-impl SecretView {
+impl TokenSecretView {
     /// The value of a key.
     #[must_use]
     pub(crate) fn value(&self, key: &str) -> Option<&[u8]> {
@@ -247,7 +247,7 @@ impl Resource for CiliumNode {
 }
 
 /// The labels of a CiliumNode.
-pub(crate) type CiliumNodeView = MetaOnly<CiliumNode, LabelMap>;
+pub(crate) type CiliumNodeView = MetadataOnly<CiliumNode, LabelMap>;
 
 #[cfg(test)]
 mod tests {
@@ -289,7 +289,7 @@ mod tests {
     fn internal_addresses_come_first_and_names_are_none() {
         let addresses: Vec<_> = node("").addresses().iter().map(IpAddr::to_string).collect();
         assert_eq!(addresses, ["192.0.2.9", "203.0.113.9"]);
-        assert_eq!(node("").ready(), Ready::True);
+        assert_eq!(node("").ready(), NodeReady::True);
     }
 
     /// Reads `object` with each of its lists and maps null in turn.
@@ -310,7 +310,7 @@ mod tests {
             "addresses": [{ "type": "InternalIP", "address": "192.0.2.9" }] } }));
         reads_nulls::<PodView>(json!({ "spec": { "nodeName": "a" },
             "status": { "conditions": conditions } }));
-        reads_nulls::<SecretView>(json!({ "data": { "token": "YQ==" } }));
+        reads_nulls::<TokenSecretView>(json!({ "data": { "token": "YQ==" } }));
         reads_nulls::<CiliumNodeView>(json!({}));
     }
 }

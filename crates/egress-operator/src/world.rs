@@ -1,19 +1,19 @@
 //! What `observe` gathers, what `decide` answers and what `act` carries out: the words the three share.
 //!
-//! Data only. Everything a decision depends on is in a [`World`], the time included, so that the same
+//! Data only. Everything a decision depends on is in a [`Observed`], the time included, so that the same
 //! world always leads to the same [`Plan`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use aplomb::{Condition, Note};
-use aplomb_api::egress::{Cause, StableEgressSpec, StableEgressStatus};
+use aplomb::{Condition, EventNote};
+use aplomb_api::egress::{MoveCause, StableEgressSpec, StableEgressStatus};
 use jiff::Timestamp;
 
 /// Everything a decision depends on.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Observed {
     /// The StableEgress.
     pub name: String,
     /// What is asked for.
@@ -31,22 +31,22 @@ pub struct World {
     /// anew with it.
     pub led: Duration,
     /// The nodes that are candidates, carry a gateway label or hold the floating IP, by name.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<CandidateNode>,
     /// Why the pods that prepare nodes cannot be seen, if so: nobody can tell then who is prepared.
     pub unwatched: Option<String>,
     /// The nodes of which was told already that they can never be chosen as they are.
     pub told: BTreeSet<String>,
     /// What is known of the floating IP.
-    pub cloud: Cloud,
+    pub cloud: FloatingIpState,
     /// What this process remembers of a move under way.
-    pub moving: Option<Moving>,
+    pub moving: Option<MoveInProgress>,
     /// The term of this leader; 0 without leader election.
     pub term: u64,
 }
 
 /// A node as the election sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct CandidateNode {
     /// Its name.
     pub name: String,
     /// Its server at the provider, from `spec.providerID`; `None` where that is of another form.
@@ -54,13 +54,13 @@ pub struct Node {
     /// Whether the selector chooses it.
     pub candidate: bool,
     /// Whether it carries the gateway labels of this StableEgress: all of them, or some.
-    pub labels: Labels,
+    pub labels: LabelState,
     /// The value that another owner has given to the key of one of our gateway labels.
     pub taken: Option<String>,
     /// What CiliumNode says, where there is one.
-    pub cilium: Option<Labels>,
+    pub cilium: Option<LabelState>,
     /// Its Ready condition.
-    pub ready: Ready,
+    pub ready: NodeReady,
     /// Whether new pods are kept away.
     pub cordoned: bool,
     /// Whether it is being deleted.
@@ -68,10 +68,10 @@ pub struct Node {
     /// Whether a pod that prepares it is Ready on it; true where none is asked for.
     pub prepared: bool,
     /// What probing it has shown; `None` where the signal is another, or it was not probed yet.
-    pub probe: Option<Probed>,
+    pub probe: Option<NodeProbeResult>,
 }
 
-impl Node {
+impl CandidateNode {
     /// Whether it is a candidate that can never be chosen as it is, whatever its health.
     #[must_use]
     pub const fn unusable(&self) -> bool {
@@ -81,7 +81,7 @@ impl Node {
 
 /// Whether a node carries the gateway labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Labels {
+pub enum LabelState {
     /// None of them.
     #[default]
     None,
@@ -93,7 +93,7 @@ pub enum Labels {
 
 /// A node's Ready condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ready {
+pub enum NodeReady {
     /// It says so.
     True,
     /// It says that it is not.
@@ -105,7 +105,7 @@ pub enum Ready {
 
 /// What probing a node has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probed {
+pub struct NodeProbeResult {
     /// Failures in a row, up to the last probe. 0: it answered.
     pub failures: u32,
     /// Whether another replica that looked as recently disagrees: it can reach the node.
@@ -114,11 +114,11 @@ pub struct Probed {
 
 /// What is known of the floating IP.
 #[derive(Clone, Debug, Default)]
-pub struct Cloud {
+pub struct FloatingIpState {
     /// The floating IP as it was last seen.
-    pub seen: Option<Seen>,
+    pub seen: Option<ObservedFloatingIp>,
     /// Why the last look or call failed; cleared by one that succeeds.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<ProviderTrouble>,
     /// When trouble began, in this process's time.
     pub trouble_since: Option<Duration>,
     /// When a call failed last, in this process's time. `decide` paces what follows.
@@ -132,14 +132,14 @@ pub struct Cloud {
     /// Not before this may a look that can wait be tried, as the budget says. A move does not mind.
     pub not_before: Option<Duration>,
     /// What is left of the rate limit.
-    pub budget: Option<BudgetSeen>,
+    pub budget: Option<RemainingCalls>,
     /// How often to look, given the budget: at least `spec.resync`.
     pub resync: Duration,
 }
 
 /// The floating IP as it was seen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct ObservedFloatingIp {
     /// Its id.
     pub id: i64,
     /// Its address; the first of the network for IPv6.
@@ -159,14 +159,14 @@ pub const RESERVE: u32 = 30;
 
 /// What the provider has said of its rate limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BudgetSeen {
+pub struct RemainingCalls {
     /// How many calls an hour.
     pub limit: u32,
     /// How many are left.
     pub remaining: u32,
 }
 
-impl BudgetSeen {
+impl RemainingCalls {
     /// How many of the last calls are kept for a move: [`RESERVE`], but of a small limit no more than half.
     #[must_use]
     pub fn reserve(&self) -> u32 {
@@ -176,7 +176,7 @@ impl BudgetSeen {
 
 /// What went wrong with a call to the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ProviderTrouble {
     /// There is no token: a sentence that says where it should be.
     NoToken(String),
     /// The token is refused.
@@ -200,7 +200,7 @@ pub enum Trouble {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimFailed {
     /// Why the last one failed.
-    pub trouble: Trouble,
+    pub trouble: ProviderTrouble,
     /// When it did, in this process's time.
     pub at: Duration,
     /// How many have failed in a row.
@@ -212,13 +212,13 @@ pub struct ClaimFailed {
 /// A move under way, as this process remembers it: made by the first Assign that was sent, whatever
 /// came back, and forgotten when a plan's status has no move.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Moving {
+pub struct MoveInProgress {
     /// The node.
     pub node: String,
     /// Its server.
     pub server: i64,
     /// The action that was accepted, if one was.
-    pub action: Option<ActionSeen>,
+    pub action: Option<ObservedAction>,
     /// Whether the floating IP was read since the last doubt about who holds it. An Assign leaves a
     /// doubt unless it was throttled or locked out, and so does the end of an action, and a lock that lasts:
     /// the lock may be that of an Assign whose answer was lost.
@@ -235,7 +235,7 @@ pub struct Moving {
 
 /// An action of the provider.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ActionSeen {
+pub struct ObservedAction {
     /// Its id.
     pub id: i64,
     /// How it stands.
@@ -271,7 +271,7 @@ pub struct Plan {
     /// The conditions, Ready among them. One of ours that is not here does not apply.
     pub conditions: Vec<Condition>,
     /// What to tell people: what all plans of a pass say is told when it ends, each once.
-    pub notes: Vec<Note>,
+    pub notes: Vec<EventNote>,
 }
 
 /// One effect. Each may be repeated without harm.
@@ -291,7 +291,7 @@ pub enum Step {
         /// Its server.
         server: i64,
         /// Why.
-        cause: Cause,
+        cause: MoveCause,
     },
     /// Ask how the action stands.
     Poll {
@@ -303,20 +303,20 @@ pub enum Step {
         /// The node.
         node: String,
         /// On which object.
-        on: On,
+        on: LabelTarget,
     },
     /// Give the gateway labels to a node.
     Label {
         /// The node.
         node: String,
         /// On which object.
-        on: On,
+        on: LabelTarget,
     },
 }
 
 /// Which object of a node carries labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum On {
+pub enum LabelTarget {
     /// The Node.
     Node,
     /// The CiliumNode of the same name.

@@ -5,5 +5,5 @@
 pub mod token;
 pub mod transport;
 
-pub use token::Token;
+pub use token::ApiToken;
 pub use transport::{BoxError, Transport};

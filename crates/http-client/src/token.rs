@@ -13,9 +13,9 @@ const TELLING: usize = 8;
 
 /// A token of another system's API.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(Arc<str>);
+pub struct ApiToken(Arc<str>);
 
-impl Token {
+impl ApiToken {
     /// The token in `text`, without the whitespace around it. `None` where nothing is left, or what
     /// is left could not be sent.
     #[must_use]
@@ -72,7 +72,7 @@ fn longest(secret: &[u8], text: &[u8]) -> usize {
     (0..secret.len()).map(run).max().unwrap_or(0)
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for ApiToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }
@@ -88,22 +88,22 @@ mod tests {
 
     #[test]
     fn it_shows_nothing_of_itself() {
-        let token = Token::new(SECRET).expect("a token");
+        let token = ApiToken::new(SECRET).expect("a token");
         assert_eq!(format!("{token:?}"), "Token");
         assert_eq!(format!("{:?}", token.header("Bearer ")), "Sensitive");
     }
 
     #[test]
     fn whitespace_around_it_is_no_part_of_it() {
-        assert_eq!(Token::new(" abc\n"), Token::new("abc"));
+        assert_eq!(ApiToken::new(" abc\n"), ApiToken::new("abc"));
         for text in ["", " \n", "a b", "a\nb", "tok\u{e9}n"] {
-            assert_eq!(Token::new(text), None, "{text:?}");
+            assert_eq!(ApiToken::new(text), None, "{text:?}");
         }
     }
 
     #[test]
     fn the_first_half_in_a_refusal_is_taken_out() {
-        let token = Token::new(SECRET).expect("a token");
+        let token = ApiToken::new(SECRET).expect("a token");
         let text = format!("limit of 3600 for token {}... reached", &SECRET[..32]);
         assert_eq!(
             token.redact(&text),
@@ -117,7 +117,7 @@ mod tests {
             secret in "[a-zA-Z0-9]{16,64}", from in 0usize..64, many in 0usize..64,
             before in "\\PC{0,20}", after in "\\PC{0,20}",
         ) {
-            let token = Token::new(&secret).expect("a token");
+            let token = ApiToken::new(&secret).expect("a token");
             let from = from.min(secret.len());
             let part = &secret[from..(from + many).min(secret.len())];
             let clean = token.redact(&format!("{before}{part}{after}"));
@@ -128,7 +128,7 @@ mod tests {
 
         #[test]
         fn half_of_a_short_one_does_not_survive(secret in "[g-z0-9]{2,15}") {
-            let token = Token::new(&secret).expect("a token");
+            let token = ApiToken::new(&secret).expect("a token");
             let clean = token.redact(&format!("({}...)", &secret[..secret.len().div_ceil(2)]));
             prop_assert_eq!(clean, "([redacted]...)");
         }

@@ -15,8 +15,8 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use aplomb::Key;
-use aplomb::queue::{Config, Dispatch, Lane, Next, Queue, Reason};
+use aplomb::ObjectKey;
+use aplomb::queue::{Dispatch, FairQueue, Lane, NextRun, QueueConfig, RunReason};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use futures::{FutureExt, Stream, StreamExt, future, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -95,11 +95,11 @@ fn completed(criterion: &mut Criterion) -> [Duration; 4] {
     group.warm_up_time(Duration::from_millis(500));
     let least = IN_FLIGHT.map(|in_flight| {
         let mut queue = busy(in_flight);
-        let hot = Key::new(Some("default"), "hot");
+        let hot = ObjectKey::new(Some("default"), "hot");
         let mut once = || {
-            queue.push(&hot, Lane::Input, Reason::Changed, Duration::ZERO);
+            queue.push(&hot, Lane::Input, RunReason::Changed, Duration::ZERO);
             let run = queue.pop(Duration::ZERO).expect("it was pushed");
-            queue.finish(run.ticket, Next::Idle, Duration::ZERO)
+            queue.finish(run.ticket, NextRun::Idle, Duration::ZERO)
         };
         let mut least = Duration::MAX;
         group.bench_function(BenchmarkId::from_parameter(in_flight), |bencher| {
@@ -119,10 +119,10 @@ fn completed(criterion: &mut Criterion) -> [Duration; 4] {
 }
 
 /// A queue with so many keys running.
-fn busy(in_flight: usize) -> Queue<Key> {
+fn busy(in_flight: usize) -> FairQueue<ObjectKey> {
     let mut queue = queue();
     for key in keys(in_flight) {
-        queue.push(&key, Lane::Input, Reason::Changed, Duration::ZERO);
+        queue.push(&key, Lane::Input, RunReason::Changed, Duration::ZERO);
     }
     let running = std::iter::from_fn(|| queue.pop(Duration::ZERO)).count();
     assert_eq!(running, in_flight);
@@ -150,22 +150,22 @@ fn verdict(drained: &Drained, completed: [Duration; 4]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn keys(count: usize) -> Vec<Key> {
-    let name = |i| Key::new(Some("default"), &format!("object-{i}"));
+fn keys(count: usize) -> Vec<ObjectKey> {
+    let name = |i| ObjectKey::new(Some("default"), &format!("object-{i}"));
     (0..count).map(name).collect()
 }
 
-fn queue() -> Queue<Key> {
-    Queue::new(Config::default())
+fn queue() -> FairQueue<ObjectKey> {
+    FairQueue::new(QueueConfig::default())
 }
 
 /// Every key in line, then sixteen at a time through a reconcile that does nothing.
-fn drain(mut queue: Queue<Key>, keys: &[Key]) {
+fn drain(mut queue: FairQueue<ObjectKey>, keys: &[ObjectKey]) {
     let now = Duration::ZERO;
     for key in keys {
-        queue.push(key, Lane::Input, Reason::Changed, now);
+        queue.push(key, Lane::Input, RunReason::Changed, now);
     }
-    let mut running: Vec<Dispatch<Key>> = Vec::with_capacity(WORKERS.into());
+    let mut running: Vec<Dispatch<ObjectKey>> = Vec::with_capacity(WORKERS.into());
     let mut runs = 0;
     loop {
         while running.len() < WORKERS.into() {
@@ -177,7 +177,7 @@ fn drain(mut queue: Queue<Key>, keys: &[Key]) {
         }
         for run in running.drain(..) {
             async { black_box(&run.key) }.now_or_never();
-            queue.finish(run.ticket, Next::Idle, now);
+            queue.finish(run.ticket, NextRun::Idle, now);
             runs += 1;
         }
     }

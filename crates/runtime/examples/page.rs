@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use aplomb::{Context, Controller, Engine, Lens, Result, Verdict};
+use aplomb::{Action, Context, Controller, Engine, Predicate, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -39,10 +39,10 @@ pub struct PageStatus {
     pub conditions: Vec<Condition>,
 }
 
-async fn reconcile(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+async fn reconcile(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     if page.spec.title.is_empty() {
         let fix = "spec.title is empty: give the page a title";
-        return Ok(Verdict::rejected("NoTitle", fix));
+        return Ok(Action::rejected("NoTitle", fix));
     }
     let html = format!("<h1>{}</h1><p>{}</p>", page.spec.title, page.spec.text);
     cx.apply(ConfigMap {
@@ -56,12 +56,12 @@ async fn reconcile(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
     })
     .await?;
     cx.status(json!({ "words": page.spec.text.split_whitespace().count() }));
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 /// Which kind is reconciled, and which children are watched for changes.
 pub fn controller() -> Controller<Page> {
-    Controller::new("page", reconcile).owns::<ConfigMap>(Lens::everything())
+    Controller::new("page", reconcile).owns::<ConfigMap>(Predicate::everything())
 }
 
 /// The operator, ready to run with any client.

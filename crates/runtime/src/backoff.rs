@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Class;
-use crate::queue::Cause;
+use crate::error::ErrorClass;
+use crate::queue::RunCause;
 
 /// How a wait is drawn from its longest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Jitter {
 
 /// How waits grow.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Curve {
+pub struct BackoffPolicy {
     /// The longest wait after the first failure.
     pub base: Duration,
     /// How much longer it gets with each further one; at least 1.
@@ -40,7 +40,7 @@ pub struct Curve {
     pub decay: Duration,
 }
 
-impl Default for Curve {
+impl Default for BackoffPolicy {
     fn default() -> Self {
         Self {
             base: Duration::from_millis(500),
@@ -53,7 +53,7 @@ impl Default for Curve {
     }
 }
 
-impl Curve {
+impl BackoffPolicy {
     /// A wait that is always the same.
     #[must_use]
     pub fn flat(wait: Duration) -> Self {
@@ -108,47 +108,49 @@ impl Curve {
 
 /// One curve for each class.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Curves([Curve; Class::ALL.len()]);
+pub struct BackoffPolicies([BackoffPolicy; ErrorClass::ALL.len()]);
 
-impl Curves {
+impl BackoffPolicies {
     /// The curve of `class`.
     #[must_use]
-    pub fn of(&self, class: Class) -> &Curve {
+    pub fn of(&self, class: ErrorClass) -> &BackoffPolicy {
         &self.0[class as usize]
     }
 
     /// With another curve for `class`.
     #[must_use]
-    pub fn with(mut self, class: Class, curve: Curve) -> Self {
+    pub fn with(mut self, class: ErrorClass, curve: BackoffPolicy) -> Self {
         self.0[class as usize] = curve;
         self
     }
 }
 
-impl Default for Curves {
+impl Default for BackoffPolicies {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         let curve = |class| match class {
             // Only the safety timer: the wait proper ends when the cache has passed the winner.
-            Class::Conflict => Curve::flat(seconds(1)),
-            Class::Throttled | Class::Unavailable | Class::Forbidden => Curve::default(),
+            ErrorClass::Conflict => BackoffPolicy::flat(seconds(1)),
+            ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Forbidden => {
+                BackoffPolicy::default()
+            }
             // Somebody has to delete or rename something first.
-            Class::Exists => Curve::default().between(seconds(5), seconds(60)),
-            Class::Missing => Curve::default().between(seconds(1), seconds(30)),
+            ErrorClass::Exists => BackoffPolicy::default().between(seconds(5), seconds(60)),
+            ErrorClass::Missing => BackoffPolicy::default().between(seconds(1), seconds(30)),
             // The spec is what has to change, and that is an event; this is in case we were wrong.
-            Class::Invalid => Curve {
+            ErrorClass::Invalid => BackoffPolicy {
                 floor: seconds(60),
-                ..Curve::default().between(seconds(300), seconds(3_600))
+                ..BackoffPolicy::default().between(seconds(300), seconds(3_600))
             },
-            Class::Fault => Curve::default().between(seconds(1), seconds(300)),
+            ErrorClass::Fault => BackoffPolicy::default().between(seconds(1), seconds(300)),
         };
-        Self(Class::ALL.map(curve))
+        Self(ErrorClass::ALL.map(curve))
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Window {
-    class: Class,
+    class: ErrorClass,
     failures: u32,
     deadline: Duration,
 }
@@ -156,7 +158,7 @@ struct Window {
 /// The failures of one key. Dropped with the key; a key that does not fail needs none.
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    curves: Arc<Curves>,
+    curves: Arc<BackoffPolicies>,
     // Seldom more than one.
     windows: Vec<Window>,
 }
@@ -164,7 +166,7 @@ pub struct Backoff {
 impl Backoff {
     /// No failure yet.
     #[must_use]
-    pub fn new(curves: Arc<Curves>) -> Self {
+    pub fn new(curves: Arc<BackoffPolicies>) -> Self {
         Self {
             curves,
             windows: Vec::new(),
@@ -175,8 +177,8 @@ impl Backoff {
     /// the key need not try again.
     pub fn failed(
         &mut self,
-        class: Class,
-        by: Cause,
+        class: ErrorClass,
+        by: RunCause,
         now: Duration,
         rng: &mut fastrand::Rng,
     ) -> Duration {
@@ -191,7 +193,7 @@ impl Backoff {
             });
             return deadline;
         };
-        if by == Cause::Event && now < window.deadline {
+        if by == RunCause::Event && now < window.deadline {
             return window.deadline;
         }
         let forgiven = curve.forgiven(now.saturating_sub(window.deadline));
@@ -201,7 +203,7 @@ impl Backoff {
     }
 
     /// What fails with `class` has worked: the next failure is a first one.
-    pub fn succeeded(&mut self, class: Class) {
+    pub fn succeeded(&mut self, class: ErrorClass) {
         self.windows.retain(|window| window.class != class);
     }
 
@@ -212,7 +214,7 @@ impl Backoff {
 
     /// Failures of `class` that count, since the last success.
     #[must_use]
-    pub fn failures(&self, class: Class) -> u32 {
+    pub fn failures(&self, class: ErrorClass) -> u32 {
         let window = self.windows.iter().find(|it| it.class == class);
         window.map_or(0, |window| window.failures)
     }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::conclude::{Outcome, conclude};
+pub use self::conclude::{PassOutcome, conclude};
 
 /// The object does what its spec asks for, as last proven.
 pub const READY: &str = "Ready";
@@ -24,7 +24,7 @@ const LONGEST_MESSAGE: usize = 32_768;
 
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
+pub enum ConditionStatus {
     /// It holds.
     True,
     /// It does not.
@@ -33,7 +33,7 @@ pub enum Status {
     Unknown,
 }
 
-impl Status {
+impl ConditionStatus {
     /// Reads the word the API uses.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
@@ -59,10 +59,10 @@ impl Status {
 /// A condition as a reconcile asserts it; since when it holds is worked out when it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Its type, such as `Ready`.
+    /// Its type, such as `LaneReadiness`.
     pub kind: String,
     /// Whether it holds.
-    pub status: Status,
+    pub status: ConditionStatus,
     /// A CamelCase word for programs.
     pub reason: String,
     /// A sentence for people. The same world must give the same sentence.
@@ -72,7 +72,12 @@ pub struct Condition {
 impl Condition {
     /// A condition of any type and status.
     #[must_use]
-    pub fn new(kind: &str, status: Status, reason: &str, message: impl Into<String>) -> Self {
+    pub fn new(
+        kind: &str,
+        status: ConditionStatus,
+        reason: &str,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             kind: kind.to_owned(),
             status,
@@ -84,22 +89,22 @@ impl Condition {
     /// `kind` holds.
     #[must_use]
     pub fn yes(kind: &str, reason: &str, message: impl Into<String>) -> Self {
-        Self::new(kind, Status::True, reason, message)
+        Self::new(kind, ConditionStatus::True, reason, message)
     }
 
     /// `kind` does not hold.
     #[must_use]
     pub fn no(kind: &str, reason: &str, message: impl Into<String>) -> Self {
-        Self::new(kind, Status::False, reason, message)
+        Self::new(kind, ConditionStatus::False, reason, message)
     }
 
     /// It cannot be told whether `kind` holds.
     #[must_use]
     pub fn unknown(kind: &str, reason: &str, message: impl Into<String>) -> Self {
-        Self::new(kind, Status::Unknown, reason, message)
+        Self::new(kind, ConditionStatus::Unknown, reason, message)
     }
 
-    /// `Ready` cannot be told because `what` it rests on is stale. For a reconcile that meets a
+    /// `LaneReadiness` cannot be told because `what` it rests on is stale. For a reconcile that meets a
     /// cache it can no longer vouch for, as [`Cache::freshness`](crate::Cache::freshness) tells:
     ///
     /// ```
@@ -125,14 +130,14 @@ impl Condition {
 
 /// What is to become of the conditions of an object in one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct ConditionChanges {
     /// These hold now.
     pub set: Vec<Condition>,
     /// Conditions of these types go.
     pub retract: Vec<String>,
 }
 
-impl Wishes {
+impl ConditionChanges {
     /// Asserts a condition in place of any of the same type.
     pub fn set(&mut self, condition: Condition) {
         self.retract.retain(|kind| *kind != condition.kind);
@@ -160,7 +165,7 @@ impl Wishes {
 #[must_use]
 pub fn merge(
     existing: &[Value],
-    wishes: &Wishes,
+    wishes: &ConditionChanges,
     generation: Option<i64>,
     now: Timestamp,
 ) -> Vec<Value> {

@@ -11,27 +11,27 @@ use tokio::time::Instant;
 
 use crate::cache::Cache;
 use crate::conditions::Condition;
-use crate::engine::{Caches, Kind};
+use crate::engine::{ControllerCaches, Kind};
 use crate::error::{Error, Result};
-use crate::events::{Note, Recorder};
+use crate::events::{EventNote, EventRecorder};
 use crate::fence::Fence;
-use crate::key::Key;
-use crate::queue::Reason;
+use crate::key::ObjectKey;
+use crate::queue::RunReason;
 use crate::view::View;
-use crate::writer::{Applied, Known, Pass, Relabel};
+use crate::writer::{ApplyResult, LiveObjects, MetadataPatch, Pass};
 
 /// The surroundings of one pass over one object. Clones are the same pass.
 pub struct Context<K>(Arc<Inner<K>>);
 
 pub(crate) struct Inner<K> {
     pub(crate) object: Arc<K>,
-    pub(crate) caches: Caches,
+    pub(crate) caches: ControllerCaches,
     pub(crate) pass: Pass,
     pub(crate) client: kube::Client,
     pub(crate) fence: Fence,
     pub(crate) term: u64,
-    pub(crate) recorder: Recorder,
-    pub(crate) reasons: Vec<Reason>,
+    pub(crate) recorder: EventRecorder,
+    pub(crate) reasons: Vec<RunReason>,
     pub(crate) deadline: Instant,
 }
 
@@ -68,8 +68,8 @@ impl<K: Kind> Context<K> {
     /// others.
     ///
     /// # Errors
-    /// The server refuses. [`Class::Exists`](crate::Class::Exists): an object of that name exists that
-    /// this controller has not written. [`Class::Conflict`](crate::Class::Conflict): this object is
+    /// The server refuses. [`ErrorClass::Exists`](crate::ErrorClass::Exists): an object of that name exists that
+    /// this controller has not written. [`ErrorClass::Conflict`](crate::ErrorClass::Conflict): this object is
     /// being deleted, or was.
     pub async fn apply<C: Kind>(&self, desired: C) -> Result<C> {
         Ok(self.applied(desired).await?.object)
@@ -79,7 +79,7 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As [`Self::apply`].
-    pub async fn applied<C: Kind>(&self, desired: C) -> Result<Applied<C>> {
+    pub async fn applied<C: Kind>(&self, desired: C) -> Result<ApplyResult<C>> {
         self.0.pass.apply(&desired, self.known::<C>()).await
     }
 
@@ -88,7 +88,7 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As [`Self::apply`].
-    pub async fn adopt<C: Kind>(&self, desired: C) -> Result<Applied<C>> {
+    pub async fn adopt<C: Kind>(&self, desired: C) -> Result<ApplyResult<C>> {
         self.0.pass.adopt(&desired, self.known::<C>()).await
     }
 
@@ -113,7 +113,7 @@ impl<K: Kind> Context<K> {
     }
 
     /// Creates an object that only the first may make, such as a claim. It gets no owner, and one of its
-    /// name that is there already is an error of class [`Class::Exists`](crate::Class::Exists).
+    /// name that is there already is an error of class [`ErrorClass::Exists`](crate::ErrorClass::Exists).
     ///
     /// # Errors
     /// As the server says.
@@ -126,7 +126,7 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As the server says, or somebody else controls the child.
-    pub async fn report<C: Kind>(&self, key: &Key, status: impl Serialize) -> Result<()> {
+    pub async fn report<C: Kind>(&self, key: &ObjectKey, status: impl Serialize) -> Result<()> {
         let known = self.known::<C>();
         self.0.pass.report::<C>(key, status, known).await
     }
@@ -137,9 +137,13 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As the server says; a conflict if the object was replaced by another of its name.
-    pub async fn relabel<V: View + Serialize>(&self, key: &Key, change: &Relabel) -> Result<()> {
+    pub async fn relabel<V: View + Serialize>(
+        &self,
+        key: &ObjectKey,
+        change: &MetadataPatch,
+    ) -> Result<()> {
         let known = self.0.caches.get::<V>();
-        let known = known.map(|cache| -> &dyn Known { cache });
+        let known = known.map(|cache| -> &dyn LiveObjects { cache });
         self.0.pass.relabel::<V::Kind>(key, change, known).await
     }
 
@@ -158,7 +162,7 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As the server says, or another object controls it.
-    pub async fn delete<C: Kind>(&self, key: &Key) -> Result<()> {
+    pub async fn delete<C: Kind>(&self, key: &ObjectKey) -> Result<()> {
         self.0.pass.delete::<C>(key, self.known::<C>()).await
     }
 
@@ -167,7 +171,7 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As [`Self::delete`].
-    pub async fn delete_other<C: Kind>(&self, key: &Key) -> Result<()> {
+    pub async fn delete_other<C: Kind>(&self, key: &ObjectKey) -> Result<()> {
         self.0.pass.delete_other::<C>(key, self.known::<C>()).await
     }
 
@@ -219,7 +223,7 @@ impl<K: Kind> Context<K> {
     }
 
     /// Tells people something about this object, in the background and within a budget.
-    pub fn event(&self, note: Note) {
+    pub fn event(&self, note: EventNote) {
         self.0.recorder.publish(&*self.0.object, note);
     }
 
@@ -245,7 +249,7 @@ impl<K: Kind> Context<K> {
 
     /// Why this pass is run.
     #[must_use]
-    pub fn reasons(&self) -> &[Reason] {
+    pub fn reasons(&self) -> &[RunReason] {
         &self.0.reasons
     }
 
@@ -255,7 +259,7 @@ impl<K: Kind> Context<K> {
         self.0.deadline
     }
 
-    fn known<C: Kind>(&self) -> Option<&dyn Known> {
+    fn known<C: Kind>(&self) -> Option<&dyn LiveObjects> {
         let cache = self.0.caches.get::<C>()?;
         Some(cache)
     }

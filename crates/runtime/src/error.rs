@@ -1,6 +1,6 @@
 //! What went wrong, by the kind of pushback it is, because each kind is answered differently.
 //!
-//! kube's own `Status::is_conflict` and friends trust the reason alone; a proxy's 409 or 404 has
+//! kube's own `ConditionStatus::is_conflict` and friends trust the reason alone; a proxy's 409 or 404 has
 //! none, so the class is taken from reason and code together.
 
 use std::fmt;
@@ -8,15 +8,15 @@ use std::fmt;
 use kube::core::Status;
 use tokio::time::Instant;
 
-use crate::key::ObjectId;
-use crate::version::Version;
+use crate::key::ObjectRef;
+use crate::version::ResourceVersion;
 
 /// The result of anything that may meet pushback.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The kinds of pushback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum ErrorClass {
     /// Another writer was first: wait for the version that won, then run at once.
     Conflict,
     /// The name is taken: read, then adopt or fail.
@@ -36,7 +36,7 @@ pub enum Class {
     Fault,
 }
 
-impl Class {
+impl ErrorClass {
     /// Every class, for tables and metrics.
     pub const ALL: [Self; 8] = [
         Self::Conflict,
@@ -68,17 +68,17 @@ impl Class {
 /// An error with its class. The text is for people and holds no secret.
 #[derive(Debug)]
 pub struct Error {
-    class: Class,
+    class: ErrorClass,
     what: String,
     until: Option<Instant>,
-    object: Option<(ObjectId, Option<Version>)>,
+    object: Option<(ObjectRef, Option<ResourceVersion>)>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// An error of `class` that says `what`.
     #[must_use]
-    pub fn new(class: Class, what: impl Into<String>) -> Self {
+    pub fn new(class: ErrorClass, what: impl Into<String>) -> Self {
         Self {
             class,
             what: what.into(),
@@ -92,7 +92,7 @@ impl Error {
     #[must_use]
     pub fn fault(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let cause = cause.into();
-        let mut error = Self::new(Class::Fault, cause.to_string());
+        let mut error = Self::new(ErrorClass::Fault, cause.to_string());
         error.source = Some(cause);
         error
     }
@@ -100,14 +100,14 @@ impl Error {
     /// No call to the target may be made before `until`.
     #[must_use]
     pub fn throttled(what: impl Into<String>, until: Instant) -> Self {
-        let mut error = Self::new(Class::Throttled, what);
+        let mut error = Self::new(ErrorClass::Throttled, what);
         error.until = Some(until);
         error
     }
 
     /// Says on which object the pushback was met, and which version of it had been read.
     #[must_use]
-    pub fn on(mut self, object: ObjectId, read: Option<Version>) -> Self {
+    pub fn on(mut self, object: ObjectRef, read: Option<ResourceVersion>) -> Self {
         self.object = Some((object, read));
         self
     }
@@ -121,7 +121,7 @@ impl Error {
 
     /// The kind of pushback.
     #[must_use]
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         self.class
     }
 
@@ -133,7 +133,7 @@ impl Error {
 
     /// The object the pushback was met on, and the version of it that had been read.
     #[must_use]
-    pub fn object(&self) -> Option<&(ObjectId, Option<Version>)> {
+    pub fn object(&self) -> Option<&(ObjectRef, Option<ResourceVersion>)> {
         self.object.as_ref()
     }
 }
@@ -161,13 +161,15 @@ impl From<kube::Error> for Error {
                 // A client inside a client: the inner one's error is what happened.
                 Err(other) => match other.downcast::<kube::Error>() {
                     Ok(inner) => Self::from(*inner),
-                    Err(other) => Self::caused(Class::Unavailable, other),
+                    Err(other) => Self::caused(ErrorClass::Unavailable, other),
                 },
             };
         }
         let class = class_of(&error);
         let words = match &error {
-            kube::Error::Api(status) if matches!(class, Class::Forbidden | Class::Invalid) => {
+            kube::Error::Api(status)
+                if matches!(class, ErrorClass::Forbidden | ErrorClass::Invalid) =>
+            {
                 let kind = status.details.as_ref().map_or("", |it| &*it.kind);
                 // A webhook's answer does not say what kind of object it was asked about.
                 let unknown = kind.is_empty() && status.message.starts_with("admission webhook ");
@@ -204,33 +206,33 @@ impl Error {
         }
     }
 
-    fn caused(class: Class, cause: Box<dyn std::error::Error + Send + Sync>) -> Self {
+    fn caused(class: ErrorClass, cause: Box<dyn std::error::Error + Send + Sync>) -> Self {
         let mut error = Self::new(class, cause.to_string());
         error.source = Some(cause);
         error
     }
 }
 
-fn class_of(error: &kube::Error) -> Class {
+fn class_of(error: &kube::Error) -> ErrorClass {
     match error {
         kube::Error::Api(status) => class_of_status(status),
-        kube::Error::SerdeError(_) | kube::Error::BuildRequest(_) => Class::Fault,
-        _ => Class::Unavailable,
+        kube::Error::SerdeError(_) | kube::Error::BuildRequest(_) => ErrorClass::Fault,
+        _ => ErrorClass::Unavailable,
     }
 }
 
 /// The class of an answer of an API server.
 #[must_use]
-pub fn class_of_status(status: &Status) -> Class {
+pub fn class_of_status(status: &Status) -> ErrorClass {
     match (status.code, status.reason.as_str()) {
-        (409, "AlreadyExists") => Class::Exists,
-        (409, _) => Class::Conflict,
-        (429, _) => Class::Throttled,
-        (404 | 410, _) => Class::Missing,
+        (409, "AlreadyExists") => ErrorClass::Exists,
+        (409, _) => ErrorClass::Conflict,
+        (429, _) => ErrorClass::Throttled,
+        (404 | 410, _) => ErrorClass::Missing,
         // Rights, quotas and policies change without the spec changing.
-        (401 | 403, _) => Class::Forbidden,
-        (400..=499, _) => Class::Invalid,
-        _ => Class::Unavailable,
+        (401 | 403, _) => ErrorClass::Forbidden,
+        (400..=499, _) => ErrorClass::Invalid,
+        _ => ErrorClass::Unavailable,
     }
 }
 
@@ -270,15 +272,15 @@ mod tests {
 
     #[test]
     fn a_conflict_without_a_reason_is_still_a_conflict() {
-        assert_eq!(class_of_status(&status(409, "")), Class::Conflict);
-        assert_eq!(class_of_status(&status(404, "")), Class::Missing);
+        assert_eq!(class_of_status(&status(409, "")), ErrorClass::Conflict);
+        assert_eq!(class_of_status(&status(404, "")), ErrorClass::Missing);
     }
 
     #[test]
     fn a_taken_name_is_no_conflict() {
         assert_eq!(
             class_of_status(&status(409, "AlreadyExists")),
-            Class::Exists
+            ErrorClass::Exists
         );
     }
 
@@ -294,9 +296,12 @@ mod tests {
     fn a_refusal_is_shown_in_the_words_of_the_server() {
         let quota = "configmaps \"a\" is forbidden: exceeded quota: few, requested: configmaps=1, used: configmaps=5, limited: configmaps=5";
         let error = refused(403, "configmaps", quota);
-        assert_eq!(error.class(), Class::Forbidden);
+        assert_eq!(error.class(), ErrorClass::Forbidden);
         assert_eq!(error.to_string(), quota);
-        assert_eq!(refused(401, "", "Unauthorized").class(), Class::Forbidden);
+        assert_eq!(
+            refused(401, "", "Unauthorized").class(),
+            ErrorClass::Forbidden
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The right to act: checked before every effect, lost the moment a lease can no longer be proven.
 //!
 //! Judged on the monotonic clock of this process alone; nothing here reads wall time. A check says
-//! whether an effect may be started; only a [`Guard`] asked after it can say whether the right was
+//! whether an effect may be started; only a [`FenceGuard`] asked after it can say whether the right was
 //! held all the way, because a process may stop for minutes between a check and its effect.
 //!
 //! A process that is stopped is covered; a machine that is suspended is not, where its monotonic
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::error::{Class, Error, Result};
+use crate::error::{Error, ErrorClass, Result};
 
 /// A handle on the right to act. Clones share it.
 #[derive(Clone, Debug)]
@@ -99,16 +99,16 @@ impl Fence {
     }
 
     /// Taken before an effect, asked after it. An error where the effect may not be started.
-    pub fn guard(&self) -> Result<Guard> {
+    pub fn guard(&self) -> Result<FenceGuard> {
         let state = self.state();
         if state.right.holds(Instant::now()) {
-            return Ok(Guard {
+            return Ok(FenceGuard {
                 fence: self.clone(),
                 term: state.term,
             });
         }
         Err(Error::new(
-            Class::Unavailable,
+            ErrorClass::Unavailable,
             "this replica does not hold the lease",
         ))
     }
@@ -125,12 +125,12 @@ impl Fence {
 
 /// The right to act as it was before an effect.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub struct FenceGuard {
     fence: Fence,
     term: u64,
 }
 
-impl Guard {
+impl FenceGuard {
     /// Whether the right has been held without a gap since this guard was taken. If not, the
     /// effect is stale: another replica may have acted in between, and may have been overwritten.
     #[must_use]

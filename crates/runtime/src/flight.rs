@@ -19,7 +19,7 @@ type Read<V> = Shared<BoxFuture<'static, Result<V, Arc<Error>>>>;
 
 /// Reads by key. Clones share them.
 #[derive(Clone)]
-pub struct Flight<K, V>(Arc<Inner<K, V>>);
+pub struct SingleFlight<K, V>(Arc<Inner<K, V>>);
 
 struct Inner<K, V> {
     fresh: Duration,
@@ -48,7 +48,7 @@ enum Found<V> {
     Flying(u64, Read<V>),
 }
 
-impl<K, V> Flight<K, V>
+impl<K, V> SingleFlight<K, V>
 where
     K: Ord + Clone,
     V: Clone + Send + Sync + 'static,
@@ -175,7 +175,7 @@ fn is_driven<V: Clone>(read: &Read<V>) -> bool {
     read.peek().is_some() || read.strong_count() > Some(1)
 }
 
-impl<K, V> fmt::Debug for Flight<K, V> {
+impl<K, V> fmt::Debug for SingleFlight<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Flight")
             .field("fresh", &self.0.fresh)

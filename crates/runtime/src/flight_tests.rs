@@ -7,7 +7,7 @@ use futures::future::join_all;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::error::Class;
+use crate::error::ErrorClass;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -22,7 +22,7 @@ fn read(count: &Arc<AtomicU32>) -> impl Future<Output = Result<u32>> + Send + 's
 
 #[tokio::test(start_paused = true)]
 async fn what_many_want_is_read_once_and_kept_for_a_moment() {
-    let flight = Flight::new(MINUTE, 10);
+    let flight = SingleFlight::new(MINUTE, 10);
     let count = Arc::default();
     let all = join_all((0..100).map(|_| flight.get(&"ips", || read(&count)))).await;
     assert!(all.iter().all(|value| matches!(value, Ok(1))));
@@ -36,7 +36,7 @@ async fn what_many_want_is_read_once_and_kept_for_a_moment() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_goes_on_when_who_began_it_is_dropped() {
-    let flight = Flight::new(MINUTE, 10);
+    let flight = SingleFlight::new(MINUTE, 10);
     let count = Arc::default();
     let begun = timeout(Duration::from_millis(500), flight.get(&1, || read(&count)));
     let (begun, follower) = tokio::join!(begun, flight.get(&1, || read(&count)));
@@ -46,7 +46,7 @@ async fn a_read_goes_on_when_who_began_it_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_that_all_gave_up_is_begun_anew() {
-    let flight = Flight::new(MINUTE, 10);
+    let flight = SingleFlight::new(MINUTE, 10);
     let hung = timeout(
         Duration::from_secs(1),
         flight.get(&1, pending::<Result<u32>>),
@@ -57,7 +57,7 @@ async fn a_read_that_all_gave_up_is_begun_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_told_to_all_and_kept_for_nobody() {
-    let flight: Flight<u8, u32> = Flight::new(MINUTE, 10);
+    let flight: SingleFlight<u8, u32> = SingleFlight::new(MINUTE, 10);
     let until = Instant::now() + MINUTE;
     let fails = || async move {
         sleep(Duration::from_secs(1)).await;
@@ -67,7 +67,7 @@ async fn a_failure_is_told_to_all_and_kept_for_nobody() {
     for error in [first.unwrap_err(), second.unwrap_err()] {
         assert_eq!(
             (error.class(), error.until()),
-            (Class::Throttled, Some(until))
+            (ErrorClass::Throttled, Some(until))
         );
     }
     assert_eq!(flight.get(&1, || async { Ok(1) }).await.unwrap(), 1);
@@ -75,7 +75,7 @@ async fn a_failure_is_told_to_all_and_kept_for_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_forgotten_meanwhile_is_not_kept() {
-    let flight = Flight::new(MINUTE, 10);
+    let flight = SingleFlight::new(MINUTE, 10);
     let count = Arc::default();
     let written = async {
         sleep(Duration::from_millis(500)).await;
@@ -88,7 +88,7 @@ async fn what_was_forgotten_meanwhile_is_not_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn only_so_many_are_kept() {
-    let flight = Flight::new(MINUTE, 2);
+    let flight = SingleFlight::new(MINUTE, 2);
     for key in 0..5 {
         flight.get(&key, || async move { Ok(key) }).await.unwrap();
     }

@@ -14,30 +14,30 @@ use futures::future::BoxFuture;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, timeout_at};
 
-use self::shared::Core;
-pub use self::shared::Watch;
+pub use self::shared::Informer;
+use self::shared::InformerCore;
 use crate::cache::Freshness;
-use crate::error::{Class, Error, Result};
-use crate::tasks::{Task, Tasks};
+use crate::error::{Error, ErrorClass, Result};
+use crate::tasks::{TaskHandle, Tasks};
 use crate::telemetry::Telemetry;
 use crate::view::View;
-use crate::watch::{Scope, Timing};
+use crate::watch::{ReflectorTiming, Scope};
 
 /// The watches of a process. Clones share them.
 #[derive(Clone)]
-pub struct Hub(Arc<Inner>);
+pub struct InformerSet(Arc<Inner>);
 
 struct Inner {
     client: kube::Client,
     telemetry: Telemetry,
-    timing: Timing,
+    timing: ReflectorTiming,
     /// In the order they were asked for.
     watches: Mutex<Vec<Arc<dyn Source>>>,
 }
 
 /// How a watch is, for people and health checks.
 #[derive(Clone, Debug)]
-pub struct WatchState {
+pub struct InformerStatus {
     /// The kind.
     pub kind: Arc<str>,
     /// Which objects of it.
@@ -56,23 +56,27 @@ pub struct WatchState {
 trait Source: Send + Sync {
     fn scope(&self) -> &Scope;
     fn name(&self) -> String;
-    fn state(&self) -> WatchState;
+    fn state(&self) -> InformerStatus;
     fn follow(&self) -> Receiver<Freshness>;
     /// The work of the watch, the first time it is asked for.
     fn begin(self: Arc<Self>, inner: &Inner) -> Option<BoxFuture<'static, ()>>;
     fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-impl Hub {
+impl InformerSet {
     /// A hub without watches, with the usual patience.
     #[must_use]
     pub fn new(client: kube::Client, telemetry: Telemetry) -> Self {
-        Self::with_timing(client, telemetry, Timing::default())
+        Self::with_timing(client, telemetry, ReflectorTiming::default())
     }
 
     /// A hub without watches.
     #[must_use]
-    pub fn with_timing(client: kube::Client, telemetry: Telemetry, timing: Timing) -> Self {
+    pub fn with_timing(
+        client: kube::Client,
+        telemetry: Telemetry,
+        timing: ReflectorTiming,
+    ) -> Self {
         Self(Arc::new(Inner {
             client,
             telemetry,
@@ -84,7 +88,7 @@ impl Hub {
     /// The watch of `T` in `scope`, shared by all who ask for the same. It begins with
     /// [`Self::start`], and [`Self::ready`] waits for it.
     #[must_use]
-    pub fn watch<T: View>(&self, scope: Scope) -> Watch<T> {
+    pub fn watch<T: View>(&self, scope: Scope) -> Informer<T> {
         let watch = self.watch_if_possible(scope);
         watch.0.required.store(true, Ordering::Relaxed);
         watch
@@ -93,24 +97,24 @@ impl Hub {
     /// The same for those who can do without: [`Self::ready`] does not wait for it unless somebody
     /// else requires it.
     #[must_use]
-    pub fn watch_if_possible<T: View>(&self, scope: Scope) -> Watch<T> {
+    pub fn watch_if_possible<T: View>(&self, scope: Scope) -> Informer<T> {
         let scope = scope.of::<T::Kind>();
         let mut watches = self.lock();
         let same = watches
             .iter()
             .filter(|watch| *watch.scope() == scope)
-            .find_map(|watch| watch.clone().any().downcast::<Core<T>>().ok());
+            .find_map(|watch| watch.clone().any().downcast::<InformerCore<T>>().ok());
         let core = same.unwrap_or_else(|| {
-            let core = Core::new(scope, &self.0.telemetry);
+            let core = InformerCore::new(scope, &self.0.telemetry);
             watches.push(core.clone());
             core
         });
-        Watch(core)
+        Informer(core)
     }
 
     /// Starts every watch that has not been started. They end when what is returned is dropped.
     #[must_use]
-    pub fn start(&self, tasks: &Tasks) -> Vec<Task<()>> {
+    pub fn start(&self, tasks: &Tasks) -> Vec<TaskHandle<()>> {
         let watches = self.lock().clone();
         let begin = |watch: Arc<dyn Source>| {
             let name = watch.name();
@@ -133,7 +137,7 @@ impl Hub {
 
     /// How every watch is, in the order they were asked for.
     #[must_use]
-    pub fn watches(&self) -> Vec<WatchState> {
+    pub fn watches(&self) -> Vec<InformerStatus> {
         self.lock().iter().map(|watch| watch.state()).collect()
     }
 
@@ -143,7 +147,7 @@ impl Hub {
     }
 }
 
-impl fmt::Debug for Hub {
+impl fmt::Debug for InformerSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.watches()).finish()
     }
@@ -161,5 +165,5 @@ async fn ready(watch: &dyn Source, deadline: Instant) -> Result<()> {
         .as_deref()
         .unwrap_or("the list takes too long");
     let what = format!("the {} is not ready: {why}", watch.name());
-    Err(Error::new(Class::Unavailable, what))
+    Err(Error::new(ErrorClass::Unavailable, what))
 }

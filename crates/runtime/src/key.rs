@@ -1,4 +1,4 @@
-//! Names of objects: a [`Key`] inside one kind, an [`ObjectId`] across kinds.
+//! Names of objects: a [`ObjectKey`] inside one kind, an [`ObjectRef`] across kinds.
 //!
 //! Names only: identity over time is the UID, which the cache and the writer compare.
 
@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 /// Namespace and name of an object of a known kind. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct ObjectKey {
     /// The namespace; `None` for cluster-scoped kinds.
     pub namespace: Option<Arc<str>>,
     /// The name.
     pub name: Arc<str>,
 }
 
-impl Key {
+impl ObjectKey {
     /// The key of `name` in `namespace`.
     #[must_use]
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
@@ -25,7 +25,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(namespace) = &self.namespace {
             write!(f, "{namespace}/")?;
@@ -36,14 +36,14 @@ impl fmt::Display for Key {
 
 /// A key together with its kind, as a conflict or a journal line names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectId {
+pub struct ObjectRef {
     /// The kind, such as `ConfigMap`.
     pub kind: Arc<str>,
     /// Which object of that kind.
-    pub key: Key,
+    pub key: ObjectKey,
 }
 
-impl fmt::Display for ObjectId {
+impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.key)
     }

@@ -5,17 +5,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cache::Event;
+use crate::cache::CacheEvent;
 use crate::view::View;
 
 /// The projection of a kind that a controller reads.
-pub struct Lens<T>(Arc<Same<T>>);
+pub struct Predicate<T>(Arc<Same<T>>);
 
 type Same<T> = dyn Fn(&T, &T) -> bool + Send + Sync;
 
 /// What a lens makes of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Sight {
+pub enum PredicateResult {
     /// Something that is read changed, or may have.
     Pass,
     /// Nothing that is read changed.
@@ -24,7 +24,7 @@ pub enum Sight {
     Own,
 }
 
-impl<T: View> Lens<T> {
+impl<T: View> Predicate<T> {
     /// Sees what raises the generation: the spec. Kinds without a generation (Node, ConfigMap) pass
     /// whole, since for them it says nothing.
     #[must_use]
@@ -57,13 +57,15 @@ impl<T: View> Lens<T> {
     /// owners pass any lens, unless `manager` made them: what one controller of a process writes is
     /// news to the others.
     #[must_use]
-    pub fn sees(&self, event: &Event<T>, manager: &str) -> Sight {
+    pub fn sees(&self, event: &CacheEvent<T>, manager: &str) -> PredicateResult {
         match event {
-            _ if event.is_by(manager) => Sight::Own,
-            Event::Changed { old, new, .. } if same_life(&**old, &**new) && (self.0)(old, new) => {
-                Sight::Noise
+            _ if event.is_by(manager) => PredicateResult::Own,
+            CacheEvent::Changed { old, new, .. }
+                if same_life(&**old, &**new) && (self.0)(old, new) =>
+            {
+                PredicateResult::Noise
             }
-            _ => Sight::Pass,
+            _ => PredicateResult::Pass,
         }
     }
 }
@@ -76,7 +78,7 @@ fn same_life<T: View>(old: &T, new: &T) -> bool {
         && old.owners == new.owners
 }
 
-impl<K: kube::Resource<DynamicType = ()> + View> Lens<K> {
+impl<K: kube::Resource<DynamicType = ()> + View> Predicate<K> {
     /// Sees what people say with an object: its spec, its labels and its annotations.
     #[must_use]
     pub fn desired() -> Self {
@@ -90,13 +92,13 @@ impl<K: kube::Resource<DynamicType = ()> + View> Lens<K> {
     }
 }
 
-impl<T> Clone for Lens<T> {
+impl<T> Clone for Predicate<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T> fmt::Debug for Lens<T> {
+impl<T> fmt::Debug for Predicate<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Lens")
     }

@@ -14,19 +14,19 @@ fn map(change: impl FnOnce(&mut Value)) -> Arc<ConfigMap> {
     Arc::new(serde_json::from_value(map).unwrap())
 }
 
-fn changed(change: impl FnOnce(&mut Value), own: Option<&str>) -> Event<ConfigMap> {
-    Event::Changed {
+fn changed(change: impl FnOnce(&mut Value), own: Option<&str>) -> CacheEvent<ConfigMap> {
+    CacheEvent::Changed {
         old: map(|_| {}),
         new: map(change),
         own: own.map(Arc::from),
     }
 }
 
-fn reading() -> Lens<ConfigMap> {
-    Lens::fields(|map: &ConfigMap| map.data.as_ref()?.get("read").cloned())
+fn reading() -> Predicate<ConfigMap> {
+    Predicate::fields(|map: &ConfigMap| map.data.as_ref()?.get("read").cloned())
 }
 
-fn set(path: &str, value: Value) -> Event<ConfigMap> {
+fn set(path: &str, value: Value) -> CacheEvent<ConfigMap> {
     changed(
         |map| {
             let (parent, name) = path.rsplit_once('/').unwrap();
@@ -39,15 +39,18 @@ fn set(path: &str, value: Value) -> Event<ConfigMap> {
 #[test]
 fn a_change_passes_if_it_is_read_and_is_noise_if_not() {
     let lens = reading();
-    assert_eq!(lens.sees(&set("/data/read", json!("y")), "us"), Sight::Pass);
+    assert_eq!(
+        lens.sees(&set("/data/read", json!("y")), "us"),
+        PredicateResult::Pass
+    );
     assert_eq!(
         lens.sees(&set("/data/beside", json!("y")), "us"),
-        Sight::Noise
+        PredicateResult::Noise
     );
-    let everything = Lens::everything();
+    let everything = Predicate::everything();
     assert_eq!(
         everything.sees(&set("/data/beside", json!("y")), "us"),
-        Sight::Pass
+        PredicateResult::Pass
     );
 }
 
@@ -60,45 +63,48 @@ fn the_end_of_an_object_passes_every_lens() {
         ("/metadata/ownerReferences", owner),
         ("/metadata/uid", json!("another")),
     ] {
-        for lens in [reading(), Lens::generation(), Lens::desired()] {
+        for lens in [reading(), Predicate::generation(), Predicate::desired()] {
             assert_eq!(
                 lens.sees(&set(path, value.clone()), "us"),
-                Sight::Pass,
+                PredicateResult::Pass,
                 "{path}"
             );
         }
     }
     let old = map(|_| {});
-    assert_eq!(reading().sees(&Event::Deleted { old }, "us"), Sight::Pass);
+    assert_eq!(
+        reading().sees(&CacheEvent::Deleted { old }, "us"),
+        PredicateResult::Pass
+    );
 }
 
 #[test]
 fn what_cannot_be_read_passes() {
-    let event = Event::Unreadable {
-        key: crate::Key::new(None, "a"),
+    let event = CacheEvent::Unreadable {
+        key: crate::ObjectKey::new(None, "a"),
         error: String::new(),
         last: None,
     };
-    assert_eq!(reading().sees(&event, "us"), Sight::Pass);
+    assert_eq!(reading().sees(&event, "us"), PredicateResult::Pass);
 }
 
 #[test]
 fn a_kind_without_a_generation_is_not_hidden_behind_it() {
-    let lens = Lens::generation();
+    let lens = Predicate::generation();
     let same = set("/data/read", json!("y"));
-    assert_eq!(lens.sees(&same, "us"), Sight::Noise);
+    assert_eq!(lens.sees(&same, "us"), PredicateResult::Noise);
     let without = |map: &mut Value| map["metadata"]["generation"] = Value::Null;
-    let event = Event::Changed {
+    let event = CacheEvent::Changed {
         old: map(without),
         new: map(without),
         own: None,
     };
-    assert_eq!(lens.sees(&event, "us"), Sight::Pass);
+    assert_eq!(lens.sees(&event, "us"), PredicateResult::Pass);
 }
 
 #[test]
 fn a_write_is_own_to_its_manager_and_news_to_others() {
     let event = changed(|map| map["data"]["read"] = json!("y"), Some("us"));
-    assert_eq!(reading().sees(&event, "us"), Sight::Own);
-    assert_eq!(reading().sees(&event, "them"), Sight::Pass);
+    assert_eq!(reading().sees(&event, "us"), PredicateResult::Own);
+    assert_eq!(reading().sees(&event, "them"), PredicateResult::Pass);
 }

@@ -9,14 +9,14 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`engine`] | [`Engine`], [`Controller`], their [`Settings`] and [`Options`], and [`Kind`] |
+//! | [`engine`] | [`Engine`], [`Controller`], their [`EngineSettings`] and [`ControllerOptions`], and [`ErasedKind`] |
 //! | [`context`] | [`Context`]: what a reconcile is given |
-//! | [`verdict`], [`error`] | [`Verdict`] and [`Error`]: what it returns |
-//! | [`conditions`], [`events`] | [`Condition`] and [`Note`]: what it tells people |
-//! | [`cache`], [`lens`], [`view`], [`watch`], [`key`] | [`Cache`], [`Lens`], [`View`], [`Scope`], [`Key`]: what it reads, and how much of it |
-//! | [`budget`], [`flight`] | [`Budget`] and [`Flight`]: calls to other systems, and reads of them that are shared |
+//! | [`verdict`], [`error`] | [`Action`] and [`Error`]: what it returns |
+//! | [`conditions`], [`events`] | [`Condition`] and [`EventNote`]: what it tells people |
+//! | [`cache`], [`lens`], [`view`], [`watch`], [`key`] | [`Cache`], [`Predicate`], [`View`], [`CallContext`], [`ObjectKey`]: what it reads, and how much of it |
+//! | [`budget`], [`flight`] | [`RateLimiter`] and [`SingleFlight`]: calls to other systems, and reads of them that are shared |
 //! | [`fence`], [`lease`] | the right to act, and [`LeaseConfig`] for leader election |
-//! | [`backoff`], [`queue::Config`] | curves and lanes, where the defaults of [`Options`] do not fit |
+//! | [`backoff`], [`queue::Config`] | curves and lanes, where the defaults of [`ControllerOptions`] do not fit |
 //! | [`telemetry`], [`admin`], [`journal`] | [`Telemetry`], the endpoints, and what is remembered of each object |
 //! | [`clock`], [`tasks`] | [`Clock`] and [`Tasks`]: where time comes from and where work runs, for tests |
 //!
@@ -24,7 +24,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`queue`] | which key runs next, beyond its [`Config`](queue::Config), [`Lane`](queue::Lane) and [`Reason`](queue::Reason) |
+//! | [`queue`] | which key runs next, beyond its [`Config`](queue::Config), [`Lane`](queue::Lane) and [`RunReason`](queue::Reason) |
 //! | [`hub`] | every watch of the process, one per view and scope |
 //! | [`writer`], [`managed`] | writes that are not sent when they would change nothing, and who owns which field |
 //! | [`gate`] | what holds a client to its budget and deadline, beyond [`client`] |
@@ -63,23 +63,23 @@ pub mod view;
 pub mod watch;
 pub mod writer;
 
-pub use budget::Budget;
-pub use cache::{Cache, Event, Freshness};
+pub use budget::RateLimiter;
+pub use cache::{Cache, CacheEvent, Freshness};
 pub use clock::Clock;
 pub use conditions::Condition;
 pub use context::Context;
-pub use engine::{Controller, Engine, Kind, Options, Poke, Settings};
-pub use error::{Class, Error, Result};
-pub use events::Note;
-pub use flight::Flight;
+pub use engine::{Controller, ControllerOptions, Engine, EngineSettings, Kind, Trigger};
+pub use error::{Error, ErrorClass, Result};
+pub use events::EventNote;
+pub use flight::SingleFlight;
 pub use gate::client;
-pub use hub::{Hub, Watch};
-pub use key::{Key, ObjectId};
-pub use lease::Config as LeaseConfig;
-pub use lens::{Lens, Sight};
+pub use hub::{Informer, InformerSet};
+pub use key::{ObjectKey, ObjectRef};
+pub use lease::LeaseConfig;
+pub use lens::{Predicate, PredicateResult};
 pub use tasks::Tasks;
 pub use telemetry::Telemetry;
-pub use verdict::Verdict;
-pub use view::{Meta, MetaOnly, MetaRef, View};
+pub use verdict::Action;
+pub use view::{MetaRef, MetadataOnly, View, ViewMeta};
 pub use watch::Scope;
-pub use writer::Relabel;
+pub use writer::MetadataPatch;

@@ -9,16 +9,16 @@ mod fields;
 
 use serde_json::Value;
 
-pub use self::change::{Part, foreign_change, foreign_change_beside};
-pub use self::fields::Fields;
-pub(crate) use self::fields::{Scalar, Step};
+pub use self::change::{ObjectPart, foreign_change, foreign_change_beside};
+pub use self::fields::FieldSet;
+pub(crate) use self::fields::{FieldStep, ItemKey};
 
 /// The fields that `manager` owns because it applied them, through `subresource` or the object
 /// itself. `None` when it has applied nothing there, or when what is written there is unreadable.
 #[must_use]
-pub fn owned_fields(object: &Value, manager: &str, subresource: Option<&str>) -> Option<Fields> {
+pub fn owned_fields(object: &Value, manager: &str, subresource: Option<&str>) -> Option<FieldSet> {
     applied_entry(object, manager, subresource)
-        .and_then(|entry| Fields::parse(entry.get("fieldsV1")?))
+        .and_then(|entry| FieldSet::parse(entry.get("fieldsV1")?))
 }
 
 /// The entry of what `manager` has applied.
@@ -66,7 +66,7 @@ pub(crate) fn owned_beside(
     object: &Value,
     manager: &str,
     subresource: Option<&str>,
-) -> Option<Fields> {
+) -> Option<FieldSet> {
     let applied = applied_entry(object, manager, subresource);
     let is_applied = |entry: &Value| applied.is_some_and(|applied| std::ptr::eq(applied, entry));
     union(entries(object).iter().filter(|entry| !is_applied(entry)))
@@ -97,11 +97,11 @@ fn text<'a>(entry: &'a Value, member: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-fn union<'a>(entries: impl Iterator<Item = &'a Value>) -> Option<Fields> {
-    let mut all = Fields::default();
+fn union<'a>(entries: impl Iterator<Item = &'a Value>) -> Option<FieldSet> {
+    let mut all = FieldSet::default();
     for entry in entries {
         if let Some(fields) = entry.get("fieldsV1") {
-            all.merge(Fields::parse(fields)?);
+            all.merge(FieldSet::parse(fields)?);
         }
     }
     Some(all)
@@ -155,12 +155,12 @@ mod tests {
             {"manager": "ours", "operation": "Apply", "subresource": "status", "fieldsV1": {"f:status": {}}},
         ]}});
         let main = owned_fields(&object, "ours", None).expect("an entry");
-        assert!(main.child(&Step::field("data")).is_some());
-        assert!(main.child(&Step::field("metadata")).is_none());
+        assert!(main.child(&FieldStep::field("data")).is_some());
+        assert!(main.child(&FieldStep::field("metadata")).is_none());
         let status = owned_fields(&object, "ours", Some("status")).expect("an entry");
-        assert!(status.child(&Step::field("status")).is_some());
+        assert!(status.child(&FieldStep::field("status")).is_some());
         let rest = owned_beside(&object, "ours", None).expect("readable");
-        assert!(rest.child(&Step::field("metadata")).is_some());
-        assert!(rest.child(&Step::field("data")).is_none());
+        assert!(rest.child(&FieldStep::field("metadata")).is_some());
+        assert!(rest.child(&FieldStep::field("data")).is_none());
     }
 }

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 /// Values by key, and keys by when they were last touched.
 #[derive(Debug)]
-pub(crate) struct Recent<K, V> {
+pub(crate) struct LruMap<K, V> {
     capacity: usize,
     turn: u64,
     by_key: BTreeMap<K, (u64, V)>,
     by_turn: BTreeMap<u64, K>,
 }
 
-impl<K: Clone + Ord, V> Recent<K, V> {
+impl<K: Clone + Ord, V> LruMap<K, V> {
     /// Room for `capacity` keys, at least one.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_was_touched_last_is_forgotten_last() {
-        let mut recent = Recent::new(2);
+        let mut recent = LruMap::new(2);
         for key in ["a", "b", "a", "c"] {
             *recent.touch(&key, || 0) += 1;
         }

@@ -4,22 +4,22 @@
 
 use tokio::time::Instant;
 
-use crate::budget::Lane;
+use crate::budget::LimitLane;
 
 tokio::task_local! {
-    static SCOPE: Scope;
+    static SCOPE: CallContext;
 }
 
 /// The run that a call belongs to.
 #[derive(Clone, Copy, Debug)]
-pub struct Scope {
+pub struct CallContext {
     /// When the run must be over.
     pub deadline: Instant,
     /// The lane of the API server's budget that its calls spend from.
-    pub lane: Lane,
+    pub lane: LimitLane,
 }
 
-impl Scope {
+impl CallContext {
     /// The scope of the current task, if it is inside one.
     #[must_use]
     pub fn current() -> Option<Self> {

@@ -44,7 +44,7 @@ impl Tasks {
     pub fn start<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Task<T> {
+    ) -> TaskHandle<T> {
         let (send, done) = oneshot::channel();
         let (work, abort) = abortable(AssertUnwindSafe(work).catch_unwind());
         (self.spawn)(Box::pin(async move {
@@ -53,11 +53,15 @@ impl Tasks {
                 drop(send.send(value));
             }
         }));
-        Task { abort, done }
+        TaskHandle { abort, done }
     }
 
     /// Starts `work`, which is meant to go on for ever: that it ended is a failed health check.
-    pub fn keep(&self, name: &str, work: impl Future<Output = ()> + Send + 'static) -> Task<()> {
+    pub fn keep(
+        &self,
+        name: &str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> TaskHandle<()> {
         let (this, name) = (self.clone(), name.to_owned());
         self.start(async move {
             match AssertUnwindSafe(work).catch_unwind().await {
@@ -68,7 +72,11 @@ impl Tasks {
     }
 
     /// Starts `work`, which ends when it is asked to: that it panicked is a failed health check.
-    pub fn vital(&self, name: &str, work: impl Future<Output = ()> + Send + 'static) -> Task<()> {
+    pub fn vital(
+        &self,
+        name: &str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> TaskHandle<()> {
         let (this, name) = (self.clone(), name.to_owned());
         self.start(async move {
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {
@@ -102,12 +110,12 @@ impl fmt::Debug for Tasks {
 
 /// A running task. Ends when dropped.
 #[derive(Debug)]
-pub struct Task<T> {
+pub struct TaskHandle<T> {
     abort: AbortHandle,
     done: oneshot::Receiver<T>,
 }
 
-impl<T> Task<T> {
+impl<T> TaskHandle<T> {
     /// Waits for it to end; `None` if it panicked or was ended.
     pub async fn join(mut self) -> Option<T> {
         self.done().await
@@ -119,7 +127,7 @@ impl<T> Task<T> {
     }
 }
 
-impl<T> Drop for Task<T> {
+impl<T> Drop for TaskHandle<T> {
     fn drop(&mut self) {
         self.abort.abort();
     }

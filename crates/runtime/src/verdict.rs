@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The outcome of a pass that ended without an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum Action {
     /// The world matches the spec; only a change runs this object again.
     Settled,
     /// As far as it can be now; look again after this time even if nothing changes.
@@ -26,7 +26,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl Action {
     /// The word that logs, metrics and the journal use.
     #[must_use]
     pub const fn word(&self) -> &'static str {

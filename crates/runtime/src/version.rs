@@ -4,14 +4,14 @@ use std::fmt;
 
 /// A `metadata.resourceVersion`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Version {
+pub enum ResourceVersion {
     /// What Kubernetes serves since 1.35 by promise and always did in fact.
     Number(u64),
     /// From an aggregated API that does otherwise: good for equality only.
     Opaque(Box<str>),
 }
 
-impl Version {
+impl ResourceVersion {
     /// Reads a version as the server wrote it.
     #[must_use]
     pub fn parse(text: &str) -> Self {
@@ -31,7 +31,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ResourceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
@@ -46,14 +46,14 @@ mod tests {
 
     #[test]
     fn versions_compare_as_numbers_not_as_text() {
-        let (nine, ten) = (Version::parse("9"), Version::parse("10"));
+        let (nine, ten) = (ResourceVersion::parse("9"), ResourceVersion::parse("10"));
         assert_eq!(ten.includes(&nine), Some(true));
         assert_eq!(nine.includes(&ten), Some(false));
     }
 
     #[test]
     fn opaque_versions_are_only_ever_equal() {
-        let (a, b) = (Version::parse("a"), Version::parse("b"));
+        let (a, b) = (ResourceVersion::parse("a"), ResourceVersion::parse("b"));
         assert_eq!(a.includes(&a), Some(true));
         assert_eq!(a.includes(&b), None);
     }

@@ -12,8 +12,8 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::key::Key;
-use crate::version::Version;
+use crate::key::ObjectKey;
+use crate::version::ResourceVersion;
 
 /// A type that a watch can decode and a cache can hold.
 ///
@@ -103,14 +103,14 @@ pub struct MetaRef<'a> {
 impl MetaRef<'_> {
     /// Namespace and name.
     #[must_use]
-    pub fn key(&self) -> Key {
-        Key::new(self.namespace, self.name)
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace, self.name)
     }
 
     /// The resource version, parsed.
     #[must_use]
-    pub fn version(&self) -> Version {
-        Version::parse(self.version)
+    pub fn version(&self) -> ResourceVersion {
+        ResourceVersion::parse(self.version)
     }
 
     /// The owner that controls this object.
@@ -125,7 +125,7 @@ impl MetaRef<'_> {
 /// The metadata of a view: what the runtime needs, and the labels if `L` reads them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Meta<L = Unread> {
+pub struct ViewMeta<L = IgnoredField> {
     name: Box<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     namespace: Option<Box<str>>,
@@ -148,15 +148,15 @@ pub struct Meta<L = Unread> {
 
 /// Stands for fields that are skipped, whatever they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Unread;
+pub struct IgnoredField;
 
-impl<'de> Deserialize<'de> for Unread {
+impl<'de> Deserialize<'de> for IgnoredField {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
     }
 }
 
-impl<L> Meta<L> {
+impl<L> ViewMeta<L> {
     /// What the runtime reads.
     #[must_use]
     pub fn as_ref(&self) -> MetaRef<'_> {
@@ -181,14 +181,14 @@ impl<L> Meta<L> {
     serialize = "L: Serialize",
     deserialize = "L: Default + Deserialize<'de>"
 ))]
-pub struct MetaOnly<K, L = Unread> {
+pub struct MetadataOnly<K, L = IgnoredField> {
     /// What is kept of the metadata.
-    pub metadata: Meta<L>,
+    pub metadata: ViewMeta<L>,
     #[serde(skip)]
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K, L> View for MetaOnly<K, L>
+impl<K, L> View for MetadataOnly<K, L>
 where
     K: Resource<DynamicType = ()> + 'static,
     L: Default + DeserializeOwned + Send + Sync + 'static,
@@ -205,7 +205,7 @@ where
 }
 
 // Derived, these would ask the same of the kind, which is only a name here.
-impl<K, L: Clone> Clone for MetaOnly<K, L> {
+impl<K, L: Clone> Clone for MetadataOnly<K, L> {
     fn clone(&self) -> Self {
         Self {
             metadata: self.metadata.clone(),
@@ -214,13 +214,13 @@ impl<K, L: Clone> Clone for MetaOnly<K, L> {
     }
 }
 
-impl<K, L: PartialEq> PartialEq for MetaOnly<K, L> {
+impl<K, L: PartialEq> PartialEq for MetadataOnly<K, L> {
     fn eq(&self, other: &Self) -> bool {
         self.metadata == other.metadata
     }
 }
 
-impl<K, L: fmt::Debug> fmt::Debug for MetaOnly<K, L> {
+impl<K, L: fmt::Debug> fmt::Debug for MetadataOnly<K, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("MetaOnly").field(&self.metadata).finish()
     }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::Answers;
+use crate::answer::StreamHandler;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -28,19 +28,19 @@ pub(crate) const WAITING: usize = 32;
 pub const PARTING: Duration = Duration::from_secs(40);
 
 /// The gateways that an agent accepts.
-pub type Listed = Arc<BTreeSet<EndpointId>>;
+pub type AllowedGateways = Arc<BTreeSet<EndpointId>>;
 
 /// The ids of a list; what is none is left out, and so accepted by nobody.
 #[must_use]
-pub fn listed(ids: &[String]) -> Listed {
+pub fn listed(ids: &[String]) -> AllowedGateways {
     Arc::new(ids.iter().filter_map(|id| id.parse().ok()).collect())
 }
 
 /// What a connection needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Host {
-    pub(crate) answers: Arc<Answers>,
-    pub(crate) listed: watch::Receiver<Listed>,
+pub(crate) struct ConnectionContext {
+    pub(crate) answers: Arc<StreamHandler>,
+    pub(crate) listed: watch::Receiver<AllowedGateways>,
     /// How long a gateway that is listed no more keeps the connection it has.
     pub(crate) parting: Duration,
     pub(crate) released: CancellationToken,
@@ -48,7 +48,7 @@ pub(crate) struct Host {
     pub(crate) waiting: Arc<Semaphore>,
 }
 
-impl Host {
+impl ConnectionContext {
     /// Serves a connection until it closes.
     pub(crate) async fn host(self, incoming: Incoming) {
         let connection = match timeout(HANDSHAKE, incoming).await {

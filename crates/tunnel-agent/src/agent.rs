@@ -10,14 +10,14 @@ use kube::Client;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use self::running::Agent;
+use self::running::RunningAgent;
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::key::Key;
-use crate::register::{self, ConnectorWish, ProxyWish};
-use crate::serve::Network;
-use crate::target::Target;
-use crate::tls::TlsSettings;
+use crate::event::AgentEvent;
+use crate::key::AgentKey;
+use crate::register::{self, DesiredConnector, DesiredHttpProxy};
+use crate::serve::NetworkConfig;
+use crate::target::ExposedTarget;
+use crate::tls::OriginTlsSettings;
 
 /// The first and the longest wait while the API server is away at the start, and for how long it is
 /// waited for.
@@ -28,19 +28,19 @@ const CALL: Duration = Duration::from_secs(10);
 
 /// What an agent is told.
 #[derive(Debug)]
-pub struct Settings {
+pub struct AgentSettings {
     /// Who it is.
-    pub key: Key,
+    pub key: AgentKey,
     /// Its Connector.
-    pub connector: ConnectorWish,
+    pub connector: DesiredConnector,
     /// Its HTTPProxy; without one it serves those that others make.
-    pub proxy: Option<ProxyWish>,
+    pub proxy: Option<DesiredHttpProxy>,
     /// What may be dialled.
-    pub expose: Vec<Target>,
+    pub expose: Vec<ExposedTarget>,
     /// Where it listens.
-    pub network: Network,
+    pub network: NetworkConfig,
     /// Whom it trusts as an https origin.
-    pub origin: TlsSettings,
+    pub origin: OriginTlsSettings,
     /// What it calls its version.
     pub version: String,
     /// What it calls the machine.
@@ -57,8 +57,8 @@ pub struct Settings {
 /// It could not start, somebody took its name, or its objects were deleted.
 pub async fn run(
     client: Client,
-    settings: Settings,
-    events: mpsc::UnboundedSender<Event>,
+    settings: AgentSettings,
+    events: mpsc::UnboundedSender<AgentEvent>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<()> {
     let mut shutdown = std::pin::pin!(shutdown);
@@ -67,7 +67,7 @@ pub async fn run(
         () = &mut shutdown => return Ok(()),
         registered = register(&client, &settings, &events) => registered?,
     };
-    let mut agent = Agent::new(client, settings, events, registered)?;
+    let mut agent = RunningAgent::new(client, settings, events, registered)?;
     let ended = tokio::select! {
         biased;
         () = &mut shutdown => Ok(()),
@@ -86,8 +86,8 @@ struct Registered {
 /// Registers both objects; while the API server is away, again.
 async fn register(
     client: &Client,
-    settings: &Settings,
-    events: &mpsc::UnboundedSender<Event>,
+    settings: &AgentSettings,
+    events: &mpsc::UnboundedSender<AgentEvent>,
 ) -> Result<Registered> {
     let (mut wait, mut said) = (RETRY.0, String::new());
     let tried = async {
@@ -110,8 +110,8 @@ async fn register(
     tried.unwrap_or_else(|_| Err(Error::Setting(gone.to_owned())))
 }
 
-fn told(events: &mpsc::UnboundedSender<Event>, message: &str) {
-    let event = Event::NotReady {
+fn told(events: &mpsc::UnboundedSender<AgentEvent>, message: &str) {
+    let event = AgentEvent::NotReady {
         reason: "APIServerUnavailable".to_owned(),
         message: message.to_owned(),
     };
@@ -119,7 +119,7 @@ fn told(events: &mpsc::UnboundedSender<Event>, message: &str) {
     drop(events.send(event));
 }
 
-async fn register_once(client: &Client, settings: &Settings) -> Result<Registered> {
+async fn register_once(client: &Client, settings: &AgentSettings) -> Result<Registered> {
     let wish = &settings.connector;
     let connector = register::connector(client, wish, &settings.key.id()).await?;
     let proxy = match &settings.proxy {

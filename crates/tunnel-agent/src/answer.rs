@@ -4,16 +4,18 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb_api::wire::{ConnectorId, Open, Proof, Refusal, Reply, Statement, proof_look};
+use aplomb_api::wire::{
+    ConnectorId, Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest, proof_look,
+};
 use iroh::endpoint::{RecvStream, SendStream, VarInt};
 use iroh::{EndpointId, SecretKey};
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
-use crate::event::Event;
-use crate::frame::{self, Broken};
-use crate::origin::Origins;
+use crate::event::AgentEvent;
+use crate::frame::{self, FrameReadError};
+use crate::origin::OriginPool;
 
 /// How long a gateway may take to say what it wants.
 const OPEN: Duration = Duration::from_secs(5);
@@ -37,27 +39,27 @@ const BROKEN: VarInt = VarInt::from_u32(1);
 
 /// What every stream needs.
 #[derive(Debug)]
-pub struct Answers {
-    origins: Origins,
+pub struct StreamHandler {
+    origins: OriginPool,
     key: SecretKey,
     connector: ConnectorId,
     session: String,
-    events: mpsc::UnboundedSender<Event>,
+    events: mpsc::UnboundedSender<AgentEvent>,
     /// When the user last read of a refusal.
     reported: Mutex<Option<Instant>>,
     streams: Arc<Semaphore>,
     proofs: Mutex<Bucket>,
 }
 
-impl Answers {
+impl StreamHandler {
     /// For this life of the agent, which serves `connector` and no other.
     #[must_use]
     pub fn new(
-        origins: Origins,
+        origins: OriginPool,
         key: SecretKey,
         connector: ConnectorId,
         session: String,
-        events: mpsc::UnboundedSender<Event>,
+        events: mpsc::UnboundedSender<AgentEvent>,
     ) -> Self {
         Self {
             origins,
@@ -75,21 +77,23 @@ impl Answers {
     pub(crate) async fn serve(&self, gateway: EndpointId, send: SendStream, recv: RecvStream) {
         let mut stream = Stream { send, recv };
         let Ok(_permit) = self.streams.try_acquire() else {
-            return stream.refuse(Refusal::TooMany, "too many streams").await;
+            return stream
+                .refuse(StreamRefusal::TooMany, "too many streams")
+                .await;
         };
-        let open = match timeout(OPEN, frame::read::<Open>(&mut stream.recv)).await {
+        let open = match timeout(OPEN, frame::read::<StreamRequest>(&mut stream.recv)).await {
             Ok(Ok(open)) => open,
-            Ok(Err(Broken::Frame(error))) => {
+            Ok(Err(FrameReadError::Frame(error))) => {
                 self.report(format!(
                     "a gateway sent a message that is not understood: {OTHER_VERSION}"
                 ));
                 let message = format!("{error}; {OTHER_VERSION}");
-                return stream.refuse(Refusal::Malformed, &message).await;
+                return stream.refuse(StreamRefusal::Malformed, &message).await;
             }
-            Ok(Err(Broken::Stream(_))) | Err(_) => return stream.break_off(),
+            Ok(Err(FrameReadError::Stream(_))) | Err(_) => return stream.break_off(),
         };
         match open {
-            Open::Dial {
+            StreamRequest::Dial {
                 connector,
                 session,
                 target,
@@ -98,7 +102,7 @@ impl Answers {
                 Some((refusal, message)) => stream.refuse(refusal, message).await,
                 None => self.dial(&mut stream, &target, tls.as_deref()).await,
             },
-            Open::Prove {
+            StreamRequest::Prove {
                 statement,
                 within,
                 target,
@@ -113,7 +117,11 @@ impl Answers {
     }
 
     /// Why this agent must not serve this Connector in this session, if it must not.
-    fn other(&self, connector: &ConnectorId, session: &str) -> Option<(Refusal, &'static str)> {
+    fn other(
+        &self,
+        connector: &ConnectorId,
+        session: &str,
+    ) -> Option<(StreamRefusal, &'static str)> {
         if *connector != self.connector {
             let ConnectorId { namespace, uid } = connector;
             let own = &self.connector.namespace;
@@ -121,9 +129,9 @@ impl Answers {
                 "a Connector in namespace {namespace:?} (UID {uid:?}) states this agent's key but is not the \
                  one it registered: check who may read Connectors in namespace {own:?}"
             ));
-            return Some((Refusal::OtherConnector, OTHER_CONNECTOR));
+            return Some((StreamRefusal::OtherConnector, OTHER_CONNECTOR));
         }
-        (session != self.session).then_some((Refusal::OtherSession, OTHER_SESSION))
+        (session != self.session).then_some((StreamRefusal::OtherSession, OTHER_SESSION))
     }
 
     /// Reports a refusal to the user, at most once in [`QUIET`].
@@ -133,24 +141,26 @@ impl Answers {
         if reported.is_none_or(|last| now >= last + QUIET) {
             *reported = Some(now);
             // The receiver may be gone.
-            drop(self.events.send(Event::Refused { message }));
+            drop(self.events.send(AgentEvent::Refused { message }));
         }
     }
 
     async fn dial(&self, stream: &mut Stream, target: &str, tls: Option<&str>) {
         let Some(known) = self.origins.find(target) else {
             return stream
-                .refuse(Refusal::NotExposed, &not_exposed(target))
+                .refuse(StreamRefusal::NotExposed, &not_exposed(target))
                 .await;
         };
         let mut origin = match self.origins.connect(&known, tls).await {
             Ok(origin) => origin,
             Err(error) => {
                 let message = format!("{known}: {error}");
-                return stream.refuse(Refusal::OriginUnreachable, &message).await;
+                return stream
+                    .refuse(StreamRefusal::OriginUnreachable, &message)
+                    .await;
             }
         };
-        if frame::write(&mut stream.send, &Reply::Connected)
+        if frame::write(&mut stream.send, &StreamReply::Connected)
             .await
             .is_err()
         {
@@ -167,30 +177,30 @@ impl Answers {
     async fn prove(
         &self,
         gateway: EndpointId,
-        statement: Statement,
+        statement: ProofStatement,
         (target, tls, limit): (&str, Option<&str>, Duration),
-    ) -> Reply {
+    ) -> StreamReply {
         if !is_nonce(&statement.nonce) {
-            return refused(Refusal::Malformed, "the nonce is not 32 bytes in hex");
+            return refused(StreamRefusal::Malformed, "the nonce is not 32 bytes in hex");
         }
         if let Some((refusal, message)) = self.other(&statement.connector, &statement.session) {
             return refused(refusal, message);
         }
         let Some(known) = self.origins.find(target) else {
-            return refused(Refusal::NotExposed, &not_exposed(target));
+            return refused(StreamRefusal::NotExposed, &not_exposed(target));
         };
         let proofs = self.proofs.lock();
         let allowed = proofs
             .unwrap_or_else(PoisonError::into_inner)
             .take(Instant::now());
         if !allowed {
-            return refused(Refusal::TooMany, "too many proofs");
+            return refused(StreamRefusal::TooMany, "too many proofs");
         }
         let origin = self.origins.look(&known, tls, limit).await;
         let gateway = gateway.to_string();
         let signed = Proof::signed_bytes(&statement, &gateway, origin);
         let signature = self.key.sign(&signed).to_bytes();
-        Reply::Proof(Proof {
+        StreamReply::Proof(Proof {
             statement,
             gateway,
             origin,
@@ -206,11 +216,11 @@ struct Stream {
 }
 
 impl Stream {
-    async fn refuse(&mut self, refusal: Refusal, message: &str) {
+    async fn refuse(&mut self, refusal: StreamRefusal, message: &str) {
         self.reply(&refused(refusal, message)).await;
     }
 
-    async fn reply(&mut self, reply: &Reply) {
+    async fn reply(&mut self, reply: &StreamReply) {
         match frame::write(&mut self.send, reply).await {
             // An error says that the stream has ended already.
             Ok(()) => drop(self.send.finish()),
@@ -225,8 +235,8 @@ impl Stream {
     }
 }
 
-fn refused(refusal: Refusal, message: &str) -> Reply {
-    Reply::Refused {
+fn refused(refusal: StreamRefusal, message: &str) -> StreamReply {
+    StreamReply::Refused {
         refusal,
         message: message.to_owned(),
     }

@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use aplomb::Tasks;
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use aplomb_api::tunnel::Connector;
 use kube::{Client, ResourceExt};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::Settings;
-use crate::event::Event;
-use crate::heart::{Heart, HeartSettings, Pulse};
+use crate::agent::AgentSettings;
+use crate::event::AgentEvent;
+use crate::heart::{LeaseRenewer, LeaseSettings, RenewalResult};
 
 /// How long a Connector's heartbeats hold.
 pub(crate) fn lease(connector: &Connector) -> Duration {
@@ -21,24 +21,24 @@ pub(crate) fn lease(connector: &Connector) -> Duration {
 }
 
 /// A running heart.
-pub(crate) struct Beat {
+pub(crate) struct LeaseTask {
     client: Client,
-    settings: HeartSettings,
-    pulse: watch::Receiver<Pulse>,
+    settings: LeaseSettings,
+    pulse: watch::Receiver<RenewalResult>,
     stop: CancellationToken,
-    task: Task<bool>,
+    task: TaskHandle<bool>,
     lost: bool,
 }
 
-impl Beat {
+impl LeaseTask {
     pub(crate) fn start(
         client: Client,
-        settings: &Settings,
+        settings: &AgentSettings,
         connector: &Connector,
         session: &str,
     ) -> Self {
-        let (told, pulse) = watch::channel(Pulse::Unknown);
-        let settings = HeartSettings {
+        let (told, pulse) = watch::channel(RenewalResult::Unknown);
+        let settings = LeaseSettings {
             namespace: settings.connector.namespace.clone(),
             connector: settings.connector.name.clone(),
             uid: connector.uid().unwrap_or_default(),
@@ -69,22 +69,22 @@ impl Beat {
     }
 
     /// Waits for something to tell.
-    pub(crate) async fn changed(&mut self) -> Event {
+    pub(crate) async fn changed(&mut self) -> AgentEvent {
         loop {
             if self.pulse.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
             let pulse = self.pulse.borrow_and_update().clone();
             match pulse {
-                Pulse::Failing(message) => {
+                RenewalResult::Failing(message) => {
                     self.lost = true;
-                    return Event::HeartbeatLost { message };
+                    return AgentEvent::HeartbeatLost { message };
                 }
-                Pulse::Beating if self.lost => {
+                RenewalResult::Beating if self.lost => {
                     self.lost = false;
-                    return Event::HeartbeatRecovered;
+                    return AgentEvent::HeartbeatRecovered;
                 }
-                Pulse::Beating | Pulse::Unknown => {}
+                RenewalResult::Beating | RenewalResult::Unknown => {}
             }
         }
     }
@@ -96,9 +96,13 @@ impl Beat {
     }
 }
 
-fn spawn(client: &Client, settings: &HeartSettings, stop: &CancellationToken) -> Task<bool> {
+fn spawn(client: &Client, settings: &LeaseSettings, stop: &CancellationToken) -> TaskHandle<bool> {
     let shutdown = stop.clone().cancelled_owned();
-    Tasks::on_runtime().start(Heart::run(client.clone(), settings.clone(), shutdown))
+    Tasks::on_runtime().start(LeaseRenewer::run(
+        client.clone(),
+        settings.clone(),
+        shutdown,
+    ))
 }
 
 /// Agents that start together do not beat together.

@@ -12,7 +12,7 @@ use serde::Serialize;
     rename_all = "snake_case",
     rename_all_fields = "camelCase"
 )]
-pub enum Event {
+pub enum AgentEvent {
     /// Connector and HTTPProxy are there.
     Registered {
         /// Their namespace.

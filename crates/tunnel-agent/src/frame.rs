@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Why there is no message.
 #[derive(Debug, thiserror::Error)]
-pub enum Broken {
+pub enum FrameReadError {
     /// The peer sent something else.
     #[error(transparent)]
     Frame(#[from] FrameError),
@@ -20,7 +20,9 @@ pub enum Broken {
 ///
 /// # Errors
 /// The stream ended before it, or it is not one.
-pub async fn read<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> Result<T, Broken> {
+pub async fn read<T: DeserializeOwned>(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> Result<T, FrameReadError> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).await?;
     let mut body = vec![0; wire::length(head)?];
@@ -35,7 +37,7 @@ pub async fn read<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) ->
 pub async fn write<T: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &T,
-) -> Result<(), Broken> {
+) -> Result<(), FrameReadError> {
     stream.write_all(&wire::encode(message)?).await?;
     Ok(())
 }

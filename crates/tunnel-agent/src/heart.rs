@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-pub use self::schedule::Schedule;
+pub use self::schedule::RenewalSchedule;
 use crate::MANAGER;
 
 /// How long a try that was under way when the end came may go on.
@@ -26,7 +26,7 @@ const BETWEEN_FAREWELLS: Duration = Duration::from_millis(200);
 
 /// How the last heartbeat went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Pulse {
+pub enum RenewalResult {
     /// There was none yet.
     #[default]
     Unknown,
@@ -38,7 +38,7 @@ pub enum Pulse {
 
 /// Whose heart it is.
 #[derive(Clone, Debug)]
-pub struct HeartSettings {
+pub struct LeaseSettings {
     /// The namespace of the Connector and the Lease.
     pub namespace: String,
     /// The name of both.
@@ -54,28 +54,28 @@ pub struct HeartSettings {
     /// Of the jitter.
     pub seed: u64,
     /// Where each change of the pulse is told.
-    pub pulse: watch::Sender<Pulse>,
+    pub pulse: watch::Sender<RenewalResult>,
 }
 
 /// The heart of an agent.
 #[derive(Debug)]
-pub struct Heart {
+pub struct LeaseRenewer {
     leases: Api<Lease>,
-    settings: HeartSettings,
-    schedule: Schedule,
+    settings: LeaseSettings,
+    schedule: RenewalSchedule,
     rng: fastrand::Rng,
 }
 
-impl Heart {
+impl LeaseRenewer {
     /// Beats until `shutdown`, then gives the lease up. Whether that was heard is returned.
     pub async fn run(
         client: Client,
-        settings: HeartSettings,
+        settings: LeaseSettings,
         shutdown: impl Future<Output = ()>,
     ) -> bool {
         let mut heart = Self {
             leases: Api::namespaced(client, &settings.namespace),
-            schedule: Schedule::new(settings.lease),
+            schedule: RenewalSchedule::new(settings.lease),
             rng: fastrand::Rng::with_seed(settings.seed),
             settings,
         };
@@ -101,11 +101,11 @@ impl Heart {
         };
         let wait = match outcome {
             Ok(()) => {
-                self.told(Pulse::Beating);
+                self.told(RenewalResult::Beating);
                 self.schedule.renew_after(&mut self.rng)
             }
             Err(error) => {
-                self.told(Pulse::Failing(error));
+                self.told(RenewalResult::Failing(error));
                 self.schedule.retry_after(began.elapsed(), &mut self.rng)
             }
         };
@@ -116,7 +116,7 @@ impl Heart {
         }
     }
 
-    fn told(&self, pulse: Pulse) {
+    fn told(&self, pulse: RenewalResult) {
         self.settings.pulse.send_if_modified(|last| {
             let news = std::mem::discriminant(last) != std::mem::discriminant(&pulse);
             *last = pulse;

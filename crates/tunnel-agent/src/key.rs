@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 const LONGEST: u64 = 1024;
 
 /// A secret key. While it is held, no other process of this machine takes it from the same file.
-pub struct Key {
+pub struct AgentKey {
     secret: SecretKey,
     /// Its lock ends with the process, however that ends.
     _file: Option<File>,
 }
 
-impl Key {
+impl AgentKey {
     /// A key that is kept nowhere.
     #[must_use]
     pub fn new(secret: SecretKey) -> Self {
@@ -70,7 +70,7 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for AgentKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key")
             .field("id", &self.id())
@@ -188,20 +188,22 @@ mod tests {
     use super::*;
 
     fn complaint(file: &Path) -> String {
-        Key::open(file).expect_err("an unusable file").to_string()
+        AgentKey::open(file)
+            .expect_err("an unusable file")
+            .to_string()
     }
 
     #[test]
     fn a_key_is_made_once_and_for_its_owner_alone() {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("state/aplomb/web.key");
-        let first = Key::open(&file).expect("made").id();
+        let first = AgentKey::open(&file).expect("made").id();
         let mode = std::fs::metadata(&file)
             .expect("there")
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(Key::open(&file).expect("read").id(), first);
+        assert_eq!(AgentKey::open(&file).expect("read").id(), first);
         let beside = std::fs::read_dir(file.parent().expect("a folder")).expect("readable");
         assert_eq!(beside.count(), 1, "the draft is gone");
     }
@@ -210,7 +212,7 @@ mod tests {
     fn a_key_that_others_may_read_is_refused_with_the_fix() {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("web.key");
-        drop(Key::open(&file).expect("made"));
+        drop(AgentKey::open(&file).expect("made"));
         for mode in [0o640, 0o604, 0o660] {
             std::fs::set_permissions(&file, Permissions::from_mode(mode)).expect("ours");
             let said = complaint(&file);
@@ -238,15 +240,15 @@ mod tests {
     fn a_key_in_use_is_refused() {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("web.key");
-        let held = Key::open(&file).expect("made");
+        let held = AgentKey::open(&file).expect("made");
         assert!(complaint(&file).contains("another agent"));
         drop(held);
-        Key::open(&file).expect("free again");
+        AgentKey::open(&file).expect("free again");
     }
 
     #[test]
     fn a_key_does_not_show_itself() {
-        let key = Key::new(SecretKey::generate());
+        let key = AgentKey::new(SecretKey::generate());
         assert!(!format!("{key:?}").contains(&encode(key.secret())));
     }
 }

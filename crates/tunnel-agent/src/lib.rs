@@ -3,8 +3,8 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`agent`] | [`Settings`] and [`run`]: all of it together |
-//! | [`event`] | [`Event`]: what there is to tell a person |
+//! | [`agent`] | [`AgentSettings`] and [`run`]: all of it together |
+//! | [`event`] | [`AgentEvent`]: what there is to tell a person |
 //! | [`key`] | the secret key and its file |
 //! | [`register`] | the Connector and the HTTPProxy |
 //! | [`heart`] | the Lease and when it is renewed |
@@ -33,11 +33,11 @@ pub mod target;
 pub mod tls;
 mod watched;
 
-pub use agent::{Settings, run};
+pub use agent::{AgentSettings, run};
 pub use error::{Error, Result};
-pub use event::Event;
-pub use key::Key;
-pub use target::{Exposed, Target};
+pub use event::AgentEvent;
+pub use key::AgentKey;
+pub use target::{ExposedTarget, ExposedTargets};
 
 /// The field manager of everything an agent writes.
 pub const MANAGER: &str = "aplomb-agent";

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb_api::wire::Origin;
+use aplomb_api::wire::OriginState;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use rustls::pki_types::ServerName;
@@ -18,8 +18,8 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::error::Result;
-use crate::target::{Exposed, Target};
-use crate::tls::{Tls, TlsSettings};
+use crate::target::{ExposedTarget, ExposedTargets};
+use crate::tls::{OriginTls, OriginTlsSettings};
 
 /// How long an origin may take to accept a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -29,38 +29,38 @@ const LOOK: Duration = Duration::from_secs(1);
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A connection to an origin, as bytes.
-pub trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait OriginIo: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> OriginIo for T {}
 
 /// A look at an origin that all who ask at the same time share.
-type Look = Shared<BoxFuture<'static, Origin>>;
+type Look = Shared<BoxFuture<'static, OriginState>>;
 /// What is looked at, and when each look began.
-type Looks = BTreeMap<(Target, Option<String>), (Instant, Look)>;
+type Looks = BTreeMap<(ExposedTarget, Option<String>), (Instant, Look)>;
 
 /// The origins of an agent.
-pub struct Origins {
-    exposed: Exposed,
-    tls: Arc<Tls>,
+pub struct OriginPool {
+    exposed: ExposedTargets,
+    tls: Arc<OriginTls>,
     looks: Mutex<Looks>,
 }
 
-impl Origins {
+impl OriginPool {
     /// Those that are exposed.
     ///
     /// # Errors
     /// The file of authorities cannot be used.
-    pub fn new(exposed: Exposed, tls: &TlsSettings) -> Result<Self> {
+    pub fn new(exposed: ExposedTargets, tls: &OriginTlsSettings) -> Result<Self> {
         Ok(Self {
             exposed,
-            tls: Arc::new(Tls::new(tls)?),
+            tls: Arc::new(OriginTls::new(tls)?),
             looks: Mutex::default(),
         })
     }
 
     /// The target that `text` names, if it is exposed.
     #[must_use]
-    pub fn find(&self, text: &str) -> Option<Target> {
+    pub fn find(&self, text: &str) -> Option<ExposedTarget> {
         self.exposed.find(text)
     }
 
@@ -68,19 +68,28 @@ impl Origins {
     ///
     /// # Errors
     /// It does not take one in time.
-    pub async fn connect(&self, target: &Target, name: Option<&str>) -> io::Result<Box<dyn Bytes>> {
+    pub async fn connect(
+        &self,
+        target: &ExposedTarget,
+        name: Option<&str>,
+    ) -> io::Result<Box<dyn OriginIo>> {
         within(CONNECT, connect(target, name, &self.tls)).await
     }
 
     /// Whether `target` takes connections: seen at most a second ago. One that has not done so within
     /// `limit` does not, for this one who asks.
-    pub async fn look(&self, target: &Target, name: Option<&str>, limit: Duration) -> Origin {
+    pub async fn look(
+        &self,
+        target: &ExposedTarget,
+        name: Option<&str>,
+        limit: Duration,
+    ) -> OriginState {
         let key = (target.clone(), name.map(str::to_owned));
         let look = timeout(limit, self.shared(key)).await;
-        look.unwrap_or(Origin::Unreachable)
+        look.unwrap_or(OriginState::Unreachable)
     }
 
-    fn shared(&self, key: (Target, Option<String>)) -> Look {
+    fn shared(&self, key: (ExposedTarget, Option<String>)) -> Look {
         let now = Instant::now();
         let looks = self.looks.lock();
         let mut looks = looks.unwrap_or_else(PoisonError::into_inner);
@@ -89,8 +98,8 @@ impl Origins {
             let (target, name, tls) = (target.clone(), name.clone(), self.tls.clone());
             let look = async move {
                 match within(LOOK, connect(&target, name.as_deref(), &tls)).await {
-                    Ok(_) => Origin::Reachable,
-                    Err(_) => Origin::Unreachable,
+                    Ok(_) => OriginState::Reachable,
+                    Err(_) => OriginState::Unreachable,
                 }
             };
             (now, look.boxed().shared())
@@ -99,7 +108,7 @@ impl Origins {
     }
 }
 
-impl fmt::Debug for Origins {
+impl fmt::Debug for OriginPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Origins")
             .field("exposed", &self.exposed)
@@ -117,7 +126,11 @@ async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -
     }
 }
 
-async fn connect(target: &Target, name: Option<&str>, tls: &Tls) -> io::Result<Box<dyn Bytes>> {
+async fn connect(
+    target: &ExposedTarget,
+    name: Option<&str>,
+    tls: &OriginTls,
+) -> io::Result<Box<dyn OriginIo>> {
     let stream = tcp(target).await?;
     // Requests and frames of upgraded connections are small and waited for.
     stream.set_nodelay(true)?;
@@ -132,7 +145,7 @@ async fn connect(target: &Target, name: Option<&str>, tls: &Tls) -> io::Result<B
     Ok(Box::new(stream))
 }
 
-async fn tcp(target: &Target) -> io::Result<TcpStream> {
+async fn tcp(target: &ExposedTarget) -> io::Result<TcpStream> {
     let port = target.port();
     if target.host() == "localhost" {
         // Needs no resolver, and services of a developer listen on either.
@@ -151,35 +164,44 @@ mod tests {
 
     use super::*;
 
-    fn origins(target: &Target) -> Origins {
-        let exposed = Exposed::new(vec![target.clone()]);
-        Origins::new(exposed, &TlsSettings::default()).expect("no file to read")
+    fn origins(target: &ExposedTarget) -> OriginPool {
+        let exposed = ExposedTargets::new(vec![target.clone()]);
+        OriginPool::new(exposed, &OriginTlsSettings::default()).expect("no file to read")
     }
 
     #[tokio::test]
     async fn looks_within_a_second_are_one() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
-        let target: Target = address.parse().expect("a target");
+        let target: ExposedTarget = address.parse().expect("a target");
         let origins = origins(&target);
         let look = || origins.look(&target, None, LOOK);
         let both = futures::join!(look(), look());
-        assert_eq!(both, (Origin::Reachable, Origin::Reachable));
+        assert_eq!(both, (OriginState::Reachable, OriginState::Reachable));
         drop(listener);
-        assert_eq!(origins.look(&target, None, LOOK).await, Origin::Reachable);
+        assert_eq!(
+            origins.look(&target, None, LOOK).await,
+            OriginState::Reachable
+        );
     }
 
     #[tokio::test]
     async fn an_origin_that_went_is_seen_to_be_gone_after_a_second() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
-        let target: Target = address.parse().expect("a target");
+        let target: ExposedTarget = address.parse().expect("a target");
         let origins = origins(&target);
-        assert_eq!(origins.look(&target, None, LOOK).await, Origin::Reachable);
+        assert_eq!(
+            origins.look(&target, None, LOOK).await,
+            OriginState::Reachable
+        );
         drop(listener);
         tokio::time::pause();
         tokio::time::advance(FRESH).await;
         tokio::time::resume();
-        assert_eq!(origins.look(&target, None, LOOK).await, Origin::Unreachable);
+        assert_eq!(
+            origins.look(&target, None, LOOK).await,
+            OriginState::Unreachable
+        );
     }
 }

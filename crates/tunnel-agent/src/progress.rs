@@ -4,28 +4,28 @@
 use aplomb_api::tunnel::{HttpProxy, conditions, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::event::Event;
+use crate::event::AgentEvent;
 
 /// What was told last.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct ReportedState {
     programmed: bool,
-    ready: Option<Event>,
-    origin: Option<Event>,
+    ready: Option<AgentEvent>,
+    origin: Option<AgentEvent>,
 }
 
-impl Progress {
+impl ReportedState {
     /// What is new in `proxy`.
-    pub(crate) fn news(&mut self, proxy: &HttpProxy) -> Vec<Event> {
+    pub(crate) fn news(&mut self, proxy: &HttpProxy) -> Vec<AgentEvent> {
         let mut news = Vec::new();
         let programmed = of(proxy, conditions::PROGRAMMED).is_some_and(is_true);
         if programmed && !self.programmed {
-            news.push(Event::Programmed);
+            news.push(AgentEvent::Programmed);
         }
         self.programmed = programmed;
         let origin = of(proxy, conditions::ORIGIN_REACHABLE)
             .filter(|it| it.status == "False" && it.reason == reasons::ORIGIN_UNREACHABLE)
-            .map(|condition| Event::OriginUnreachable {
+            .map(|condition| AgentEvent::OriginUnreachable {
                 message: condition.message.clone(),
             });
         if origin.is_some() && origin != self.origin {
@@ -41,10 +41,10 @@ impl Progress {
     }
 }
 
-fn verdict(proxy: &HttpProxy, ready: &Condition) -> Event {
+fn verdict(proxy: &HttpProxy, ready: &Condition) -> AgentEvent {
     match is_true(ready) {
-        true => Event::Proven { url: url(proxy) },
-        false => Event::NotReady {
+        true => AgentEvent::Proven { url: url(proxy) },
+        false => AgentEvent::NotReady {
             reason: ready.reason.clone(),
             message: ready.message.clone(),
         },
@@ -98,8 +98,8 @@ mod tests {
         serde_json::from_value(object).expect("an HTTPProxy")
     }
 
-    fn words(events: &[Event]) -> Vec<String> {
-        let word = |event: &Event| {
+    fn words(events: &[AgentEvent]) -> Vec<String> {
+        let word = |event: &AgentEvent| {
             let event = serde_json::to_value(event).expect("JSON");
             event["event"].as_str().unwrap_or_default().to_owned()
         };
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn each_stage_is_told_once() {
-        let mut progress = Progress::default();
+        let mut progress = ReportedState::default();
         let pending = proxy(1, &[("Ready", "False", "Pending")]);
         assert_eq!(words(&progress.news(&pending)), ["not_ready"]);
         assert!(progress.news(&pending).is_empty());
@@ -133,7 +133,7 @@ mod tests {
                 ("Ready", "True", "Proven"),
             ],
         );
-        assert!(Progress::default().news(&old).is_empty());
+        assert!(ReportedState::default().news(&old).is_empty());
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
                 ("Ready", "False", "OriginUnreachable"),
             ],
         );
-        let told = words(&Progress::default().news(&down));
+        let told = words(&ReportedState::default().news(&down));
         assert_eq!(told, ["origin_unreachable", "not_ready"]);
         let hidden = proxy(
             1,
@@ -154,7 +154,7 @@ mod tests {
                 ("Ready", "False", "OriginNotExposed"),
             ],
         );
-        let told = words(&Progress::default().news(&hidden));
+        let told = words(&ReportedState::default().news(&hidden));
         assert_eq!(told, ["not_ready"], "one line is enough");
     }
 }

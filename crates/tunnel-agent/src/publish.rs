@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use aplomb_api::tunnel::{Address, ConnectionDetails, Connector, PublicKey};
+use aplomb_api::tunnel::{ConnectionDetails, Connector, EndpointAddress, PublicKey};
 use iroh::{Endpoint, EndpointAddr, Watcher};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -14,8 +14,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::MANAGER;
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::watched::Seen;
+use crate::event::AgentEvent;
+use crate::watched::ObservedObject;
 
 /// Changes of a network come in groups.
 const COALESCE: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ const ADDRESSES: usize = 16;
 
 /// What never changes in one life of the agent.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct AgentIdentity {
     /// This life.
     pub session: String,
     /// The agent's version.
@@ -39,11 +39,11 @@ pub struct Identity {
     pub relay_only: bool,
 }
 
-impl Identity {
+impl AgentIdentity {
     /// What is published while the endpoint is at `address`; nothing until it can be reached there.
     #[must_use]
     pub fn details(&self, address: &EndpointAddr) -> Option<ConnectionDetails> {
-        let mut addresses: Vec<Address> = address.ip_addrs().map(told).collect();
+        let mut addresses: Vec<EndpointAddress> = address.ip_addrs().map(told).collect();
         addresses.sort();
         addresses.dedup();
         addresses.truncate(ADDRESSES);
@@ -67,8 +67,8 @@ impl Identity {
     }
 }
 
-fn told(address: &SocketAddr) -> Address {
-    Address {
+fn told(address: &SocketAddr) -> EndpointAddress {
+    EndpointAddress {
         address: address.ip().to_string(),
         port: address.port(),
     }
@@ -76,15 +76,15 @@ fn told(address: &SocketAddr) -> Address {
 
 /// Keeps the status of a Connector current.
 #[derive(Debug)]
-pub(crate) struct Publisher {
+pub(crate) struct AddressPublisher {
     pub(crate) connectors: Api<Connector>,
     pub(crate) name: String,
-    pub(crate) identity: Identity,
-    pub(crate) connector: watch::Receiver<Seen<Connector>>,
-    pub(crate) events: mpsc::UnboundedSender<Event>,
+    pub(crate) identity: AgentIdentity,
+    pub(crate) connector: watch::Receiver<ObservedObject<Connector>>,
+    pub(crate) events: mpsc::UnboundedSender<AgentEvent>,
 }
 
-impl Publisher {
+impl AddressPublisher {
     /// Publishes until something ends it for good: another agent took the name.
     pub(crate) async fn run(mut self, endpoint: Endpoint) -> Error {
         let mut address = endpoint.watch_addr();
@@ -182,13 +182,13 @@ pub(crate) async fn write(
     Ok(())
 }
 
-fn listening(details: &ConnectionDetails) -> Event {
+fn listening(details: &ConnectionDetails) -> AgentEvent {
     let key = &details.public_key;
-    let socket = |address: &Address| {
+    let socket = |address: &EndpointAddress| {
         let ip = address.address.parse().ok()?;
         Some(SocketAddr::new(ip, address.port))
     };
-    Event::Listening {
+    AgentEvent::Listening {
         id: key.id.clone(),
         addresses: key.addresses.iter().filter_map(socket).collect(),
         relay: key.home_relay.clone(),
@@ -201,8 +201,8 @@ mod tests {
 
     use super::*;
 
-    fn identity(relay_only: bool) -> Identity {
-        Identity {
+    fn identity(relay_only: bool) -> AgentIdentity {
+        AgentIdentity {
             session: "a1".to_owned(),
             version: "0.1.0".to_owned(),
             device: None,

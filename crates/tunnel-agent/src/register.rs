@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 
 use crate::MANAGER;
 use crate::error::{Error, Result};
-use crate::target::Target;
+use crate::target::ExposedTarget;
 
 /// The Connector that is wanted.
 #[derive(Clone, Debug)]
-pub struct ConnectorWish {
+pub struct DesiredConnector {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -26,13 +26,13 @@ pub struct ConnectorWish {
 
 /// The HTTPProxy that is wanted.
 #[derive(Clone, Debug)]
-pub struct ProxyWish {
+pub struct DesiredHttpProxy {
     /// Its name.
     pub name: String,
     /// Hostnames beside the platform's.
     pub hostnames: Vec<String>,
     /// Where requests go.
-    pub target: Target,
+    pub target: ExposedTarget,
     /// Whether TLS is spoken to it.
     pub https: bool,
 }
@@ -41,7 +41,7 @@ pub struct ProxyWish {
 ///
 /// # Errors
 /// It is another agent's, or the API server refuses.
-pub async fn connector(client: &Client, wish: &ConnectorWish, id: &str) -> Result<Connector> {
+pub async fn connector(client: &Client, wish: &DesiredConnector, id: &str) -> Result<Connector> {
     let connectors: Api<Connector> = Api::namespaced(client.clone(), &wish.namespace);
     let refused = |source| Error::api("register the Connector", &wish.namespace, source);
     let found = connectors.get_opt(&wish.name).await.map_err(refused)?;
@@ -108,8 +108,8 @@ fn is_true(conditions: &[Condition], kind: &str) -> bool {
 /// It leads elsewhere, or the API server refuses.
 pub async fn proxy(
     client: &Client,
-    connector: &ConnectorWish,
-    wish: &ProxyWish,
+    connector: &DesiredConnector,
+    wish: &DesiredHttpProxy,
 ) -> Result<HttpProxy> {
     let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), &connector.namespace);
     let refused = |source| Error::api("register the HTTPProxy", &connector.namespace, source);
@@ -146,7 +146,7 @@ fn is_ours(proxy: &HttpProxy) -> bool {
     })
 }
 
-fn proxy_object(connector: &ConnectorWish, wish: &ProxyWish) -> Value {
+fn proxy_object(connector: &DesiredConnector, wish: &DesiredHttpProxy) -> Value {
     let scheme = if wish.https { "https" } else { "http" };
     let mut backend = json!({
         "endpoint": format!("{scheme}://{}", wish.target),
@@ -268,13 +268,13 @@ mod tests {
 
     #[test]
     fn what_was_not_said_is_left_to_the_schema() {
-        let connector = ConnectorWish {
+        let connector = DesiredConnector {
             namespace: "default".to_owned(),
             name: "laptop".to_owned(),
             class: None,
             lease: None,
         };
-        let wish = ProxyWish {
+        let wish = DesiredHttpProxy {
             name: "web".to_owned(),
             hostnames: Vec::new(),
             target: "127.0.0.1:8443".parse().expect("a target"),

@@ -11,8 +11,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept::{Host, Listed, WAITING};
-use crate::answer::Answers;
+use crate::accept::{AllowedGateways, ConnectionContext, WAITING};
+use crate::answer::StreamHandler;
 use crate::error::{Error, Result};
 
 /// Streams at once on one connection.
@@ -28,7 +28,7 @@ const CLOSING: Duration = Duration::from_millis(500);
 
 /// Where the endpoint listens, and how it can be found.
 #[derive(Clone, Debug, Default)]
-pub struct Network {
+pub struct NetworkConfig {
     /// Addresses to bind; every interface, IPv4 and IPv6, if there is none.
     pub bind: Vec<SocketAddr>,
     /// Addresses to publish beside those that are found.
@@ -41,7 +41,11 @@ pub struct Network {
 ///
 /// # Errors
 /// A relay is no URL, or an address cannot be bound.
-pub async fn bind(secret: SecretKey, network: &Network, relays: &[String]) -> Result<Endpoint> {
+pub async fn bind(
+    secret: SecretKey,
+    network: &NetworkConfig,
+    relays: &[String],
+) -> Result<Endpoint> {
     let transport = QuicTransportConfig::builder()
         .max_concurrent_bidi_streams(VarInt::from_u32(STREAMS))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
@@ -56,7 +60,7 @@ pub async fn bind(secret: SecretKey, network: &Network, relays: &[String]) -> Re
     bound.map_err(|error| Error::Bind(format!("{error:#}")))
 }
 
-fn sockets(mut builder: Builder, network: &Network) -> Result<Builder> {
+fn sockets(mut builder: Builder, network: &NetworkConfig) -> Result<Builder> {
     if !network.bind.is_empty() {
         builder = builder.clear_ip_transports();
     }
@@ -99,12 +103,12 @@ pub(crate) async fn vacate(endpoint: &Endpoint) {
 /// listed no more keeps the connection it has for `parting`.
 pub async fn serve(
     endpoint: Endpoint,
-    answers: Arc<Answers>,
-    listed: watch::Receiver<Listed>,
+    answers: Arc<StreamHandler>,
+    listed: watch::Receiver<AllowedGateways>,
     parting: Duration,
     released: CancellationToken,
 ) {
-    let host = Host {
+    let host = ConnectionContext {
         answers,
         listed,
         parting,
@@ -133,7 +137,7 @@ pub async fn serve(
 }
 
 /// Starts a connection. When there are many, only for a peer that was seen to be where it says it is.
-fn take(incoming: Incoming, host: &Host, connections: &mut JoinSet<()>) {
+fn take(incoming: Incoming, host: &ConnectionContext, connections: &mut JoinSet<()>) {
     if connections.len() < UNSEEN || incoming.remote_addr_validated() {
         connections.spawn(host.clone().host(incoming));
     } else if let Err(error) = incoming.retry() {

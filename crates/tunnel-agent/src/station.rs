@@ -4,47 +4,47 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use aplomb::Tasks;
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use aplomb_api::tunnel::Connector;
 use iroh::{Endpoint, RelayUrl, SecretKey};
 use kube::Api;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::accept::{Listed, PARTING};
-use crate::answer::Answers;
+use crate::accept::{AllowedGateways, PARTING};
+use crate::answer::StreamHandler;
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::publish::{Identity, Publisher};
-use crate::serve::{self, Network};
-use crate::watched::Seen;
+use crate::event::AgentEvent;
+use crate::publish::{AddressPublisher, AgentIdentity};
+use crate::serve::{self, NetworkConfig};
+use crate::watched::ObservedObject;
 
 /// What every station of an agent has in common.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct EndpointConfig {
     pub(crate) secret: SecretKey,
-    pub(crate) network: Network,
-    pub(crate) answers: Arc<Answers>,
-    pub(crate) listed: watch::Receiver<Listed>,
+    pub(crate) network: NetworkConfig,
+    pub(crate) answers: Arc<StreamHandler>,
+    pub(crate) listed: watch::Receiver<AllowedGateways>,
     pub(crate) connectors: Api<Connector>,
     pub(crate) name: String,
-    pub(crate) identity: Identity,
-    pub(crate) connector: watch::Receiver<Seen<Connector>>,
-    pub(crate) events: mpsc::UnboundedSender<Event>,
+    pub(crate) identity: AgentIdentity,
+    pub(crate) connector: watch::Receiver<ObservedObject<Connector>>,
+    pub(crate) events: mpsc::UnboundedSender<AgentEvent>,
 }
 
 /// A bound endpoint that accepts gateways and is published.
 #[derive(Debug)]
-pub(crate) struct Station {
+pub(crate) struct AgentEndpoint {
     relays: BTreeSet<Result<RelayUrl, String>>,
     endpoint: Endpoint,
     released: CancellationToken,
-    serving: Task<()>,
-    publishing: Task<Error>,
+    serving: TaskHandle<()>,
+    publishing: TaskHandle<Error>,
 }
 
-impl Station {
-    pub(crate) async fn open(ground: &Ground, relays: &[String]) -> Result<Self> {
+impl AgentEndpoint {
+    pub(crate) async fn open(ground: &EndpointConfig, relays: &[String]) -> Result<Self> {
         let endpoint = serve::bind(ground.secret.clone(), &ground.network, relays).await?;
         let released = CancellationToken::new();
         let (tasks, listed) = (Tasks::on_runtime(), ground.listed.clone());
@@ -55,7 +55,7 @@ impl Station {
             PARTING,
             released.clone(),
         );
-        let publisher = Publisher {
+        let publisher = AddressPublisher {
             connectors: ground.connectors.clone(),
             name: ground.name.clone(),
             identity: ground.identity.clone(),

@@ -6,12 +6,12 @@ use std::str::FromStr;
 
 /// A host and a port. `localhost`, 127.0.0.1 and ::1 are the same host; names have no case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct ExposedTarget {
     host: String,
     port: u16,
 }
 
-impl Target {
+impl ExposedTarget {
     /// The host, without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
@@ -41,7 +41,7 @@ impl Target {
     }
 }
 
-impl FromStr for Target {
+impl FromStr for ExposedTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -66,7 +66,7 @@ fn name(host: &str) -> Option<String> {
     fits.then(|| host.to_ascii_lowercase())
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for ExposedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
@@ -77,19 +77,19 @@ impl fmt::Display for Target {
 
 /// The targets an agent was told to expose. Nothing else is ever dialled.
 #[derive(Clone, Debug, Default)]
-pub struct Exposed(Vec<Target>);
+pub struct ExposedTargets(Vec<ExposedTarget>);
 
-impl Exposed {
+impl ExposedTargets {
     /// Those and no others.
     #[must_use]
-    pub fn new(targets: Vec<Target>) -> Self {
+    pub fn new(targets: Vec<ExposedTarget>) -> Self {
         Self(targets)
     }
 
     /// The target that `text` names, if it is exposed.
     #[must_use]
-    pub fn find(&self, text: &str) -> Option<Target> {
-        let wanted = text.parse::<Target>().ok()?;
+    pub fn find(&self, text: &str) -> Option<ExposedTarget> {
+        let wanted = text.parse::<ExposedTarget>().ok()?;
         self.0
             .iter()
             .any(|target| target.same(&wanted))
@@ -101,8 +101,8 @@ impl Exposed {
 mod tests {
     use super::*;
 
-    fn exposed(text: &str) -> Exposed {
-        Exposed::new(vec![text.parse().expect("a target")])
+    fn exposed(text: &str) -> ExposedTargets {
+        ExposedTargets::new(vec![text.parse().expect("a target")])
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_target_is_written_as_it_is_read() {
         for text in ["localhost:3000", "192.0.2.7:80", "[2001:db8::1]:443"] {
-            let target: Target = text.parse().expect("a target");
+            let target: ExposedTarget = text.parse().expect("a target");
             assert_eq!(target.to_string(), text);
         }
         let long = "a".repeat(254);
@@ -153,7 +153,7 @@ mod tests {
             "http://host:1",
             &format!("{long}:1"),
         ] {
-            assert!(text.parse::<Target>().is_err(), "{text}");
+            assert!(text.parse::<ExposedTarget>().is_err(), "{text}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// Whom to trust.
 #[derive(Clone, Debug, Default)]
-pub struct TlsSettings {
+pub struct OriginTlsSettings {
     /// Authorities beside those of the system, as PEM.
     pub ca: Option<PathBuf>,
     /// Any certificate will do.
@@ -23,14 +23,14 @@ pub struct TlsSettings {
 /// What is needed to speak TLS to an origin. The system's authorities are read when they are first
 /// needed: most origins speak plain HTTP.
 #[derive(Debug)]
-pub(crate) struct Tls {
+pub(crate) struct OriginTls {
     extra: Vec<CertificateDer<'static>>,
     insecure: bool,
     config: OnceLock<Arc<ClientConfig>>,
 }
 
-impl Tls {
-    pub(crate) fn new(settings: &TlsSettings) -> Result<Self> {
+impl OriginTls {
+    pub(crate) fn new(settings: &OriginTlsSettings) -> Result<Self> {
         let extra = settings.ca.as_deref().map(authorities).transpose()?;
         Ok(Self {
             extra: extra.unwrap_or_default(),

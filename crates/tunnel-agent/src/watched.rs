@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::tasks::Task;
-use aplomb::watch::Timing;
-use aplomb::{Event, Hub, Scope, Tasks, Telemetry, View};
+use aplomb::tasks::TaskHandle;
+use aplomb::watch::ReflectorTiming;
+use aplomb::{CacheEvent, InformerSet, Scope, Tasks, Telemetry, View};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is known of an object.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Seen<T> {
+pub(crate) enum ObservedObject<T> {
     /// Nothing yet.
     #[default]
     Nothing,
@@ -24,7 +24,7 @@ pub(crate) enum Seen<T> {
     Gone,
 }
 
-impl<T> Seen<T> {
+impl<T> ObservedObject<T> {
     pub(crate) fn present(&self) -> Option<&Arc<T>> {
         match self {
             Self::Present(object) => Some(object),
@@ -35,20 +35,20 @@ impl<T> Seen<T> {
 
 /// The watches; they end with it.
 #[derive(Debug)]
-pub(crate) struct Watches {
-    hub: Hub,
-    tasks: Vec<Task<()>>,
+pub(crate) struct AgentInformers {
+    hub: InformerSet,
+    tasks: Vec<TaskHandle<()>>,
 }
 
-impl Watches {
+impl AgentInformers {
     pub(crate) fn new(client: kube::Client) -> Self {
         // A person waits for what an agent sees.
-        let timing = Timing {
+        let timing = ReflectorTiming {
             backoff: (Duration::from_millis(200), Duration::from_secs(5)),
-            ..Timing::default()
+            ..ReflectorTiming::default()
         };
         Self {
-            hub: Hub::with_timing(client, Telemetry::default(), timing),
+            hub: InformerSet::with_timing(client, Telemetry::default(), timing),
             tasks: Vec::new(),
         }
     }
@@ -58,25 +58,25 @@ impl Watches {
         &mut self,
         namespace: &str,
         registered: &T,
-    ) -> watch::Receiver<Seen<T>> {
+    ) -> watch::Receiver<ObservedObject<T>> {
         let (name, uid) = (registered.meta().name, registered.meta().uid.to_owned());
         let watch = self.hub.watch::<T>(Scope {
             namespace: Some(namespace.to_owned()),
             fields: Some(format!("metadata.name={name}")),
             ..Scope::default()
         });
-        let seen = watch::Sender::new(Seen::Nothing);
+        let seen = watch::Sender::new(ObservedObject::Nothing);
         let shown = seen.subscribe();
         watch.listen(move |event| {
             let now = match event {
-                Event::Added { new, .. } | Event::Changed { new, .. } => {
+                CacheEvent::Added { new, .. } | CacheEvent::Changed { new, .. } => {
                     match new.meta().uid == uid {
-                        true => Seen::Present(new.clone()),
-                        false => Seen::Gone,
+                        true => ObservedObject::Present(new.clone()),
+                        false => ObservedObject::Gone,
                     }
                 }
-                Event::Deleted { .. } => Seen::Gone,
-                Event::Unreadable { .. } => return,
+                CacheEvent::Deleted { .. } => ObservedObject::Gone,
+                CacheEvent::Unreadable { .. } => return,
             };
             seen.send_replace(now);
         });

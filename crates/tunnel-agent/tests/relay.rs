@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use aplomb::Tasks;
-use aplomb::tasks::Task;
-use aplomb_tunnel_agent::accept::{Listed, PARTING, listed};
-use aplomb_tunnel_agent::answer::Answers;
-use aplomb_tunnel_agent::origin::Origins;
-use aplomb_tunnel_agent::publish::Identity;
-use aplomb_tunnel_agent::serve::{Network, bind, serve};
-use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_tunnel_agent::{Exposed, frame};
+use aplomb::tasks::TaskHandle;
 use aplomb_api::tunnel::ConnectionDetails;
-use aplomb_api::wire::{ALPN, ConnectorId, Open, Reply};
+use aplomb_api::wire::{ALPN, ConnectorId, StreamReply, StreamRequest};
+use aplomb_tunnel_agent::accept::{AllowedGateways, PARTING, listed};
+use aplomb_tunnel_agent::answer::StreamHandler;
+use aplomb_tunnel_agent::origin::OriginPool;
+use aplomb_tunnel_agent::publish::AgentIdentity;
+use aplomb_tunnel_agent::serve::{NetworkConfig, bind, serve};
+use aplomb_tunnel_agent::tls::OriginTlsSettings;
+use aplomb_tunnel_agent::{ExposedTargets, frame};
 use iroh::endpoint::{Connection, presets};
 use iroh::{Endpoint, EndpointAddr, RelayMode, RelayUrl, SecretKey, Watcher};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -77,7 +77,7 @@ async fn address(log: impl tokio::io::AsyncRead + Unpin) -> Result<SocketAddr> {
 
 /// What the agent would publish, once there is something.
 async fn published(endpoint: &Endpoint) -> Result<ConnectionDetails> {
-    let identity = Identity {
+    let identity = AgentIdentity {
         session: SESSION.to_owned(),
         version: "0".to_owned(),
         device: None,
@@ -95,23 +95,23 @@ async fn published(endpoint: &Endpoint) -> Result<ConnectionDetails> {
 /// An agent that withholds its addresses.
 struct Agent {
     endpoint: Endpoint,
-    _listed: watch::Sender<Listed>,
-    _serving: Task<()>,
+    _listed: watch::Sender<AllowedGateways>,
+    _serving: TaskHandle<()>,
 }
 
 impl Agent {
     async fn start(relay: &Relay, origin: &str, gateway: &Endpoint) -> Result<Self> {
         let secret = SecretKey::generate();
-        let network = Network {
+        let network = NetworkConfig {
             bind: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             relay_only: true,
-            ..Network::default()
+            ..NetworkConfig::default()
         };
         let endpoint = bind(secret.clone(), &network, std::slice::from_ref(&relay.url)).await?;
-        let exposed = Exposed::new(vec![origin.parse().map_err(anyhow::Error::msg)?]);
-        let origins = Origins::new(exposed, &TlsSettings::default())?;
+        let exposed = ExposedTargets::new(vec![origin.parse().map_err(anyhow::Error::msg)?]);
+        let origins = OriginPool::new(exposed, &OriginTlsSettings::default())?;
         let (session, events) = (SESSION.to_owned(), mpsc::unbounded_channel().0);
-        let answers = Answers::new(origins, secret, ConnectorId::default(), session, events);
+        let answers = StreamHandler::new(origins, secret, ConnectorId::default(), session, events);
         let (sender, listed) = watch::channel(listed(&[gateway.id().to_string()]));
         let work = serve(
             endpoint.clone(),
@@ -129,7 +129,7 @@ impl Agent {
 }
 
 /// A service that sends one connection's bytes back.
-async fn echo() -> Result<(String, Task<std::io::Result<u64>>)> {
+async fn echo() -> Result<(String, TaskHandle<std::io::Result<u64>>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = listener.local_addr()?.to_string();
     let work = async move {
@@ -143,14 +143,14 @@ async fn echo() -> Result<(String, Task<std::io::Result<u64>>)> {
 /// Sends bytes to the origin and gets them back.
 async fn exchange(connection: &Connection, origin: &str, bytes: &[u8]) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
-    let dial = Open::Dial {
+    let dial = StreamRequest::Dial {
         connector: ConnectorId::default(),
         session: SESSION.to_owned(),
         target: origin.to_owned(),
         tls: None,
     };
     frame::write(&mut send, &dial).await?;
-    ensure!(frame::read::<Reply>(&mut recv).await? == Reply::Connected);
+    ensure!(frame::read::<StreamReply>(&mut recv).await? == StreamReply::Connected);
     send.write_all(bytes).await?;
     send.finish()?;
     let mut got = Vec::new();

@@ -14,7 +14,7 @@ const WAITING: usize = 8192;
 /// One request.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Line {
+pub struct AccessLogEntry {
     /// When it came.
     pub time: Timestamp,
     /// The name it is known by in this log and to its origin.
@@ -50,7 +50,7 @@ pub struct Line {
 
 /// Where lines go. Clones share it.
 #[derive(Clone)]
-pub struct AccessLog(mpsc::Sender<Line>);
+pub struct AccessLog(mpsc::Sender<AccessLogEntry>);
 
 impl AccessLog {
     /// Lines go to `writer`, from a thread of their own: a pipe that is full must not stop requests.
@@ -66,7 +66,7 @@ impl AccessLog {
     }
 
     /// Notes a line; false if it is lost.
-    pub(crate) fn note(&self, line: Line) -> bool {
+    pub(crate) fn note(&self, line: AccessLogEntry) -> bool {
         self.0.try_send(line).is_ok()
     }
 }
@@ -78,7 +78,7 @@ impl fmt::Debug for AccessLog {
 }
 
 /// Writes until nobody can note anything more, or the writer is gone.
-fn write(mut waiting: mpsc::Receiver<Line>, writer: impl Write) {
+fn write(mut waiting: mpsc::Receiver<AccessLogEntry>, writer: impl Write) {
     let mut writer = std::io::BufWriter::new(writer);
     while let Some(line) = waiting.blocking_recv() {
         let written = serde_json::to_writer(&mut writer, &line)
@@ -115,8 +115,8 @@ mod tests {
         }
     }
 
-    fn line() -> Line {
-        Line {
+    fn line() -> AccessLogEntry {
+        AccessLogEntry {
             time: Timestamp::UNIX_EPOCH,
             request_id: "1".to_owned(),
             client: "192.0.2.1".to_owned(),

@@ -13,10 +13,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::controller::NAME;
 use crate::listing;
-use crate::office::Office;
-use crate::serve::Phase;
-use crate::table::Table;
-use crate::world::Report;
+use crate::office::GatewayContext;
+use crate::serve::ServePhase;
+use crate::table::RoutingTable;
+use crate::world::TableReport;
 
 /// How long one write may take: a server that hangs must not keep the next table waiting.
 const WRITE: Duration = Duration::from_secs(2);
@@ -24,20 +24,20 @@ const WRITE: Duration = Duration::from_secs(2);
 /// The surroundings of an effect.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<Namespace>,
-    pub(crate) office: &'a Office,
+    pub(crate) office: &'a GatewayContext,
 }
 
 impl Act<'_> {
     /// Puts a table in force.
-    pub(crate) fn serve(&self, table: Table, report: &Report) {
+    pub(crate) fn serve(&self, table: RoutingTable, report: &TableReport) {
         self.office.sessions.keep(&report.wanted);
         self.office.telemetry.retain(&table);
         self.office.table.store(Arc::new(table));
-        self.office.health.reach(Phase::Serving);
+        self.office.health.reach(ServePhase::Serving);
     }
 
     /// What is to be said of the table in force.
-    pub(crate) fn words(&self, report: &Report) -> GatewayReplicaSpec {
+    pub(crate) fn words(&self, report: &TableReport) -> GatewayReplicaSpec {
         let place = &self.office.place;
         let mut spec = GatewayReplicaSpec {
             listen: place.listen.clone(),

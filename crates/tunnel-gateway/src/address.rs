@@ -1,4 +1,4 @@
-//! Connections to backends that have an address of their own: resolved, judged by the [`Guard`], and then
+//! Connections to backends that have an address of their own: resolved, judged by the [`AddressPolicy`], and then
 //! dialled at exactly the address that was judged. TLS is spoken here where the origin has it.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aplomb_api::wire::{Proof, Statement};
+use aplomb_api::wire::{Proof, ProofStatement};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rustls::pki_types::pem::PemObject;
@@ -17,9 +17,9 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use crate::dial::{DialError, Dialer, Stream};
-use crate::guard::Guard;
-use crate::table::{Addresses, Origin, Target};
+use crate::dial::{DialError, OriginDialer, OriginStream};
+use crate::guard::AddressPolicy;
+use crate::table::{Addresses, OriginAddress, OriginTarget};
 
 /// What names stand for.
 type Resolve = dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
@@ -37,7 +37,7 @@ pub enum AddressError {
 
 /// Dials addresses.
 pub struct AddressDialer {
-    guard: Guard,
+    guard: AddressPolicy,
     tls: TlsConnector,
     resolve: Arc<Resolve>,
     /// Where to begin among several addresses, so that each gets its share.
@@ -49,7 +49,7 @@ impl AddressDialer {
     ///
     /// # Errors
     /// The authorities cannot be read.
-    pub fn new(guard: Guard, authorities: Option<&[u8]>) -> Result<Self, AddressError> {
+    pub fn new(guard: AddressPolicy, authorities: Option<&[u8]>) -> Result<Self, AddressError> {
         let mut roots = RootCertStore::empty();
         // One that cannot be read is as good as one that is not there: what needs it will say so.
         let system = rustls_native_certs::load_native_certs().certs;
@@ -78,10 +78,10 @@ impl AddressDialer {
 
     async fn connect(
         &self,
-        origin: &Origin,
+        origin: &OriginTarget,
         deadline: Instant,
-    ) -> Result<Box<dyn Stream>, DialError> {
-        let Target::Addresses(target) = &origin.target else {
+    ) -> Result<Box<dyn OriginStream>, DialError> {
+        let OriginAddress::Addresses(target) = &origin.target else {
             return Err(DialError::Offline);
         };
         let addresses = self.resolve(target).await?;
@@ -139,12 +139,12 @@ async fn dial(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, 
     Err(last)
 }
 
-impl Dialer for AddressDialer {
+impl OriginDialer for AddressDialer {
     fn dial<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a OriginTarget,
         deadline: Instant,
-    ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>> {
+    ) -> BoxFuture<'a, Result<Box<dyn OriginStream>, DialError>> {
         let connect = timeout_at(deadline, self.connect(origin, deadline));
         connect
             .map(|stream| stream.unwrap_or(Err(DialError::TimedOut)))
@@ -154,8 +154,8 @@ impl Dialer for AddressDialer {
     /// There is no agent behind an address.
     fn prove<'a>(
         &'a self,
-        _: &'a Origin,
-        _: &'a Statement,
+        _: &'a OriginTarget,
+        _: &'a ProofStatement,
         _: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         std::future::ready(Err(DialError::Offline)).boxed()

@@ -12,7 +12,7 @@ use super::*;
 
 type Names = Arc<Mutex<BTreeMap<String, Vec<SocketAddr>>>>;
 
-fn dialer(guard: Guard, authorities: Option<&[u8]>) -> (AddressDialer, Names) {
+fn dialer(guard: AddressPolicy, authorities: Option<&[u8]>) -> (AddressDialer, Names) {
     let mut dialer = AddressDialer::new(guard, authorities).expect("a dialer");
     let names = Names::default();
     let known = names.clone();
@@ -24,13 +24,13 @@ fn dialer(guard: Guard, authorities: Option<&[u8]>) -> (AddressDialer, Names) {
     (dialer, names)
 }
 
-fn loopback() -> Guard {
-    Guard::new(vec!["127.0.0.0/8".parse().expect("a network")], &[], &[])
+fn loopback() -> AddressPolicy {
+    AddressPolicy::new(vec!["127.0.0.0/8".parse().expect("a network")], &[], &[])
 }
 
-fn origin(name: &str, tls: Option<&str>) -> Origin {
-    Origin {
-        target: Target::Addresses(Addresses {
+fn origin(name: &str, tls: Option<&str>) -> OriginTarget {
+    OriginTarget {
+        target: OriginAddress::Addresses(Addresses {
             names: vec![name.to_owned()],
             opened: Vec::new(),
         }),
@@ -44,7 +44,10 @@ fn name(names: &Names, name: &str, addresses: &[SocketAddr]) {
     names.insert(name.to_owned(), addresses.to_vec());
 }
 
-async fn dial_it(dialer: &AddressDialer, origin: &Origin) -> Result<Box<dyn Stream>, DialError> {
+async fn dial_it(
+    dialer: &AddressDialer,
+    origin: &OriginTarget,
+) -> Result<Box<dyn OriginStream>, DialError> {
     let deadline = Instant::now() + Duration::from_secs(5);
     dialer.dial(origin, deadline).await
 }
@@ -54,7 +57,7 @@ async fn a_name_that_leads_to_the_machine_itself_is_refused_before_it_is_dialled
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let fine: SocketAddr = "192.0.2.1:80".parse().expect("an address");
-    let (dialer, names) = dialer(Guard::default(), None);
+    let (dialer, names) = dialer(AddressPolicy::default(), None);
     name(&names, "rebind.example.com:80", &[fine, address]);
     let error = dial_it(&dialer, &origin("rebind.example.com:80", None)).await;
     let Err(DialError::Forbidden(why)) = error.map(|_| ()) else {
@@ -91,7 +94,7 @@ async fn tls_is_spoken_to_an_origin_whose_authority_is_known() {
     let made = rcgen::generate_simple_self_signed(["o.example.com".to_owned()]).expect("made");
     let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     let certified = crate::certificates::parse(pem.as_bytes(), key.as_bytes()).expect("a pair");
-    let mut table = crate::table::Table::default();
+    let mut table = crate::table::RoutingTable::default();
     table
         .certificates
         .insert("o.example.com".to_owned(), Arc::new(certified));
@@ -132,15 +135,15 @@ async fn tls_is_spoken_to_an_origin_whose_authority_is_known() {
 async fn every_dial_is_judged_by_what_its_own_class_opens() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let (dialer, names) = dialer(Guard::default(), None);
+    let (dialer, names) = dialer(AddressPolicy::default(), None);
     name(&names, "rebind.example.com:80", &[address]);
     let closed = origin("rebind.example.com:80", None);
     let mut opened = closed.clone();
-    opened.target = Target::Addresses(Addresses {
+    opened.target = OriginAddress::Addresses(Addresses {
         names: vec!["rebind.example.com:80".to_owned()],
         opened: vec!["127.0.0.0/8".parse().expect("a network")],
     });
-    let dial = async |origin: &Origin| dial_it(&dialer, origin).await.map(|_| ());
+    let dial = async |origin: &OriginTarget| dial_it(&dialer, origin).await.map(|_| ());
     dial(&opened).await.expect("its class opens it");
     let error = dial(&closed).await.expect_err("another class does not");
     let DialError::Forbidden(why) = error else {

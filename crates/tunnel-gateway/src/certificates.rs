@@ -13,7 +13,7 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use crate::route::lookup;
-use crate::table::Table;
+use crate::table::RoutingTable;
 
 /// Why a Secret cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +65,7 @@ pub fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, Certificate
 
 /// A listener's TLS. Each handshake looks into the table of that moment, so that a Secret that was
 /// replaced is served at once.
-pub(crate) fn config(table: Arc<ArcSwap<Table>>) -> Arc<ServerConfig> {
+pub(crate) fn config(table: Arc<ArcSwap<RoutingTable>>) -> Arc<ServerConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -81,7 +81,7 @@ pub(crate) fn config(table: Arc<ArcSwap<Table>>) -> Arc<ServerConfig> {
 
 /// Nothing is shown to a client that names no hostname, or one that has no certificate: whatever was
 /// shown would be another tenant's.
-struct ByName(Arc<ArcSwap<Table>>);
+struct ByName(Arc<ArcSwap<RoutingTable>>);
 
 impl ResolvesServerCert for ByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {

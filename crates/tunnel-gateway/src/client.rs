@@ -16,28 +16,28 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb_api::tunnel::LostSession;
-use aplomb_api::wire::{Open, Proof, Refusal, Reply, Statement};
+use aplomb_api::wire::{Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest};
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use crate::dial::{DialError, Dialer, Stream};
-use crate::table::{ConnectorTarget, Origin, Target};
-use crate::world::Wanted;
-use exchange::{Broken, Exchange};
+use crate::dial::{DialError, OriginDialer, OriginStream};
+use crate::table::{AgentTarget, OriginAddress, OriginTarget};
+use crate::world::SessionTarget;
+use exchange::{AgentStream, ExchangeError};
 
 pub use bind::{BindError, bind};
-pub use keeper::Keeper;
+pub use keeper::SessionManager;
 pub use key::{KeyError, secret_key};
 
 /// How long a request waits for a session that is down.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Keeps sessions. A test without sockets puts a stand-in here.
-pub trait Sessions: Send + Sync + 'static {
+pub trait AgentSessions: Send + Sync + 'static {
     /// Holds sessions with these connectors and no others.
-    fn keep(&self, wanted: &BTreeMap<Key, Wanted>);
+    fn keep(&self, wanted: &BTreeMap<ObjectKey, SessionTarget>);
 
     /// The connectors whose session has been down for over a second, or was ended by its agent.
     fn lost(&self) -> Vec<LostSession>;
@@ -46,48 +46,50 @@ pub trait Sessions: Send + Sync + 'static {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Dials agents over the sessions of a [`Keeper`].
+/// Dials agents over the sessions of a [`SessionManager`].
 #[derive(Clone, Debug)]
-pub struct AgentDialer(pub Keeper);
+pub struct AgentDialer(pub SessionManager);
 
 impl AgentDialer {
     /// Sends one request, made for the session that is held, on a stream of its own. A session that turns
     /// out to be dead is asked for once more: the agent may have come back on another.
     async fn ask(
         &self,
-        origin: &Origin,
-        open: impl Fn(&ConnectorTarget) -> Open,
+        origin: &OriginTarget,
+        open: impl Fn(&AgentTarget) -> StreamRequest,
         until: Instant,
-    ) -> Result<Exchange, DialError> {
-        let Target::Connector(target) = &origin.target else {
+    ) -> Result<AgentStream, DialError> {
+        let OriginAddress::Connector(target) = &origin.target else {
             return Err(DialError::Unreachable("it has no connector".to_owned()));
         };
-        let key = Key::new(Some(&target.namespace), &target.name);
+        let key = ObjectKey::new(Some(&target.namespace), &target.name);
         let patience = until.min(Instant::now() + PATIENCE);
         let mut dead = None;
         loop {
             let connection = self.0.connection(&key, dead, patience).await;
             let (connection, held) = connection.ok_or(DialError::Offline)?;
             match exchange::ask(&connection, &open(&held), until).await {
-                Err(Broken::Connection) if dead.is_none() => dead = Some(connection.stable_id()),
-                Err(Broken::Connection) => return Err(DialError::Offline),
-                Err(Broken::TimedOut) => return Err(DialError::TimedOut),
-                Err(Broken::Protocol(error)) => return Err(DialError::Unreachable(error)),
+                Err(ExchangeError::Connection) if dead.is_none() => {
+                    dead = Some(connection.stable_id())
+                }
+                Err(ExchangeError::Connection) => return Err(DialError::Offline),
+                Err(ExchangeError::TimedOut) => return Err(DialError::TimedOut),
+                Err(ExchangeError::Protocol(error)) => return Err(DialError::Unreachable(error)),
                 Ok(exchange) => return Ok(exchange),
             }
         }
     }
 }
 
-impl Dialer for AgentDialer {
+impl OriginDialer for AgentDialer {
     fn dial<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a OriginTarget,
         deadline: Instant,
-    ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>> {
+    ) -> BoxFuture<'a, Result<Box<dyn OriginStream>, DialError>> {
         Box::pin(async move {
             // A request that waited for a new life of the agent means that one, whatever its table said.
-            let open = |held: &ConnectorTarget| Open::Dial {
+            let open = |held: &AgentTarget| StreamRequest::Dial {
                 connector: held.connector(),
                 session: held.session.clone(),
                 target: origin.authority.clone(),
@@ -95,7 +97,7 @@ impl Dialer for AgentDialer {
             };
             let exchange = self.ask(origin, open, deadline).await?;
             match exchange.reply {
-                Reply::Connected => Ok(exchange.into_stream()),
+                StreamReply::Connected => Ok(exchange.into_stream()),
                 reply => Err(unexpected(reply)),
             }
         })
@@ -103,12 +105,12 @@ impl Dialer for AgentDialer {
 
     fn prove<'a>(
         &'a self,
-        origin: &'a Origin,
-        statement: &'a Statement,
+        origin: &'a OriginTarget,
+        statement: &'a ProofStatement,
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         Box::pin(async move {
-            let open = |_: &ConnectorTarget| Open::Prove {
+            let open = |_: &AgentTarget| StreamRequest::Prove {
                 statement: statement.clone(),
                 within: millis_until(deadline),
                 target: origin.authority.clone(),
@@ -116,7 +118,7 @@ impl Dialer for AgentDialer {
             };
             let exchange = self.ask(origin, open, deadline).await?;
             match exchange.reply {
-                Reply::Proof(proof) => Ok(proof),
+                StreamReply::Proof(proof) => Ok(proof),
                 reply => Err(unexpected(reply)),
             }
         })
@@ -129,14 +131,14 @@ fn millis_until(deadline: Instant) -> u64 {
 }
 
 /// A reply that is not the one that was hoped for.
-fn unexpected(reply: Reply) -> DialError {
+fn unexpected(reply: StreamReply) -> DialError {
     match reply {
-        Reply::Refused {
-            refusal: Refusal::OriginUnreachable,
+        StreamReply::Refused {
+            refusal: StreamRefusal::OriginUnreachable,
             message,
         } => DialError::Unreachable(message),
-        Reply::Refused { refusal, message } => DialError::Refused(refusal, message),
-        Reply::Connected | Reply::Proof(_) => {
+        StreamReply::Refused { refusal, message } => DialError::Refused(refusal, message),
+        StreamReply::Connected | StreamReply::Proof(_) => {
             DialError::Unreachable("the agent answered another question".to_owned())
         }
     }
@@ -144,42 +146,42 @@ fn unexpected(reply: Reply) -> DialError {
 
 /// Dials agents one way and addresses another.
 #[derive(Clone)]
-pub struct EitherWay {
+pub struct TargetDialer {
     /// For connectors.
-    pub agents: Arc<dyn Dialer>,
+    pub agents: Arc<dyn OriginDialer>,
     /// For addresses.
-    pub addresses: Arc<dyn Dialer>,
+    pub addresses: Arc<dyn OriginDialer>,
 }
 
-impl EitherWay {
-    fn of(&self, origin: &Origin) -> &dyn Dialer {
+impl TargetDialer {
+    fn of(&self, origin: &OriginTarget) -> &dyn OriginDialer {
         match origin.target {
-            Target::Connector(_) => &*self.agents,
-            Target::Addresses(_) => &*self.addresses,
+            OriginAddress::Connector(_) => &*self.agents,
+            OriginAddress::Addresses(_) => &*self.addresses,
         }
     }
 }
 
-impl Dialer for EitherWay {
+impl OriginDialer for TargetDialer {
     fn dial<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a OriginTarget,
         deadline: Instant,
-    ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>> {
+    ) -> BoxFuture<'a, Result<Box<dyn OriginStream>, DialError>> {
         self.of(origin).dial(origin, deadline)
     }
 
     fn prove<'a>(
         &'a self,
-        origin: &'a Origin,
-        statement: &'a Statement,
+        origin: &'a OriginTarget,
+        statement: &'a ProofStatement,
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         self.of(origin).prove(origin, statement, deadline)
     }
 }
 
-impl fmt::Debug for EitherWay {
+impl fmt::Debug for TargetDialer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EitherWay")
     }

@@ -6,31 +6,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::admin::Readiness;
-use aplomb::telemetry::Metrics;
-use aplomb::{Clock, Engine, Key, Poke, Tasks, Telemetry};
+use aplomb::telemetry::MetricsSource;
+use aplomb::{Clock, Engine, ObjectKey, Tasks, Telemetry, Trigger};
 use arc_swap::ArcSwap;
 use tokio::time::timeout;
 
-use crate::client::Sessions;
+use crate::client::AgentSessions;
 use crate::controller;
-use crate::office::{Furniture, Office, Place};
-use crate::serve::{Health, Phase};
-use crate::table::Table;
-use crate::telemetry::GatewayTelemetry;
+use crate::office::{Furniture, GatewayContext, ReplicaInfo};
+use crate::serve::{PhaseHandle, ServePhase};
+use crate::table::RoutingTable;
+use crate::telemetry::GatewayMetrics;
 
 /// How long this replica tries to take its name off the list before it goes without.
 const WITHDRAW: Duration = Duration::from_secs(3);
 
 /// What a test replaces.
-pub struct Parts {
+pub struct GatewayDeps {
     /// The sessions with agents.
-    pub sessions: Arc<dyn Sessions>,
+    pub sessions: Arc<dyn AgentSessions>,
     /// What tells that a session was lost or found.
-    pub poke: Poke,
+    pub poke: Trigger,
     /// The table in force.
-    pub table: Arc<ArcSwap<Table>>,
+    pub table: Arc<ArcSwap<RoutingTable>>,
     /// Whether traffic is wanted.
-    pub health: Health,
+    pub health: PhaseHandle,
     /// Wall time.
     pub clock: Clock,
     /// Where tasks run; the current runtime unless set.
@@ -38,10 +38,10 @@ pub struct Parts {
     /// Where the runtime counts.
     pub telemetry: Telemetry,
     /// Where the gateway counts.
-    pub gateway: GatewayTelemetry,
+    pub gateway: GatewayMetrics,
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for GatewayDeps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
     }
@@ -49,19 +49,19 @@ impl std::fmt::Debug for Parts {
 
 /// The control side of one replica. Clones are the same.
 #[derive(Clone)]
-pub struct Control(Office);
+pub struct ControlHandle(GatewayContext);
 
-impl Control {
+impl ControlHandle {
     /// The engine of the replica at `place`, ready to run with any client.
     #[must_use]
     pub fn engine(
         client: kube::Client,
-        place: Place,
+        place: ReplicaInfo,
         admin: Option<SocketAddr>,
-        parts: Parts,
+        parts: GatewayDeps,
     ) -> (Engine, Self) {
         let (health, gateway) = (parts.health.clone(), parts.gateway.clone());
-        let office = Office::new(Furniture {
+        let office = GatewayContext::new(Furniture {
             place,
             table: parts.table,
             sessions: parts.sessions,
@@ -73,7 +73,9 @@ impl Control {
         let engine = Engine::new(controller::NAME, client).settings(|set| {
             set.admin = admin;
             set.readiness = Readiness::new(move || unready(health.phase()));
-            set.metrics = vec![Metrics::new(move |registry| gateway.register(registry))];
+            set.metrics = vec![MetricsSource::new(move |registry| {
+                gateway.register(registry)
+            })];
             set.telemetry = parts.telemetry;
             set.clock = parts.clock;
             set.tasks = parts.tasks;
@@ -92,7 +94,7 @@ impl Control {
     }
 }
 
-impl std::fmt::Debug for Control {
+impl std::fmt::Debug for ControlHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Control").field(&self.0.place).finish()
     }
@@ -100,14 +102,14 @@ impl std::fmt::Debug for Control {
 
 /// What to poke when a session of the replica in `namespace` is lost or found.
 #[must_use]
-pub fn home(namespace: &str) -> Key {
-    Key::new(None, namespace)
+pub fn home(namespace: &str) -> ObjectKey {
+    ObjectKey::new(None, namespace)
 }
 
-fn unready(phase: Phase) -> Option<String> {
+fn unready(phase: ServePhase) -> Option<String> {
     match phase {
-        Phase::Serving => None,
-        Phase::Starting => Some("the first routing table is not complete".to_owned()),
-        Phase::Draining | Phase::Stopped => Some("it goes away".to_owned()),
+        ServePhase::Serving => None,
+        ServePhase::Starting => Some("the first routing table is not complete".to_owned()),
+        ServePhase::Draining | ServePhase::Stopped => Some("it goes away".to_owned()),
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Context, Controller, Lens, Result, Scope, Verdict, View};
+use aplomb::{Action, Context, Controller, Predicate, Result, Scope, View};
 use aplomb_api::tunnel::{ConnectorClass, GatewayReplica, HostnameClaim, canonical_label};
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::time::Instant;
@@ -16,8 +16,10 @@ use crate::act::Act;
 use crate::decide::decide;
 use crate::interest::is_ours;
 use crate::observe::{BY_LABEL, Observed, Observer};
-use crate::office::Office;
-use crate::views::{ConnectorView, GatewayView, ProxyView, RouteView, SecretView, SliceView};
+use crate::office::GatewayContext;
+use crate::views::{
+    GatewayConnectorView, GatewayView, ProxyView, RouteView, SliceView, TlsSecretView,
+};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-gateway";
@@ -25,7 +27,7 @@ pub(crate) const NAME: &str = "aplomb-gateway";
 const PASS: Duration = Duration::from_secs(5);
 
 /// The controller, on every replica.
-pub(crate) fn controller(office: &Office) -> Controller<Namespace> {
+pub(crate) fn controller(office: &GatewayContext) -> Controller<Namespace> {
     let run = office.clone();
     let pass = move |_: Arc<Namespace>, cx: Context<Namespace>| {
         let office = run.clone();
@@ -34,7 +36,7 @@ pub(crate) fn controller(office: &Office) -> Controller<Namespace> {
     let controller = Controller::new(NAME, pass)
         .everywhere()
         .within(named(None, &office.place.namespace))
-        .lens(Lens::comparing(|_, _| true))
+        .lens(Predicate::comparing(|_, _| true))
         .deadline(PASS)
         .workers(1)
         .poked_by(&office.poke, "session");
@@ -51,7 +53,7 @@ fn named(namespace: Option<&str>, name: &str) -> Scope {
 }
 
 /// Gateways, their routes, and what says whose a hostname is.
-fn routing(controller: Controller<Namespace>, office: &Office) -> Controller<Namespace> {
+fn routing(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (gateways, routes) = (office.clone(), office.clone());
     let (claims, proxies) = (office.clone(), office.clone());
     controller
@@ -60,21 +62,21 @@ fn routing(controller: Controller<Namespace>, office: &Office) -> Controller<Nam
         })
         .watches::<GatewayView>(
             Scope::default(),
-            Lens::comparing(|old: &GatewayView, new| {
+            Predicate::comparing(|old: &GatewayView, new| {
                 old.spec == new.spec && old.metadata.says_as(&new.metadata)
             }),
             move |gateway, _| gateways.concern("Gateway", gateway.meta(), |_| is_ours(gateway)),
         )
         .watches::<RouteView>(
             Scope::default(),
-            Lens::comparing(|old: &RouteView, new| {
+            Predicate::comparing(|old: &RouteView, new| {
                 old.spec == new.spec && old.metadata.says_as(&new.metadata)
             }),
             move |route, _| routes.concern("HTTPRoute", route.meta(), |it| it.attaches(route)),
         )
         .watches::<HostnameClaim>(
             Scope::default(),
-            Lens::fields(|claim: &HostnameClaim| claim.spec.clone()),
+            Predicate::fields(|claim: &HostnameClaim| claim.spec.clone()),
             move |claim, _| {
                 let meta = View::meta(claim);
                 claims.concern("HostnameClaim", meta, |it| it.names(meta.name))
@@ -82,7 +84,7 @@ fn routing(controller: Controller<Namespace>, office: &Office) -> Controller<Nam
         )
         .watches::<ProxyView>(
             Scope::default(),
-            Lens::comparing(|_, _| true),
+            Predicate::comparing(|_, _| true),
             move |proxy, _| {
                 // Nobody waits to hear of it: it has no version in what is acknowledged.
                 let key = proxy.meta().key();
@@ -93,13 +95,13 @@ fn routing(controller: Controller<Namespace>, office: &Office) -> Controller<Nam
 }
 
 /// Where requests go, and with which certificate they come.
-fn backends(controller: Controller<Namespace>, office: &Office) -> Controller<Namespace> {
+fn backends(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (slices, connectors, secrets) = (office.clone(), office.clone(), office.clone());
     let id = office.place.endpoint_id.clone();
     controller
         .watches::<SliceView>(
             Scope::default(),
-            Lens::comparing(|old: &SliceView, new| {
+            Predicate::comparing(|old: &SliceView, new| {
                 old.endpoints == new.endpoints && old.metadata.says_as(&new.metadata)
             }),
             move |slice, _| {
@@ -107,9 +109,9 @@ fn backends(controller: Controller<Namespace>, office: &Office) -> Controller<Na
                 slices.concern("EndpointSlice", slice.meta(), |it| it.slices.contains(&key))
             },
         )
-        .watches::<ConnectorView>(
+        .watches::<GatewayConnectorView>(
             Scope::default(),
-            Lens::fields(move |it: &ConnectorView| {
+            Predicate::fields(move |it: &GatewayConnectorView| {
                 let details = it.status.connection_details.clone();
                 (details, it.released(), it.lists(&id))
             }),
@@ -118,12 +120,12 @@ fn backends(controller: Controller<Namespace>, office: &Office) -> Controller<Na
                 connectors.concern("Connector", it.meta(), |it| it.connectors.contains(&key))
             },
         )
-        .watches::<SecretView>(
+        .watches::<TlsSecretView>(
             Scope {
                 fields: Some("type=kubernetes.io/tls".to_owned()),
                 ..Scope::default()
             },
-            Lens::comparing(|old: &SecretView, new| old.data == new.data),
+            Predicate::comparing(|old: &TlsSecretView, new| old.data == new.data),
             move |secret, _| {
                 let key = secret.meta().key();
                 secrets.concern("Secret", secret.meta(), |it| it.secrets.contains(&key))
@@ -132,12 +134,12 @@ fn backends(controller: Controller<Namespace>, office: &Office) -> Controller<Na
 }
 
 /// What is told of this replica and to it.
-fn itself(controller: Controller<Namespace>, office: &Office) -> Controller<Namespace> {
+fn itself(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (classes, own) = (office.clone(), office.clone());
     controller
         .watches_if_possible::<ConnectorClass>(
             Scope::default(),
-            Lens::fields(|class: &ConnectorClass| {
+            Predicate::fields(|class: &ConnectorClass| {
                 let spec = &class.spec;
                 (
                     spec.controller_name.clone(),
@@ -151,17 +153,17 @@ fn itself(controller: Controller<Namespace>, office: &Office) -> Controller<Name
         // It writes it itself; that somebody has deleted it passes any lens.
         .watches::<GatewayReplica>(
             named(Some(&office.place.namespace), &office.place.identity),
-            Lens::comparing(|_, _| true),
+            Predicate::comparing(|_, _| true),
             move |_, _| vec![own.home()],
         )
 }
 
 /// Observes, decides, serves; and speaks if it is time to.
-async fn reconcile(cx: &Context<Namespace>, office: &Office) -> Result<Verdict> {
+async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<Action> {
     let began = Instant::now();
     let rest = office.memory().rest(began);
     if let Some(rest) = rest.filter(|_| !office.is_leaving()) {
-        return Ok(Verdict::Recheck(rest));
+        return Ok(Action::Recheck(rest));
     }
     let Observed { world, again } = Observer { cx, office }.observe()?;
     let plan = decide(&world);
@@ -170,7 +172,7 @@ async fn reconcile(cx: &Context<Namespace>, office: &Office) -> Result<Verdict> 
     office.memory().built(began.elapsed(), Instant::now());
     if office.is_leaving() {
         act.withdraw().await?;
-        return Ok(Verdict::Settled);
+        return Ok(Action::Settled);
     }
     let words = act.words(&plan.report);
     let first = office.memory().first_word(again);
@@ -183,7 +185,7 @@ async fn reconcile(cx: &Context<Namespace>, office: &Office) -> Result<Verdict> 
     let next = due(cx, office, &words)?;
     let next = first.map_or(next, |first| next.max(first));
     let next = again.map_or(next, |again| again.min(next));
-    Ok(Verdict::Recheck(
+    Ok(Action::Recheck(
         next.saturating_duration_since(Instant::now()),
     ))
 }
@@ -191,18 +193,21 @@ async fn reconcile(cx: &Context<Namespace>, office: &Office) -> Result<Verdict> 
 /// When the words are to be said.
 fn due(
     cx: &Context<Namespace>,
-    office: &Office,
+    office: &GatewayContext,
     words: &aplomb_api::tunnel::GatewayReplicaSpec,
 ) -> Result<Instant> {
     let (gateways, routes) = (cx.cache::<GatewayView>()?, cx.cache::<RouteView>()?);
-    let (slices, connectors) = (cx.cache::<SliceView>()?, cx.cache::<ConnectorView>()?);
-    let (secrets, claims) = (cx.cache::<SecretView>()?, cx.cache::<HostnameClaim>()?);
+    let (slices, connectors) = (
+        cx.cache::<SliceView>()?,
+        cx.cache::<GatewayConnectorView>()?,
+    );
+    let (secrets, claims) = (cx.cache::<TlsSecretView>()?, cx.cache::<HostnameClaim>()?);
     let listed = cx.cache::<GatewayReplica>()?.get(&office.own()).is_some();
     let mut memory = office.memory();
     if !listed {
         memory.pace.forgotten();
     }
-    let exists = |kind: &str, key: &aplomb::Key| match kind {
+    let exists = |kind: &str, key: &aplomb::ObjectKey| match kind {
         "Gateway" => gateways.get(key).is_some(),
         "HTTPRoute" => routes.get(key).is_some(),
         "EndpointSlice" => slices.get(key).is_some(),

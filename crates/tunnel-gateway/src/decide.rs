@@ -22,40 +22,40 @@ mod tests;
 use std::sync::Arc;
 
 use crate::route;
-use crate::table::{Host, Table, Tunnel};
-use crate::world::{Plan, World};
-use admission::Admitted;
+use crate::table::{RoutingTable, TunnelInfo, VirtualHost};
+use crate::world::{TableInputs, TablePlan};
+use admission::AcceptedGateway;
 pub(crate) use admission::owner;
-use report::Notes;
-use stakes::{Holding, Served};
+use report::Omissions;
+use stakes::{ServedGateway, ServedHostname};
 
 /// The routing table for `world`, and what to say of it.
 #[must_use]
-pub fn decide(world: &World) -> Plan {
-    let mut notes = Notes::default();
+pub fn decide(world: &TableInputs) -> TablePlan {
+    let mut notes = Omissions::default();
     let admitted = admission::admitted(world);
     let compiled = rules::compiled(world, &admitted, &mut notes);
     let holdings = stakes::settled(world, &admitted, &compiled, &mut notes);
-    let mut table = Table::default();
+    let mut table = RoutingTable::default();
     for holding in &holdings {
         serve(&mut table, holding);
         certificate::present(&mut table, world, holding);
     }
     reserve(&mut table, world);
-    Plan {
+    TablePlan {
         report: notes.report(world, &holdings),
         table,
     }
 }
 
 /// Lays down everything that one Gateway serves.
-fn serve(table: &mut Table, holding: &Holding<'_>) {
+fn serve(table: &mut RoutingTable, holding: &ServedGateway<'_>) {
     let tunnel = Arc::new(tunnel(holding));
     for served in &holding.served {
-        let Served {
+        let ServedHostname {
             hostname, routes, ..
         } = served;
-        let host = Arc::new(Host {
+        let host = Arc::new(VirtualHost {
             tunnel: tunnel.clone(),
             protocols: served.protocols,
             routes: order::sorted(routes),
@@ -68,7 +68,7 @@ fn serve(table: &mut Table, holding: &Holding<'_>) {
 }
 
 /// Keeps claimed hostnames that are not served from the wildcards that would serve them.
-fn reserve(table: &mut Table, world: &World) {
+fn reserve(table: &mut RoutingTable, world: &TableInputs) {
     let claimed = world.claims.keys();
     let idle = claimed.filter(|name| !table.hosts.contains_key(*name));
     let served = |name: &str, tls| route::host(table, name, tls).is_some();
@@ -76,11 +76,11 @@ fn reserve(table: &mut Table, world: &World) {
     table.reserved = reserved.cloned().collect();
 }
 
-fn tunnel(holding: &Holding<'_>) -> Tunnel {
-    let Admitted { gateway, uid, .. } = &holding.gateway;
+fn tunnel(holding: &ServedGateway<'_>) -> TunnelInfo {
+    let AcceptedGateway { gateway, uid, .. } = &holding.gateway;
     let meta = &gateway.metadata;
     let generations = holding.routes().map(|route| route.generation);
-    let mut tunnel = Tunnel {
+    let mut tunnel = TunnelInfo {
         namespace: meta.namespace().to_owned(),
         name: meta.name.to_string(),
         uid: uid.clone(),

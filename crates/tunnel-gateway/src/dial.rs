@@ -2,33 +2,33 @@
 
 use std::fmt;
 
-use aplomb_api::wire::{Proof, Refusal, Statement};
+use aplomb_api::wire::{Proof, ProofStatement, StreamRefusal};
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use crate::table::Origin;
+use crate::table::OriginTarget;
 
 /// The bytes of a connection to an origin.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait OriginStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> OriginStream for T {}
 
 /// Connects to origins.
-pub trait Dialer: Send + Sync + 'static {
+pub trait OriginDialer: Send + Sync + 'static {
     /// A connection that is used for one origin only. TLS to the origin, where it is asked for, is
     /// inside: the bytes are HTTP.
     fn dial<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a OriginTarget,
         deadline: Instant,
-    ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>>;
+    ) -> BoxFuture<'a, Result<Box<dyn OriginStream>, DialError>>;
 
     /// A proof from the agent of an origin, over the same way.
     fn prove<'a>(
         &'a self,
-        origin: &'a Origin,
-        statement: &'a Statement,
+        origin: &'a OriginTarget,
+        statement: &'a ProofStatement,
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>>;
 }
@@ -39,7 +39,7 @@ pub enum DialError {
     /// There is no session with the agent, and none could be had in time.
     Offline,
     /// The agent refuses.
-    Refused(Refusal, String),
+    Refused(StreamRefusal, String),
     /// The origin did not answer.
     Unreachable(String),
     /// The origin's address is one that no tenant may reach from here.

@@ -1,7 +1,9 @@
 //! What filters of a rule do to a request, to its response, and instead of it. Pure: values in, values
 //! out. What cannot be done is found by [`check`] when the table is built, not when a request comes.
 
-use aplomb_api::tunnel::{Filter, HeaderModifier, PathModifier, PathModifierType, Redirect};
+use aplomb_api::tunnel::{
+    HeaderModifier, PathModifier, PathModifierType, RequestRedirect, RouteFilter,
+};
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
 };
@@ -14,7 +16,7 @@ use crate::route::after_prefix;
 const FRAMING: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE];
 
 /// Whether a filter can be carried out.
-pub(crate) fn check(filter: &Filter) -> Result<(), String> {
+pub(crate) fn check(filter: &RouteFilter) -> Result<(), String> {
     let modifiers = [
         &filter.request_header_modifier,
         &filter.response_header_modifier,
@@ -46,7 +48,7 @@ fn check_modifier(modifier: &HeaderModifier) -> Result<(), String> {
     Ok(())
 }
 
-fn check_redirect(redirect: &Redirect) -> Result<(), String> {
+fn check_redirect(redirect: &RequestRedirect) -> Result<(), String> {
     let code = redirect.status_code.unwrap_or(302);
     if ![301, 302, 303, 307, 308].contains(&code) {
         return Err(format!("{code} is no redirect"));
@@ -78,7 +80,7 @@ fn replacement(path: &PathModifier) -> &str {
 }
 
 /// Changes the headers of a request.
-pub(crate) fn on_request(filters: &[Filter], headers: &mut HeaderMap) {
+pub(crate) fn on_request(filters: &[RouteFilter], headers: &mut HeaderMap) {
     let modifiers = filters
         .iter()
         .filter_map(|it| it.request_header_modifier.as_ref());
@@ -86,7 +88,7 @@ pub(crate) fn on_request(filters: &[Filter], headers: &mut HeaderMap) {
 }
 
 /// Changes the headers of a response.
-pub(crate) fn on_response(filters: &[Filter], headers: &mut HeaderMap) {
+pub(crate) fn on_response(filters: &[RouteFilter], headers: &mut HeaderMap) {
     let modifiers = filters
         .iter()
         .filter_map(|it| it.response_header_modifier.as_ref());
@@ -114,14 +116,14 @@ fn modify(modifier: &HeaderModifier, headers: &mut HeaderMap) {
 }
 
 /// The Host that the origin gets instead, if a filter says so.
-pub(crate) fn host(filters: &[Filter]) -> Option<HeaderValue> {
+pub(crate) fn host(filters: &[RouteFilter]) -> Option<HeaderValue> {
     let mut rewrites = filters.iter().filter_map(|it| it.url_rewrite.as_ref());
     let name = rewrites.find_map(|it| it.hostname.as_deref())?;
     HeaderValue::from_str(name).ok()
 }
 
 /// The path that the origin gets; `prefix` is what the route matched.
-pub(crate) fn path(filters: &[Filter], uri: &Uri, prefix: &str) -> PathAndQuery {
+pub(crate) fn path(filters: &[RouteFilter], uri: &Uri, prefix: &str) -> PathAndQuery {
     let mut rewrites = filters.iter().filter_map(|it| it.url_rewrite.as_ref());
     let change = rewrites.find_map(|it| it.path.as_ref());
     let kept = || {
@@ -155,7 +157,7 @@ fn changed(change: &PathModifier, path: &str, prefix: &str) -> String {
 
 /// A redirect: its status and where it leads, if a filter says so.
 pub(crate) fn redirect(
-    filters: &[Filter],
+    filters: &[RouteFilter],
     (host, tls): (&str, bool),
     uri: &Uri,
     prefix: &str,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn filter(value: Value) -> Vec<Filter> {
+fn filter(value: Value) -> Vec<RouteFilter> {
     vec![serde_json::from_value(value).expect("a filter")]
 }
 

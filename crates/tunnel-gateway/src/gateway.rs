@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::tasks::Task;
-use aplomb::{Clock, Poke, Tasks, Telemetry};
+use aplomb::tasks::TaskHandle;
+use aplomb::{Clock, Tasks, Telemetry, Trigger};
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
@@ -16,18 +16,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessLog;
 use crate::address::AddressDialer;
-use crate::client::{AgentDialer, EitherWay, Keeper, Sessions, bind, secret_key};
-use crate::control::{Control, Parts, home};
-use crate::guard::Guard;
-use crate::limits::Limits;
-use crate::office::Place;
-use crate::serve::{Phase, ServeSettings, Server};
-use crate::table::Table;
-use crate::telemetry::GatewayTelemetry;
+use crate::client::{AgentDialer, AgentSessions, SessionManager, TargetDialer, bind, secret_key};
+use crate::control::{ControlHandle, GatewayDeps, home};
+use crate::guard::AddressPolicy;
+use crate::limits::ListenerLimits;
+use crate::office::ReplicaInfo;
+use crate::serve::{ProxyServer, ProxySettings, ServePhase};
+use crate::table::RoutingTable;
+use crate::telemetry::GatewayMetrics;
 
 /// What a program sets.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct GatewaySettings {
     /// The namespace of the GatewayReplicas.
     pub namespace: String,
     /// What this replica is called. No two may share it.
@@ -47,7 +47,7 @@ pub struct Settings {
     /// Relays, beside those of the ConnectorClasses.
     pub relays: Vec<String>,
     /// How much is taken on.
-    pub limits: Limits,
+    pub limits: ListenerLimits,
     /// Whether `X-Aplomb-Reason` and `X-Aplomb-Revision` are sent.
     pub headers: bool,
     /// Whether each request is noted on standard output.
@@ -68,7 +68,7 @@ pub struct Settings {
     pub drain: Duration,
 }
 
-impl Settings {
+impl GatewaySettings {
     /// The usual settings of a replica called `identity` that listens on `listen`.
     #[must_use]
     pub fn new(identity: &str, listen: SocketAddr) -> Self {
@@ -82,7 +82,7 @@ impl Settings {
             key_file: None,
             quic: None,
             relays: Vec::new(),
-            limits: Limits::default(),
+            limits: ListenerLimits::default(),
             headers: true,
             access_log: false,
             trusted_proxies: Vec::new(),
@@ -128,7 +128,7 @@ pub enum GatewayError {
 /// It cannot start, or its watches cannot be had.
 pub async fn run(
     client: kube::Client,
-    settings: Settings,
+    settings: GatewaySettings,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), GatewayError> {
     let tasks = Tasks::on_runtime();
@@ -136,12 +136,16 @@ pub async fn run(
     let key = secret_key(settings.key_file.as_deref())?;
     let endpoint = bind(key, &settings.relays, settings.quic).await?;
     let place = place(&settings, &listeners, endpoint.id().to_string())?;
-    let (poke, table, telemetry) = (Poke::default(), Arc::default(), GatewayTelemetry::default());
+    let (poke, table, telemetry) = (
+        Trigger::default(),
+        Arc::default(),
+        GatewayMetrics::default(),
+    );
     let (poked, home) = (poke.clone(), home(&settings.namespace));
-    let keeper = Keeper::new(endpoint, tasks.clone(), move || poked.poke(&home));
+    let keeper = SessionManager::new(endpoint, tasks.clone(), move || poked.poke(&home));
     let ports = listeners.ports(&settings);
     let server = server(&settings, &ports, &tasks, &table, &keeper, &telemetry)?;
-    let parts = Parts {
+    let parts = GatewayDeps {
         sessions: Arc::new(keeper.clone()),
         poke,
         table,
@@ -151,7 +155,7 @@ pub async fn run(
         telemetry: Telemetry::default(),
         gateway: telemetry,
     };
-    let (engine, control) = Control::engine(client, place, settings.admin, parts);
+    let (engine, control) = ControlHandle::engine(client, place, settings.admin, parts);
     let stop = CancellationToken::new();
     let ended = engine.run(stop.clone().cancelled_owned());
     let mut engine = tasks.start(ended);
@@ -170,16 +174,16 @@ pub async fn run(
 
 /// Accepts as soon as there is a table, and returns what accepts at `shutdown`.
 async fn serve(
-    server: &Server,
+    server: &ProxyServer,
     listeners: Listeners,
     tasks: &Tasks,
     shutdown: impl Future<Output = ()> + Send,
-) -> Vec<Task<()>> {
+) -> Vec<TaskHandle<()>> {
     let health = server.health();
     tokio::pin!(shutdown);
     tokio::select! { biased;
         () = &mut shutdown => return Vec::new(),
-        () = health.reached(Phase::Serving) => {}
+        () = health.reached(ServePhase::Serving) => {}
     }
     let accepting = listeners.accept(server, tasks);
     tracing::info!("Serves");
@@ -195,21 +199,21 @@ fn over(ended: Option<aplomb::Result<()>>) -> Result<(), GatewayError> {
 }
 
 fn server(
-    settings: &Settings,
+    settings: &GatewaySettings,
     ports: &[u16],
     tasks: &Tasks,
-    table: &Arc<ArcSwap<Table>>,
-    keeper: &Keeper,
-    telemetry: &GatewayTelemetry,
-) -> Result<Server, GatewayError> {
+    table: &Arc<ArcSwap<RoutingTable>>,
+    keeper: &SessionManager,
+    telemetry: &GatewayMetrics,
+) -> Result<ProxyServer, GatewayError> {
     let allowed = settings.allow_networks.clone();
-    let guard = Guard::new(allowed, &settings.deny_networks, ports);
-    let dialer = EitherWay {
+    let guard = AddressPolicy::new(allowed, &settings.deny_networks, ports);
+    let dialer = TargetDialer {
         agents: Arc::new(AgentDialer(keeper.clone())),
         addresses: Arc::new(AddressDialer::new(guard, settings.origin_ca.as_deref())?),
     };
     let log = || AccessLog::to(std::io::stdout()).map_err(GatewayError::AccessLog);
-    let serving = ServeSettings {
+    let serving = ProxySettings {
         limits: settings.limits.clone(),
         headers: settings.headers,
         access_log: settings.access_log.then(log).transpose()?,
@@ -217,10 +221,15 @@ fn server(
         default_host: settings.default_host.clone(),
         tasks: tasks.clone(),
         seed: fastrand::Rng::new().u64(..),
-        ..ServeSettings::default()
+        ..ProxySettings::default()
     };
     let (table, telemetry) = (table.clone(), telemetry.clone());
-    Ok(Server::new(serving, table, Arc::new(dialer), telemetry))
+    Ok(ProxyServer::new(
+        serving,
+        table,
+        Arc::new(dialer),
+        telemetry,
+    ))
 }
 
 /// The public listeners.
@@ -230,7 +239,7 @@ struct Listeners {
 }
 
 impl Listeners {
-    async fn bind(settings: &Settings) -> Result<Self, GatewayError> {
+    async fn bind(settings: &GatewaySettings) -> Result<Self, GatewayError> {
         Ok(Self {
             http: listen(settings.listen).await?,
             tls: match settings.listen_tls {
@@ -241,14 +250,14 @@ impl Listeners {
     }
 
     /// The ports that backends never lead to on this machine.
-    fn ports(&self, settings: &Settings) -> Vec<u16> {
+    fn ports(&self, settings: &GatewaySettings) -> Vec<u16> {
         let bound = std::iter::once(&self.http).chain(&self.tls);
         let bound = bound.filter_map(|it| it.local_addr().ok());
         let bound = bound.chain(settings.admin).map(|it| it.port());
         bound.filter(|port| *port != 0).collect()
     }
 
-    fn accept(self, server: &Server, tasks: &Tasks) -> Vec<Task<()>> {
+    fn accept(self, server: &ProxyServer, tasks: &Tasks) -> Vec<TaskHandle<()>> {
         let http = tasks.start(server.http(self.http));
         let tls = self.tls.map(|tls| tasks.start(server.tls(tls)));
         std::iter::once(http).chain(tls).collect()
@@ -262,10 +271,10 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, GatewayError> {
 
 /// How this replica is known.
 fn place(
-    settings: &Settings,
+    settings: &GatewaySettings,
     listeners: &Listeners,
     endpoint_id: String,
-) -> Result<Place, GatewayError> {
+) -> Result<ReplicaInfo, GatewayError> {
     let reached = |listener: &TcpListener| {
         let bound = listener.local_addr();
         let bound = bound.map_err(|error| GatewayError::Listen(settings.listen, error))?;
@@ -275,7 +284,7 @@ fn place(
         }
         Ok(SocketAddr::new(ip, bound.port()).to_string())
     };
-    Ok(Place {
+    Ok(ReplicaInfo {
         namespace: settings.namespace.clone(),
         identity: settings.identity.clone(),
         listen: reached(&listeners.http)?,

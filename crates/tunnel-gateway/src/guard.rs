@@ -86,7 +86,7 @@ impl fmt::Display for Closed {
 
 /// Judges addresses.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub struct AddressPolicy {
     allowed: Vec<IpNet>,
     denied: Vec<IpNet>,
     own: Vec<u16>,
@@ -94,7 +94,7 @@ pub struct Guard {
     closed: Vec<(IpNet, &'static str)>,
 }
 
-impl Guard {
+impl AddressPolicy {
     /// `denied` stays closed whatever a class opens; `allowed` is open to every backend, also where it
     /// is denied. `own` are the ports that this gateway listens on.
     #[must_use]
@@ -147,7 +147,7 @@ impl Guard {
     }
 }
 
-impl Default for Guard {
+impl Default for AddressPolicy {
     fn default() -> Self {
         Self::new(Vec::new(), &[], &[])
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn judged(guard: &Guard, opened: &[IpNet], address: &str, port: u16) -> Result<(), Closed> {
+fn judged(guard: &AddressPolicy, opened: &[IpNet], address: &str, port: u16) -> Result<(), Closed> {
     let ip = address.parse().expect("an address");
     guard.judge(SocketAddr::new(ip, port), opened)
 }
@@ -35,7 +35,7 @@ const METADATA_SERVICES: [&str; 14] = [
 
 #[test]
 fn what_is_not_public_is_closed() {
-    let guard = Guard::default();
+    let guard = AddressPolicy::default();
     for address in [
         "10.0.0.1",
         "10.255.255.255",
@@ -86,7 +86,7 @@ fn what_is_not_public_is_closed() {
 
 #[test]
 fn what_is_public_is_open() {
-    let guard = Guard::default();
+    let guard = AddressPolicy::default();
     for address in [
         "8.8.8.8",
         "172.15.255.255",
@@ -105,7 +105,7 @@ fn what_is_public_is_open() {
 
 #[test]
 fn a_class_opens_its_networks_and_no_others() {
-    let guard = Guard::default();
+    let guard = AddressPolicy::default();
     let opened = networks(&["10.1.0.0/16", "fd12:3456::/48", "127.0.0.1/32"]);
     for (address, open) in [
         ("10.1.2.3", true),
@@ -131,15 +131,15 @@ fn a_class_opens_its_networks_and_no_others() {
 #[test]
 fn metadata_and_kubelets_stay_closed_in_an_open_network() {
     for guard in [
-        Guard::default(),
-        Guard::new(networks(&EVERYTHING), &[], &[]),
+        AddressPolicy::default(),
+        AddressPolicy::new(networks(&EVERYTHING), &[], &[]),
     ] {
         for address in METADATA_SERVICES {
             let why = judged(&guard, &networks(&EVERYTHING), address, 80);
             assert_eq!(why, Err(Closed::Metadata), "{address}");
         }
     }
-    let guard = Guard::default();
+    let guard = AddressPolicy::default();
     let opened = networks(&["10.0.0.0/8", "10.0.0.7/32", "fd12::/16", "fd12::7/128"]);
     for port in KUBELET {
         for (address, open) in [
@@ -162,7 +162,7 @@ fn metadata_and_kubelets_stay_closed_in_an_open_network() {
 #[test]
 fn the_gateways_own_listeners_stay_closed_in_an_open_network() {
     let all = networks(&EVERYTHING);
-    let guard = Guard::new(all.clone(), &[], &[8080, 9090]);
+    let guard = AddressPolicy::new(all.clone(), &[], &[8080, 9090]);
     for address in ["127.0.0.1", "127.0.0.9", "::ffff:127.0.0.1", "0.0.0.0"] {
         let judge = |port| judged(&guard, &all, address, port);
         assert_eq!(judge(8080), Err(Closed::Own), "{address}");
@@ -174,7 +174,7 @@ fn the_gateways_own_listeners_stay_closed_in_an_open_network() {
 
 #[test]
 fn flags_allow_and_deny_for_every_class() {
-    let guard = Guard::new(
+    let guard = AddressPolicy::new(
         networks(&["10.1.2.0/24"]),
         &networks(&["10.1.0.0/16", "8.8.0.0/16", "2a00::/16"]),
         &[],
@@ -203,7 +203,7 @@ proptest! {
             Ipv6Addr::from_bits(0x0064_ff9b << 96 | high),
             Ipv6Addr::from_bits(0x2002 << 112 | high << 80 | 1),
         ] {
-            let guard = Guard::default();
+            let guard = AddressPolicy::default();
             let same = guard.judge(SocketAddr::new(form.into(), port), &opened);
             prop_assert_eq!(guard.judge(SocketAddr::new(plain.into(), port), &opened), same);
         }

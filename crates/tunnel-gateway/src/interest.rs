@@ -7,35 +7,35 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use aplomb::{Key, View};
+use aplomb::{ObjectKey, View};
 use aplomb_api::tunnel::{CLASS, annotations};
 
 use crate::decide::owner;
-use crate::views::{GatewayView, Reference, RouteView, SliceView};
+use crate::views::{GatewayView, ObjectReference, RouteView, SliceView};
 
 /// The names that the objects of a table name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Interest {
-    pub(crate) gateways: BTreeSet<Key>,
+pub(crate) struct TableReferences {
+    pub(crate) gateways: BTreeSet<ObjectKey>,
     pub(crate) hostnames: BTreeSet<String>,
-    pub(crate) proxies: BTreeSet<Key>,
-    pub(crate) secrets: BTreeSet<Key>,
-    pub(crate) slices: BTreeSet<Key>,
-    pub(crate) connectors: BTreeSet<Key>,
+    pub(crate) proxies: BTreeSet<ObjectKey>,
+    pub(crate) secrets: BTreeSet<ObjectKey>,
+    pub(crate) slices: BTreeSet<ObjectKey>,
+    pub(crate) connectors: BTreeSet<ObjectKey>,
 }
 
 /// The interest in force. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interests(Arc<RwLock<Interest>>);
+pub(crate) struct ReferenceIndex(Arc<RwLock<TableReferences>>);
 
-impl Interests {
-    pub(crate) fn set(&self, interest: Interest) {
+impl ReferenceIndex {
+    pub(crate) fn set(&self, interest: TableReferences) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = interest;
     }
 
     /// Adds an interest to the one in force: until a pass knows all that matters now, what mattered
     /// before it does so still.
-    pub(crate) fn widen(&self, interest: &Interest) {
+    pub(crate) fn widen(&self, interest: &TableReferences) {
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
         held.gateways.extend(interest.gateways.iter().cloned());
         held.hostnames.extend(interest.hostnames.iter().cloned());
@@ -45,7 +45,7 @@ impl Interests {
         held.connectors.extend(interest.connectors.iter().cloned());
     }
 
-    pub(crate) fn has(&self, asked: impl FnOnce(&Interest) -> bool) -> bool {
+    pub(crate) fn has(&self, asked: impl FnOnce(&TableReferences) -> bool) -> bool {
         asked(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -55,14 +55,14 @@ pub(crate) fn is_ours(gateway: &GatewayView) -> bool {
     &*gateway.spec.gateway_class_name == CLASS
 }
 
-impl Interest {
+impl TableReferences {
     /// What the Gateways of our class name.
     pub(crate) fn in_gateways<'a>(gateways: impl Iterator<Item = &'a GatewayView>) -> Self {
         let mut interest = Self::default();
         for gateway in gateways {
             let meta = gateway.meta();
             interest.gateways.insert(meta.key());
-            let owner = owner(meta.owners).map(|owner| Key::new(meta.namespace, owner.name));
+            let owner = owner(meta.owners).map(|owner| ObjectKey::new(meta.namespace, owner.name));
             interest.proxies.extend(owner);
             for listener in &gateway.spec.listeners {
                 let hostname = listener.hostname.as_deref();
@@ -70,7 +70,7 @@ impl Interest {
                     .hostnames
                     .extend(hostname.map(str::to_ascii_lowercase));
                 let refs = listener.tls.iter().flat_map(|tls| &tls.certificate_refs);
-                let secrets = refs.map(|it| Key::new(meta.namespace, &it.name));
+                let secrets = refs.map(|it| ObjectKey::new(meta.namespace, &it.name));
                 interest.secrets.extend(secrets);
             }
         }
@@ -97,7 +97,10 @@ impl Interest {
     pub(crate) fn attaches(&self, route: &RouteView) -> bool {
         let namespace = route.meta().namespace;
         let mut parents = route.spec.parent_refs.iter();
-        parents.any(|parent| self.gateways.contains(&Key::new(namespace, &parent.name)))
+        parents.any(|parent| {
+            self.gateways
+                .contains(&ObjectKey::new(namespace, &parent.name))
+        })
     }
 
     /// Adds what a route names, its hostnames included: a wildcard listener does not say them.
@@ -115,8 +118,8 @@ impl Interest {
             .iter()
             .filter_map(|rule| rule.0.as_ref().ok());
         for backend in rules.flat_map(|rule| &rule.backend_refs) {
-            let Reference { kind, name, .. } = &backend.to;
-            let key = Key::new(namespace, name);
+            let ObjectReference { kind, name, .. } = &backend.to;
+            let key = ObjectKey::new(namespace, name);
             match kind.as_deref() {
                 Some("EndpointSlice") => self.slices.insert(key),
                 Some("Connector") => self.connectors.insert(key),
@@ -128,7 +131,7 @@ impl Interest {
     /// Adds the connector that an EndpointSlice names.
     pub(crate) fn add_slice(&mut self, slice: &SliceView) {
         let named = slice.metadata.annotations.get(annotations::CONNECTOR);
-        let key = named.map(|name| Key::new(slice.meta().namespace, name));
+        let key = named.map(|name| ObjectKey::new(slice.meta().namespace, name));
         self.connectors.extend(key);
     }
 }
@@ -139,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_claim_matters_where_its_name_or_a_wildcard_over_it_is_named() {
-        let mut interest = Interest::default();
+        let mut interest = TableReferences::default();
         interest.hostnames.insert("a.example.org".to_owned());
         assert!(interest.names("a.example.org"));
         assert!(!interest.names("a.b.example.com"));
@@ -151,15 +154,15 @@ mod tests {
 
     #[test]
     fn what_mattered_does_so_until_a_pass_knows_all_that_matters() {
-        let (interests, key) = (Interests::default(), Key::new(Some("a"), "app"));
+        let (interests, key) = (ReferenceIndex::default(), ObjectKey::new(Some("a"), "app"));
         let slices = BTreeSet::from([key.clone()]);
-        interests.set(Interest {
+        interests.set(TableReferences {
             slices,
-            ..Interest::default()
+            ..TableReferences::default()
         });
-        interests.widen(&Interest::default());
+        interests.widen(&TableReferences::default());
         assert!(interests.has(|it| it.slices.contains(&key)));
-        interests.set(Interest::default());
+        interests.set(TableReferences::default());
         assert!(!interests.has(|it| it.slices.contains(&key)));
     }
 }

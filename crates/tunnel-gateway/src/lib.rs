@@ -31,4 +31,4 @@ pub mod telemetry;
 pub mod views;
 pub mod world;
 
-pub use gateway::{GatewayError, Settings, run};
+pub use gateway::{GatewayError, GatewaySettings, run};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Every limit of the public listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ListenerLimits {
     /// How many bytes the head of a request may have.
     pub header_bytes: usize,
     /// How many headers a request may have.
@@ -37,7 +37,7 @@ pub struct Limits {
     pub idle_connections_per_origin: usize,
 }
 
-impl Default for Limits {
+impl Default for ListenerLimits {
     fn default() -> Self {
         Self {
             header_bytes: 64 * 1024,
@@ -59,19 +59,19 @@ impl Default for Limits {
 
 /// So many at once for each key.
 #[derive(Debug)]
-pub(crate) struct Quota<K: Ord + Clone> {
+pub(crate) struct KeyedLimit<K: Ord + Clone> {
     most: usize,
     taken: Mutex<BTreeMap<K, usize>>,
 }
 
 /// One of them. Dropping it makes room for another.
 #[derive(Debug)]
-pub(crate) struct Share<K: Ord + Clone> {
-    quota: Arc<Quota<K>>,
+pub(crate) struct LimitSlot<K: Ord + Clone> {
+    quota: Arc<KeyedLimit<K>>,
     key: K,
 }
 
-impl<K: Ord + Clone> Quota<K> {
+impl<K: Ord + Clone> KeyedLimit<K> {
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -80,7 +80,7 @@ impl<K: Ord + Clone> Quota<K> {
     }
 
     /// One more, if there is room.
-    pub(crate) fn take(self: &Arc<Self>, key: K) -> Option<Share<K>> {
+    pub(crate) fn take(self: &Arc<Self>, key: K) -> Option<LimitSlot<K>> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let many = taken.get(&key).copied().unwrap_or_default();
         if many >= self.most {
@@ -89,11 +89,11 @@ impl<K: Ord + Clone> Quota<K> {
         taken.insert(key.clone(), many + 1);
         drop(taken);
         let quota = self.clone();
-        Some(Share { quota, key })
+        Some(LimitSlot { quota, key })
     }
 }
 
-impl<K: Ord + Clone> Drop for Share<K> {
+impl<K: Ord + Clone> Drop for LimitSlot<K> {
     fn drop(&mut self) {
         let mut taken = self
             .quota
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn one_key_at_its_limit_leaves_room_for_another() {
-        let quota = Quota::new(2);
+        let quota = KeyedLimit::new(2);
         let first = quota.take("a").expect("room");
         let _second = quota.take("a").expect("room");
         assert!(quota.take("a").is_none());
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_not_used_is_forgotten() {
-        let quota = Quota::new(1);
+        let quota = KeyedLimit::new(1);
         drop(quota.take("a"));
         assert!(quota.taken.lock().expect("whole").is_empty());
     }

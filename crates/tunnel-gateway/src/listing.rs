@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aplomb_api::tunnel::{GatewayReplicaSpec, LostSession, Quarantined};
+use aplomb_api::tunnel::{GatewayReplicaSpec, LostSession, QuarantinedRoute};
 use serde::Serialize;
 
 /// How many entries are shown whole.
@@ -19,11 +19,11 @@ const NAMESPACES: usize = 256;
 /// Writes down what is left out and what is lost.
 pub(crate) fn list(
     spec: &mut GatewayReplicaSpec,
-    quarantined: &[Quarantined],
+    quarantined: &[QuarantinedRoute],
     lost: &[LostSession],
 ) {
     let (shown, rest) = quarantined.split_at(fitting(quarantined));
-    let named = |it: &Quarantined| {
+    let named = |it: &QuarantinedRoute| {
         (
             it.namespace.clone(),
             format!("{}/{}", it.namespace, it.name),
@@ -82,15 +82,15 @@ fn names(mut all: Vec<(String, String)>) -> (Vec<String>, BTreeSet<String>) {
 mod tests {
     use super::*;
 
-    fn route(namespace: &str, name: String, reason: &str) -> Quarantined {
-        Quarantined {
+    fn route(namespace: &str, name: String, reason: &str) -> QuarantinedRoute {
+        QuarantinedRoute {
             namespace: namespace.to_owned(),
             name,
             reason: reason.to_owned(),
         }
     }
 
-    fn listed(quarantined: &[Quarantined], lost: &[LostSession]) -> GatewayReplicaSpec {
+    fn listed(quarantined: &[QuarantinedRoute], lost: &[LostSession]) -> GatewayReplicaSpec {
         let mut spec = GatewayReplicaSpec {
             relays: Some(Vec::new()),
             ..GatewayReplicaSpec::default()

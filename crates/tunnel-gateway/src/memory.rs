@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::version::Version;
-use aplomb::{Key, View};
-use aplomb_api::tunnel::Applied;
+use aplomb::version::ResourceVersion;
+use aplomb::{ObjectKey, View};
+use aplomb_api::tunnel::AppliedVersions;
 use rustls::sign::CertifiedKey;
 use tokio::time::Instant;
 
 use crate::certificates;
 use crate::decide::owner;
-use crate::pace::Pace;
-use crate::views::{ConnectorView, GatewayView, SecretView};
+use crate::pace::PublishSchedule;
+use crate::views::{GatewayConnectorView, GatewayView, TlsSecretView};
 
 /// How long a Gateway may wait for its HTTPProxy to be seen before it counts as a stranger's. The two
 /// come by different watches, so that the child may come first.
@@ -26,23 +26,23 @@ const LONGEST_REST: Duration = Duration::from_millis(200);
 
 /// What is remembered.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct ControlState {
     rested: Option<Instant>,
     /// What was said, and when.
-    pub(crate) pace: Pace,
-    released: BTreeMap<Key, String>,
+    pub(crate) pace: PublishSchedule,
+    released: BTreeMap<ObjectKey, String>,
     orphans: BTreeMap<String, Instant>,
     /// The Gateways that were seen with their HTTPProxy: without it, they are about to go.
     owned: BTreeSet<String>,
     /// Those that were waited for in the last pass.
-    waiting: BTreeMap<String, (Key, Version)>,
+    waiting: BTreeMap<String, (ObjectKey, ResourceVersion)>,
     began: Option<Instant>,
-    certificates: BTreeMap<Key, (Version, Certified)>,
+    certificates: BTreeMap<ObjectKey, (ResourceVersion, CertificateResult)>,
 }
 
-pub(crate) type Certified = Result<Arc<CertifiedKey>, String>;
+pub(crate) type CertificateResult = Result<Arc<CertifiedKey>, String>;
 
-impl Memory {
+impl ControlState {
     /// How long to wait before the next table is built, if at all.
     pub(crate) fn rest(&self, now: Instant) -> Option<Duration> {
         let rested = self.rested.filter(|rested| *rested > now)?;
@@ -56,7 +56,7 @@ impl Memory {
 
     /// Whether the agent of a Connector has gone on purpose. The operator's word for it is about the
     /// life of the agent that was there when it was first heard.
-    pub(crate) fn released(&mut self, connector: &ConnectorView) -> bool {
+    pub(crate) fn released(&mut self, connector: &GatewayConnectorView) -> bool {
         let key = connector.meta().key();
         let details = connector.status.connection_details.as_ref();
         let session = details.map(|it| it.session.clone()).unwrap_or_default();
@@ -72,7 +72,7 @@ impl Memory {
     pub(crate) fn awaited(
         &mut self,
         gateways: &[Arc<GatewayView>],
-        proxies: &BTreeMap<Key, String>,
+        proxies: &BTreeMap<ObjectKey, String>,
         now: Instant,
     ) -> (BTreeSet<String>, Option<Instant>) {
         self.began.get_or_insert(now);
@@ -97,15 +97,15 @@ impl Memory {
     fn orphaned(
         &mut self,
         gateways: &[Arc<GatewayView>],
-        proxies: &BTreeMap<Key, String>,
-    ) -> BTreeMap<String, (Key, Version)> {
+        proxies: &BTreeMap<ObjectKey, String>,
+    ) -> BTreeMap<String, (ObjectKey, ResourceVersion)> {
         let known = std::mem::take(&mut self.owned);
         let mut orphans = BTreeMap::new();
         for meta in gateways.iter().map(|gateway| gateway.meta()) {
             let Some(owner) = owner(meta.owners) else {
                 continue;
             };
-            let seen = proxies.get(&Key::new(meta.namespace, owner.name));
+            let seen = proxies.get(&ObjectKey::new(meta.namespace, owner.name));
             if known.contains(meta.uid) || seen.is_some_and(|seen| seen == owner.uid) {
                 self.owned.insert(meta.uid.to_owned());
             } else if !self.pace.has_said("Gateway", &meta.version()) {
@@ -125,7 +125,7 @@ impl Memory {
     }
 
     /// The certificate of a Secret, read once for each version of it.
-    pub(crate) fn certificate(&mut self, secret: &SecretView) -> Certified {
+    pub(crate) fn certificate(&mut self, secret: &TlsSecretView) -> CertificateResult {
         let meta = secret.meta();
         let (key, version) = (meta.key(), meta.version());
         if let Some((known, certified)) = self.certificates.get(&key)
@@ -144,18 +144,18 @@ impl Memory {
     }
 
     /// Lets go of what was heard of Connectors that are not named any more.
-    pub(crate) fn retain_released(&mut self, named: &BTreeSet<Key>) {
+    pub(crate) fn retain_released(&mut self, named: &BTreeSet<ObjectKey>) {
         self.released.retain(|key, _| named.contains(key));
     }
 
     /// Lets go of certificates that are not named any more.
-    pub(crate) fn retain_certificates(&mut self, named: &BTreeSet<Key>) {
+    pub(crate) fn retain_certificates(&mut self, named: &BTreeSet<ObjectKey>) {
         self.certificates.retain(|key, _| named.contains(key));
     }
 }
 
 /// The version of a kind in what was applied.
-pub(crate) fn applied_of<'a>(applied: &'a Applied, kind: &str) -> &'a str {
+pub(crate) fn applied_of<'a>(applied: &'a AppliedVersions, kind: &str) -> &'a str {
     match kind {
         "Gateway" => &applied.gateways,
         "HTTPRoute" => &applied.http_routes,
@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    fn connector(session: &str, reason: &str) -> ConnectorView {
+    fn connector(session: &str, reason: &str) -> GatewayConnectorView {
         let connector = json!({
             "metadata": { "namespace": "a", "name": "laptop" },
             "status": {
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn another_life_of_an_agent_is_not_the_one_that_was_released() {
-        let mut memory = Memory::default();
+        let mut memory = ControlState::default();
         assert!(memory.released(&connector("one", "Released")));
         assert!(!memory.released(&connector("two", "Released")));
         assert!(!memory.released(&connector("two", "LeaseExpired")));
@@ -199,7 +199,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn building_tables_leaves_most_of_the_time_to_requests() {
-        let (mut memory, now) = (Memory::default(), Instant::now());
+        let (mut memory, now) = (ControlState::default(), Instant::now());
         assert_eq!(memory.rest(now), None);
         memory.built(Duration::from_millis(10), now);
         assert_eq!(memory.rest(now), Some(Duration::from_millis(40)));
@@ -220,17 +220,17 @@ mod tests {
         });
         let gateway: GatewayView = serde_json::from_value(gateway).expect("a gateway");
         let (gateways, now) = ([Arc::new(gateway)], Instant::now());
-        let mut memory = Memory::default();
-        let mut awaits = |proxies: &BTreeMap<Key, String>, at| {
+        let mut memory = ControlState::default();
+        let mut awaits = |proxies: &BTreeMap<ObjectKey, String>, at| {
             let (awaited, until) = memory.awaited(&gateways, proxies, at);
             assert_eq!(memory.first_word(until), until.filter(|_| at == now));
             !awaited.is_empty()
         };
         assert!(awaits(&BTreeMap::new(), now));
         assert!(!awaits(&BTreeMap::new(), now + AWAITED));
-        let seen = BTreeMap::from([(Key::new(Some("a"), "app"), "u".to_owned())]);
-        let mut memory = Memory::default();
-        let mut awaits = |proxies: &BTreeMap<Key, String>, at| {
+        let seen = BTreeMap::from([(ObjectKey::new(Some("a"), "app"), "u".to_owned())]);
+        let mut memory = ControlState::default();
+        let mut awaits = |proxies: &BTreeMap<ObjectKey, String>, at| {
             !memory.awaited(&gateways, proxies, at).0.is_empty()
         };
         assert!(awaits(&BTreeMap::new(), now));

@@ -1,19 +1,23 @@
-//! Gathers everything a table depends on into one [`World`], from the caches alone. Makes no call.
+//! Gathers everything a table depends on into one [`TableInputs`], from the caches alone. Makes no call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use aplomb::{Cache, Context, Key, Result, View};
-use aplomb_api::tunnel::{Applied, CONTROLLER, ConnectorClass, HostnameClaim, split_canonical};
+use aplomb::{Cache, Context, ObjectKey, Result, View};
+use aplomb_api::tunnel::{
+    AppliedVersions, CONTROLLER, ConnectorClass, HostnameClaim, split_canonical,
+};
 use ipnet::IpNet;
 use iroh::RelayUrl;
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::time::Instant;
 
-use crate::interest::{Interest, is_ours};
-use crate::office::Office;
-use crate::views::{ConnectorView, GatewayView, ProxyView, RouteView, SecretView, SliceView};
-use crate::world::{Claim, Connector, World};
+use crate::interest::{TableReferences, is_ours};
+use crate::office::GatewayContext;
+use crate::views::{
+    GatewayConnectorView, GatewayView, ProxyView, RouteView, SliceView, TlsSecretView,
+};
+use crate::world::{Claim, ConnectorInfo, TableInputs};
 
 /// The index of HTTPProxies by the first label of the hostname that the platform gives them.
 pub(crate) const BY_LABEL: &str = "label";
@@ -21,12 +25,12 @@ pub(crate) const BY_LABEL: &str = "label";
 /// What is looked at.
 pub(crate) struct Observer<'a> {
     pub(crate) cx: &'a Context<Namespace>,
-    pub(crate) office: &'a Office,
+    pub(crate) office: &'a GatewayContext,
 }
 
 /// A world, and when it may look otherwise although nothing changes.
 pub(crate) struct Observed {
-    pub(crate) world: World,
+    pub(crate) world: TableInputs,
     pub(crate) again: Option<Instant>,
 }
 
@@ -40,7 +44,7 @@ impl Observer<'_> {
         let versions = self.versions()?;
         let mut gateways = self.cx.cache::<GatewayView>()?.list();
         gateways.retain(|gateway| is_ours(gateway));
-        let mut interest = Interest::in_gateways(gateways.iter().map(|it| &**it));
+        let mut interest = TableReferences::in_gateways(gateways.iter().map(|it| &**it));
         self.office.interests.widen(&interest);
         let mut routes = self.cx.cache::<RouteView>()?.list();
         routes.retain(|route| interest.attaches(route));
@@ -50,7 +54,7 @@ impl Observer<'_> {
         slices.values().for_each(|slice| interest.add_slice(slice));
         self.office.interests.set(interest.clone());
         let proxies = chosen(self.cx.cache::<ProxyView>()?, interest.proxies.iter());
-        let proxies: BTreeMap<Key, String> = proxies
+        let proxies: BTreeMap<ObjectKey, String> = proxies
             .into_iter()
             .map(|(key, proxy)| (key, proxy.meta().uid.to_owned()))
             .collect();
@@ -59,7 +63,7 @@ impl Observer<'_> {
             memory.awaited(&gateways, &proxies, Instant::now())
         };
         let claims = self.claims(&interest)?;
-        let world = World {
+        let world = TableInputs {
             connectors: self.connectors(&interest)?,
             domains: self.domains()?,
             labels: self.labels(&claims)?,
@@ -77,26 +81,26 @@ impl Observer<'_> {
         Ok(Observed { world, again })
     }
 
-    fn versions(&self) -> Result<Applied> {
-        Ok(Applied {
+    fn versions(&self) -> Result<AppliedVersions> {
+        Ok(AppliedVersions {
             gateways: passed(self.cx.cache::<GatewayView>()?),
             http_routes: passed(self.cx.cache::<RouteView>()?),
             endpoint_slices: passed(self.cx.cache::<SliceView>()?),
-            connectors: passed(self.cx.cache::<ConnectorView>()?),
-            secrets: passed(self.cx.cache::<SecretView>()?),
+            connectors: passed(self.cx.cache::<GatewayConnectorView>()?),
+            secrets: passed(self.cx.cache::<TlsSecretView>()?),
             claims: passed(self.cx.cache::<HostnameClaim>()?),
         })
     }
 
-    fn connectors(&self, interest: &Interest) -> Result<BTreeMap<Key, Connector>> {
+    fn connectors(&self, interest: &TableReferences) -> Result<BTreeMap<ObjectKey, ConnectorInfo>> {
         let named = chosen(
-            self.cx.cache::<ConnectorView>()?,
+            self.cx.cache::<GatewayConnectorView>()?,
             interest.connectors.iter(),
         );
         let mut memory = self.office.memory();
         memory.retain_released(&interest.connectors);
         let connectors = named.into_iter().map(|(key, connector)| {
-            let seen = Connector {
+            let seen = ConnectorInfo {
                 uid: connector.meta().uid.to_owned(),
                 released: memory.released(&connector),
                 listed: connector.lists(&self.office.place.endpoint_id),
@@ -107,7 +111,7 @@ impl Observer<'_> {
         Ok(connectors.collect())
     }
 
-    fn claims(&self, interest: &Interest) -> Result<BTreeMap<String, Claim>> {
+    fn claims(&self, interest: &TableReferences) -> Result<BTreeMap<String, Claim>> {
         let cache = self.cx.cache::<HostnameClaim>()?;
         if interest.has_wildcards() {
             let mut claims = cache.list();
@@ -118,14 +122,17 @@ impl Observer<'_> {
                 .collect());
         }
         let claims = interest.hostnames.iter().filter_map(|hostname| {
-            let found = cache.get(&Key::new(None, hostname))?;
+            let found = cache.get(&ObjectKey::new(None, hostname))?;
             Some((hostname.clone(), claim(&found)))
         });
         Ok(claims.collect())
     }
 
-    fn certificates(&self, interest: &Interest) -> Result<BTreeMap<Key, crate::memory::Certified>> {
-        let secrets = chosen(self.cx.cache::<SecretView>()?, interest.secrets.iter());
+    fn certificates(
+        &self,
+        interest: &TableReferences,
+    ) -> Result<BTreeMap<ObjectKey, crate::memory::CertificateResult>> {
+        let secrets = chosen(self.cx.cache::<TlsSecretView>()?, interest.secrets.iter());
         let mut memory = self.office.memory();
         memory.retain_certificates(&interest.secrets);
         let certificates = secrets.into_iter();
@@ -181,8 +188,8 @@ fn claim(claim: &HostnameClaim) -> Claim {
 /// The objects of these names that are there.
 fn chosen<'a, V: View>(
     cache: &Cache<V>,
-    keys: impl Iterator<Item = &'a Key>,
-) -> BTreeMap<Key, Arc<V>> {
+    keys: impl Iterator<Item = &'a ObjectKey>,
+) -> BTreeMap<ObjectKey, Arc<V>> {
     keys.filter_map(|key| Some((key.clone(), cache.get(key)?)))
         .collect()
 }

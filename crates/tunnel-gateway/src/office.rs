@@ -5,23 +5,23 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aplomb::version::Version;
-use aplomb::{Clock, Key, MetaRef, Poke};
+use aplomb::version::ResourceVersion;
+use aplomb::{Clock, MetaRef, ObjectKey, Trigger};
 use arc_swap::ArcSwap;
 use iroh::RelayUrl;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::client::Sessions;
-use crate::interest::{Interest, Interests};
-use crate::memory::Memory;
-use crate::serve::{Health, Phase};
-use crate::table::Table;
-use crate::telemetry::GatewayTelemetry;
+use crate::client::AgentSessions;
+use crate::interest::{ReferenceIndex, TableReferences};
+use crate::memory::ControlState;
+use crate::serve::{PhaseHandle, ServePhase};
+use crate::table::RoutingTable;
+use crate::telemetry::GatewayMetrics;
 
 /// Who this replica is, as others know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ReplicaInfo {
     /// The namespace of its GatewayReplica.
     pub namespace: String,
     /// The name of its GatewayReplica.
@@ -40,32 +40,32 @@ pub struct Place {
 
 /// What the passes share. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Office {
-    pub(crate) place: Arc<Place>,
-    pub(crate) table: Arc<ArcSwap<Table>>,
-    pub(crate) sessions: Arc<dyn Sessions>,
-    pub(crate) telemetry: GatewayTelemetry,
-    pub(crate) health: Health,
+pub(crate) struct GatewayContext {
+    pub(crate) place: Arc<ReplicaInfo>,
+    pub(crate) table: Arc<ArcSwap<RoutingTable>>,
+    pub(crate) sessions: Arc<dyn AgentSessions>,
+    pub(crate) telemetry: GatewayMetrics,
+    pub(crate) health: PhaseHandle,
     pub(crate) clock: Clock,
-    pub(crate) poke: Poke,
-    pub(crate) interests: Interests,
-    memory: Arc<Mutex<Memory>>,
+    pub(crate) poke: Trigger,
+    pub(crate) interests: ReferenceIndex,
+    memory: Arc<Mutex<ControlState>>,
     leaving: Arc<AtomicBool>,
     gone: Arc<watch::Sender<bool>>,
 }
 
 /// What an office is made of.
 pub(crate) struct Furniture {
-    pub(crate) place: Place,
-    pub(crate) table: Arc<ArcSwap<Table>>,
-    pub(crate) sessions: Arc<dyn Sessions>,
-    pub(crate) telemetry: GatewayTelemetry,
-    pub(crate) health: Health,
+    pub(crate) place: ReplicaInfo,
+    pub(crate) table: Arc<ArcSwap<RoutingTable>>,
+    pub(crate) sessions: Arc<dyn AgentSessions>,
+    pub(crate) telemetry: GatewayMetrics,
+    pub(crate) health: PhaseHandle,
     pub(crate) clock: Clock,
-    pub(crate) poke: Poke,
+    pub(crate) poke: Trigger,
 }
 
-impl Office {
+impl GatewayContext {
     pub(crate) fn new(furniture: Furniture) -> Self {
         Self {
             place: Arc::new(furniture.place),
@@ -75,7 +75,7 @@ impl Office {
             health: furniture.health,
             clock: furniture.clock,
             poke: furniture.poke,
-            interests: Interests::default(),
+            interests: ReferenceIndex::default(),
             memory: Arc::default(),
             leaving: Arc::default(),
             gone: Arc::new(watch::Sender::new(false)),
@@ -84,16 +84,16 @@ impl Office {
 
     /// What a pass runs for: the namespace that this replica lives in, which is there before it has said
     /// anything.
-    pub(crate) fn home(&self) -> Key {
-        Key::new(None, &self.place.namespace)
+    pub(crate) fn home(&self) -> ObjectKey {
+        ObjectKey::new(None, &self.place.namespace)
     }
 
     /// Its own GatewayReplica.
-    pub(crate) fn own(&self) -> Key {
-        Key::new(Some(&self.place.namespace), &self.place.identity)
+    pub(crate) fn own(&self) -> ObjectKey {
+        ObjectKey::new(Some(&self.place.namespace), &self.place.identity)
     }
 
-    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+    pub(crate) fn memory(&self) -> MutexGuard<'_, ControlState> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,12 +102,12 @@ impl Office {
         &self,
         kind: &'static str,
         object: MetaRef<'_>,
-        matters: impl FnOnce(&Interest) -> bool,
-    ) -> Vec<Key> {
+        matters: impl FnOnce(&TableReferences) -> bool,
+    ) -> Vec<ObjectKey> {
         if !self.interests.has(matters) {
             return Vec::new();
         }
-        let (key, version): (Key, Version) = (object.key(), object.version());
+        let (key, version): (ObjectKey, ResourceVersion) = (object.key(), object.version());
         let mut memory = self.memory();
         memory.pace.demand(kind, key, version, Instant::now());
         vec![self.home()]
@@ -116,7 +116,7 @@ impl Office {
     /// Makes the next pass take this replica's name off the list.
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
-        self.health.reach(Phase::Draining);
+        self.health.reach(ServePhase::Draining);
         self.poke.poke(&self.home());
     }
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aplomb::Key;
-use aplomb::version::Version;
-use aplomb_api::tunnel::{Applied, GatewayReplicaSpec};
+use aplomb::ObjectKey;
+use aplomb::version::ResourceVersion;
+use aplomb_api::tunnel::{AppliedVersions, GatewayReplicaSpec};
 use tokio::time::Instant;
 
 use crate::memory::applied_of;
@@ -22,10 +22,10 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 
 /// What was said and what waits to be said.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct PublishSchedule {
     said: Option<(Instant, GatewayReplicaSpec)>,
     waiting: Option<Waiting>,
-    demands: BTreeMap<(&'static str, Key), Version>,
+    demands: BTreeMap<(&'static str, ObjectKey), ResourceVersion>,
     failed: Option<(Instant, u32)>,
 }
 
@@ -35,9 +35,15 @@ struct Waiting {
     last: Instant,
 }
 
-impl Pace {
+impl PublishSchedule {
     /// An object that matters has changed: somebody may wait to hear that it was taken into account.
-    pub(crate) fn demand(&mut self, kind: &'static str, key: Key, version: Version, now: Instant) {
+    pub(crate) fn demand(
+        &mut self,
+        kind: &'static str,
+        key: ObjectKey,
+        version: ResourceVersion,
+        now: Instant,
+    ) {
         self.demands.insert((kind, key), version);
         self.wait(now);
     }
@@ -55,7 +61,7 @@ impl Pace {
     pub(crate) fn due(
         &mut self,
         spec: &GatewayReplicaSpec,
-        exists: impl Fn(&str, &Key) -> bool,
+        exists: impl Fn(&str, &ObjectKey) -> bool,
         now: Instant,
     ) -> Instant {
         let due = self.wish(spec, exists, now);
@@ -69,7 +75,7 @@ impl Pace {
     fn wish(
         &mut self,
         spec: &GatewayReplicaSpec,
-        exists: impl Fn(&str, &Key) -> bool,
+        exists: impl Fn(&str, &ObjectKey) -> bool,
         now: Instant,
     ) -> Instant {
         let Some((at, said)) = &self.said else {
@@ -109,7 +115,7 @@ impl Pace {
     }
 
     /// Whether a version of a kind was said to be taken into account.
-    pub(crate) fn has_said(&self, kind: &str, version: &Version) -> bool {
+    pub(crate) fn has_said(&self, kind: &str, version: &ResourceVersion) -> bool {
         let said = self.said.as_ref();
         said.is_some_and(|(_, said)| passed(&said.applied, kind, version))
     }
@@ -133,8 +139,8 @@ fn heartbeat(spec: &GatewayReplicaSpec) -> Duration {
 }
 
 /// Whether what was applied includes a version. One that does not compare counts as included.
-fn passed(applied: &Applied, kind: &str, version: &Version) -> bool {
-    let applied = Version::parse(applied_of(applied, kind));
+fn passed(applied: &AppliedVersions, kind: &str, version: &ResourceVersion) -> bool {
+    let applied = ResourceVersion::parse(applied_of(applied, kind));
     applied.includes(version).unwrap_or(true)
 }
 
@@ -158,32 +164,32 @@ mod tests {
     fn spec(gateways: &str) -> GatewayReplicaSpec {
         GatewayReplicaSpec {
             lease_duration_seconds: 15,
-            applied: Applied {
+            applied: AppliedVersions {
                 gateways: gateways.to_owned(),
-                ..Applied::default()
+                ..AppliedVersions::default()
             },
             ..GatewayReplicaSpec::default()
         }
     }
 
-    fn app() -> Key {
-        Key::new(Some("a"), "app")
+    fn app() -> ObjectKey {
+        ObjectKey::new(Some("a"), "app")
     }
 
-    fn version(number: u64) -> Version {
-        Version::Number(number)
+    fn version(number: u64) -> ResourceVersion {
+        ResourceVersion::Number(number)
     }
 
     /// One that said that it has applied version 5, a minute ago.
-    fn settled() -> (Pace, Instant) {
-        let (mut pace, now) = (Pace::default(), Instant::now());
+    fn settled() -> (PublishSchedule, Instant) {
+        let (mut pace, now) = (PublishSchedule::default(), Instant::now());
         pace.published(spec("5"), now);
         (pace, now + Duration::from_secs(1))
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_word_is_said_at_once_and_then_every_third_of_the_lease() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
+        let (mut pace, now) = (PublishSchedule::default(), Instant::now());
         assert_eq!(pace.due(&spec("5"), |_, _| true, now), now);
         pace.published(spec("5"), now);
         let heartbeat = now + Duration::from_secs(5);
@@ -251,7 +257,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failures_are_tried_again_with_growing_pauses() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
+        let (mut pace, now) = (PublishSchedule::default(), Instant::now());
         for pause in [100, 200, 400, 800, 1000, 1000] {
             pace.failed(now);
             let due = pace.due(&spec("5"), |_, _| true, now);

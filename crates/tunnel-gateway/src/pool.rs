@@ -7,29 +7,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use aplomb::Tasks;
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::dial::Stream;
-use crate::limits::Limits;
-use crate::serve::upload::{Outgoing, Progress};
-use crate::table::Origin;
+use crate::dial::OriginStream;
+use crate::limits::ListenerLimits;
+use crate::serve::upload::{UploadProgress, UpstreamSender};
+use crate::table::OriginTarget;
 
 /// Whose connections, and to where.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct PoolKey {
     /// The UID of the tunnel.
     pub(crate) tunnel: String,
-    pub(crate) origin: Arc<Origin>,
+    pub(crate) origin: Arc<OriginTarget>,
 }
 
 /// Connections that wait. They are closed when it is dropped, or when nobody used them for long.
-pub(crate) struct Pool {
+pub(crate) struct ConnectionPool {
     shared: Arc<Shared>,
-    _reaper: Task<()>,
+    _reaper: TaskHandle<()>,
 }
 
 struct Shared {
@@ -37,7 +37,7 @@ struct Shared {
     idle_for: Duration,
     most: usize,
     header_bytes: usize,
-    idle: Mutex<BTreeMap<Key, Vec<Waiting>>>,
+    idle: Mutex<BTreeMap<PoolKey, Vec<Waiting>>>,
     /// Something waits where nothing did.
     first: Notify,
 }
@@ -49,21 +49,21 @@ struct Waiting {
 
 /// A connection and what drives it.
 struct Connection {
-    sender: SendRequest<Outgoing>,
-    _driver: Task<()>,
+    sender: SendRequest<UpstreamSender>,
+    _driver: TaskHandle<()>,
 }
 
 /// A connection that is used. Dropping it closes the connection, and so tells the origin that nobody
 /// waits any more.
-pub(crate) struct Lease {
+pub(crate) struct PooledConnection {
     pool: Weak<Shared>,
-    key: Key,
+    key: PoolKey,
     connection: Connection,
-    progress: Option<Arc<Progress>>,
+    progress: Option<Arc<UploadProgress>>,
 }
 
-impl Pool {
-    pub(crate) fn new(tasks: &Tasks, limits: &Limits) -> Self {
+impl ConnectionPool {
+    pub(crate) fn new(tasks: &Tasks, limits: &ListenerLimits) -> Self {
         let shared = Arc::new(Shared {
             tasks: tasks.clone(),
             idle_for: limits.idle_connection,
@@ -81,7 +81,7 @@ impl Pool {
 
     /// A connection that waited: the one that was used last, because it is the least likely to have been
     /// closed by the origin.
-    pub(crate) fn take(&self, key: &Key) -> Option<Lease> {
+    pub(crate) fn take(&self, key: &PoolKey) -> Option<PooledConnection> {
         let mut idle = self.shared.idle();
         let waiting = idle.get_mut(key)?;
         // One that is not ready yet may still be reading the end of its last response.
@@ -101,9 +101,9 @@ impl Pool {
     /// A connection over `stream`.
     pub(crate) async fn connect(
         &self,
-        key: Key,
-        stream: Box<dyn Stream>,
-    ) -> Result<Lease, hyper::Error> {
+        key: PoolKey,
+        stream: Box<dyn OriginStream>,
+    ) -> Result<PooledConnection, hyper::Error> {
         let (sender, driver) = Builder::new()
             .max_header_size(self.shared.header_bytes)
             .handshake(TokioIo::new(stream))
@@ -119,8 +119,8 @@ impl Pool {
         Ok(self.lease(key, connection))
     }
 
-    fn lease(&self, key: Key, connection: Connection) -> Lease {
-        Lease {
+    fn lease(&self, key: PoolKey, connection: Connection) -> PooledConnection {
+        PooledConnection {
             pool: Arc::downgrade(&self.shared),
             key,
             connection,
@@ -129,13 +129,13 @@ impl Pool {
     }
 }
 
-impl Lease {
-    pub(crate) fn sender(&mut self) -> &mut SendRequest<Outgoing> {
+impl PooledConnection {
+    pub(crate) fn sender(&mut self) -> &mut SendRequest<UpstreamSender> {
         &mut self.connection.sender
     }
 
     /// The request that is sent over it.
-    pub(crate) fn carries(&mut self, progress: Arc<Progress>) {
+    pub(crate) fn carries(&mut self, progress: Arc<UploadProgress>) {
         self.progress = Some(progress);
     }
 
@@ -164,7 +164,7 @@ impl Lease {
 }
 
 impl Shared {
-    fn idle(&self) -> MutexGuard<'_, BTreeMap<Key, Vec<Waiting>>> {
+    fn idle(&self) -> MutexGuard<'_, BTreeMap<PoolKey, Vec<Waiting>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -201,13 +201,13 @@ async fn reap(pool: Weak<Shared>) {
     }
 }
 
-impl fmt::Debug for Pool {
+impl fmt::Debug for ConnectionPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool").finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Lease {
+impl fmt::Debug for PooledConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
             .field("key", &self.key)

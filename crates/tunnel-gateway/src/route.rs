@@ -6,16 +6,18 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aplomb_api::tunnel::{MatchType, Method, PathMatch, PathMatchType, RouteMatch, is_canonical};
+use aplomb_api::tunnel::{
+    HttpMethod, PathMatch, PathMatchType, RouteMatch, ValueMatchType, is_canonical,
+};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
 use crate::path::{Reading, loose};
-use crate::table::{Action, Host, Matcher, Route, Table};
+use crate::table::{CompiledMatch, RouteAction, RoutingTable, TableRoute, VirtualHost};
 
 /// Puts routes into the order in which they are tried. Routes that are equal to the Gateway API keep
 /// their order: whoever builds the table has put the older HTTPRoute and the earlier rule first.
-pub fn order(routes: &mut [Route]) {
+pub fn order(routes: &mut [TableRoute]) {
     routes.sort_by_cached_key(|route| {
         let wanted = &route.matches.wanted;
         (
@@ -49,7 +51,11 @@ fn path_rank(path: Option<&PathMatch>) -> (u8, Reverse<usize>) {
 /// listeners of the connection's protocol count; one that is more specific and of the other protocol
 /// still decides whose the hostname is.
 #[must_use]
-pub fn host<'t>(table: &'t Table, hostname: &str, tls: bool) -> Option<&'t Arc<Host>> {
+pub fn host<'t>(
+    table: &'t RoutingTable,
+    hostname: &str,
+    tls: bool,
+) -> Option<&'t Arc<VirtualHost>> {
     let domain = hostname.split_once('.').map_or("", |(_, domain)| domain);
     let owned = table.reserved.contains(hostname) || is_canonical(hostname, domain);
     let wildcards = parents(hostname).filter_map(|parent| table.wildcards.get(parent));
@@ -81,7 +87,7 @@ pub(crate) fn lookup<'t, T>(
 
 /// The first route of the connection's protocol that matches.
 #[must_use]
-pub fn pick<'h>(host: &'h Host, request: &Parts, tls: bool) -> Option<&'h Route> {
+pub fn pick<'h>(host: &'h VirtualHost, request: &Parts, tls: bool) -> Option<&'h TableRoute> {
     let routes = host.routes.iter().filter(|it| it.protocols.include(tls));
     first(routes, request, request.uri.path(), path_fits)
 }
@@ -89,9 +95,9 @@ pub fn pick<'h>(host: &'h Host, request: &Parts, tls: bool) -> Option<&'h Route>
 /// Whether a request leads to `route` in every way in which an origin may read its path, apart from what
 /// the rule itself spells out.
 pub(crate) fn agree(
-    (host, tls): (&Host, bool),
+    (host, tls): (&VirtualHost, bool),
     request: &Parts,
-    route: &Route,
+    route: &TableRoute,
     readings: &[Reading],
 ) -> bool {
     let path = route.matches.wanted.path.as_ref();
@@ -110,25 +116,25 @@ pub(crate) fn agree(
 }
 
 /// Whether two matches belong to one rule, whose origin all of them share.
-fn is_same_rule(one: &Route, other: &Route) -> bool {
+fn is_same_rule(one: &TableRoute, other: &TableRoute) -> bool {
     match (&one.action, &other.action) {
-        (Action::Forward(one), Action::Forward(other)) => Arc::ptr_eq(one, other),
+        (RouteAction::Forward(one), RouteAction::Forward(other)) => Arc::ptr_eq(one, other),
         _ => std::ptr::eq(one, other),
     }
 }
 
-type PathFits = fn(&Matcher, Option<&PathMatch>, &str) -> bool;
+type PathFits = fn(&CompiledMatch, Option<&PathMatch>, &str) -> bool;
 
 fn first<'h>(
-    mut routes: impl Iterator<Item = &'h Route>,
+    mut routes: impl Iterator<Item = &'h TableRoute>,
     request: &Parts,
     path: &str,
     fits: PathFits,
-) -> Option<&'h Route> {
+) -> Option<&'h TableRoute> {
     routes.find(|route| matches(&route.matches, request, path, fits))
 }
 
-fn matches(matcher: &Matcher, request: &Parts, asked: &str, fits: PathFits) -> bool {
+fn matches(matcher: &CompiledMatch, request: &Parts, asked: &str, fits: PathFits) -> bool {
     let RouteMatch {
         path,
         headers,
@@ -141,7 +147,7 @@ fn matches(matcher: &Matcher, request: &Parts, asked: &str, fits: PathFits) -> b
         && (query_params.is_empty() || query_fits(matcher, request.uri.query().unwrap_or_default()))
 }
 
-fn path_fits(matcher: &Matcher, wanted: Option<&PathMatch>, path: &str) -> bool {
+fn path_fits(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str) -> bool {
     let Some(wanted) = wanted else { return true };
     match wanted.kind {
         PathMatchType::Exact => path == wanted.value,
@@ -153,7 +159,7 @@ fn path_fits(matcher: &Matcher, wanted: Option<&PathMatch>, path: &str) -> bool 
 }
 
 /// The same for a path that was decoded further, with what is wanted decoded likewise.
-fn loosely_fits(matcher: &Matcher, wanted: Option<&PathMatch>, path: &str) -> bool {
+fn loosely_fits(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str) -> bool {
     let escapes = |it: &&PathMatch| it.value.contains('%') && matcher.path.is_none();
     let Some(wanted) = wanted.filter(escapes) else {
         return path_fits(matcher, wanted, path);
@@ -169,7 +175,7 @@ pub(crate) fn after_prefix<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
 }
 
 /// Of several matches with one name only the first counts, as the Gateway API has it.
-fn headers_fit(matcher: &Matcher, headers: &HeaderMap) -> bool {
+fn headers_fit(matcher: &CompiledMatch, headers: &HeaderMap) -> bool {
     let wanted = &matcher.wanted.headers;
     wanted.iter().enumerate().all(|(index, each)| {
         let same = |other: &str| other.eq_ignore_ascii_case(&each.name);
@@ -184,7 +190,7 @@ fn headers_fit(matcher: &Matcher, headers: &HeaderMap) -> bool {
     })
 }
 
-fn query_fits(matcher: &Matcher, query: &str) -> bool {
+fn query_fits(matcher: &CompiledMatch, query: &str) -> bool {
     let wanted = &matcher.wanted.query_params;
     wanted.iter().enumerate().all(|(index, each)| {
         if wanted[..index].iter().any(|it| it.name == each.name) {
@@ -199,10 +205,15 @@ fn query_fits(matcher: &Matcher, query: &str) -> bool {
     })
 }
 
-fn fits(kind: MatchType, wanted: &str, expression: Option<&regex::Regex>, value: &str) -> bool {
+fn fits(
+    kind: ValueMatchType,
+    wanted: &str,
+    expression: Option<&regex::Regex>,
+    value: &str,
+) -> bool {
     match kind {
-        MatchType::Exact => wanted == value,
-        MatchType::RegularExpression => expression.is_some_and(|it| it.is_match(value)),
+        ValueMatchType::Exact => wanted == value,
+        ValueMatchType::RegularExpression => expression.is_some_and(|it| it.is_match(value)),
     }
 }
 
@@ -219,17 +230,17 @@ fn joined<'r>(headers: &'r HeaderMap, name: &str) -> Option<Cow<'r, str>> {
     }))
 }
 
-fn name(method: Method) -> &'static str {
+fn name(method: HttpMethod) -> &'static str {
     match method {
-        Method::Get => "GET",
-        Method::Head => "HEAD",
-        Method::Post => "POST",
-        Method::Put => "PUT",
-        Method::Delete => "DELETE",
-        Method::Connect => "CONNECT",
-        Method::Options => "OPTIONS",
-        Method::Trace => "TRACE",
-        Method::Patch => "PATCH",
+        HttpMethod::Get => "GET",
+        HttpMethod::Head => "HEAD",
+        HttpMethod::Post => "POST",
+        HttpMethod::Put => "PUT",
+        HttpMethod::Delete => "DELETE",
+        HttpMethod::Connect => "CONNECT",
+        HttpMethod::Options => "OPTIONS",
+        HttpMethod::Trace => "TRACE",
+        HttpMethod::Patch => "PATCH",
     }
 }
 

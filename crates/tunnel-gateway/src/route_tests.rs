@@ -4,12 +4,12 @@ use aplomb_api::tunnel::{HeaderMatch, QueryMatch};
 use http::Request;
 
 use super::*;
-use crate::table::{Action, Protocols, Tunnel};
+use crate::table::{Protocols, RouteAction, TunnelInfo};
 
 /// `=/a` exact, `/a` prefix, `~/a.*` expression, empty for no path; then `METHOD`, `h:name=value`,
 /// `q:name=value`, where a value may begin with `~`.
-fn route(rule: usize, text: &str) -> Route {
-    let mut matches = Matcher {
+fn route(rule: usize, text: &str) -> TableRoute {
+    let mut matches = CompiledMatch {
         wanted: RouteMatch::default(),
         path: None,
         headers: BTreeMap::new(),
@@ -18,17 +18,17 @@ fn route(rule: usize, text: &str) -> Route {
     for word in text.split_whitespace() {
         add(&mut matches, word);
     }
-    Route {
+    TableRoute {
         rule,
         protocols: Protocols::ALL,
         matches,
         filters: Vec::new(),
-        action: Action::Redirect,
+        action: RouteAction::Redirect,
         timeout: None,
     }
 }
 
-fn add(matches: &mut Matcher, word: &str) {
+fn add(matches: &mut CompiledMatch, word: &str) {
     let wanted = &mut matches.wanted;
     if let Some(value) = word.strip_prefix('=') {
         wanted.path = Some(path(PathMatchType::Exact, value));
@@ -39,7 +39,7 @@ fn add(matches: &mut Matcher, word: &str) {
         wanted.path = Some(path(PathMatchType::PathPrefix, word));
     } else if let Some((name, value)) = word.strip_prefix("h:").and_then(|it| it.split_once('=')) {
         let (kind, value) = kind(value);
-        if kind == MatchType::RegularExpression {
+        if kind == ValueMatchType::RegularExpression {
             let index = wanted.headers.len();
             matches.headers.insert(index, expression(value));
         }
@@ -47,7 +47,7 @@ fn add(matches: &mut Matcher, word: &str) {
         wanted.headers.push(HeaderMatch { kind, name, value });
     } else if let Some((name, value)) = word.strip_prefix("q:").and_then(|it| it.split_once('=')) {
         let (kind, value) = kind(value);
-        if kind == MatchType::RegularExpression {
+        if kind == ValueMatchType::RegularExpression {
             let index = wanted.query_params.len();
             matches.query.insert(index, expression(value));
         }
@@ -59,10 +59,10 @@ fn add(matches: &mut Matcher, word: &str) {
     }
 }
 
-fn kind(value: &str) -> (MatchType, &str) {
+fn kind(value: &str) -> (ValueMatchType, &str) {
     match value.strip_prefix('~') {
-        Some(value) => (MatchType::RegularExpression, value),
-        None => (MatchType::Exact, value),
+        Some(value) => (ValueMatchType::RegularExpression, value),
+        None => (ValueMatchType::Exact, value),
     }
 }
 
@@ -75,12 +75,12 @@ fn expression(text: &str) -> regex::Regex {
     regex::Regex::new(&format!("^(?:{text})$")).expect("an expression")
 }
 
-fn served(routes: &[&str]) -> Host {
-    let mut routes: Vec<Route> = (0..).zip(routes).map(|(n, text)| route(n, text)).collect();
+fn served(routes: &[&str]) -> VirtualHost {
+    let mut routes: Vec<TableRoute> = (0..).zip(routes).map(|(n, text)| route(n, text)).collect();
     order(&mut routes);
-    Host {
+    VirtualHost {
         protocols: Protocols::ALL,
-        tunnel: Arc::new(Tunnel {
+        tunnel: Arc::new(TunnelInfo {
             namespace: "default".to_owned(),
             name: "x".to_owned(),
             uid: "uid".to_owned(),
@@ -191,12 +191,12 @@ fn a_second_match_of_the_same_name_is_ignored() {
 #[test]
 fn the_exact_hostname_wins_then_the_longest_wildcard() {
     let hosts = |name: &str| (name.to_owned(), Arc::new(served(&[])));
-    let mut table = Table::default();
+    let mut table = RoutingTable::default();
     table.hosts.extend([hosts("a.b.example.com")]);
     table
         .wildcards
         .extend([hosts("example.com"), hosts("b.example.com")]);
-    let same = |name: &str, wanted: Option<&Arc<Host>>| {
+    let same = |name: &str, wanted: Option<&Arc<VirtualHost>>| {
         let got = host(&table, name, false);
         assert_eq!(got.map(Arc::as_ptr), wanted.map(Arc::as_ptr), "{name}");
     };

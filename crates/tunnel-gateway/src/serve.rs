@@ -1,4 +1,4 @@
-//! The public listeners: HTTP in, a [`Dialer`] out. Requests are served by the routing table of the
+//! The public listeners: HTTP in, a [`OriginDialer`] out. Requests are served by the routing table of the
 //! moment; nothing here decides what is in it.
 
 mod accept;
@@ -35,24 +35,24 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-pub use self::body::Body;
-use self::core::Core;
-use self::crew::Crew;
-use self::handle::Client;
-pub use self::health::{Health, Phase};
+pub use self::body::ResponseBody;
+use self::core::ProxyShared;
+use self::crew::ConnectionTasks;
+use self::handle::ClientInfo;
+pub use self::health::{PhaseHandle, ServePhase};
 use crate::access::AccessLog;
 use crate::certificates;
-use crate::dial::Dialer;
-use crate::limits::{Limits, Quota};
-use crate::pool::Pool;
-use crate::table::Table;
-use crate::telemetry::GatewayTelemetry;
+use crate::dial::OriginDialer;
+use crate::limits::{KeyedLimit, ListenerLimits};
+use crate::pool::ConnectionPool;
+use crate::table::RoutingTable;
+use crate::telemetry::GatewayMetrics;
 
 /// How a server serves.
 #[derive(Clone, Debug)]
-pub struct ServeSettings {
+pub struct ProxySettings {
     /// How much it takes on.
-    pub limits: Limits,
+    pub limits: ListenerLimits,
     /// Whether `X-Aplomb-Reason` and `X-Aplomb-Revision` are sent.
     pub headers: bool,
     /// Where each request is noted.
@@ -73,10 +73,10 @@ pub struct ServeSettings {
     pub seed: u64,
 }
 
-impl Default for ServeSettings {
+impl Default for ProxySettings {
     fn default() -> Self {
         Self {
-            limits: Limits::default(),
+            limits: ListenerLimits::default(),
             headers: true,
             access_log: None,
             trusted_proxies: Vec::new(),
@@ -90,22 +90,22 @@ impl Default for ServeSettings {
 }
 
 /// The data path. Dropping it breaks off everything it serves.
-pub struct Server {
-    core: Arc<Core>,
+pub struct ProxyServer {
+    core: Arc<ProxyShared>,
     linger: Duration,
 }
 
-impl Server {
+impl ProxyServer {
     /// A server that serves what `table` says at the moment of each request.
     #[must_use]
     pub fn new(
-        settings: ServeSettings,
-        table: Arc<ArcSwap<Table>>,
-        dialer: Arc<dyn Dialer>,
-        telemetry: GatewayTelemetry,
+        settings: ProxySettings,
+        table: Arc<ArcSwap<RoutingTable>>,
+        dialer: Arc<dyn OriginDialer>,
+        telemetry: GatewayMetrics,
     ) -> Self {
         let limits = settings.limits;
-        let core = Core {
+        let core = ProxyShared {
             headers: settings.headers,
             access_log: settings.access_log,
             trusted_proxies: settings.trusted_proxies,
@@ -114,15 +114,15 @@ impl Server {
             table,
             dialer,
             telemetry,
-            pool: Pool::new(&settings.tasks, &limits),
-            crew: Crew::new(settings.tasks),
-            health: Health::default(),
+            pool: ConnectionPool::new(&settings.tasks, &limits),
+            crew: ConnectionTasks::new(settings.tasks),
+            health: PhaseHandle::default(),
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
-            connections: Quota::new(limits.connections),
-            clients: Quota::new(limits.connections_per_client),
-            requests: Quota::new(limits.requests_per_tunnel),
-            proofs: Quota::new(limits.requests_per_tunnel),
+            connections: KeyedLimit::new(limits.connections),
+            clients: KeyedLimit::new(limits.connections_per_client),
+            requests: KeyedLimit::new(limits.requests_per_tunnel),
+            proofs: KeyedLimit::new(limits.requests_per_tunnel),
             seed: settings.seed,
             counter: AtomicU64::new(0),
             limits,
@@ -133,12 +133,12 @@ impl Server {
         }
     }
 
-    /// Serves HTTP on a listener, until [`Server::drain`].
+    /// Serves HTTP on a listener, until [`ProxyServer::drain`].
     pub fn http(&self, listener: TcpListener) -> impl Future<Output = ()> + Send + use<> {
         accept::accept(self.core.clone(), listener, None)
     }
 
-    /// Serves HTTPS on a listener, with the table's certificates, until [`Server::drain`].
+    /// Serves HTTPS on a listener, with the table's certificates, until [`ProxyServer::drain`].
     pub fn tls(&self, listener: TcpListener) -> impl Future<Output = ()> + Send + use<> {
         let tls = TlsAcceptor::from(certificates::config(self.core.table.clone()));
         accept::accept(self.core.clone(), listener, Some(tls))
@@ -150,18 +150,18 @@ impl Server {
         request: Request<B>,
         peer: SocketAddr,
         tls: bool,
-    ) -> Response<Body>
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let address = peer;
-        handle::handle(&self.core, request, Client { address, tls }).await
+        handle::handle(&self.core, request, ClientInfo { address, tls }).await
     }
 
-    /// Whether it wants traffic. Whoever builds the first table makes it [`Phase::Serving`].
+    /// Whether it wants traffic. Whoever builds the first table makes it [`ServePhase::Serving`].
     #[must_use]
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> PhaseHandle {
         self.core.health.clone()
     }
 
@@ -169,7 +169,7 @@ impl Server {
     /// nothing more is accepted. Requests under way and upgraded connections have until the deadline.
     pub async fn drain(&self, deadline: Instant) {
         let core = &self.core;
-        core.health.reach(Phase::Draining);
+        core.health.reach(ServePhase::Draining);
         core.draining.cancel();
         sleep_until(deadline.min(Instant::now() + self.linger)).await;
         core.closing.cancel();
@@ -181,18 +181,18 @@ impl Server {
             );
         }
         core.crew.dismiss();
-        core.health.reach(Phase::Stopped);
+        core.health.reach(ServePhase::Stopped);
     }
 }
 
-impl Drop for Server {
+impl Drop for ProxyServer {
     fn drop(&mut self) {
         self.core.closing.cancel();
         self.core.crew.dismiss();
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for ProxyServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
             .field("phase", &self.core.health.phase())

@@ -6,18 +6,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::tunnel::{Filter, PathMatchType, RouteMatch};
+use aplomb_api::tunnel::{PathMatchType, RouteFilter, RouteMatch};
 use aplomb_api::wire::ConnectorId;
 use ipnet::IpNet;
 use rustls::sign::CertifiedKey;
 
 /// Everything that requests need.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct RoutingTable {
     /// By exact hostname, in lower case.
-    pub hosts: BTreeMap<String, Arc<Host>>,
+    pub hosts: BTreeMap<String, Arc<VirtualHost>>,
     /// By the part after `*.`; the longest that fits wins, after exact ones.
-    pub wildcards: BTreeMap<String, Arc<Host>>,
+    pub wildcards: BTreeMap<String, Arc<VirtualHost>>,
     /// Claimed hostnames that are not served now, and that no wildcard may serve.
     pub reserved: BTreeSet<String>,
     /// By exact hostname, or `*.` and a suffix: what a TLS client that asks for it is shown.
@@ -58,19 +58,19 @@ impl Protocols {
 
 /// What is served under a hostname.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct VirtualHost {
     /// Whose it is.
-    pub tunnel: Arc<Tunnel>,
+    pub tunnel: Arc<TunnelInfo>,
     /// The protocols of its listeners.
     pub protocols: Protocols,
     /// One for each match of each rule, in the Gateway API's order of precedence: the first that
     /// matches serves.
-    pub routes: Vec<Route>,
+    pub routes: Vec<TableRoute>,
 }
 
 /// A tunnel, as far as requests name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tunnel {
+pub struct TunnelInfo {
     /// The namespace of its HTTPProxy.
     pub namespace: String,
     /// The name of its HTTPProxy.
@@ -83,7 +83,7 @@ pub struct Tunnel {
     pub revision: String,
 }
 
-impl Tunnel {
+impl TunnelInfo {
     /// Its namespace/name, for people.
     #[must_use]
     pub fn label(&self) -> String {
@@ -93,22 +93,22 @@ impl Tunnel {
 
 /// Some requests, and what becomes of them.
 #[derive(Clone, Debug)]
-pub struct Route {
+pub struct TableRoute {
     /// The index of its rule in the HTTPRoute.
     pub rule: usize,
     /// The protocols of the listeners that it is attached to.
     pub protocols: Protocols,
     /// Which requests. Regular expressions were compiled when the table was built.
-    pub matches: Matcher,
+    pub matches: CompiledMatch,
     /// The filters of the rule, then of the backend.
-    pub filters: Vec<Filter>,
+    pub filters: Vec<RouteFilter>,
     /// What becomes of them.
-    pub action: Action,
+    pub action: RouteAction,
     /// How long a response may take to begin.
     pub timeout: Option<Duration>,
 }
 
-impl Route {
+impl TableRoute {
     /// What it matches of a path by prefix.
     pub(crate) fn prefix(&self) -> &str {
         let path = self.matches.wanted.path.as_ref();
@@ -119,7 +119,7 @@ impl Route {
 
 /// A match with its expressions compiled.
 #[derive(Clone, Debug)]
-pub struct Matcher {
+pub struct CompiledMatch {
     /// What was asked for.
     pub wanted: RouteMatch,
     /// The path's expression, anchored at both ends.
@@ -132,9 +132,9 @@ pub struct Matcher {
 
 /// What becomes of a request.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum RouteAction {
     /// It goes to an origin.
-    Forward(Arc<Origin>),
+    Forward(Arc<OriginTarget>),
     /// A filter answers it with a redirect.
     Redirect,
     /// It has nowhere to go: a status code and a stable word for it.
@@ -148,9 +148,9 @@ pub enum Action {
 
 /// An origin.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Origin {
+pub struct OriginTarget {
     /// How it is reached.
-    pub target: Target,
+    pub target: OriginAddress,
     /// Its host:port, as the endpoint says it.
     pub authority: String,
     /// The name in its certificate, if TLS is spoken to it.
@@ -159,9 +159,9 @@ pub struct Origin {
 
 /// How an origin is reached.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
-    /// Through an agent, which dials [`Origin::authority`].
-    Connector(Arc<ConnectorTarget>),
+pub enum OriginAddress {
+    /// Through an agent, which dials [`OriginTarget::authority`].
+    Connector(Arc<AgentTarget>),
     /// From here.
     Addresses(Addresses),
 }
@@ -177,7 +177,7 @@ pub struct Addresses {
 
 /// An agent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ConnectorTarget {
+pub struct AgentTarget {
     /// The namespace of the Connector.
     pub namespace: String,
     /// Its name.
@@ -196,7 +196,7 @@ pub struct ConnectorTarget {
     pub released: bool,
 }
 
-impl ConnectorTarget {
+impl AgentTarget {
     /// The Connector, as messages to its agent name it.
     #[must_use]
     pub fn connector(&self) -> ConnectorId {

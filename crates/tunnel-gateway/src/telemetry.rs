@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::table::Table;
+use crate::table::RoutingTable;
 
 /// How many tunnels have series of their own.
 const TUNNELS: usize = 1000;
@@ -57,7 +57,7 @@ struct ListenerLabels {
 
 /// Every metric of the data path. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct GatewayTelemetry(Arc<Families>);
+pub struct GatewayMetrics(Arc<Families>);
 
 #[derive(Debug)]
 struct Families {
@@ -104,7 +104,7 @@ pub(crate) struct RequestEnded<'a> {
     pub(crate) sent: u64,
 }
 
-impl GatewayTelemetry {
+impl GatewayMetrics {
     /// Registers every metric under its public name.
     pub fn register(&self, registry: &mut Registry) {
         let it = &self.0;
@@ -156,7 +156,7 @@ impl GatewayTelemetry {
     }
 
     /// Drops the series of tunnels that the table no longer has, which makes room for others.
-    pub fn retain(&self, table: &Table) {
+    pub fn retain(&self, table: &RoutingTable) {
         let hosts = table.hosts.values().chain(table.wildcards.values());
         let served: BTreeSet<String> = hosts.map(|host| host.tunnel.label()).collect();
         let mut labels = self.labels();
@@ -195,9 +195,9 @@ impl GatewayTelemetry {
     }
 
     /// One more connection of a client, until what is returned is dropped.
-    pub(crate) fn connected(&self, listener: &'static str) -> Open {
+    pub(crate) fn connected(&self, listener: &'static str) -> OpenGauge {
         let labels = ListenerLabels { listener };
-        Open::new(self.0.connections.get_or_create_owned(&labels))
+        OpenGauge::new(self.0.connections.get_or_create_owned(&labels))
     }
 
     pub(crate) fn refused(&self, listener: &'static str) {
@@ -206,8 +206,8 @@ impl GatewayTelemetry {
     }
 
     /// One more upgraded connection, until what is returned is dropped.
-    pub(crate) fn upgraded(&self) -> Open {
-        Open::new(self.0.upgrades.clone())
+    pub(crate) fn upgraded(&self) -> OpenGauge {
+        OpenGauge::new(self.0.upgrades.clone())
     }
 
     pub(crate) fn dialled(&self) {
@@ -259,16 +259,16 @@ impl GatewayTelemetry {
 
 /// Something that is open and counted as such.
 #[derive(Debug)]
-pub(crate) struct Open(Gauge);
+pub(crate) struct OpenGauge(Gauge);
 
-impl Open {
+impl OpenGauge {
     fn new(gauge: Gauge) -> Self {
         gauge.inc();
         Self(gauge)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenGauge {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -294,7 +294,7 @@ mod tests {
         }
     }
 
-    fn scrape(telemetry: &GatewayTelemetry) -> String {
+    fn scrape(telemetry: &GatewayMetrics) -> String {
         let mut registry = Registry::default();
         telemetry.register(&mut registry);
         let mut text = String::new();
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn tunnels_beyond_the_bound_share_a_series() {
-        let telemetry = GatewayTelemetry::default();
+        let telemetry = GatewayMetrics::default();
         for number in 0..TUNNELS + 5 {
             telemetry.emit(ended(&format!("default/t{number}")));
         }
@@ -315,16 +315,16 @@ mod tests {
 
     #[test]
     fn a_tunnel_that_is_gone_takes_its_series_along() {
-        let telemetry = GatewayTelemetry::default();
+        let telemetry = GatewayMetrics::default();
         telemetry.emit(ended("default/x"));
         assert!(scrape(&telemetry).contains("default/x"));
-        telemetry.retain(&Table::default());
+        telemetry.retain(&RoutingTable::default());
         assert!(!scrape(&telemetry).contains("default/x"));
     }
 
     #[test]
     fn what_is_open_is_counted_until_it_is_dropped() {
-        let telemetry = GatewayTelemetry::default();
+        let telemetry = GatewayMetrics::default();
         let open = telemetry.connected("http");
         let line = |many| format!("aplomb_gateway_connections{{listener=\"http\"}} {many}");
         assert!(scrape(&telemetry).contains(&line(1)));

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use aplomb::{MetaOnly, MetaRef, View};
+use aplomb::{MetaRef, MetadataOnly, View};
 use aplomb_api::HttpProxy;
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
-use aplomb_api::tunnel::{ConnectionDetails, Connector, Filter, RouteMatch};
+use aplomb_api::tunnel::{ConnectionDetails, Connector, RouteFilter, RouteMatch};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -16,12 +16,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::decide::matcher;
-use crate::table::Matcher;
+use crate::table::CompiledMatch;
 
 /// Metadata with annotations and the time of creation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Metadata {
+pub struct ObjectMetaView {
     pub(crate) name: Box<str>,
     pub(crate) namespace: Option<Box<str>>,
     pub(crate) uid: Box<str>,
@@ -35,7 +35,7 @@ pub struct Metadata {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-impl Metadata {
+impl ObjectMetaView {
     fn as_ref(&self) -> MetaRef<'_> {
         MetaRef {
             namespace: self.namespace.as_deref(),
@@ -62,37 +62,37 @@ impl Metadata {
 /// A Gateway.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct GatewayView {
-    pub(crate) metadata: Metadata,
-    pub(crate) spec: GatewaySpec,
+    pub(crate) metadata: ObjectMetaView,
+    pub(crate) spec: GatewaySpecView,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct GatewaySpec {
+pub(crate) struct GatewaySpecView {
     pub(crate) gateway_class_name: Box<str>,
-    pub(crate) listeners: Vec<Listener>,
+    pub(crate) listeners: Vec<ListenerView>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Listener {
+pub(crate) struct ListenerView {
     pub(crate) name: Box<str>,
     pub(crate) hostname: Option<Box<str>>,
     pub(crate) port: i32,
     pub(crate) protocol: Box<str>,
-    pub(crate) tls: Option<ListenerTls>,
+    pub(crate) tls: Option<ListenerTlsView>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ListenerTls {
-    pub(crate) certificate_refs: Vec<Reference>,
+pub(crate) struct ListenerTlsView {
+    pub(crate) certificate_refs: Vec<ObjectReference>,
 }
 
 /// A reference to another object, whatever it is for.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Reference {
+pub(crate) struct ObjectReference {
     pub(crate) group: Option<Box<str>>,
     pub(crate) kind: Option<Box<str>>,
     pub(crate) name: Box<str>,
@@ -104,46 +104,46 @@ pub(crate) struct Reference {
 /// An HTTPRoute.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct RouteView {
-    pub(crate) metadata: Metadata,
-    pub(crate) spec: RouteSpec,
+    pub(crate) metadata: ObjectMetaView,
+    pub(crate) spec: RouteSpecView,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct RouteSpec {
+pub(crate) struct RouteSpecView {
     pub(crate) hostnames: Vec<String>,
-    pub(crate) parent_refs: Vec<Reference>,
-    pub(crate) rules: Vec<ReadRule>,
+    pub(crate) parent_refs: Vec<ObjectReference>,
+    pub(crate) rules: Vec<ParsedRule>,
 }
 
 /// A rule, or why it cannot be one.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "Value")]
-pub(crate) struct ReadRule(pub(crate) Result<Rule, String>);
+pub(crate) struct ParsedRule(pub(crate) Result<RouteRule, String>);
 
-impl From<Value> for ReadRule {
+impl From<Value> for ParsedRule {
     fn from(rule: Value) -> Self {
         Self(read(&rule))
     }
 }
 
 /// Reads a rule and compiles its matches: once, and not for each table that it is in.
-fn read(rule: &Value) -> Result<Rule, String> {
-    let rule: Result<Rule, _> = aplomb::nulls::read(rule);
+fn read(rule: &Value) -> Result<RouteRule, String> {
+    let rule: Result<RouteRule, _> = aplomb::nulls::read(rule);
     let mut rule = rule.map_err(|error| error.to_string())?;
     if rule.matches.is_empty() {
         rule.matches.push(RouteMatch::default());
     }
     let matchers = rule.matches.iter().map(matcher::compile);
-    rule.matchers = Matchers(matchers.collect::<Result<_, _>>()?);
+    rule.matchers = CompiledMatches(matchers.collect::<Result<_, _>>()?);
     Ok(rule)
 }
 
 /// The matches of a rule, compiled.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Matchers(pub(crate) Vec<Matcher>);
+pub(crate) struct CompiledMatches(pub(crate) Vec<CompiledMatch>);
 
-impl PartialEq for Matchers {
+impl PartialEq for CompiledMatches {
     /// They follow from the matches beside them.
     fn eq(&self, _: &Self) -> bool {
         true
@@ -152,63 +152,63 @@ impl PartialEq for Matchers {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Rule {
+pub(crate) struct RouteRule {
     pub(crate) matches: Vec<RouteMatch>,
     #[serde(skip)]
-    pub(crate) matchers: Matchers,
-    pub(crate) filters: Vec<Filter>,
+    pub(crate) matchers: CompiledMatches,
+    pub(crate) filters: Vec<RouteFilter>,
     pub(crate) backend_refs: Vec<BackendRef>,
-    pub(crate) timeouts: Timeouts,
+    pub(crate) timeouts: RouteTimeouts,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Timeouts {
-    pub(crate) request: Option<aplomb_api::Span>,
+pub(crate) struct RouteTimeouts {
+    pub(crate) request: Option<aplomb_api::DurationString>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct BackendRef {
     #[serde(flatten)]
-    pub(crate) to: Reference,
+    pub(crate) to: ObjectReference,
     pub(crate) weight: Option<i32>,
-    pub(crate) filters: Vec<Filter>,
+    pub(crate) filters: Vec<RouteFilter>,
 }
 
 /// An EndpointSlice.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SliceView {
-    pub(crate) metadata: Metadata,
+    pub(crate) metadata: ObjectMetaView,
     pub(crate) address_type: Box<str>,
-    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) endpoints: Vec<EndpointView>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Endpoint {
+pub(crate) struct EndpointView {
     pub(crate) addresses: Vec<String>,
-    pub(crate) conditions: EndpointConditions,
+    pub(crate) conditions: EndpointConditionsView,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct EndpointConditions {
+pub(crate) struct EndpointConditionsView {
     pub(crate) ready: Option<bool>,
 }
 
 /// A Connector.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct ConnectorView {
-    pub(crate) metadata: Metadata,
-    pub(crate) status: ConnectorStatus,
+pub struct GatewayConnectorView {
+    pub(crate) metadata: ObjectMetaView,
+    pub(crate) status: ConnectorStatusView,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ConnectorStatus {
+pub(crate) struct ConnectorStatusView {
     pub(crate) connection_details: Option<ConnectionDetails>,
     pub(crate) gateways: Option<Vec<String>>,
     conditions: Vec<ConditionView>,
@@ -223,7 +223,7 @@ struct ConditionView {
     reason: Box<str>,
 }
 
-impl ConnectorView {
+impl GatewayConnectorView {
     /// Whether the operator has seen its agent go on purpose.
     pub(crate) fn released(&self) -> bool {
         use aplomb_api::tunnel::{conditions::ONLINE, reasons::RELEASED};
@@ -241,19 +241,19 @@ impl ConnectorView {
 /// A Secret of type kubernetes.io/tls.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct SecretView {
-    pub(crate) metadata: Metadata,
+pub struct TlsSecretView {
+    pub(crate) metadata: ObjectMetaView,
     pub(crate) data: BTreeMap<String, k8s_openapi::ByteString>,
 }
 
-impl fmt::Debug for SecretView {
+impl fmt::Debug for TlsSecretView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SecretView").field(&self.metadata).finish()
     }
 }
 
 /// The metadata of an HTTPProxy.
-pub type ProxyView = MetaOnly<HttpProxy>;
+pub type ProxyView = MetadataOnly<HttpProxy>;
 
 impl View for GatewayView {
     type Kind = Gateway;
@@ -279,7 +279,7 @@ impl View for SliceView {
     }
 }
 
-impl View for ConnectorView {
+impl View for GatewayConnectorView {
     type Kind = Connector;
 
     fn meta(&self) -> MetaRef<'_> {
@@ -287,7 +287,7 @@ impl View for ConnectorView {
     }
 }
 
-impl View for SecretView {
+impl View for TlsSecretView {
     type Kind = Secret;
 
     fn meta(&self) -> MetaRef<'_> {
@@ -370,11 +370,11 @@ mod tests {
         }
         reads_nulls::<SliceView>(json!({ "addressType": "IPv4",
             "endpoints": [{ "addresses": ["192.0.2.1"], "conditions": { "ready": true } }] }));
-        reads_nulls::<ConnectorView>(json!({ "status": { "gateways": ["a"],
+        reads_nulls::<GatewayConnectorView>(json!({ "status": { "gateways": ["a"],
             "connectionDetails": { "publicKey": { "id": "ab",
                 "addresses": [{ "address": "192.0.2.1", "port": 1 }] }, "session": "s" },
             "conditions": [{ "type": "Online" }] } }));
-        reads_nulls::<SecretView>(json!({ "data": { "tls.crt": "YQ==" } }));
+        reads_nulls::<TlsSecretView>(json!({ "data": { "tls.crt": "YQ==" } }));
         reads_nulls::<ProxyView>(json!({}));
     }
 }

@@ -1,26 +1,28 @@
 //! Carries out one step at a time, each of them safe to repeat: a crash may come between any two.
 
-use aplomb::writer::Effect;
-use aplomb::{Class, Context, Error, Key, Kind, Result, View};
+use aplomb::writer::ApplyEffect;
+use aplomb::{Context, Error, ErrorClass, Kind, ObjectKey, Result, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
-use aplomb_api::tunnel::{Claimant, HostnameClaim, HostnameClaimSpec, HttpProxy, Revision, labels};
+use aplomb_api::tunnel::{
+    ChildRevision, Claimant, HostnameClaim, HostnameClaimSpec, HttpProxy, labels,
+};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ObjectMeta;
 
-use crate::children::{Children, children, digest};
-use crate::evidence::Evidence;
-use crate::office::Office;
+use crate::children::{ChildObjects, children, digest};
+use crate::evidence::ProbeResult;
+use crate::office::TunnelContext;
 use crate::prove::answered;
 use crate::report;
 use crate::sweep::is_there;
-use crate::world::{Child, Plan, Progress, Step, World, Written};
+use crate::world::{AppliedChild, ChildrenState, Observed, Plan, Progress, Step};
 
 /// Acts for one tunnel.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<HttpProxy>,
-    pub(crate) office: &'a Office,
-    pub(crate) key: &'a Key,
-    pub(crate) world: &'a World,
+    pub(crate) office: &'a TunnelContext,
+    pub(crate) key: &'a ObjectKey,
+    pub(crate) world: &'a Observed,
     pub(crate) plan: &'a Plan,
 }
 
@@ -64,8 +66,8 @@ impl Act<'_> {
         }
     }
 
-    fn misses(&self, child: &Revision) -> bool {
-        let key = Key::new(self.key.namespace.as_deref(), &child.name);
+    fn misses(&self, child: &ChildRevision) -> bool {
+        let key = ObjectKey::new(self.key.namespace.as_deref(), &child.name);
         match child.kind.as_str() {
             "Gateway" => self.lacks::<Gateway>(&key),
             "HTTPRoute" => self.lacks::<HttpRoute>(&key),
@@ -74,7 +76,7 @@ impl Act<'_> {
         }
     }
 
-    fn lacks<C: Kind>(&self, key: &Key) -> bool {
+    fn lacks<C: Kind>(&self, key: &ObjectKey) -> bool {
         self.cx.cache::<C>().is_ok_and(|all| all.get(key).is_none())
     }
 
@@ -114,12 +116,12 @@ impl Act<'_> {
         };
         let made = match self.cx.create(&claim).await {
             Ok(made) => made,
-            Err(error) if error.class() == Class::Exists => {
+            Err(error) if error.class() == ErrorClass::Exists => {
                 let all = kube::Api::<HostnameClaim>::all(self.cx.client());
                 let found = all.get_opt(hostname).await.map_err(Error::from)?;
                 let Some(found) = found else {
                     return Err(Error::new(
-                        Class::Conflict,
+                        ErrorClass::Conflict,
                         format!("{hostname} was just let go"),
                     ));
                 };
@@ -134,12 +136,12 @@ impl Act<'_> {
     /// Takes a claim away: one of ours, or one whose claimant the server does not know either. A cache
     /// that lags behind decides nothing here, and is waited for rather than asked again.
     async fn unclaim(&self, hostname: &str, progress: &mut Progress) -> Result<()> {
-        let key = Key::new(None, hostname);
+        let key = ObjectKey::new(None, hostname);
         let cached = self.cx.cache::<HostnameClaim>()?.get(&key);
         let again = !progress.unclaimed.insert(hostname.to_owned());
         let Some(claim) = cached.filter(|_| !again) else {
             let what = format!("the claim on {hostname} is not as the cache shows it");
-            return Err(Error::new(Class::Conflict, what));
+            return Err(Error::new(ErrorClass::Conflict, what));
         };
         let claimant = &claim.spec.claimant;
         let ours = Some(&*claimant.uid) == self.world.proxy.metadata.uid.as_deref();
@@ -152,8 +154,8 @@ impl Act<'_> {
     }
 
     /// Writes the children, backends first: a gateway that sees a route can then see all of it.
-    async fn write(&self) -> Result<Written> {
-        let Children {
+    async fn write(&self) -> Result<ChildrenState> {
+        let ChildObjects {
             gateway,
             route,
             slices,
@@ -161,35 +163,35 @@ impl Act<'_> {
         let mut written = Vec::new();
         for slice in slices {
             if let Some(foreign) = self.foreign::<EndpointSlice>(&slice)? {
-                return Ok(Written::Foreign(foreign));
+                return Ok(ChildrenState::Foreign(foreign));
             }
             self.retype(&slice).await?;
             written.push(self.apply("EndpointSlice", slice).await?);
         }
         if let Some(foreign) = self.foreign::<Gateway>(&gateway)? {
-            return Ok(Written::Foreign(foreign));
+            return Ok(ChildrenState::Foreign(foreign));
         }
         written.push(self.apply("Gateway", gateway).await?);
         if let Some(foreign) = self.foreign::<HttpRoute>(&route)? {
-            return Ok(Written::Foreign(foreign));
+            return Ok(ChildrenState::Foreign(foreign));
         }
         written.push(self.apply("HTTPRoute", route).await?);
         self.cx.prune::<EndpointSlice>().await?;
-        Ok(Written::Children(written))
+        Ok(ChildrenState::Children(written))
     }
 
-    async fn apply<C: Kind>(&self, kind: &str, desired: C) -> Result<Child> {
+    async fn apply<C: Kind>(&self, kind: &str, desired: C) -> Result<AppliedChild> {
         let asked = digest(&serde_json::to_value(&desired)?);
         let applied = self.cx.adopt(desired).await?;
         let meta = kube::Resource::meta(&applied.object);
-        let changed = applied.effect != Effect::Unchanged;
-        let revision = Revision {
+        let changed = applied.effect != ApplyEffect::Unchanged;
+        let revision = ChildRevision {
             kind: kind.to_owned(),
             name: meta.name.clone().unwrap_or_default(),
             version: meta.resource_version.clone().unwrap_or_default(),
             digest: asked,
         };
-        Ok(Child {
+        Ok(AppliedChild {
             revision: self.office.memory.child(self.key, revision, changed),
             changed,
         })
@@ -261,12 +263,12 @@ impl Act<'_> {
             self.world.proxy.spec.proof_interval.0,
         );
         let evidence = round.clone().after(before, interval);
-        let news = evidence.is_doubtful() && before.is_none_or(Evidence::is_good);
+        let news = evidence.is_doubtful() && before.is_none_or(ProbeResult::is_good);
         if news && !self.is_there().await? {
             return Ok(false);
         }
         for name in answered(self.world, &round) {
-            let connector = Key::new(self.key.namespace.as_deref(), name);
+            let connector = ObjectKey::new(self.key.namespace.as_deref(), name);
             office.sessions.proven(&connector, round.at);
         }
         office.telemetry.proof(self.key, &round);

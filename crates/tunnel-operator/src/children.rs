@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 /// The children of one tunnel.
 #[derive(Clone, Debug)]
-pub(crate) struct Children {
+pub(crate) struct ChildObjects {
     /// The listeners.
     pub(crate) gateway: Gateway,
     /// The rules.
@@ -24,7 +24,7 @@ pub(crate) struct Children {
 }
 
 /// The children that serve `hostnames`, or what is wrong with the spec.
-pub(crate) fn children(proxy: &HttpProxy, hostnames: &[String]) -> Result<Children, String> {
+pub(crate) fn children(proxy: &HttpProxy, hostnames: &[String]) -> Result<ChildObjects, String> {
     let mut slices = Vec::new();
     let mut rules = Vec::new();
     for (index, rule) in proxy.spec.rules.iter().enumerate() {
@@ -34,7 +34,7 @@ pub(crate) fn children(proxy: &HttpProxy, hostnames: &[String]) -> Result<Childr
         };
         rules.push(route_rule(rule, reference));
     }
-    Ok(Children {
+    Ok(ChildObjects {
         gateway: gateway(proxy, hostnames)?,
         route: route(proxy, hostnames, &rules)?,
         slices,

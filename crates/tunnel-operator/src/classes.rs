@@ -1,7 +1,7 @@
 //! The classes that are used where nothing else is said, made once where nobody has made them. What is
 //! there is never changed: it is the administrator's.
 
-use aplomb::{Class, Error, Result};
+use aplomb::{Error, ErrorClass, Result};
 use aplomb_api::gateway_api::GatewayClass;
 use aplomb_api::tunnel::{CLASS, CONTROLLER, ConnectorClass};
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -87,7 +87,7 @@ fn explained(error: kube::Error) -> Error {
     match error {
         kube::Error::Api(status) if status.code == 404 => {
             let what = "the definitions of tunnels are not installed: run `aplomb crds --apply`";
-            Error::new(Class::Missing, what)
+            Error::new(ErrorClass::Missing, what)
         }
         other => other.into(),
     }

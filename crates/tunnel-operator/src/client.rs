@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb_api::tunnel::headers;
-use aplomb_api::wire::Statement;
+use aplomb_api::wire::ProofStatement;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -19,14 +19,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use crate::tls::{self, TlsError};
+use crate::tls::{self, HandshakeError};
 
 /// The longest answer that is read.
 const LONGEST: usize = 16 * 1024;
 
 /// One question to one listener.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ProbeRequest {
     /// The listener: ip:port.
     pub listen: String,
     /// Whether TLS is spoken to it.
@@ -36,14 +36,14 @@ pub struct Question {
     /// The index of the rule whose backend is asked for.
     pub rule: usize,
     /// What is to be signed.
-    pub statement: Statement,
+    pub statement: ProofStatement,
     /// How long it may take.
     pub patience: Duration,
 }
 
 /// What the listener said.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ProbeResponse {
     /// The status code.
     pub status: StatusCode,
     /// `X-Aplomb-Reason`, if the gateway itself answered.
@@ -54,7 +54,7 @@ pub struct Answer {
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskError {
+pub enum ProbeError {
     /// The listener did not take the connection, or broke it off.
     Unreachable,
     /// It took too long.
@@ -66,96 +66,109 @@ pub enum AskError {
 }
 
 /// Asks listeners. A test puts a stand-in here.
-pub trait Ask: Send + Sync + 'static {
+pub trait ProbeClient: Send + Sync + 'static {
     /// Asks one question, once.
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, AskError>>;
+    fn ask<'a>(
+        &'a self,
+        question: &'a ProbeRequest,
+    ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>>;
 }
 
 /// Asks over the network.
 #[derive(Clone)]
-pub struct Http {
+pub struct HttpProbeClient {
     tls: Arc<rustls::ClientConfig>,
 }
 
-impl Http {
+impl HttpProbeClient {
     /// The real one.
     #[must_use]
     pub fn new() -> Self {
         Self { tls: tls::config() }
     }
 
-    async fn answer(&self, question: &Question) -> Result<Answer, AskError> {
+    async fn answer(&self, question: &ProbeRequest) -> Result<ProbeResponse, ProbeError> {
         let until = Instant::now() + question.patience;
         let stream = TcpStream::connect(&question.listen).await;
-        let stream = stream.map_err(|_| AskError::Unreachable)?;
+        let stream = stream.map_err(|_| ProbeError::Unreachable)?;
         drop(stream.set_nodelay(true));
         if !question.tls {
             return exchange(stream, question, until).await;
         }
         let stream = tls::handshake(&self.tls, stream, &question.hostname).await;
         let stream = stream.map_err(|error| match error {
-            TlsError::Broken => AskError::Unreachable,
-            TlsError::NoCertificate => AskError::NoCertificate,
-            TlsError::WrongName => AskError::WrongCertificate,
+            HandshakeError::Broken => ProbeError::Unreachable,
+            HandshakeError::NoCertificate => ProbeError::NoCertificate,
+            HandshakeError::WrongName => ProbeError::WrongCertificate,
         })?;
         exchange(stream, question, until).await
     }
 }
 
-impl Default for Http {
+impl Default for HttpProbeClient {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Ask for Http {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, AskError>> {
+impl ProbeClient for HttpProbeClient {
+    fn ask<'a>(
+        &'a self,
+        question: &'a ProbeRequest,
+    ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         Box::pin(async move {
             let answer = timeout(question.patience, self.answer(question)).await;
-            answer.unwrap_or(Err(AskError::TimedOut))
+            answer.unwrap_or(Err(ProbeError::TimedOut))
         })
     }
 }
 
-impl fmt::Debug for Http {
+impl fmt::Debug for HttpProbeClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Http")
     }
 }
 
-async fn exchange<S>(stream: S, question: &Question, until: Instant) -> Result<Answer, AskError>
+async fn exchange<S>(
+    stream: S,
+    question: &ProbeRequest,
+    until: Instant,
+) -> Result<ProbeResponse, ProbeError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let handshake = http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|_| AskError::Unreachable)?;
+    let (mut sender, connection) = handshake.map_err(|_| ProbeError::Unreachable)?;
     let asked = async {
         let left = until.saturating_duration_since(Instant::now());
         let response = sender.send_request(request(question, left)?).await;
-        let (head, body) = response.map_err(|_| AskError::Unreachable)?.into_parts();
+        let (head, body) = response.map_err(|_| ProbeError::Unreachable)?.into_parts();
         let body = Limited::new(body, LONGEST).collect().await;
         let reason = head.headers.get(headers::REASON);
-        Ok(Answer {
+        Ok(ProbeResponse {
             status: head.status,
             reason: reason.and_then(|it| it.to_str().ok()).map(str::to_owned),
-            body: body.map_err(|_| AskError::Unreachable)?.to_bytes(),
+            body: body.map_err(|_| ProbeError::Unreachable)?.to_bytes(),
         })
     };
     // The connection is driven here and ends here: nothing is left behind.
     tokio::select! { biased;
         answer = asked => answer,
-        _ = connection => Err(AskError::Unreachable),
+        _ = connection => Err(ProbeError::Unreachable),
     }
 }
 
 /// The request of a question whose answer is waited for no longer than `left`.
-pub fn request(question: &Question, left: Duration) -> Result<Request<Empty<Bytes>>, AskError> {
-    let statement = serde_json::to_vec(&question.statement).map_err(|_| AskError::Unreachable)?;
+pub fn request(
+    question: &ProbeRequest,
+    left: Duration,
+) -> Result<Request<Empty<Bytes>>, ProbeError> {
+    let statement = serde_json::to_vec(&question.statement).map_err(|_| ProbeError::Unreachable)?;
     let (rule, within) = (question.rule, left.as_millis());
     let path = format!("{}?rule={rule}&within={within}", headers::PROOF_PATH);
     Request::get(path)
         .header(http::header::HOST, &question.hostname)
         .header(headers::PROOF, URL_SAFE_NO_PAD.encode(statement))
         .body(Empty::new())
-        .map_err(|_| AskError::Unreachable)
+        .map_err(|_| ProbeError::Unreachable)
 }

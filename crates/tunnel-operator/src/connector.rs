@@ -1,6 +1,6 @@
 //! The Connector: whether its class is there, which gateways it may accept, and whether it is online.
 //!
-//! `observe` gathers a [`World`], `decide` turns it into a [`Plan`], `act` takes the step that a plan
+//! `observe` gathers a [`Observed`], `decide` turns it into a [`Plan`], `act` takes the step that a plan
 //! can ask for. Nothing here dials an agent: that is for gateways, and what they and the proofs
 //! have shown is read.
 
@@ -9,27 +9,27 @@ mod controller;
 mod decide;
 mod observe;
 
-use aplomb::{Condition, Note};
+use aplomb::{Condition, EventNote};
 use aplomb_api::tunnel::{ConnectorClassSpec, ConnectorStatus, LeaseRef};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::liveness::Signs;
+use crate::liveness::LivenessSignals;
 
 pub(crate) use self::controller::controller;
 
 /// Everything that is known of one Connector.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct Observed {
     pub(crate) name: String,
     pub(crate) class_name: String,
     pub(crate) class: Option<ConnectorClassSpec>,
     /// The gateways that are registered, by endpoint id, sorted.
     pub(crate) gateways: Vec<String>,
     pub(crate) status: ConnectorStatus,
-    pub(crate) signs: Signs,
+    pub(crate) signs: LivenessSignals,
     /// When the last sign of life was heard.
     pub(crate) heard: Option<Instant>,
     /// The heartbeat that the Lease has.
@@ -46,7 +46,7 @@ pub(crate) struct World {
 /// What a status says, of what is ours to say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Said {
+pub(crate) struct ConnectorStatusUpdate {
     pub(crate) lease_ref: Option<LeaseRef>,
     pub(crate) gateways: Option<Vec<String>>,
     pub(crate) relays: Option<Vec<String>>,
@@ -68,16 +68,16 @@ pub(crate) enum Plan {
 /// What is said of a Connector.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
-    pub(crate) status: Said,
+    pub(crate) status: ConnectorStatusUpdate,
     pub(crate) conditions: Vec<Condition>,
-    pub(crate) note: Option<Note>,
-    pub(crate) wish: Wish,
+    pub(crate) note: Option<EventNote>,
+    pub(crate) wish: ProofDemand,
     pub(crate) again: Option<std::time::Duration>,
 }
 
 /// What a proof of one of its tunnels would mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum ProofDemand {
     /// Nothing new.
     Nothing,
     /// That it is online after all.

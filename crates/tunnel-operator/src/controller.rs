@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::conditions::Status;
-use aplomb::{Cache, Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb::conditions::ConditionStatus;
+use aplomb::{Action, Cache, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{
     ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, canonical_label, conditions,
@@ -18,7 +18,7 @@ use crate::act::Act;
 use crate::decide::decide;
 use crate::memory::{BY_CONNECTOR, BY_HOSTNAME};
 use crate::observe::{BY_CLAIMANT, BY_LABEL, BY_LISTENER, BY_ROUTE, Observer, connectors};
-use crate::office::Office;
+use crate::office::TunnelContext;
 use crate::plain;
 use crate::views::ConnectorView;
 use crate::world::{Plan, Progress};
@@ -46,7 +46,7 @@ const OURS: [&str; 9] = [
 ];
 
 /// The controller of HTTPProxy.
-pub(crate) fn controller(office: &Office) -> Controller<HttpProxy> {
+pub(crate) fn controller(office: &TunnelContext) -> Controller<HttpProxy> {
     let (run, farewell) = (office.clone(), office.clone());
     let controller = Controller::new(NAME, move |proxy, cx| {
         let office = run.clone();
@@ -62,9 +62,9 @@ pub(crate) fn controller(office: &Office) -> Controller<HttpProxy> {
     });
     let controller = inputs(indexes(controller), office);
     controller
-        .owns::<Gateway>(Lens::desired())
-        .owns::<HttpRoute>(Lens::desired())
-        .owns::<EndpointSlice>(Lens::everything())
+        .owns::<Gateway>(Predicate::desired())
+        .owns::<HttpRoute>(Predicate::desired())
+        .owns::<EndpointSlice>(Predicate::everything())
         .poked_by(&office.proxies, "proof")
         .forgets(move |key| farewell.forget(key))
         .workers(WORKERS)
@@ -94,13 +94,13 @@ fn indexes(controller: Controller<HttpProxy>) -> Controller<HttpProxy> {
         })
 }
 
-fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<HttpProxy> {
+fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controller<HttpProxy> {
     let (replicas, concerned) = (office.replicas.clone(), office.memory.clone());
     let heard = office.memory.clone();
     controller
         .watches::<ConnectorView>(
             Scope::default(),
-            Lens::fields(ConnectorView::read),
+            Predicate::fields(ConnectorView::read),
             move |connector, all| {
                 heard.heard(connector);
                 keys(&all.by(BY_CONNECTOR, &connector.meta().key().to_string()))
@@ -108,7 +108,7 @@ fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<Http
         )
         .watches::<ConnectorClass>(
             Scope::default(),
-            Lens::fields(|class: &ConnectorClass| {
+            Predicate::fields(|class: &ConnectorClass| {
                 (
                     class.spec.domain.clone(),
                     class.spec.backend_networks.clone(),
@@ -126,7 +126,7 @@ fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<Http
                 keys(&all)
             },
         )
-        .watches::<Gateway>(Scope::default(), Lens::generation(), |gateway, all| {
+        .watches::<Gateway>(Scope::default(), Predicate::generation(), |gateway, all| {
             let named = plain::hostnames(gateway);
             let mut asked = with_hostnames(&named, all);
             if named.iter().any(|it| it == plain::WILDCARD) {
@@ -138,12 +138,12 @@ fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<Http
             }
             asked
         })
-        .watches::<HttpRoute>(Scope::default(), Lens::generation(), |route, all| {
+        .watches::<HttpRoute>(Scope::default(), Predicate::generation(), |route, all| {
             let ours = plain::is_proxys(&route.metadata);
             let named = plain::named(route);
             with_hostnames(if ours { &[] } else { &named }, all)
         })
-        .watches::<HostnameClaim>(Scope::default(), Lens::everything(), |claim, all| {
+        .watches::<HostnameClaim>(Scope::default(), Predicate::everything(), |claim, all| {
             keys(&all.by(BY_HOSTNAME, claim.meta().name))
         })
         .watches::<GatewayReplica>(
@@ -151,7 +151,7 @@ fn inputs(controller: Controller<HttpProxy>, office: &Office) -> Controller<Http
                 namespace: Some(office.namespace.to_string()),
                 ..Scope::default()
             },
-            Lens::comparing(move |old: &GatewayReplica, new| {
+            Predicate::comparing(move |old: &GatewayReplica, new| {
                 replicas.hear(new);
                 said(old) == said(new)
             }),
@@ -167,14 +167,14 @@ fn said(replica: &GatewayReplica) -> aplomb_api::tunnel::GatewayReplicaSpec {
 }
 
 /// Those that ask for one of these hostnames.
-fn with_hostnames(hostnames: &[String], all: &Cache<HttpProxy>) -> Vec<Key> {
+fn with_hostnames(hostnames: &[String], all: &Cache<HttpProxy>) -> Vec<ObjectKey> {
     let asked = hostnames
         .iter()
         .flat_map(|it| keys(&all.by(BY_HOSTNAME, it)));
     asked.collect()
 }
 
-fn keys(all: &[Arc<HttpProxy>]) -> Vec<Key> {
+fn keys(all: &[Arc<HttpProxy>]) -> Vec<ObjectKey> {
     all.iter().map(|proxy| View::meta(&**proxy).key()).collect()
 }
 
@@ -182,11 +182,11 @@ fn keys(all: &[Arc<HttpProxy>]) -> Vec<Key> {
 async fn reconcile(
     proxy: &Arc<HttpProxy>,
     cx: &Context<HttpProxy>,
-    office: &Office,
-) -> Result<Verdict> {
+    office: &TunnelContext,
+) -> Result<Action> {
     if proxy.metadata.deletion_timestamp.is_some() {
         // Its children go with it, its claims are swept, and nothing else holds it.
-        return Ok(Verdict::Settled);
+        return Ok(Action::Settled);
     }
     let key = View::meta(&**proxy).key();
     let observer = Observer {
@@ -222,10 +222,10 @@ async fn reconcile(
         act.take(step, &mut progress).await?;
         if progress.gone {
             cx.gone();
-            return Ok(Verdict::Settled);
+            return Ok(Action::Settled);
         }
     }
-    Ok(Verdict::Recheck(Duration::ZERO))
+    Ok(Action::Recheck(Duration::ZERO))
 }
 
 /// Lays down what the plan says. Written when the pass ends; after a conflict nothing of it is.
@@ -241,14 +241,17 @@ fn say(cx: &Context<HttpProxy>, plan: &Plan) {
 
 fn ended(
     cx: &Context<HttpProxy>,
-    office: &Office,
-    key: &Key,
+    office: &TunnelContext,
+    key: &ObjectKey,
     proxy: &HttpProxy,
     plan: Plan,
-) -> Verdict {
+) -> Action {
     let namespace = key.namespace.as_deref();
     let names = connectors(proxy);
-    let used: BTreeSet<Key> = names.iter().map(|name| Key::new(namespace, name)).collect();
+    let used: BTreeSet<ObjectKey> = names
+        .iter()
+        .map(|name| ObjectKey::new(namespace, name))
+        .collect();
     office.memory.passed(key, used, plan.waiting);
     let ready = plan
         .conditions
@@ -256,14 +259,14 @@ fn ended(
         .find(|it| it.kind == conditions::READY);
     if let (Some(ready), Some(line)) = (ready, &plan.status.timeline) {
         let before = proxy.status.as_ref().and_then(|it| it.timeline.as_ref());
-        let said = (ready.status == Status::True, &*ready.reason);
+        let said = (ready.status == ConditionStatus::True, &*ready.reason);
         office.telemetry.seen(key, (before, line), said, cx.fence());
     }
     for note in plan.notes {
         cx.event(note);
     }
     match plan.rejected {
-        Some((reason, message)) => Verdict::rejected(reason, message),
-        None => Verdict::Recheck(plan.again),
+        Some((reason, message)) => Action::rejected(reason, message),
+        None => Action::Recheck(plan.again),
     }
 }

@@ -13,14 +13,14 @@ mod timeline;
 
 use std::time::Duration;
 
-use aplomb::conditions::Status;
+use aplomb::conditions::ConditionStatus;
 use aplomb_api::tunnel::{HttpProxyStatus, conditions as kinds, reasons};
 
-use self::conditions::Facts;
-use self::hostnames::Held;
+use self::conditions::TunnelAssessment;
+use self::hostnames::HostnameClaims;
 use crate::children::children;
-use crate::evidence::{Evidence, subject};
-use crate::world::{Plan, Standing, Step, World};
+use crate::evidence::{ProbeResult, subject};
+use crate::world::{Observed, Plan, Standing, Step};
 
 /// How many proofs one pass may try: what is proven may change meanwhile.
 const PROOFS: u32 = 3;
@@ -32,7 +32,7 @@ const WAIT: Duration = Duration::from_secs(5);
 const REST: Duration = Duration::from_secs(60);
 
 /// What to do next, and what to say meanwhile.
-pub(crate) fn decide(world: &World) -> Plan {
+pub(crate) fn decide(world: &Observed) -> Plan {
     let Some(domain) = &world.domain else {
         return refused(
             world,
@@ -46,14 +46,14 @@ pub(crate) fn decide(world: &World) -> Plan {
     if let Err(wrong) = children(&world.proxy, &served) {
         return refused(world, reasons::INVALID, &wrong, true);
     }
-    let facts = Facts::new(world, &held);
+    let facts = TunnelAssessment::new(world, &held);
     let conditions = facts.conditions();
     let standing = standing::standing(&conditions).filter(|it| is_news(world, it));
     let step = next(world, &held, &facts, &served);
     let step = step.or_else(|| standing.as_ref().map(|_| Step::Report));
     let ready = conditions
         .iter()
-        .any(|it| it.kind == kinds::READY && it.status == Status::True);
+        .any(|it| it.kind == kinds::READY && it.status == ConditionStatus::True);
     let status = HttpProxyStatus {
         hostname: served.first().cloned(),
         canonical_hostname: Some(held.canonical.clone()),
@@ -78,7 +78,12 @@ pub(crate) fn decide(world: &World) -> Plan {
 }
 
 /// The next effect. Claims come first, so that no child ever names a hostname that is not ours.
-fn next(world: &World, held: &Held, facts: &Facts<'_>, served: &[String]) -> Option<Step> {
+fn next(
+    world: &Observed,
+    held: &HostnameClaims,
+    facts: &TunnelAssessment<'_>,
+    served: &[String],
+) -> Option<Step> {
     if let Some(step) = &held.step {
         return Some(step.clone());
     }
@@ -93,7 +98,7 @@ fn next(world: &World, held: &Held, facts: &Facts<'_>, served: &[String]) -> Opt
     if facts.provable() && progress.proofs < PROOFS {
         let subject = subject(world, served);
         let evidence = world.evidence.as_ref();
-        let holds = |it: &&Evidence| it.holds(&subject, world.instant) && !unheard(world, it);
+        let holds = |it: &&ProbeResult| it.holds(&subject, world.instant) && !unheard(world, it);
         if evidence.filter(holds).is_none() {
             return Some(Step::Prove);
         }
@@ -103,18 +108,18 @@ fn next(world: &World, held: &Held, facts: &Facts<'_>, served: &[String]) -> Opt
 
 /// Whether the status of the children is to be looked at: that they are served, or, where something was said
 /// of them before, that they are not.
-fn is_news(world: &World, standing: &Standing) -> bool {
-    let served = standing.programmed.status == Status::True;
+fn is_news(world: &Observed, standing: &Standing) -> bool {
+    let served = standing.programmed.status == ConditionStatus::True;
     !world.progress.reported && (served || world.reported)
 }
 
 /// Whether silence says too little yet: a tunnel that nobody calls ready is asked once more before it is called
 /// broken, which would be news to correct a moment later.
-fn unheard(world: &World, evidence: &Evidence) -> bool {
+fn unheard(world: &Observed, evidence: &ProbeResult) -> bool {
     evidence.is_silent() && evidence.failures < PROOFS && !notes::was_ready(world)
 }
 
-fn again(world: &World, facts: &Facts<'_>) -> Duration {
+fn again(world: &Observed, facts: &TunnelAssessment<'_>) -> Duration {
     let proof = world.evidence.as_ref().filter(|_| facts.provable());
     let until = |at: tokio::time::Instant| at.saturating_duration_since(world.instant);
     match proof {
@@ -126,7 +131,7 @@ fn again(world: &World, facts: &Facts<'_>) -> Duration {
 }
 
 /// A spec that nothing is made of.
-fn refused(world: &World, reason: &'static str, message: &str, finally: bool) -> Plan {
+fn refused(world: &Observed, reason: &'static str, message: &str, finally: bool) -> Plan {
     let conditions = conditions::refused(reason, message);
     let standing = standing::standing(&conditions).filter(|it| is_news(world, it));
     let status = world.proxy.status.clone().unwrap_or_default();
@@ -142,7 +147,7 @@ fn refused(world: &World, reason: &'static str, message: &str, finally: bool) ->
     }
 }
 
-fn no_class(world: &World) -> String {
+fn no_class(world: &Observed) -> String {
     let class = &world.proxy.spec.connector_class_name;
     format!(
         "there is no ConnectorClass {class:?}, and so no domain for the hostname: create it, or name \
@@ -150,12 +155,12 @@ fn no_class(world: &World) -> String {
     )
 }
 
-fn connectors(world: &World) -> Option<String> {
+fn connectors(world: &Observed) -> Option<String> {
     let names: Vec<&str> = world.connectors.keys().map(String::as_str).collect();
     Some(names.join(",")).filter(|names| !names.is_empty())
 }
 
-fn addresses(world: &World) -> Vec<String> {
+fn addresses(world: &Observed) -> Vec<String> {
     let mut all: Vec<String> = world
         .replicas
         .iter()

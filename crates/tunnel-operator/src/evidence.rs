@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::children::digest;
-use crate::world::World;
+use crate::world::Observed;
 
 /// How soon a failed proof is tried again, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -17,7 +17,7 @@ const PATIENT: u32 = 8;
 
 /// The outcome of one round of proofs through every live gateway.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Evidence {
+pub(crate) struct ProbeResult {
     /// What was proven, in short: another subject needs another proof.
     pub(crate) subject: String,
     /// When the round ended.
@@ -27,34 +27,34 @@ pub(crate) struct Evidence {
     /// How many rounds failed in a row, this one included.
     pub(crate) failures: u32,
     /// Whether every nonce came back as it should.
-    pub(crate) tunnel: Result<(), Failure>,
+    pub(crate) tunnel: Result<(), ProbeFailure>,
     /// Whether every agent could reach its origin, if one was asked.
     pub(crate) origin: Option<bool>,
     /// Whether every TLS listener showed a certificate of the hostnames, if it should.
-    pub(crate) certificates: Option<Result<(), Failure>>,
+    pub(crate) certificates: Option<Result<(), ProbeFailure>>,
 }
 
 /// Why a proof failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct ProbeFailure {
     /// The reason of the condition.
     pub(crate) reason: &'static str,
     /// For people. The same trouble gives the same words.
     pub(crate) message: String,
     /// What it leaves open.
-    pub(crate) doubt: Option<Doubt>,
+    pub(crate) doubt: Option<Ambiguity>,
 }
 
 /// What else than a tunnel that is broken may be behind a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doubt {
+pub(crate) enum Ambiguity {
     /// Nobody said anything in time: whoever was asked may be busy, and no more than that.
     Silence,
     /// The gateway knows no such tunnel, as after a deletion that was not heard of here yet.
     Unknown,
 }
 
-impl Failure {
+impl ProbeFailure {
     pub(crate) fn new(reason: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
@@ -64,12 +64,12 @@ impl Failure {
         }
     }
 
-    pub(crate) fn with(self, doubt: Option<Doubt>) -> Self {
+    pub(crate) fn with(self, doubt: Option<Ambiguity>) -> Self {
         Self { doubt, ..self }
     }
 }
 
-impl Evidence {
+impl ProbeResult {
     /// Whether it says something about `subject` at `now`.
     pub(crate) fn holds(&self, subject: &str, now: Instant) -> bool {
         self.subject == subject && now < self.at + self.due
@@ -84,7 +84,7 @@ impl Evidence {
     /// Whether all that is wrong is that somebody did not answer in time.
     pub(crate) fn is_silent(&self) -> bool {
         let certificates = self.certificates.as_ref().is_none_or(Result::is_ok);
-        self.leaves(Doubt::Silence) && self.origin != Some(false) && certificates
+        self.leaves(Ambiguity::Silence) && self.origin != Some(false) && certificates
     }
 
     /// Whether something else than the tunnel may have failed.
@@ -94,7 +94,7 @@ impl Evidence {
     }
 
     /// Whether its failure leaves this open.
-    pub(crate) fn leaves(&self, doubt: Doubt) -> bool {
+    pub(crate) fn leaves(&self, doubt: Ambiguity) -> bool {
         let failure = self.tunnel.as_ref().err();
         failure.is_some_and(|failure| failure.doubt == Some(doubt))
     }
@@ -139,7 +139,7 @@ pub(crate) fn due(interval: Duration, failures: u32, gone: bool, fraction: f64) 
 }
 
 /// What a proof of this world would be about.
-pub(crate) fn subject(world: &World, hostnames: &[String]) -> String {
+pub(crate) fn subject(world: &Observed, hostnames: &[String]) -> String {
     let meta = &world.proxy.metadata;
     let replicas: Vec<_> = world
         .replicas
@@ -176,9 +176,9 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(10);
 
-    fn round(at: Instant, tunnel: Result<(), Failure>) -> Evidence {
+    fn round(at: Instant, tunnel: Result<(), ProbeFailure>) -> ProbeResult {
         let failures = u32::from(tunnel.is_err());
-        Evidence {
+        ProbeResult {
             subject: "web".to_owned(),
             at,
             due: due(INTERVAL, failures, false, 0.5),
@@ -189,8 +189,8 @@ mod tests {
         }
     }
 
-    fn silence() -> Result<(), Failure> {
-        Err(Failure::new("ProofFailed", "no answer").with(Some(Doubt::Silence)))
+    fn silence() -> Result<(), ProbeFailure> {
+        Err(ProbeFailure::new("ProofFailed", "no answer").with(Some(Ambiguity::Silence)))
     }
 
     #[test]
@@ -208,11 +208,11 @@ mod tests {
     fn what_somebody_said_and_what_was_never_proven_is_told_at_once() {
         let proof = round(Instant::now(), Ok(()));
         let soon = proof.at + Duration::from_secs(6);
-        let told = Err(Failure::new("ConnectorOffline", "it is gone"));
+        let told = Err(ProbeFailure::new("ConnectorOffline", "it is gone"));
         let after = |tunnel, before| round(soon, tunnel).after(before, INTERVAL);
         assert!(!after(told, Some(&proof)).is_good());
         assert!(!after(silence(), None).is_good());
-        let other = Evidence {
+        let other = ProbeResult {
             subject: "another session".to_owned(),
             ..proof.clone()
         };

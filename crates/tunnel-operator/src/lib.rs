@@ -27,6 +27,6 @@ mod verify;
 mod views;
 mod world;
 
-pub use client::{Answer, Ask, AskError, Http, Question, request};
-pub use operator::{Parts, Settings, operator, run};
-pub use telemetry::Tunnels;
+pub use client::{HttpProbeClient, ProbeClient, ProbeError, ProbeRequest, ProbeResponse, request};
+pub use operator::{TunnelDeps, TunnelSettings, operator, run};
+pub use telemetry::TunnelMetrics;

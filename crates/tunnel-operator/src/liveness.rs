@@ -17,7 +17,7 @@ const LATE: u32 = 6;
 
 /// What is known of the Lease.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LeaseSign {
+pub(crate) struct LeaseSignal {
     /// Until when its last heartbeat is good; `None` if it is the one that was expired already when
     /// this process began.
     pub(crate) until: Option<Instant>,
@@ -27,7 +27,7 @@ pub(crate) struct LeaseSign {
 
 /// Everything that is known of a connector.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Signs {
+pub(crate) struct LivenessSignals {
     pub(crate) now: Instant,
     /// Whether it was online, as last said.
     pub(crate) was: Option<bool>,
@@ -35,7 +35,7 @@ pub(crate) struct Signs {
     pub(crate) known: bool,
     /// How long a sign of life is good for.
     pub(crate) duration: Duration,
-    pub(crate) lease: Option<LeaseSign>,
+    pub(crate) lease: Option<LeaseSignal>,
     /// When a proof last came through.
     pub(crate) proven: Option<Instant>,
     /// Since when no gateway has a session to it.
@@ -44,7 +44,7 @@ pub(crate) struct Signs {
 
 /// What follows from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Judgement {
+pub(crate) struct LivenessDecision {
     pub(crate) online: bool,
     pub(crate) reason: &'static str,
     /// Its heartbeat is late: a proof would show whether it is there.
@@ -54,8 +54,8 @@ pub(crate) struct Judgement {
 }
 
 /// Whether a connector is online.
-pub(crate) fn judge(signs: &Signs) -> Judgement {
-    let Signs { now, duration, .. } = *signs;
+pub(crate) fn judge(signs: &LivenessSignals) -> LivenessDecision {
+    let LivenessSignals { now, duration, .. } = *signs;
     if signs.lease.is_some_and(|lease| lease.released) {
         return offline(reasons::RELEASED);
     }
@@ -83,7 +83,7 @@ pub(crate) fn judge(signs: &Signs) -> Judgement {
     }
 }
 
-impl Signs {
+impl LivenessSignals {
     /// Since when it is lost, unless it was proven since.
     fn lost(&self) -> Option<Instant> {
         let proven = |since: &Instant| self.proven.is_some_and(|proven| proven >= *since);
@@ -91,8 +91,8 @@ impl Signs {
     }
 }
 
-fn online(reason: &'static str, late: bool, again: Duration) -> Judgement {
-    Judgement {
+fn online(reason: &'static str, late: bool, again: Duration) -> LivenessDecision {
+    LivenessDecision {
         online: true,
         reason,
         late,
@@ -100,8 +100,8 @@ fn online(reason: &'static str, late: bool, again: Duration) -> Judgement {
     }
 }
 
-fn offline(reason: &'static str) -> Judgement {
-    Judgement {
+fn offline(reason: &'static str) -> LivenessDecision {
+    LivenessDecision {
         online: false,
         reason,
         late: false,

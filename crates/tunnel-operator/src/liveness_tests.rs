@@ -7,13 +7,13 @@ use super::*;
 const S: fn(u64) -> Duration = Duration::from_secs;
 const L: Duration = Duration::from_secs(30);
 
-fn signs(began: Instant, at: Duration) -> Signs {
-    Signs {
+fn signs(began: Instant, at: Duration) -> LivenessSignals {
+    LivenessSignals {
         now: began + at,
         was: Some(true),
         known: true,
         duration: L,
-        lease: Some(LeaseSign {
+        lease: Some(LeaseSignal {
             until: Some(began + L),
             released: false,
         }),
@@ -22,7 +22,7 @@ fn signs(began: Instant, at: Duration) -> Signs {
     }
 }
 
-fn verdict(signs: &Signs) -> (bool, &'static str) {
+fn verdict(signs: &LivenessSignals) -> (bool, &'static str) {
     let judgement = judge(signs);
     (judgement.online, judgement.reason)
 }
@@ -32,7 +32,7 @@ async fn a_release_counts_at_once_whatever_else_is_known() {
     let now = Instant::now();
     let mut it = signs(now, S(1));
     it.proven = Some(now + S(1));
-    it.lease = it.lease.map(|lease| LeaseSign {
+    it.lease = it.lease.map(|lease| LeaseSignal {
         released: true,
         ..lease
     });
@@ -91,7 +91,7 @@ async fn what_was_expired_before_the_start_needs_a_new_heartbeat() {
     let began = Instant::now();
     let mut it = signs(began, S(0));
     it.was = Some(false);
-    it.lease = it.lease.map(|lease| LeaseSign {
+    it.lease = it.lease.map(|lease| LeaseSignal {
         until: None,
         ..lease
     });
@@ -111,12 +111,12 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let began = runtime.block_on(async { Instant::now() });
         let duration = Duration::from_millis(lease);
-        let look = |heard: Instant, now: Instant| judge(&Signs {
+        let look = |heard: Instant, now: Instant| judge(&LivenessSignals {
             now,
             was: Some(true),
             known: true,
             duration,
-            lease: Some(LeaseSign { until: Some(heard + duration), released: false }),
+            lease: Some(LeaseSignal { until: Some(heard + duration), released: false }),
             proven: None,
             lost_since: None,
         });

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aplomb::{Cache, Key, View};
+use aplomb::{Cache, ObjectKey, View};
 use aplomb_api::tunnel::{
-    ConnectionDetails, GatewayReplica, GatewayReplicaSpec, HttpProxy, Revision, Timeline,
+    ChildRevision, ConnectionDetails, GatewayReplica, GatewayReplicaSpec, HttpProxy, TunnelTimeline,
 };
 
-use crate::evidence::Evidence;
+use crate::evidence::ProbeResult;
 use crate::views::ConnectorView;
 
 /// The index of HTTPProxies by the connectors they name.
@@ -44,36 +44,36 @@ impl Reached {
 
 /// What is remembered. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory(Arc<Mutex<Known>>);
+pub(crate) struct TunnelState(Arc<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
-    evidence: BTreeMap<Key, Evidence>,
-    connectors: BTreeMap<Key, BTreeSet<Key>>,
-    waiting: BTreeSet<Key>,
+    evidence: BTreeMap<ObjectKey, ProbeResult>,
+    connectors: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    waiting: BTreeSet<ObjectKey>,
     /// At which version each Connector last changed how it is reached.
-    details: BTreeMap<Key, Reached>,
+    details: BTreeMap<ObjectKey, Reached>,
     /// Each tunnel's stages as they were last told, with its UID.
-    timelines: BTreeMap<Key, (String, Timeline)>,
+    timelines: BTreeMap<ObjectKey, (String, TunnelTimeline)>,
     /// Each tunnel's children as they were last written.
-    children: BTreeMap<Key, Vec<Revision>>,
+    children: BTreeMap<ObjectKey, Vec<ChildRevision>>,
     /// By UID: one that comes back under its old name is another.
     replicas: BTreeMap<String, GatewayReplicaSpec>,
 }
 
-impl Memory {
+impl TunnelState {
     /// The last proof of a tunnel.
-    pub(crate) fn evidence(&self, key: &Key) -> Option<Evidence> {
+    pub(crate) fn evidence(&self, key: &ObjectKey) -> Option<ProbeResult> {
         self.lock().evidence.get(key).cloned()
     }
 
     /// A proof was tried.
-    pub(crate) fn proven(&self, key: &Key, evidence: Evidence) {
+    pub(crate) fn proven(&self, key: &ObjectKey, evidence: ProbeResult) {
         self.lock().evidence.insert(key.clone(), evidence);
     }
 
     /// A pass over a tunnel ended: which connectors it uses, and whether it waits for gateways.
-    pub(crate) fn passed(&self, key: &Key, connectors: BTreeSet<Key>, waiting: bool) {
+    pub(crate) fn passed(&self, key: &ObjectKey, connectors: BTreeSet<ObjectKey>, waiting: bool) {
         let mut known = self.lock();
         known.connectors.insert(key.clone(), connectors);
         match waiting {
@@ -83,11 +83,11 @@ impl Memory {
     }
 
     /// Makes the proofs of the tunnels of a connector due now, and says which they are.
-    pub(crate) fn expire(&self, connector: &Key) -> Vec<Key> {
+    pub(crate) fn expire(&self, connector: &ObjectKey) -> Vec<ObjectKey> {
         let mut known = self.lock();
         let users = known.connectors.iter();
         let users = users.filter(|(_, used)| used.contains(connector));
-        let users: Vec<Key> = users.map(|(key, _)| key.clone()).collect();
+        let users: Vec<ObjectKey> = users.map(|(key, _)| key.clone()).collect();
         for key in &users {
             if let Some(evidence) = known.evidence.get_mut(key) {
                 evidence.due = Duration::ZERO;
@@ -123,10 +123,15 @@ impl Memory {
     /// The revision at which a child of a tunnel came to be as it is. The status that we report on it gives it
     /// newer versions, which gateways have no reason to acknowledge. The tunnel's own status says the same, once
     /// it could be written.
-    pub(crate) fn child(&self, tunnel: &Key, child: Revision, changed: bool) -> Revision {
+    pub(crate) fn child(
+        &self,
+        tunnel: &ObjectKey,
+        child: ChildRevision,
+        changed: bool,
+    ) -> ChildRevision {
         let mut known = self.lock();
         let all = known.children.entry(tunnel.clone()).or_default();
-        let same = |it: &Revision| it.kind == child.kind && it.name == child.name;
+        let same = |it: &ChildRevision| it.kind == child.kind && it.name == child.name;
         let before = all.iter().find(|it| same(it));
         if let Some(before) = before.filter(|it| !changed && it.digest == child.digest) {
             return before.clone();
@@ -138,25 +143,25 @@ impl Memory {
 
     /// The stages that a tunnel had reached when it was last decided of. Its own status says the same, once
     /// it could be written.
-    pub(crate) fn timeline(&self, tunnel: &Key, uid: &str) -> Option<Timeline> {
+    pub(crate) fn timeline(&self, tunnel: &ObjectKey, uid: &str) -> Option<TunnelTimeline> {
         let known = self.lock();
         let (of, timeline) = known.timelines.get(tunnel)?;
         (of == uid).then(|| timeline.clone())
     }
 
     /// A tunnel has reached these stages.
-    pub(crate) fn reached(&self, tunnel: &Key, uid: &str, timeline: Timeline) {
+    pub(crate) fn reached(&self, tunnel: &ObjectKey, uid: &str, timeline: TunnelTimeline) {
         let told = (uid.to_owned(), timeline);
         self.lock().timelines.insert(tunnel.clone(), told);
     }
 
     /// A Connector is gone.
-    pub(crate) fn forget_connector(&self, key: &Key) {
+    pub(crate) fn forget_connector(&self, key: &ObjectKey) {
         self.lock().details.remove(key);
     }
 
     /// The tunnel is gone.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         let mut known = self.lock();
         known.evidence.remove(key);
         known.connectors.remove(key);
@@ -168,7 +173,11 @@ impl Memory {
     /// The tunnels that what a gateway says concerns: all of them when it comes, goes or moves, else
     /// those that wait for it, those with a certificate when it has read a Secret, and those whose
     /// session or route it gained or lost.
-    pub(crate) fn concerned(&self, replica: &GatewayReplica, all: &Cache<HttpProxy>) -> Vec<Key> {
+    pub(crate) fn concerned(
+        &self,
+        replica: &GatewayReplica,
+        all: &Cache<HttpProxy>,
+    ) -> Vec<ObjectKey> {
         let (uid, new) = (View::meta(replica).uid, &replica.spec);
         let old = self.lock().replicas.insert(uid.to_owned(), new.clone());
         let place = |spec: &GatewayReplicaSpec| {
@@ -181,7 +190,7 @@ impl Memory {
         if old.incomplete != new.incomplete || old.relays != new.relays {
             return keys(&all.list(), |_| true);
         }
-        let mut concerned: BTreeSet<Key> = self.lock().waiting.clone();
+        let mut concerned: BTreeSet<ObjectKey> = self.lock().waiting.clone();
         if old.applied.secrets != new.applied.secrets {
             concerned.extend(keys(&all.list(), |proxy| proxy.spec.tls.is_some()));
         }
@@ -189,9 +198,9 @@ impl Memory {
         for connector in was.symmetric_difference(&is) {
             concerned.extend(keys(&all.by(BY_CONNECTOR, connector), |_| true));
         }
-        let routes = |spec: &GatewayReplicaSpec| -> BTreeSet<(Key, Option<String>)> {
+        let routes = |spec: &GatewayReplicaSpec| -> BTreeSet<(ObjectKey, Option<String>)> {
             let all = spec.all_quarantined();
-            all.map(|(ns, name, why)| (Key::new(Some(ns), name), why.map(str::to_owned)))
+            all.map(|(ns, name, why)| (ObjectKey::new(Some(ns), name), why.map(str::to_owned)))
                 .collect()
         };
         let (was, is) = (routes(&old), routes(new));
@@ -200,7 +209,7 @@ impl Memory {
     }
 
     /// A gateway is gone: every tunnel is concerned.
-    pub(crate) fn replica_gone(&self) -> Vec<Key> {
+    pub(crate) fn replica_gone(&self) -> Vec<ObjectKey> {
         let mut known = self.lock();
         // Those that are left are told of anew at their next word, which costs a pass and no more.
         known.replicas.clear();
@@ -218,7 +227,7 @@ fn lost(spec: &GatewayReplicaSpec) -> BTreeSet<String> {
         .collect()
 }
 
-fn keys(all: &[Arc<HttpProxy>], wanted: impl Fn(&HttpProxy) -> bool) -> Vec<Key> {
+fn keys(all: &[Arc<HttpProxy>], wanted: impl Fn(&HttpProxy) -> bool) -> Vec<ObjectKey> {
     let wanted = all.iter().filter(|proxy| wanted(proxy));
     wanted.map(|proxy| View::meta(&**proxy).key()).collect()
 }
@@ -227,8 +236,8 @@ fn keys(all: &[Arc<HttpProxy>], wanted: impl Fn(&HttpProxy) -> bool) -> Vec<Key>
 mod tests {
     use super::*;
 
-    fn route(version: &str, digest: &str) -> Revision {
-        Revision {
+    fn route(version: &str, digest: &str) -> ChildRevision {
+        ChildRevision {
             kind: "HTTPRoute".to_owned(),
             name: "web".to_owned(),
             version: version.to_owned(),
@@ -238,7 +247,10 @@ mod tests {
 
     #[test]
     fn a_child_keeps_its_version_until_it_is_written_again() {
-        let (memory, tunnel) = (Memory::default(), Key::new(Some("default"), "web"));
+        let (memory, tunnel) = (
+            TunnelState::default(),
+            ObjectKey::new(Some("default"), "web"),
+        );
         let version = |child, changed| memory.child(&tunnel, child, changed).version;
         assert_eq!(version(route("7", "a"), true), "7");
         assert_eq!(version(route("9", "a"), false), "7", "a report of ours");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Cache, Context, Freshness, Key, Result, View};
+use aplomb::{Cache, Context, Freshness, ObjectKey, Result, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{
     CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, conditions as kinds,
@@ -14,11 +14,11 @@ use aplomb_api::tunnel::{
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::office::Office;
+use crate::office::TunnelContext;
 use crate::plain;
 use crate::report::is_child;
 use crate::views::ConnectorView;
-use crate::world::{Claim, ConnectorSeen, Plain, Progress, ReplicaSeen, World};
+use crate::world::{ClaimState, Observed, ObservedConnector, ObservedReplica, Plain, Progress};
 
 /// How long a watch may be down: as long as a gateway may be silent.
 const OUTAGE: Duration = Duration::from_secs(15);
@@ -39,19 +39,19 @@ pub(crate) const BY_ROUTE: &str = "hostname";
 pub(crate) struct Observer<'a> {
     pub(crate) proxy: &'a Arc<HttpProxy>,
     pub(crate) cx: &'a Context<HttpProxy>,
-    pub(crate) office: &'a Office,
-    pub(crate) key: &'a Key,
+    pub(crate) office: &'a TunnelContext,
+    pub(crate) key: &'a ObjectKey,
     pub(crate) began: Timestamp,
 }
 
 impl Observer<'_> {
     /// The world as it is now, for a pass that has come as far as `progress`.
-    pub(crate) fn observe(&self, progress: &Progress) -> Result<World> {
+    pub(crate) fn observe(&self, progress: &Progress) -> Result<Observed> {
         let claims = self.cx.cache::<HostnameClaim>()?;
         let replicas = self.cx.cache::<GatewayReplica>()?;
         let connectors = self.cx.cache::<ConnectorView>()?;
         let now = Instant::now();
-        Ok(World {
+        Ok(Observed {
             proxy: self.proxy.clone(),
             domain: self.domain()?,
             domains: self.domains()?,
@@ -88,7 +88,7 @@ impl Observer<'_> {
         let found = self
             .cx
             .cache::<ConnectorClass>()?
-            .get(&Key::new(None, class));
+            .get(&ObjectKey::new(None, class));
         let known = found.is_some() || class == CLASS;
         let own = || self.office.domain.to_string();
         let domain = found.and_then(|class| class.spec.domain.clone());
@@ -101,7 +101,7 @@ impl Observer<'_> {
         if backends.all(|it| it.connector.is_some()) {
             return Ok(Vec::new());
         }
-        let class = Key::new(None, &spec.connector_class_name);
+        let class = ObjectKey::new(None, &spec.connector_class_name);
         let found = self.cx.cache::<ConnectorClass>()?.get(&class);
         Ok(found.map_or_else(Vec::new, |it| it.spec.backend_networks.clone()))
     }
@@ -133,14 +133,16 @@ impl Observer<'_> {
         &self,
         all: &Cache<HostnameClaim>,
         progress: &Progress,
-    ) -> Result<BTreeMap<String, Claim>> {
+    ) -> Result<BTreeMap<String, ClaimState>> {
         let proxies = self.cx.cache::<HttpProxy>()?;
         let hostnames = self.proxy.spec.hostnames.iter();
         let seen = |hostname: &String| {
-            let cached = all.get(&Key::new(None, hostname));
+            let cached = all.get(&ObjectKey::new(None, hostname));
             let rival = || progress.rivals.get(hostname).cloned().map(Arc::new);
             let claim = cached.or_else(rival);
-            let seen = claim.map_or(Claim::Free, |claim| self.claim(&claim, proxies, progress));
+            let seen = claim.map_or(ClaimState::Free, |claim| {
+                self.claim(&claim, proxies, progress)
+            });
             (hostname.clone(), seen)
         };
         Ok(hostnames.map(seen).collect())
@@ -151,7 +153,7 @@ impl Observer<'_> {
         claim: &HostnameClaim,
         proxies: &Cache<HttpProxy>,
         progress: &Progress,
-    ) -> Claim {
+    ) -> ClaimState {
         let Claimant {
             namespace,
             name,
@@ -160,17 +162,17 @@ impl Observer<'_> {
         if uid == self.uid() {
             let (version, uid) = (&claim.metadata.resource_version, &claim.metadata.uid);
             let known = |it: &Option<String>| it.clone().unwrap_or_default();
-            return Claim::Ours(known(version), known(uid));
+            return ClaimState::Ours(known(version), known(uid));
         }
-        let holder = proxies.get(&Key::new(Some(namespace), name));
+        let holder = proxies.get(&ObjectKey::new(Some(namespace), name));
         let cached = holder.is_some_and(|it| it.metadata.uid.as_deref() == Some(uid));
         let exists = cached || progress.alive.contains(uid);
         match exists {
-            true => Claim::Taken {
+            true => ClaimState::Taken {
                 namespace: namespace.clone(),
                 name: name.clone(),
             },
-            false => Claim::Void,
+            false => ClaimState::Void,
         }
     }
 
@@ -180,7 +182,7 @@ impl Observer<'_> {
         let (gateways, routes) = (self.cx.cache::<Gateway>()?, self.cx.cache::<HttpRoute>()?);
         let wildcards = gateways.by(BY_LISTENER, plain::WILDCARD);
         let seen = |hostname: &String| {
-            let claim = claims.get(&Key::new(None, hostname));
+            let claim = claims.get(&ObjectKey::new(None, hostname));
             let claimed = claim.and_then(|it| it.metadata.creation_timestamp.clone());
             let mut all: Vec<Plain> = gateways
                 .by(BY_LISTENER, hostname)
@@ -218,11 +220,14 @@ impl Observer<'_> {
         names.filter(|name| !wanted.contains(name)).collect()
     }
 
-    fn connectors(&self, all: &Cache<ConnectorView>) -> BTreeMap<String, Option<ConnectorSeen>> {
+    fn connectors(
+        &self,
+        all: &Cache<ConnectorView>,
+    ) -> BTreeMap<String, Option<ObservedConnector>> {
         let seen = |name: &String| {
-            let found = all.get(&Key::new(self.key.namespace.as_deref(), name));
+            let found = all.get(&ObjectKey::new(self.key.namespace.as_deref(), name));
             let found = found.filter(|it| !it.meta().deleting);
-            found.map(|it| ConnectorSeen {
+            found.map(|it| ObservedConnector {
                 uid: it.meta().uid.to_owned(),
                 version: self.office.memory.version(&it),
                 details: it.status.connection_details.clone(),
@@ -236,7 +241,7 @@ impl Observer<'_> {
             .collect()
     }
 
-    fn replicas(&self, all: &Cache<GatewayReplica>, now: Instant) -> Vec<ReplicaSeen> {
+    fn replicas(&self, all: &Cache<GatewayReplica>, now: Instant) -> Vec<ObservedReplica> {
         let all = all.list();
         let live = all
             .iter()
@@ -244,14 +249,14 @@ impl Observer<'_> {
         live.map(|it| self.replica(it)).collect()
     }
 
-    fn replica(&self, replica: &GatewayReplica) -> ReplicaSeen {
+    fn replica(&self, replica: &GatewayReplica) -> ObservedReplica {
         let spec = &replica.spec;
         let namespace = self.key.namespace.as_deref().unwrap_or_default();
         let names = connectors(self.proxy);
         let route = |(ns, name, _): &(&str, &str, _)| *ns == namespace && *name == &*self.key.name;
         let uses = |(ns, name, _): (&str, &str, _)| ns == namespace && names.contains(name);
         let quarantined = spec.all_quarantined().find(route);
-        ReplicaSeen {
+        ObservedReplica {
             name: replica.metadata.name.clone().unwrap_or_default(),
             listen: spec.listen.clone(),
             listen_tls: spec.listen_tls.clone(),

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use aplomb::admin::Board;
+use aplomb::admin::AdminRegistry;
 use aplomb::budget;
-use aplomb::telemetry::Metrics;
-use aplomb::{Clock, Engine, LeaseConfig, Poke, Result, Tasks, Telemetry};
+use aplomb::telemetry::MetricsSource;
+use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
 use crate::classes;
-use crate::client::{Ask, Http};
-use crate::memory::Memory;
-use crate::office::{Office, sessions};
-use crate::prove::Prover;
-use crate::pulse::Pulses;
-use crate::telemetry::Tunnels;
+use crate::client::{HttpProbeClient, ProbeClient};
+use crate::memory::TunnelState;
+use crate::office::{TunnelContext, sessions};
+use crate::prove::TunnelProber;
+use crate::pulse::HeartbeatTracker;
+use crate::telemetry::TunnelMetrics;
 use crate::{connector, controller, plain, sweep};
 
 /// What Events and the lease call the operator.
@@ -21,7 +21,7 @@ const NAME: &str = "aplomb-tunnel";
 
 /// What a program sets.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TunnelSettings {
     /// The base domain of the platform's hostnames, where a class names none.
     pub domain: String,
     /// The namespace of the lease and of the gateways.
@@ -34,7 +34,7 @@ pub struct Settings {
     pub admin: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for TunnelSettings {
     fn default() -> Self {
         Self {
             domain: "tunnels.example.com".to_owned(),
@@ -48,9 +48,9 @@ impl Default for Settings {
 
 /// What a test replaces.
 #[derive(Clone)]
-pub struct Parts {
+pub struct TunnelDeps {
     /// Asks gateways for proofs.
-    pub ask: Arc<dyn Ask>,
+    pub ask: Arc<dyn ProbeClient>,
     /// Spreads proofs over time.
     pub seed: u64,
     /// Wall time.
@@ -60,31 +60,31 @@ pub struct Parts {
     /// Where the runtime counts.
     pub telemetry: Telemetry,
     /// Where the operator is shown.
-    pub board: Board,
+    pub board: AdminRegistry,
     /// The API server's budgets, where operators of one process share them.
-    pub server: Option<budget::Server>,
+    pub server: Option<budget::ApiServerLimits>,
     /// Where the operator counts.
-    pub tunnels: Tunnels,
+    pub tunnels: TunnelMetrics,
 }
 
-impl Parts {
+impl TunnelDeps {
     /// The real ones.
     #[must_use]
     pub fn real(seed: u64) -> Self {
         Self {
-            ask: Arc::new(Http::new()),
+            ask: Arc::new(HttpProbeClient::new()),
             seed,
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
-            board: Board::default(),
+            board: AdminRegistry::default(),
             server: None,
-            tunnels: Tunnels::default(),
+            tunnels: TunnelMetrics::default(),
         }
     }
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for TunnelDeps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
     }
@@ -92,23 +92,23 @@ impl std::fmt::Debug for Parts {
 
 /// The operator, ready to run with any client.
 #[must_use]
-pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engine {
-    let (proxies, connectors) = (Poke::default(), Poke::default());
-    let memory = Memory::default();
-    let office = Office {
+pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDeps) -> Engine {
+    let (proxies, connectors) = (Trigger::default(), Trigger::default());
+    let memory = TunnelState::default();
+    let office = TunnelContext {
         namespace: settings.namespace.as_str().into(),
         domain: settings.domain.as_str().into(),
-        leases: Pulses::default(),
-        replicas: Pulses::default(),
+        leases: HeartbeatTracker::default(),
+        replicas: HeartbeatTracker::default(),
         sessions: sessions(&memory, &proxies, &connectors),
-        prover: Prover::new(parts.ask, parts.seed),
+        prover: TunnelProber::new(parts.ask, parts.seed),
         memory,
         proxies,
         connectors,
         telemetry: parts.tunnels.clone(),
         clock: parts.clock.clone(),
     };
-    let metrics = Metrics::new(move |registry| parts.tunnels.register(registry));
+    let metrics = MetricsSource::new(move |registry| parts.tunnels.register(registry));
     let engine = Engine::new(NAME, client).settings(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
         let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
@@ -134,8 +134,8 @@ pub fn operator(client: kube::Client, settings: &Settings, parts: Parts) -> Engi
 /// A watch was not ready in time.
 pub async fn run(
     client: kube::Client,
-    settings: &Settings,
-    parts: Parts,
+    settings: &TunnelSettings,
+    parts: TunnelDeps,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
     classes::ensure(&client).await?;

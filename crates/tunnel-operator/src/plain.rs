@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb::{Action, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{CLASS, GatewayReplica, reasons};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::office::Office;
+use crate::office::TunnelContext;
 
 /// Under which wildcards are indexed.
 pub(crate) const WILDCARD: &str = "*";
@@ -85,7 +85,7 @@ pub(crate) fn is_first(gateway: &Gateway, claimed: Option<&Time>) -> bool {
 }
 
 /// Says in the status of Gateways without an HTTPProxy which hostnames they do not get.
-pub(crate) fn controller(office: &Office) -> Controller<Gateway> {
+pub(crate) fn controller(office: &TunnelContext) -> Controller<Gateway> {
     let run = office.clone();
     let within = Scope {
         namespace: Some(office.namespace.to_string()),
@@ -96,27 +96,27 @@ pub(crate) fn controller(office: &Office) -> Controller<Gateway> {
         async move { reconcile(&gateway, &cx, &office).await }
     })
     .silent()
-    .lens(Lens::generation())
-    .watches::<GatewayReplica>(within, Lens::fields(refused), |replica, _| {
+    .lens(Predicate::generation())
+    .watches::<GatewayReplica>(within, Predicate::fields(refused), |replica, _| {
         refused(replica).into_iter().map(|(key, _)| key).collect()
     })
 }
 
 /// The objects that a gateway reports hostnames of that are in use, and what it says.
-fn refused(replica: &GatewayReplica) -> BTreeSet<(Key, String)> {
+fn refused(replica: &GatewayReplica) -> BTreeSet<(ObjectKey, String)> {
     let all = replica.spec.all_quarantined();
     all.filter_map(|(namespace, name, reason)| {
         // Something else that is wrong with it, or with a route of its name, may come first.
         let parts = reason?.split("; ");
         let parts = parts.filter(|it| it.starts_with(reasons::HOSTNAME_IN_USE));
         let reason = parts.collect::<Vec<_>>().join("; ");
-        (!reason.is_empty()).then(|| (Key::new(Some(namespace), name), reason))
+        (!reason.is_empty()).then(|| (ObjectKey::new(Some(namespace), name), reason))
     })
     .collect()
 }
 
 /// Whether a gateway may leave out more of this object than it says.
-fn is_unsaid(replica: &GatewayReplica, key: &Key) -> bool {
+fn is_unsaid(replica: &GatewayReplica, key: &ObjectKey) -> bool {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let mut all = replica.spec.all_quarantined();
     replica.spec.is_incomplete(namespace)
@@ -126,11 +126,11 @@ fn is_unsaid(replica: &GatewayReplica, key: &Key) -> bool {
 async fn reconcile(
     gateway: &Arc<Gateway>,
     cx: &Context<Gateway>,
-    office: &Office,
-) -> Result<Verdict> {
+    office: &TunnelContext,
+) -> Result<Action> {
     let controlled = gateway.metadata.owner_references.iter().flatten();
     if !is_plain(gateway) || controlled.clone().any(|it| it.controller == Some(true)) {
-        return Ok(Verdict::Settled);
+        return Ok(Action::Settled);
     }
     let (key, now) = (View::meta(&**gateway).key(), Instant::now());
     let replicas = cx.cache::<GatewayReplica>()?.list();
@@ -153,7 +153,7 @@ async fn reconcile(
         let status = status(gateway, reason.as_deref(), office.clock.now());
         cx.report::<Gateway>(&key, status).await?;
     }
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 /// The status of a Gateway with hostnames that are in use, or that are no longer.

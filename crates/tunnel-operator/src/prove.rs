@@ -7,15 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb_api::tunnel::{Backend, ConnectionDetails, reasons};
-use aplomb_api::wire::{ConnectorId, Origin, Proof, Statement, proof_patience as patience};
+use aplomb_api::wire::{
+    ConnectorId, OriginState, Proof, ProofStatement, proof_patience as patience,
+};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use crate::children::{certificate, target};
-use crate::client::{Answer, Ask, AskError, Question};
-use crate::evidence::{Doubt, Evidence, Failure, due, subject};
+use crate::client::{ProbeClient, ProbeError, ProbeRequest, ProbeResponse};
+use crate::evidence::{Ambiguity, ProbeFailure, ProbeResult, due, subject};
 use crate::verify::{hex, verify};
-use crate::world::{ReplicaSeen, World};
+use crate::world::{Observed, ObservedReplica};
 
 /// How long after a failed round the second one of a pass is tried: long enough for a gateway that is
 /// about to swap its table, too short for anybody to notice.
@@ -23,16 +25,16 @@ const AGAIN: Duration = Duration::from_millis(60);
 
 /// Proves tunnels. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Prover {
-    ask: Arc<dyn Ask>,
+pub(crate) struct TunnelProber {
+    ask: Arc<dyn ProbeClient>,
     random: Arc<Mutex<fastrand::Rng>>,
 }
 
 /// One question, and who must have signed the answer.
 struct Asked<'a> {
-    world: &'a World,
-    question: Question,
-    replica: &'a ReplicaSeen,
+    world: &'a Observed,
+    question: ProbeRequest,
+    replica: &'a ObservedReplica,
     agent: Option<Agent<'a>>,
 }
 
@@ -48,19 +50,19 @@ struct Agent<'a> {
 
 /// What one question showed.
 struct Shown {
-    tunnel: Result<(), Failure>,
+    tunnel: Result<(), ProbeFailure>,
     origin: Option<bool>,
 }
 
-impl Prover {
-    pub(crate) fn new(ask: Arc<dyn Ask>, seed: u64) -> Self {
+impl TunnelProber {
+    pub(crate) fn new(ask: Arc<dyn ProbeClient>, seed: u64) -> Self {
         let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
         Self { ask, random }
     }
 
     /// Proves the tunnel of `world`. The first round that fails is followed by another at once: what has
     /// just changed may be a moment away from working.
-    pub(crate) async fn prove(&self, world: &World, hostnames: &[String]) -> Evidence {
+    pub(crate) async fn prove(&self, world: &Observed, hostnames: &[String]) -> ProbeResult {
         let patience = patience(world.proxy.spec.proof_interval.0);
         let first = self.round(world, hostnames, patience).await;
         if first.failures != 1 {
@@ -76,11 +78,16 @@ impl Prover {
         self.round(world, hostnames, patience).await
     }
 
-    async fn round(&self, world: &World, hostnames: &[String], patience: Duration) -> Evidence {
+    async fn round(
+        &self,
+        world: &Observed,
+        hostnames: &[String],
+        patience: Duration,
+    ) -> ProbeResult {
         let asked = questions(world, hostnames, patience);
         let answers = join_all(asked.iter().map(|asked| self.ask(asked))).await;
         let interval = world.proxy.spec.proof_interval.0;
-        let mut evidence = Evidence {
+        let mut evidence = ProbeResult {
             subject: subject(world, hostnames),
             at: Instant::now(),
             due: Duration::ZERO,
@@ -121,14 +128,14 @@ impl Prover {
     }
 }
 
-impl fmt::Debug for Prover {
+impl fmt::Debug for TunnelProber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Prover")
     }
 }
 
 /// The connectors that answered for themselves in `evidence`, by name.
-pub(crate) fn answered<'a>(world: &'a World, evidence: &Evidence) -> Vec<&'a str> {
+pub(crate) fn answered<'a>(world: &'a Observed, evidence: &ProbeResult) -> Vec<&'a str> {
     let signed = evidence.tunnel.is_ok();
     let all = world
         .connectors
@@ -138,7 +145,7 @@ pub(crate) fn answered<'a>(world: &'a World, evidence: &Evidence) -> Vec<&'a str
 }
 
 /// Every hostname with the first rule that has a backend, and the first hostname with every other.
-fn questions<'a>(world: &'a World, hostnames: &[String], patience: Duration) -> Vec<Asked<'a>> {
+fn questions<'a>(world: &'a Observed, hostnames: &[String], patience: Duration) -> Vec<Asked<'a>> {
     let rules = &world.proxy.spec.rules;
     let mut backed: Vec<usize> = (0..rules.len())
         .filter(|it| !rules[*it].backends.is_empty())
@@ -176,7 +183,7 @@ fn questions<'a>(world: &'a World, hostnames: &[String], patience: Duration) -> 
     all
 }
 
-fn agent(world: &World, rule: usize) -> Option<Agent<'_>> {
+fn agent(world: &Observed, rule: usize) -> Option<Agent<'_>> {
     let backend = world.proxy.spec.rules.get(rule)?.backends.first()?;
     let connector = &backend.connector.as_ref()?.name;
     let seen = world.connectors.get(connector)?.as_ref()?;
@@ -189,7 +196,7 @@ fn agent(world: &World, rule: usize) -> Option<Agent<'_>> {
 }
 
 /// The Connector that the answer must be about; none where there is no agent.
-fn connector(world: &World, agent: Option<Agent<'_>>) -> ConnectorId {
+fn connector(world: &Observed, agent: Option<Agent<'_>>) -> ConnectorId {
     let namespace = world.proxy.metadata.namespace.clone();
     agent.map_or_else(ConnectorId::default, |agent| ConnectorId {
         namespace: namespace.unwrap_or_default(),
@@ -198,21 +205,21 @@ fn connector(world: &World, agent: Option<Agent<'_>>) -> ConnectorId {
 }
 
 fn question(
-    world: &World,
+    world: &Observed,
     listen: &str,
     tls: bool,
     hostname: &str,
     rule: usize,
     agent: Option<Agent<'_>>,
     patience: Duration,
-) -> Question {
+) -> ProbeRequest {
     let meta = &world.proxy.metadata;
-    Question {
+    ProbeRequest {
         listen: listen.to_owned(),
         tls,
         hostname: hostname.to_owned(),
         rule,
-        statement: Statement {
+        statement: ProofStatement {
             nonce: nonce(),
             tunnel: meta.uid.clone().unwrap_or_default(),
             generation: meta.generation.unwrap_or_default(),
@@ -232,13 +239,13 @@ fn nonce() -> String {
     hex(&bytes)
 }
 
-fn take(evidence: &mut Evidence, asked: &Asked<'_>, shown: Shown) {
+fn take(evidence: &mut ProbeResult, asked: &Asked<'_>, shown: Shown) {
     if let Some(reachable) = shown.origin {
         evidence.origin = Some(evidence.origin.unwrap_or(true) && reachable);
     }
     let Err(failure) = shown.tunnel else { return };
     // What somebody said counts for more than that another said nothing.
-    let louder = failure.doubt != Some(Doubt::Silence) && evidence.leaves(Doubt::Silence);
+    let louder = failure.doubt != Some(Ambiguity::Silence) && evidence.leaves(Ambiguity::Silence);
     let certificate = [reasons::CERTIFICATE_MISSING, reasons::CERTIFICATE_INVALID];
     if asked.question.tls && certificate.contains(&failure.reason) {
         if !matches!(evidence.certificates, Some(Err(_))) {
@@ -250,43 +257,43 @@ fn take(evidence: &mut Evidence, asked: &Asked<'_>, shown: Shown) {
 }
 
 /// A tunnel with a certificate needs a listener to show it on.
-fn lacks_tls(world: &World, evidence: &mut Evidence) {
+fn lacks_tls(world: &Observed, evidence: &mut ProbeResult) {
     let without = world.replicas.iter().find(|it| it.listen_tls.is_none());
     if let (Some(replica), Some(Ok(()))) = (without, &evidence.certificates) {
         let message = format!(
             "gateway {} has no TLS listener: start it with --listen-tls",
             replica.name
         );
-        evidence.certificates = Some(Err(Failure::new(reasons::NO_TLS_LISTENER, message)));
+        evidence.certificates = Some(Err(ProbeFailure::new(reasons::NO_TLS_LISTENER, message)));
     }
 }
 
-fn unanswered(error: AskError, asked: &Asked<'_>) -> Failure {
+fn unanswered(error: ProbeError, asked: &Asked<'_>) -> ProbeFailure {
     let (name, hostname) = (&asked.replica.name, &asked.question.hostname);
     match error {
-        AskError::Unreachable => Failure::new(
+        ProbeError::Unreachable => ProbeFailure::new(
             reasons::GATEWAY_UNREACHABLE,
             format!("the listener of gateway {name} does not take connections"),
         ),
-        AskError::TimedOut => Failure::new(
+        ProbeError::TimedOut => ProbeFailure::new(
             reasons::PROOF_FAILED,
             format!("gateway {name} did not answer in time"),
         )
-        .with(Some(Doubt::Silence)),
-        AskError::NoCertificate => Failure::new(
+        .with(Some(Ambiguity::Silence)),
+        ProbeError::NoCertificate => ProbeFailure::new(
             reasons::CERTIFICATE_MISSING,
             format!(
                 "gateway {name} has no certificate for {hostname}: does the Secret exist, of type kubernetes.io/tls?"
             ),
         ),
-        AskError::WrongCertificate => Failure::new(
+        ProbeError::WrongCertificate => ProbeFailure::new(
             reasons::CERTIFICATE_INVALID,
             format!("the certificate that gateway {name} shows is not one of {hostname}"),
         ),
     }
 }
 
-fn judged(answer: &Answer, asked: &Asked<'_>) -> Shown {
+fn judged(answer: &ProbeResponse, asked: &Asked<'_>) -> Shown {
     if answer.status != http::StatusCode::OK {
         return refusal(answer, asked);
     }
@@ -306,18 +313,18 @@ fn judged(answer: &Answer, asked: &Asked<'_>) -> Shown {
             &agent.details.public_key.id,
         )
     });
-    let refused = |message: &str| Failure::new(reasons::PROOF_REFUSED, message);
+    let refused = |message: &str| ProbeFailure::new(reasons::PROOF_REFUSED, message);
     match checked {
         Some(Ok(origin)) => Shown {
             tunnel: Ok(()),
-            origin: Some(origin == Origin::Reachable),
+            origin: Some(origin == OriginState::Reachable),
         },
         Some(Err(why)) => Shown {
             tunnel: Err(refused(why.message())),
             origin: None,
         },
         None if is_older(asked) => Shown {
-            tunnel: Err(Failure::new(reasons::PROOF_FAILED, older(asked))),
+            tunnel: Err(ProbeFailure::new(reasons::PROOF_FAILED, older(asked))),
             origin: None,
         },
         None => Shown {
@@ -328,7 +335,7 @@ fn judged(answer: &Answer, asked: &Asked<'_>) -> Shown {
 }
 
 /// What the gateway said instead of a proof.
-fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
+fn refusal(answer: &ProbeResponse, asked: &Asked<'_>) -> Shown {
     let name = &asked.replica.name;
     let word = answer
         .reason
@@ -363,12 +370,12 @@ fn refusal(answer: &Answer, asked: &Asked<'_>) -> Shown {
     };
     let doubt = match word {
         // It may be busy or far away: it is asked once more, for longer where the interval of proofs is short.
-        "OriginTimeout" => Some(Doubt::Silence),
-        _ if answer.status == http::StatusCode::NOT_FOUND => Some(Doubt::Unknown),
+        "OriginTimeout" => Some(Ambiguity::Silence),
+        _ if answer.status == http::StatusCode::NOT_FOUND => Some(Ambiguity::Unknown),
         _ => None,
     };
     Shown {
-        tunnel: Err(Failure::new(reason, message).with(doubt)),
+        tunnel: Err(ProbeFailure::new(reason, message).with(doubt)),
         origin: None,
     }
 }
@@ -443,8 +450,8 @@ mod tests {
                 "agent \"laptop\" does not expose {expected}; restart it with --expose {expected}"
             );
             assert_eq!(not_exposed(agent), message);
-            let read: aplomb_tunnel_agent::Target = expected.parse().expect("a target");
-            let exposed = aplomb_tunnel_agent::Exposed::new(vec![read]);
+            let read: aplomb_tunnel_agent::ExposedTarget = expected.parse().expect("a target");
+            let exposed = aplomb_tunnel_agent::ExposedTargets::new(vec![read]);
             assert!(exposed.find(expected).is_some());
         }
     }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aplomb::version::Version;
-use aplomb::{Key, Meta, MetaRef, View};
+use aplomb::version::ResourceVersion;
+use aplomb::{MetaRef, ObjectKey, View, ViewMeta};
 use aplomb_api::tunnel::GatewayReplica;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -22,7 +22,7 @@ const FORGIVEN: Duration = Duration::from_secs(30);
 
 /// What of an object says that somebody is alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Beat {
+pub(crate) struct Heartbeat {
     /// When it was renewed, by the clock of whoever did. Compared only with itself.
     pub(crate) renewed: Option<Timestamp>,
     /// How long that is good for.
@@ -32,15 +32,15 @@ pub(crate) struct Beat {
 }
 
 /// An object with a heartbeat.
-pub(crate) trait Heart: View {
-    fn beat(&self) -> Beat;
+pub(crate) trait HasHeartbeat: View {
+    fn beat(&self) -> Heartbeat;
 }
 
 /// What is read of a Lease. There are many more Leases in a cluster than Connectors, so each of them
 /// costs as little as it can.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct LeaseView {
-    pub(crate) metadata: Meta,
+    pub(crate) metadata: ViewMeta,
     #[serde(default)]
     pub(crate) spec: LeaseFields,
 }
@@ -62,9 +62,9 @@ impl View for LeaseView {
 }
 
 impl LeaseFields {
-    fn beat(&self) -> Beat {
+    fn beat(&self) -> Heartbeat {
         let holder = self.holder_identity.clone();
-        Beat {
+        Heartbeat {
             renewed: self.renew_time.as_ref().map(|time| time.0),
             lease: seconds(self.lease_duration_seconds.unwrap_or_default()),
             holder: holder.filter(|holder| !holder.is_empty()),
@@ -72,14 +72,14 @@ impl LeaseFields {
     }
 }
 
-impl Heart for LeaseView {
-    fn beat(&self) -> Beat {
+impl HasHeartbeat for LeaseView {
+    fn beat(&self) -> Heartbeat {
         self.spec.beat()
     }
 }
 
-impl Heart for Lease {
-    fn beat(&self) -> Beat {
+impl HasHeartbeat for Lease {
+    fn beat(&self) -> Heartbeat {
         let spec = self.spec.clone().unwrap_or_default();
         LeaseFields {
             holder_identity: spec.holder_identity,
@@ -90,9 +90,9 @@ impl Heart for Lease {
     }
 }
 
-impl Heart for GatewayReplica {
-    fn beat(&self) -> Beat {
-        Beat {
+impl HasHeartbeat for GatewayReplica {
+    fn beat(&self) -> Heartbeat {
+        Heartbeat {
             renewed: self.spec.renew_time.as_ref().map(|time| time.0),
             lease: seconds(self.spec.lease_duration_seconds),
             holder: Some(self.spec.endpoint_id.clone()),
@@ -106,20 +106,20 @@ fn seconds(seconds: i32) -> Duration {
 
 /// The last heartbeat of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct HeartbeatRecord {
     /// When it was heard, by our clock.
     pub(crate) at: Instant,
     /// What it said.
-    pub(crate) beat: Beat,
+    pub(crate) beat: Heartbeat,
     /// It was there already when we first looked, and has not changed since.
     pub(crate) first: bool,
     /// Until when silence is forgiven.
     forgiven: Option<Instant>,
     uid: String,
-    version: Version,
+    version: ResourceVersion,
 }
 
-impl Seen {
+impl HeartbeatRecord {
     /// Until when it counts as alive if nothing is heard.
     pub(crate) fn until(&self) -> Instant {
         let until = self.at + self.beat.lease;
@@ -127,16 +127,16 @@ impl Seen {
     }
 
     /// A watch that lags behind a read shows heartbeats again that were heard already.
-    fn is_newer_than(&self, version: &Version) -> bool {
+    fn is_newer_than(&self, version: &ResourceVersion) -> bool {
         self.version != *version && self.version.includes(version) == Some(true)
     }
 }
 
 /// The heartbeats of the objects of one kind. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pulses(Arc<Mutex<BTreeMap<Key, Seen>>>);
+pub(crate) struct HeartbeatTracker(Arc<Mutex<BTreeMap<ObjectKey, HeartbeatRecord>>>);
 
-impl Pulses {
+impl HeartbeatTracker {
     /// Takes note of an object as it is now; any number of times. For lenses, which hear of every
     /// change, and for those who read a cache, which holds what was there before the first change.
     ///
@@ -146,7 +146,7 @@ impl Pulses {
     ///
     /// `true` if this is more than one heartbeat among many: the first that is heard of it, or a sign of
     /// life of one that counted as dead.
-    pub(crate) fn hear(&self, object: &impl Heart) -> bool {
+    pub(crate) fn hear(&self, object: &impl HasHeartbeat) -> bool {
         let (meta, beat) = (object.meta(), object.beat());
         let (key, now) = (meta.key(), Instant::now());
         let mut all = self.lock();
@@ -165,7 +165,7 @@ impl Pulses {
             (seen.at, seen.first, seen.forgiven) = (now, false, None);
             return news;
         }
-        let seen = Seen {
+        let seen = HeartbeatRecord {
             at: now,
             beat,
             first: true,
@@ -179,14 +179,14 @@ impl Pulses {
 
     /// For [`aplomb::Lens::comparing`]: takes note of `new`, and whether it is one heartbeat among many
     /// and nothing else.
-    pub(crate) fn only_beats<T: Heart>(&self, old: &T, new: &T) -> bool {
+    pub(crate) fn only_beats<T: HasHeartbeat>(&self, old: &T, new: &T) -> bool {
         let news = self.hear(new);
         let (old, new) = (old.beat(), new.beat());
         !news && (old.lease, old.holder) == (new.lease, new.holder)
     }
 
     /// The last heartbeat of `key`.
-    pub(crate) fn seen(&self, key: &Key) -> Option<Seen> {
+    pub(crate) fn seen(&self, key: &ObjectKey) -> Option<HeartbeatRecord> {
         self.lock().get(key).cloned()
     }
 
@@ -204,24 +204,24 @@ impl Pulses {
     /// When the next of those alive at `now` will count as dead if nothing is heard of it.
     pub(crate) fn next_expiry(&self, now: Instant) -> Option<Instant> {
         let all = self.lock();
-        let ends = all.values().map(Seen::until);
+        let ends = all.values().map(HeartbeatRecord::until);
         ends.filter(|until| *until > now).min()
     }
 
     /// Whether `key` still renews cannot be told just now: the server does not answer, or its watch is
     /// down. Silence says nothing until a while after.
-    pub(crate) fn forgive(&self, key: &Key) {
+    pub(crate) fn forgive(&self, key: &ObjectKey) {
         if let Some(seen) = self.lock().get_mut(key) {
             seen.forgiven = Some(Instant::now() + FORGIVEN.min(seen.beat.lease / 2));
         }
     }
 
     /// Lets go of an object that is gone.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Seen>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, HeartbeatRecord>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -246,13 +246,13 @@ mod tests {
         serde_json::from_value(lease).expect("a Lease")
     }
 
-    fn key() -> Key {
-        Key::new(Some("default"), "laptop")
+    fn key() -> ObjectKey {
+        ObjectKey::new(Some("default"), "laptop")
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_heartbeat_is_noise_and_is_timed_by_our_clock() {
-        let (pulses, began) = (Pulses::default(), Instant::now());
+        let (pulses, began) = (HeartbeatTracker::default(), Instant::now());
         let beats = ["00:00:00", "00:00:10", "09:00:00"].map(|at| lease(at, "a"));
         pulses.hear(&beats[0]);
         pulses.hear(&beats[1]);
@@ -265,7 +265,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_does_not_change_is_not_a_heartbeat_however_often_it_is_read() {
-        let (pulses, began) = (Pulses::default(), Instant::now());
+        let (pulses, began) = (HeartbeatTracker::default(), Instant::now());
         pulses.hear(&lease("00:00:00", "a"));
         advance(S(20)).await;
         pulses.hear(&lease("00:00:00", "a"));
@@ -275,7 +275,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_older_heartbeat_that_comes_later_is_none() {
-        let (pulses, began) = (Pulses::default(), Instant::now());
+        let (pulses, began) = (HeartbeatTracker::default(), Instant::now());
         let mut beats = ["00:00:00", "00:00:10"].map(|at| lease(at, "a"));
         for (version, beat) in beats.iter_mut().enumerate() {
             let at = json!({ "name": "laptop", "namespace": "default", "uid": "1",
@@ -290,7 +290,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_release_and_another_holder_are_news() {
-        let pulses = Pulses::default();
+        let pulses = HeartbeatTracker::default();
         let (held, other) = (lease("00:00:00", "a"), lease("00:00:10", "b"));
         assert!(!pulses.only_beats(&held, &other));
         assert!(!pulses.only_beats(&other, &lease("00:00:10", "")));
@@ -299,7 +299,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_sign_of_life_of_one_that_was_dead_is_news() {
-        let pulses = Pulses::default();
+        let pulses = HeartbeatTracker::default();
         let beats = ["00:00:00", "00:00:10", "00:01:00"].map(|at| lease(at, "a"));
         pulses.hear(&beats[0]);
         assert!(!pulses.only_beats(&beats[0], &beats[1]), "the first change");
@@ -309,7 +309,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_forgiven_while_nothing_can_be_heard() {
-        let (pulses, began) = (Pulses::default(), Instant::now());
+        let (pulses, began) = (HeartbeatTracker::default(), Instant::now());
         pulses.hear(&lease("00:00:00", "a"));
         advance(S(29)).await;
         pulses.forgive(&key());

@@ -6,7 +6,7 @@ use aplomb_api::tunnel::{CONTROLLER, HttpProxy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use serde_json::{Value, json};
 
-use crate::world::{Said, Standing, World};
+use crate::world::{Observed, Said, Standing};
 
 /// Whether an object is a child of this tunnel, and not one of the same name that somebody else made.
 pub(crate) fn is_child(meta: &ObjectMeta, proxy: &HttpProxy) -> bool {
@@ -16,7 +16,7 @@ pub(crate) fn is_child(meta: &ObjectMeta, proxy: &HttpProxy) -> bool {
 }
 
 /// The status of a Gateway.
-pub(crate) fn gateway(gateway: &Gateway, standing: &Standing, world: &World) -> Value {
+pub(crate) fn gateway(gateway: &Gateway, standing: &Standing, world: &Observed) -> Value {
     let had = gateway.status.as_ref();
     let had = had
         .and_then(|it| it.conditions.as_deref())
@@ -31,7 +31,7 @@ pub(crate) fn gateway(gateway: &Gateway, standing: &Standing, world: &World) -> 
 }
 
 /// The status of an HTTPRoute.
-pub(crate) fn route(route: &HttpRoute, standing: &Standing, world: &World) -> Value {
+pub(crate) fn route(route: &HttpRoute, standing: &Standing, world: &Observed) -> Value {
     let parents = route.status.iter().flat_map(|it| &it.parents);
     let mut ours = parents.filter(|it| it.controller_name == CONTROLLER);
     let had = ours
@@ -60,7 +60,7 @@ fn condition(
     kind: &str,
     said: &Said,
     generation: Option<i64>,
-    world: &World,
+    world: &Observed,
 ) -> Condition {
     let before = had
         .iter()

@@ -6,29 +6,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aplomb::{Key, Poke};
+use aplomb::{ObjectKey, Trigger};
 use tokio::time::Instant;
 
 /// What the tunnels of a connector have shown of it. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Sessions {
+pub(crate) struct ProvenSessions {
     known: Arc<Mutex<Known>>,
     /// Runs a Connector for which a proof was waited for.
-    connectors: Poke,
+    connectors: Trigger,
     /// Proves the tunnels of a connector at once.
-    prove: Arc<dyn Fn(&Key) + Send + Sync>,
+    prove: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
 }
 
 #[derive(Default)]
 struct Known {
-    proven: BTreeMap<Key, Instant>,
+    proven: BTreeMap<ObjectKey, Instant>,
     /// Those that a proof would bring back.
-    awaited: BTreeSet<Key>,
+    awaited: BTreeSet<ObjectKey>,
 }
 
-impl Sessions {
+impl ProvenSessions {
     /// A memory that runs `connectors`, and has tunnels proven by `prove`, which must not block.
-    pub(crate) fn new(connectors: &Poke, prove: impl Fn(&Key) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        connectors: &Trigger,
+        prove: impl Fn(&ObjectKey) + Send + Sync + 'static,
+    ) -> Self {
         Self {
             known: Arc::default(),
             connectors: connectors.clone(),
@@ -38,7 +41,7 @@ impl Sessions {
 
     /// A proof signed by this connector came through a gateway at `at`. Only one that is waited for
     /// runs the Connector: the others would say what is known.
-    pub(crate) fn proven(&self, connector: &Key, at: Instant) {
+    pub(crate) fn proven(&self, connector: &ObjectKey, at: Instant) {
         let awaited = {
             let mut known = self.lock();
             known.proven.insert(connector.clone(), at);
@@ -50,23 +53,23 @@ impl Sessions {
     }
 
     /// When it last proved itself.
-    pub(crate) fn last(&self, connector: &Key) -> Option<Instant> {
+    pub(crate) fn last(&self, connector: &ObjectKey) -> Option<Instant> {
         self.lock().proven.get(connector).copied()
     }
 
     /// The next proof of this connector changes what is thought of it, so that it must be run then.
-    pub(crate) fn awaits(&self, connector: &Key) {
+    pub(crate) fn awaits(&self, connector: &ObjectKey) {
         self.lock().awaited.insert(connector.clone());
     }
 
     /// Asks for a proof now: the heartbeat of this connector is late.
-    pub(crate) fn prove_soon(&self, connector: &Key) {
+    pub(crate) fn prove_soon(&self, connector: &ObjectKey) {
         self.awaits(connector);
         (self.prove)(connector);
     }
 
     /// Lets go of a connector that is gone.
-    pub(crate) fn forget(&self, connector: &Key) {
+    pub(crate) fn forget(&self, connector: &ObjectKey) {
         let mut known = self.lock();
         known.proven.remove(connector);
         known.awaited.remove(connector);
@@ -77,7 +80,7 @@ impl Sessions {
     }
 }
 
-impl fmt::Debug for Sessions {
+impl fmt::Debug for ProvenSessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sessions")
     }

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Context, Controller, Error, Key, Lens, Result, Scope, Verdict, View};
+use aplomb::{Action, Context, Controller, Error, ObjectKey, Predicate, Result, Scope, View};
 use aplomb_api::tunnel::{Claimant, GatewayReplica, HostnameClaim, HttpProxy};
 use kube::Api;
 use tokio::time::{Instant, timeout};
 
-use crate::office::Office;
-use crate::pulse::Pulses;
+use crate::office::TunnelContext;
+use crate::pulse::HeartbeatTracker;
 
 /// The index of claims by the UID of their claimant.
 const CLAIMANT: &str = "claimant";
@@ -34,7 +34,7 @@ pub(crate) fn claims() -> Controller<HostnameClaim> {
     .watches::<HttpProxy>(
         Scope::default(),
         // Whatever else changes of an HTTPProxy, it is there.
-        Lens::comparing(|_, _| true),
+        Predicate::comparing(|_, _| true),
         |proxy, claims| {
             let claims = claims.by(CLAIMANT, View::meta(proxy).uid);
             claims.iter().map(|it| View::meta(&**it).key()).collect()
@@ -42,18 +42,18 @@ pub(crate) fn claims() -> Controller<HostnameClaim> {
     )
 }
 
-async fn sweep_claim(claim: &HostnameClaim, cx: &Context<HostnameClaim>) -> Result<Verdict> {
+async fn sweep_claim(claim: &HostnameClaim, cx: &Context<HostnameClaim>) -> Result<Action> {
     let claimant = &claim.spec.claimant;
-    let key = Key::new(Some(&claimant.namespace), &claimant.name);
+    let key = ObjectKey::new(Some(&claimant.namespace), &claimant.name);
     let cached = cx.cache::<HttpProxy>()?.get(&key);
     if cached.is_some_and(|proxy| View::meta(&*proxy).uid == claimant.uid) {
-        return Ok(Verdict::Settled);
+        return Ok(Action::Settled);
     }
     if !is_there(&cx.client(), claimant).await? {
         let key = View::meta(claim).key();
         cx.delete::<HostnameClaim>(&key).await?;
     }
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 /// Whether the server knows the claimant of a claim.
@@ -66,7 +66,7 @@ pub(crate) async fn is_there(client: &kube::Client, claimant: &Claimant) -> Resu
 
 /// Deletes the records of gateways that died. And looks at the server for one that is not heard of
 /// before it counts as dead: a watch that is dead without anybody's knowing it is silent too.
-pub(crate) fn replicas(office: &Office) -> Controller<GatewayReplica> {
+pub(crate) fn replicas(office: &TunnelContext) -> Controller<GatewayReplica> {
     let (run, heard) = (office.replicas.clone(), office.replicas.clone());
     let gone = office.clone();
     let scope = Scope {
@@ -82,7 +82,7 @@ pub(crate) fn replicas(office: &Office) -> Controller<GatewayReplica> {
     )
     .silent()
     .within(scope)
-    .lens(Lens::comparing(
+    .lens(Predicate::comparing(
         move |old: &GatewayReplica, new: &GatewayReplica| heard.only_beats(old, new),
     ))
     .forgets(move |key| gone.replica_gone(key))
@@ -91,19 +91,19 @@ pub(crate) fn replicas(office: &Office) -> Controller<GatewayReplica> {
 async fn watch_over(
     replica: &GatewayReplica,
     cx: &Context<GatewayReplica>,
-    pulses: &Pulses,
-) -> Result<Verdict> {
+    pulses: &HeartbeatTracker,
+) -> Result<Action> {
     pulses.hear(replica);
     let key = View::meta(replica).key();
     if matches!(stage(pulses, &key), Stage::Late(_) | Stage::Over) {
         look(cx, &key, pulses).await;
     }
     match stage(pulses, &key) {
-        Stage::Alive(wait) | Stage::Late(wait) | Stage::Dead(wait) => Ok(Verdict::Recheck(wait)),
+        Stage::Alive(wait) | Stage::Late(wait) | Stage::Dead(wait) => Ok(Action::Recheck(wait)),
         Stage::Over => {
             // As it was read: one that has renewed meanwhile is a conflict, and is looked at again.
             cx.delete::<GatewayReplica>(&key).await?;
-            Ok(Verdict::Settled)
+            Ok(Action::Settled)
         }
     }
 }
@@ -118,7 +118,7 @@ enum Stage {
     Over,
 }
 
-fn stage(pulses: &Pulses, key: &Key) -> Stage {
+fn stage(pulses: &HeartbeatTracker, key: &ObjectKey) -> Stage {
     let Some(seen) = pulses.seen(key) else {
         return Stage::Alive(LOOK);
     };
@@ -135,7 +135,7 @@ fn stage(pulses: &Pulses, key: &Key) -> Stage {
     }
 }
 
-async fn look(cx: &Context<GatewayReplica>, key: &Key, pulses: &Pulses) {
+async fn look(cx: &Context<GatewayReplica>, key: &ObjectKey, pulses: &HeartbeatTracker) {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let api: Api<GatewayReplica> = Api::namespaced(cx.client(), namespace);
     match timeout(LOOK, api.get_opt(&key.name)).await {

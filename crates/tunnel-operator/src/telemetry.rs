@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb::fence::Fence;
-use aplomb_api::tunnel::Timeline;
+use aplomb_api::tunnel::TunnelTimeline;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
@@ -15,7 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tracing::{debug, info};
 
-use crate::evidence::Evidence;
+use crate::evidence::ProbeResult;
 
 /// From a write to the patience of a person.
 const STAGES: [f64; 12] = [
@@ -24,12 +24,12 @@ const STAGES: [f64; 12] = [
 
 /// Every metric of the operator. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Tunnels(Arc<Mutex<Ledger>>);
+pub struct TunnelMetrics(Arc<Mutex<Ledger>>);
 
 #[derive(Debug, Default)]
 struct Ledger {
     /// Whether each tunnel is ready, and the reason.
-    ready: BTreeMap<Key, (bool, String)>,
+    ready: BTreeMap<ObjectKey, (bool, String)>,
     /// How long each stage took, from the moment the spec was first seen.
     stages: BTreeMap<&'static str, Histogram>,
     /// Rounds of proofs, by what came of them.
@@ -38,9 +38,9 @@ struct Ledger {
     fence: Option<Fence>,
 }
 
-impl Tunnels {
+impl TunnelMetrics {
     /// A round of proofs ended.
-    pub(crate) fn proof(&self, key: &Key, evidence: &Evidence) {
+    pub(crate) fn proof(&self, key: &ObjectKey, evidence: &ProbeResult) {
         let failed = evidence.tunnel.as_ref().err();
         let word = match failed {
             Some(failure) => failure.reason,
@@ -54,8 +54,8 @@ impl Tunnels {
     /// A pass over a tunnel ended: what its timeline was and is, and whether it is ready.
     pub(crate) fn seen(
         &self,
-        key: &Key,
-        lines: (Option<&Timeline>, &Timeline),
+        key: &ObjectKey,
+        lines: (Option<&TunnelTimeline>, &TunnelTimeline),
         ready: (bool, &str),
         fence: &Fence,
     ) {
@@ -76,7 +76,7 @@ impl Tunnels {
     }
 
     /// A tunnel is gone.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         self.lock().ready.remove(key);
     }
 
@@ -91,10 +91,10 @@ impl Tunnels {
 }
 
 /// When a stage was reached.
-type Reached = fn(&Timeline) -> Option<&MicroTime>;
+type Reached = fn(&TunnelTimeline) -> Option<&MicroTime>;
 
 /// The stages that `new` has reached and `old` had not, with the seconds since the first.
-fn reached(old: Option<&Timeline>, new: &Timeline) -> Vec<(&'static str, f64)> {
+fn reached(old: Option<&TunnelTimeline>, new: &TunnelTimeline) -> Vec<(&'static str, f64)> {
     let old = old.filter(|old| old.generation == new.generation);
     let stages: [(&str, Reached); 4] = [
         ("accepted", |line| line.accepted.as_ref()),
@@ -114,7 +114,7 @@ fn reached(old: Option<&Timeline>, new: &Timeline) -> Vec<(&'static str, f64)> {
         .collect()
 }
 
-impl Collector for Tunnels {
+impl Collector for TunnelMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let ledger = self.lock();
         let leads = ledger.fence.as_ref().is_none_or(Fence::is_open);

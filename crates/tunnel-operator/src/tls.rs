@@ -15,7 +15,7 @@ use tokio_rustls::client::TlsStream;
 
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TlsError {
+pub(crate) enum HandshakeError {
     /// The listener broke it off.
     Broken,
     /// It has no certificate for the name.
@@ -41,18 +41,18 @@ pub(crate) async fn handshake(
     config: &Arc<ClientConfig>,
     stream: TcpStream,
     hostname: &str,
-) -> Result<TlsStream<TcpStream>, TlsError> {
-    let name = ServerName::try_from(hostname.to_owned()).map_err(|_| TlsError::WrongName)?;
+) -> Result<TlsStream<TcpStream>, HandshakeError> {
+    let name = ServerName::try_from(hostname.to_owned()).map_err(|_| HandshakeError::WrongName)?;
     let connector = TlsConnector::from(config.clone());
     connector.connect(name, stream).await.map_err(|error| {
         let cause = error
             .get_ref()
             .and_then(|it| it.downcast_ref::<rustls::Error>());
         match cause {
-            Some(rustls::Error::InvalidCertificate(_)) => TlsError::WrongName,
+            Some(rustls::Error::InvalidCertificate(_)) => HandshakeError::WrongName,
             // What a server says that knows no certificate for a name.
-            Some(rustls::Error::AlertReceived(_)) => TlsError::NoCertificate,
-            _ => TlsError::Broken,
+            Some(rustls::Error::AlertReceived(_)) => HandshakeError::NoCertificate,
+            _ => HandshakeError::Broken,
         }
     })
 }

@@ -1,12 +1,12 @@
 //! Whether a proof is one: of this nonce, this tunnel as it is now, this Connector, this life of the agent,
 //! through this gateway, signed with the key that the Connector names. Pure.
 
-use aplomb_api::wire::{Origin, Proof, Statement};
+use aplomb_api::wire::{OriginState, Proof, ProofStatement};
 use iroh_base::{PublicKey, Signature};
 
 /// Why a proof is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum ProofRejection {
     /// It is about something else: an older nonce, another tunnel, generation, Connector or session.
     OtherStatement,
     /// It came through another gateway than the one that was asked.
@@ -15,7 +15,7 @@ pub(crate) enum Refused {
     NotSigned,
 }
 
-impl Refused {
+impl ProofRejection {
     /// For people.
     pub(crate) const fn message(self) -> &'static str {
         match self {
@@ -31,25 +31,25 @@ impl Refused {
 /// Checks `proof` as the answer to `asked`, and says what it says of the origin.
 pub(crate) fn verify(
     proof: &Proof,
-    asked: &Statement,
+    asked: &ProofStatement,
     gateway: &str,
     key: &str,
-) -> Result<Origin, Refused> {
+) -> Result<OriginState, ProofRejection> {
     if proof.statement != *asked {
-        return Err(Refused::OtherStatement);
+        return Err(ProofRejection::OtherStatement);
     }
     if proof.gateway != gateway {
-        return Err(Refused::OtherGateway);
+        return Err(ProofRejection::OtherGateway);
     }
     let key = bytes::<32>(key).and_then(|it| PublicKey::from_bytes(&it).ok());
     let signature = bytes::<64>(&proof.signature).map(|it| Signature::from_bytes(&it));
     let (Some(key), Some(signature)) = (key, signature) else {
-        return Err(Refused::NotSigned);
+        return Err(ProofRejection::NotSigned);
     };
     let signed = Proof::signed_bytes(&proof.statement, &proof.gateway, proof.origin);
     match key.verify(&signed, &signature) {
         Ok(()) => Ok(proof.origin),
-        Err(_) => Err(Refused::NotSigned),
+        Err(_) => Err(ProofRejection::NotSigned),
     }
 }
 
@@ -77,8 +77,8 @@ mod tests {
 
     use super::*;
 
-    fn statement() -> Statement {
-        Statement {
+    fn statement() -> ProofStatement {
+        ProofStatement {
             nonce: "0f".repeat(32),
             tunnel: "uid".to_owned(),
             generation: 3,
@@ -90,12 +90,12 @@ mod tests {
         }
     }
 
-    fn signed(key: &SecretKey, statement: &Statement) -> Proof {
-        let bytes = Proof::signed_bytes(statement, "gateway", Origin::Reachable);
+    fn signed(key: &SecretKey, statement: &ProofStatement) -> Proof {
+        let bytes = Proof::signed_bytes(statement, "gateway", OriginState::Reachable);
         Proof {
             statement: statement.clone(),
             gateway: "gateway".to_owned(),
-            origin: Origin::Reachable,
+            origin: OriginState::Reachable,
             signature: hex(&key.sign(&bytes).to_bytes()),
         }
     }
@@ -111,14 +111,14 @@ mod tests {
         let (key, public) = keys();
         let proof = signed(&key, &statement());
         let origin = verify(&proof, &statement(), "gateway", &public);
-        assert_eq!(origin, Ok(Origin::Reachable));
+        assert_eq!(origin, Ok(OriginState::Reachable));
     }
 
     #[test]
     fn a_replayed_or_moved_proof_is_refused() {
         let (key, public) = keys();
         let old = signed(&key, &statement());
-        let others: [fn(&mut Statement); 6] = [
+        let others: [fn(&mut ProofStatement); 6] = [
             |it| it.nonce = "10".repeat(32),
             |it| it.tunnel.push('x'),
             |it| it.generation += 1,
@@ -130,10 +130,10 @@ mod tests {
             let mut asked = statement();
             change(&mut asked);
             let said = verify(&old, &asked, "gateway", &public);
-            assert_eq!(said, Err(Refused::OtherStatement));
+            assert_eq!(said, Err(ProofRejection::OtherStatement));
         }
         let elsewhere = verify(&old, &statement(), "another", &public);
-        assert_eq!(elsewhere, Err(Refused::OtherGateway));
+        assert_eq!(elsewhere, Err(ProofRejection::OtherGateway));
     }
 
     #[test]
@@ -142,10 +142,10 @@ mod tests {
         let forger = SecretKey::from_bytes(&[8; 32]);
         let forged = signed(&forger, &statement());
         let said = verify(&forged, &statement(), "gateway", &public);
-        assert_eq!(said, Err(Refused::NotSigned));
+        assert_eq!(said, Err(ProofRejection::NotSigned));
         let mut altered = signed(&keys().0, &statement());
-        altered.origin = Origin::Unreachable;
+        altered.origin = OriginState::Unreachable;
         let said = verify(&altered, &statement(), "gateway", &public);
-        assert_eq!(said, Err(Refused::NotSigned));
+        assert_eq!(said, Err(ProofRejection::NotSigned));
     }
 }

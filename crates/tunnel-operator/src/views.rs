@@ -1,14 +1,14 @@
 //! What is read of the kinds that are watched and not written: a few fields each, so that nothing can
 //! come to depend on the rest.
 
-use aplomb::{Meta, MetaRef, View};
+use aplomb::{MetaRef, View, ViewMeta};
 use aplomb_api::tunnel::{ConnectionDetails, Connector, conditions};
 use serde::Deserialize;
 
 /// A Connector: how it is reached, and whether it is online.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct ConnectorView {
-    pub(crate) metadata: Meta,
+    pub(crate) metadata: ViewMeta,
     #[serde(default)]
     pub(crate) status: ConnectorFields,
 }

@@ -5,20 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::conditions::Status;
-use aplomb::{Condition, Note};
+use aplomb::conditions::ConditionStatus;
+use aplomb::{Condition, EventNote};
 use aplomb_api::tunnel::{
-    Applied, ConnectionDetails, HostnameClaim, HttpProxy, HttpProxyStatus, Revision, Timeline,
+    AppliedVersions, ChildRevision, ConnectionDetails, HostnameClaim, HttpProxy, HttpProxyStatus,
+    TunnelTimeline,
 };
 use iroh_base::RelayUrl;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::evidence::Evidence;
+use crate::evidence::ProbeResult;
 
 /// Everything that a decision about one tunnel rests on.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct Observed {
     /// The tunnel.
     pub(crate) proxy: Arc<HttpProxy>,
     /// The base domain of the platform's hostnames; none if the class that should name it is missing.
@@ -36,15 +37,15 @@ pub(crate) struct World {
     /// The time that ages are measured on.
     pub(crate) instant: Instant,
     /// Who has claimed each hostname of the spec.
-    pub(crate) claims: BTreeMap<String, Claim>,
+    pub(crate) claims: BTreeMap<String, ClaimState>,
     /// The hostnames of the spec that a Gateway without an HTTPProxy has.
     pub(crate) plain: BTreeMap<String, Plain>,
     /// Claims of this tunnel on hostnames that the spec no longer names.
     pub(crate) surplus: BTreeSet<String>,
     /// The connectors that the spec names, where they exist.
-    pub(crate) connectors: BTreeMap<String, Option<ConnectorSeen>>,
+    pub(crate) connectors: BTreeMap<String, Option<ObservedConnector>>,
     /// The gateways that are alive.
-    pub(crate) replicas: Vec<ReplicaSeen>,
+    pub(crate) replicas: Vec<ObservedReplica>,
     /// Whether the status of the children says anything of ours.
     pub(crate) reported: bool,
     /// Whether the watches this rests on are current.
@@ -52,14 +53,14 @@ pub(crate) struct World {
     /// What this pass has done so far.
     pub(crate) progress: Progress,
     /// The last proof, if one was tried.
-    pub(crate) evidence: Option<Evidence>,
+    pub(crate) evidence: Option<ProbeResult>,
 }
 
 /// What one pass has done so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     /// The children, once they are as wanted.
-    pub(crate) written: Option<Written>,
+    pub(crate) written: Option<ChildrenState>,
     /// Whether the children's status says what it should.
     pub(crate) reported: bool,
     /// How many proofs were tried.
@@ -71,32 +72,32 @@ pub(crate) struct Progress {
     /// Claims that were taken away.
     pub(crate) unclaimed: BTreeSet<String>,
     /// The stages as the last decision of this pass saw them.
-    pub(crate) timeline: Option<Timeline>,
+    pub(crate) timeline: Option<TunnelTimeline>,
     /// Whether the tunnel turned out to be deleted.
     pub(crate) gone: bool,
 }
 
 /// The children as they are now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum ChildrenState {
     /// They are as wanted.
-    Children(Vec<Child>),
+    Children(Vec<AppliedChild>),
     /// One is not ours to write.
     Foreign(String),
 }
 
 /// A child as the server has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Child {
+pub(crate) struct AppliedChild {
     /// Its kind, name, version and the digest of what was asked for.
-    pub(crate) revision: Revision,
+    pub(crate) revision: ChildRevision,
     /// Whether this pass changed it.
     pub(crate) changed: bool,
 }
 
 /// Who has a hostname.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
+pub(crate) enum ClaimState {
     /// Nobody.
     Free,
     /// This tunnel; with version and UID of the claim.
@@ -125,7 +126,7 @@ pub(crate) struct Plain {
 
 /// A connector, as far as a tunnel reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectorSeen {
+pub(crate) struct ObservedConnector {
     /// The UID of the object.
     pub(crate) uid: String,
     /// The version of the object.
@@ -138,7 +139,7 @@ pub(crate) struct ConnectorSeen {
 
 /// A gateway that is alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReplicaSeen {
+pub(crate) struct ObservedReplica {
     /// Its name.
     pub(crate) name: String,
     /// Where its public listener is.
@@ -148,7 +149,7 @@ pub(crate) struct ReplicaSeen {
     /// Its iroh endpoint id.
     pub(crate) endpoint_id: String,
     /// What it has taken into account.
-    pub(crate) applied: Applied,
+    pub(crate) applied: AppliedVersions,
     /// The relays that it uses, if it says so.
     pub(crate) relays: Option<Vec<RelayUrl>>,
     /// Why it does not serve this tunnel's route, if it does not.
@@ -172,7 +173,7 @@ pub(crate) struct Plan {
     /// What the status of the children says, if that is to change.
     pub(crate) standing: Option<Standing>,
     /// What people are told.
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<EventNote>,
     /// When to look again although nothing changed.
     pub(crate) again: Duration,
     /// Whether gateways still have to acknowledge something.
@@ -195,7 +196,7 @@ pub(crate) struct Standing {
 /// What one condition says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
-    pub(crate) status: Status,
+    pub(crate) status: ConditionStatus,
     pub(crate) reason: String,
     pub(crate) message: String,
 }

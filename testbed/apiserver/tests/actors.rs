@@ -60,7 +60,9 @@ async fn delete_owner(cluster: &Cluster, name: &str, policy: PropagationPolicy) 
 }
 
 fn in_world<F: Future<Output = ()>>(scenario: impl FnOnce(Cluster) -> F + Send + 'static) {
-    World::new(1).interpose(aplomb_virtual_time::install).run(scenario);
+    World::new(1)
+        .interpose(aplomb_virtual_time::install)
+        .run(scenario);
 }
 
 #[test]

@@ -32,7 +32,9 @@ fn version(map: &ConfigMap) -> u64 {
 }
 
 fn in_world<F: Future<Output = ()>>(scenario: impl FnOnce(Cluster) -> F + Send + 'static) {
-    World::new(1).interpose(aplomb_virtual_time::install).run(scenario);
+    World::new(1)
+        .interpose(aplomb_virtual_time::install)
+        .run(scenario);
 }
 
 #[test]

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use aplomb_apiserver::faults::{Fault, Rule};
 use aplomb_apiserver::trace::Difference;
-use aplomb_apiserver::world::{Cluster, Component, Counts, Crash, CrashPoint, Process, StillBusy, World};
+use aplomb_apiserver::world::{
+    Cluster, Component, Counts, Crash, CrashPoint, Process, StillBusy, World,
+};
 use common::scenario::{self, Plant};
 use futures::FutureExt;
 use futures::future::BoxFuture;

@@ -8,10 +8,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::records::{KeyRecord, RateLimited, RetiringKey, Rotation};
-use super::shared::{ControlPlaneRef, SecretKeyRef, Server};
+use super::records::{KeyRecord, RateLimited, RetiringKey, RotationStatus};
+use super::shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
 use super::{rules, shapes};
-use crate::duration::Span;
+use crate::duration::DurationString;
 
 /// Provisioner daemons of a Coder deployment, and the key they connect with.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -81,8 +81,8 @@ pub struct CoderProvisionerSpec {
     pub control_plane_ref: Option<ControlPlaneRef>,
     /// The server, named outright. Either this or `controlPlaneRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<Server>")]
-    pub server: Option<Server>,
+    #[schemars(schema_with = "shapes::given::<CoderServerRef>")]
+    pub server: Option<CoderServerRef>,
     /// The organisation whose jobs are run.
     #[serde(default = "organization")]
     #[schemars(schema_with = "shapes::organization")]
@@ -128,7 +128,7 @@ pub struct CoderProvisionerSpec {
     /// How long a deletion waits for the server before the key is left behind and reported.
     #[serde(default = "one_day")]
     #[x_kube(validation = rules::DELETION_DEADLINE)]
-    pub deletion_deadline: Span,
+    pub deletion_deadline: DurationString,
 }
 
 /// The key of the daemons.
@@ -149,9 +149,9 @@ pub struct KeySpec {
     pub secret_key: Option<String>,
     /// How old a key may become before it is replaced. Never, if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<Span>")]
+    #[schemars(schema_with = "shapes::given::<DurationString>")]
     #[x_kube(validation = rules::ROTATE_AFTER)]
-    pub rotate_after: Option<Span>,
+    pub rotate_after: Option<DurationString>,
 }
 
 fn organization() -> String {
@@ -166,8 +166,8 @@ fn ten_minutes() -> i64 {
     600
 }
 
-fn one_day() -> Span {
-    Span::seconds(86_400)
+fn one_day() -> DurationString {
+    DurationString::seconds(86_400)
 }
 
 /// What is known of a CoderProvisioner.
@@ -218,7 +218,7 @@ pub struct CoderProvisionerStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retiring: Vec<RetiringKey>,
     /// How rotations stand.
-    pub rotation: Rotation,
+    pub rotation: RotationStatus,
     /// The server refuses for its rate limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limited: Option<RateLimited>,

@@ -8,10 +8,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::records::{Binding, RateLimited, Rotation};
-use super::shared::{ControlPlaneRef, SecretKeyRef, Server};
+use super::records::{RateLimited, RotationStatus, ServerBinding};
+use super::shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
 use super::{rules, shapes};
-use crate::duration::Span;
+use crate::duration::DurationString;
 
 /// A workspace proxy of a Coder deployment.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -73,7 +73,7 @@ pub struct CoderWorkspaceProxySpec {
     pub replicas: i32,
     /// The Service before them.
     #[serde(default)]
-    pub service: ServiceSpec,
+    pub service: ProxyServiceSpec,
     /// The primary server, where the proxy was registered by somebody else; with
     /// `proxySessionTokenSecretRef`. Either these or `bootstrap`.
     #[serde(
@@ -89,8 +89,8 @@ pub struct CoderWorkspaceProxySpec {
     pub proxy_session_token_secret_ref: Option<SecretKeyRef>,
     /// Registers the proxy at a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<Bootstrap>")]
-    pub bootstrap: Option<Bootstrap>,
+    #[schemars(schema_with = "shapes::given::<ProxyBootstrap>")]
+    pub bootstrap: Option<ProxyBootstrap>,
     /// Whether it relays connections only.
     #[serde(default)]
     pub derp_only: bool,
@@ -116,15 +116,15 @@ pub struct CoderWorkspaceProxySpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = rules::ONE_SERVER, validation = rules::PROXY_SECRET)]
 #[serde(rename_all = "camelCase")]
-pub struct Bootstrap {
+pub struct ProxyBootstrap {
     /// The server, as a CoderControlPlane. Either this or `server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::given::<ControlPlaneRef>")]
     pub control_plane_ref: Option<ControlPlaneRef>,
     /// The server, named outright. Either this or `controlPlaneRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<Server>")]
-    pub server: Option<Server>,
+    #[schemars(schema_with = "shapes::given::<CoderServerRef>")]
+    pub server: Option<CoderServerRef>,
     /// The proxy's name at the server. Default: the name of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::proxy_name")]
@@ -147,13 +147,13 @@ pub struct Bootstrap {
     /// How long a deletion waits for the server before the proxy is left behind and reported.
     #[serde(default = "one_day")]
     #[x_kube(validation = rules::DELETION_DEADLINE)]
-    pub deletion_deadline: Span,
+    pub deletion_deadline: DurationString,
 }
 
 /// The Service before the pods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct ServiceSpec {
+pub struct ProxyServiceSpec {
     /// `ClusterIP`, `NodePort` or `LoadBalancer`.
     #[serde(rename = "type")]
     #[schemars(schema_with = "shapes::service_type")]
@@ -167,7 +167,7 @@ pub struct ServiceSpec {
     pub annotations: BTreeMap<String, String>,
 }
 
-impl Default for ServiceSpec {
+impl Default for ProxyServiceSpec {
     fn default() -> Self {
         Self {
             type_: "ClusterIP".to_owned(),
@@ -181,8 +181,8 @@ fn one() -> i32 {
     1
 }
 
-fn one_day() -> Span {
-    Span::seconds(86_400)
+fn one_day() -> DurationString {
+    DurationString::seconds(86_400)
 }
 
 /// What is known of a CoderWorkspaceProxy.
@@ -210,7 +210,7 @@ pub struct CoderWorkspaceProxyStatus {
     pub pending: Option<PendingProxy>,
     /// Where it is registered.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub binding: Option<Binding>,
+    pub binding: Option<ServerBinding>,
     /// Registrations that are to be taken back: of an earlier server or name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retiring: Vec<RetiringProxy>,
@@ -219,7 +219,7 @@ pub struct CoderWorkspaceProxyStatus {
     #[schemars(schema_with = "shapes::known_key")]
     pub proxy_token_secret_ref: Option<SecretKeyRef>,
     /// How rotations stand.
-    pub rotation: Rotation,
+    pub rotation: RotationStatus,
     /// The server refuses for its rate limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limited: Option<RateLimited>,
@@ -244,7 +244,7 @@ pub struct PendingProxy {
     /// When it was asked for.
     pub since: Time,
     /// Where.
-    pub binding: Binding,
+    pub binding: ServerBinding,
 }
 
 /// A registration that is to be taken back.
@@ -258,5 +258,5 @@ pub struct RetiringProxy {
     /// Since when.
     pub retired: Time,
     /// Where.
-    pub binding: Binding,
+    pub binding: ServerBinding,
 }

@@ -11,7 +11,7 @@ use super::shared::SecretKeyRef;
 /// Which server something is on, and which token is sent there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Binding {
+pub struct ServerBinding {
     /// The server.
     #[serde(rename = "serverURL")]
     pub server_url: String,
@@ -49,7 +49,7 @@ pub struct KeyRecord {
     /// When it was asked for.
     pub since: Time,
     /// Where it is.
-    pub binding: Binding,
+    pub binding: ServerBinding,
 }
 
 /// A key that is to be deleted once nobody uses it.
@@ -72,7 +72,7 @@ pub struct RetiringKey {
 /// How rotations stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Rotation {
+pub struct RotationStatus {
     /// How many names were used after the first.
     #[schemars(extend("format" = "int32"))]
     pub sequence: u32,

@@ -4,7 +4,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::rules;
-use crate::shape::{NAME, URL_HOST, Worded, described, ruled, text};
+use crate::shape::{CelRule, NAME, URL_HOST, described, ruled, text};
 
 /// What Kubernetes reads as a quantity.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
@@ -171,7 +171,7 @@ pub(super) fn resources(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-fn map(most: u32, value: &Schema, rules: &[Worded]) -> Schema {
+fn map(most: u32, value: &Schema, rules: &[CelRule]) -> Schema {
     let map = json_schema!({
         "type": "object",
         "maxProperties": most,
@@ -181,7 +181,7 @@ fn map(most: u32, value: &Schema, rules: &[Worded]) -> Schema {
 }
 
 /// A list of objects, none of the same name twice.
-fn by_name(most: u32, item: &Schema, rules: &[Worded]) -> Schema {
+fn by_name(most: u32, item: &Schema, rules: &[CelRule]) -> Schema {
     let list = json_schema!({
         "type": "array",
         "maxItems": most,
@@ -192,7 +192,7 @@ fn by_name(most: u32, item: &Schema, rules: &[Worded]) -> Schema {
     ruled(list, rules)
 }
 
-fn args(rules: &[Worded]) -> Schema {
+fn args(rules: &[CelRule]) -> Schema {
     let list = json_schema!({
         "type": "array",
         "maxItems": 64,
@@ -202,7 +202,7 @@ fn args(rules: &[Worded]) -> Schema {
     ruled(list, rules)
 }
 
-fn env(rules: &[Worded]) -> Schema {
+fn env(rules: &[CelRule]) -> Schema {
     let variable = json_schema!({
         "description": "A variable.",
         "type": "object",

@@ -16,7 +16,7 @@ pub struct ControlPlaneRef {
 /// A coderd, named outright.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Server {
+pub struct CoderServerRef {
     /// Where it is, like `https://coder.example.com`.
     #[schemars(schema_with = "shapes::url")]
     pub url: String,

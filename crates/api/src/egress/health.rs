@@ -4,23 +4,23 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::duration::Span;
+use crate::duration::DurationString;
 
 /// How a gateway is found to be healthy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Health {
+pub struct HealthSpec {
     /// What counts.
     #[serde(default)]
-    pub signal: Signal,
+    pub signal: HealthSignal,
     /// How it is probed, where that counts.
     #[serde(default)]
-    pub probe: Probe,
+    pub probe: ProbeSpec,
 }
 
 /// What counts for health.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Signal {
+pub enum HealthSignal {
     /// The node's Ready condition.
     #[default]
     Ready,
@@ -35,7 +35,7 @@ pub enum Signal {
         "timeout must be shorter than interval: lower timeout or raise interval"
     )
 )]
-pub struct Probe {
+pub struct ProbeSpec {
     /// The port; by default the metrics port of Cilium's agent.
     #[serde(default = "port")]
     #[schemars(range(min = 1, max = 65535), extend("format" = "int32"))]
@@ -45,13 +45,13 @@ pub struct Probe {
     #[x_kube(validation = Rule::new("duration(self) >= duration('1s')").message(
         "probe at most once a second: write 1s or more"
     ))]
-    pub interval: Span,
+    pub interval: DurationString,
     /// How long one may take.
     #[serde(default = "timeout")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('50ms')").message(
         "give a probe at least 50ms"
     ))]
-    pub timeout: Span,
+    pub timeout: DurationString,
     /// How many in a row must fail. When this is set and `graces.unhealthy` is not, they are the
     /// whole grace; when both are set, both must be over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub struct Probe {
     pub failures: Option<u32>,
 }
 
-impl Default for Probe {
+impl Default for ProbeSpec {
     fn default() -> Self {
         Self {
             port: port(),
@@ -73,19 +73,19 @@ impl Default for Probe {
 /// How long a gateway may be in trouble before it is replaced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Graces {
+pub struct GraceSpec {
     /// How long it may be unhealthy. Default: 90s, or none where `health.probe.failures` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unhealthy: Option<Span>,
+    pub unhealthy: Option<DurationString>,
     /// How long it may be unprepared.
     #[serde(default = "unprepared")]
-    pub unprepared: Span,
+    pub unprepared: DurationString,
     /// Whether a new leader goes on with a grace where the old one was, instead of starting it anew.
     #[serde(default = "yes")]
     pub survive_restart: bool,
 }
 
-impl Default for Graces {
+impl Default for GraceSpec {
     fn default() -> Self {
         Self {
             unhealthy: None,
@@ -99,16 +99,16 @@ fn port() -> u16 {
     9962
 }
 
-fn interval() -> Span {
-    Span::seconds(10)
+fn interval() -> DurationString {
+    DurationString::seconds(10)
 }
 
-fn timeout() -> Span {
-    Span::seconds(2)
+fn timeout() -> DurationString {
+    DurationString::seconds(2)
 }
 
-fn unprepared() -> Span {
-    Span::seconds(300)
+fn unprepared() -> DurationString {
+    DurationString::seconds(300)
 }
 
 fn yes() -> bool {

@@ -7,10 +7,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::health::{Graces, Health};
+use super::health::{GraceSpec, HealthSpec};
 use super::shapes;
 use super::status::StableEgressStatus;
-use crate::duration::Span;
+use crate::duration::DurationString;
 
 /// What the names of objects look like.
 const DNS: &str = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
@@ -97,10 +97,10 @@ pub struct StableEgressSpec {
     pub gateway_labels: BTreeMap<String, String>,
     /// How a gateway is found to be healthy.
     #[serde(default)]
-    pub health: Health,
+    pub health: HealthSpec,
     /// How long a gateway may be in trouble before it is replaced.
     #[serde(default)]
-    pub graces: Graces,
+    pub graces: GraceSpec,
     /// The networks that the floating IP must be in, as CIDRs. Without any, every address is allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "shapes::networks")]
@@ -110,32 +110,32 @@ pub struct StableEgressSpec {
     #[x_kube(validation = Rule::new("duration(self) >= duration('5s')").message(
         "the provider's rate limit is shared: write 5s or more"
     ))]
-    pub resync: Span,
+    pub resync: DurationString,
     /// Freezes automation; the annotation `egress.aplomb.dev/hold` does the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Hold>,
+    pub hold: Option<HoldSpec>,
     /// The node to prefer while it can serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pin: Option<Pin>,
+    pub pin: Option<PinSpec>,
     /// How long the floating IP stays on a node at least before it is moved without need.
     #[serde(default = "dwell")]
-    pub dwell: Span,
+    pub dwell: DurationString,
     /// How often an hour it may be moved away from a node that is in trouble but not dead.
     #[serde(default = "moves")]
     #[schemars(range(min = 1, max = 3600), extend("format" = "int32"))]
     pub max_moves_per_hour: u32,
     /// How long a move that somebody else made to a server outside the candidates is left alone.
     #[serde(default = "respect")]
-    pub respect_foreign_moves: Span,
+    pub respect_foreign_moves: DurationString,
     /// How long a move may take before it is an Event and a metric.
     #[serde(default = "deadline")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('1s')").message(
         "no move is that fast: write 1s or more"
     ))]
-    pub move_deadline: Span,
+    pub move_deadline: DurationString,
     /// A node counts as prepared when a pod of these is Ready on it. Without it every node does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prepared: Option<Prepared>,
+    pub prepared: Option<PreparedSpec>,
 }
 
 /// A floating IP, by name or by id.
@@ -170,7 +170,7 @@ pub struct TokenSecretRef {
 
 /// Freezes automation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Hold {
+pub struct HoldSpec {
     /// Until when; for ever if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
@@ -182,7 +182,7 @@ pub struct Hold {
 
 /// The node to prefer while it can serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Pin {
+pub struct PinSpec {
     /// Its name.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS))]
     pub node: String,
@@ -193,7 +193,7 @@ pub struct Pin {
 
 /// Which pods prepare a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Prepared {
+pub struct PreparedSpec {
     /// Their namespace; by default the operator's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -206,24 +206,24 @@ pub struct Prepared {
     pub selector: LabelSelector,
 }
 
-fn resync() -> Span {
-    Span::seconds(30)
+fn resync() -> DurationString {
+    DurationString::seconds(30)
 }
 
-fn dwell() -> Span {
-    Span::seconds(60)
+fn dwell() -> DurationString {
+    DurationString::seconds(60)
 }
 
 fn moves() -> u32 {
     6
 }
 
-fn respect() -> Span {
-    Span::seconds(300)
+fn respect() -> DurationString {
+    DurationString::seconds(300)
 }
 
-fn deadline() -> Span {
-    Span::seconds(60)
+fn deadline() -> DurationString {
+    DurationString::seconds(60)
 }
 
 fn key() -> String {

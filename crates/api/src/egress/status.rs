@@ -5,8 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time}
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::words::Cause;
-use crate::duration::Span;
+use super::words::MoveCause;
+use crate::duration::DurationString;
 
 /// What is known of a StableEgress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,16 +28,16 @@ pub struct StableEgressStatus {
     pub server_id: Option<i64>,
     /// The last move.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_move: Option<Move>,
+    pub last_move: Option<MoveStatus>,
     /// The move that is under way.
     #[serde(rename = "move", skip_serializing_if = "Option::is_none")]
-    pub moving: Option<Move>,
+    pub moving: Option<MoveStatus>,
     /// When it was moved within the last hour, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recent_moves: Vec<Time>,
     /// Gateways in trouble, whose grace is running.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub suspects: Vec<Suspect>,
+    pub suspects: Vec<SuspectStatus>,
     /// When the floating IP was first seen on a server that is not ours, after it had been on one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elsewhere_since: Option<MicroTime>,
@@ -64,14 +64,14 @@ pub struct StableEgressStatus {
 /// A move of the floating IP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Move {
+pub struct MoveStatus {
     /// From which node, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// To which.
     pub to: String,
     /// Why.
-    pub cause: Cause,
+    pub cause: MoveCause,
     /// When the need was first seen, before any grace.
     pub detected: MicroTime,
     /// When it was decided, after any grace.
@@ -87,36 +87,36 @@ pub struct Move {
     pub overdue: bool,
     /// How long each stage took, counted from the one before.
     #[serde(default)]
-    pub stages: Stages,
+    pub stages: MoveStages,
 }
 
 /// How long each stage of a move took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Stages {
+pub struct MoveStages {
     /// From the first sign to the decision: the grace.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub decide: Option<Span>,
+    pub decide: Option<DurationString>,
     /// From the decision to the provider's acceptance.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub accept: Option<Span>,
+    pub accept: Option<DurationString>,
     /// From there to the moment the floating IP was seen on the new server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub assign: Option<Span>,
+    pub assign: Option<DurationString>,
     /// From there to the labels on the new node.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub label: Option<Span>,
+    pub label: Option<DurationString>,
     /// How long no node had the labels.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unlabelled: Option<Span>,
+    pub unlabelled: Option<DurationString>,
     /// From the first sign to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub total: Option<Span>,
+    pub total: Option<DurationString>,
 }
 
 /// A gateway in trouble.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Suspect {
+pub struct SuspectStatus {
     /// Its name.
     pub node: String,
     /// What is wrong with it.

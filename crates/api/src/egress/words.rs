@@ -108,7 +108,7 @@ pub mod reasons {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-pub enum Cause {
+pub enum MoveCause {
     /// It was on no server, or on one that was never ours.
     Unassigned,
     /// The node is gone.
@@ -131,7 +131,7 @@ pub enum Cause {
     Adopted,
 }
 
-impl Cause {
+impl MoveCause {
     /// The word, as status and metrics have it.
     #[must_use]
     pub const fn word(self) -> &'static str {

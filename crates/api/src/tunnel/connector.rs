@@ -141,14 +141,14 @@ pub struct PublicKey {
     /// Where it is reached directly, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<EndpointAddress>,
 }
 
 /// A UDP socket.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
-pub struct Address {
+pub struct EndpointAddress {
     /// The IP address.
     #[schemars(schema_with = "shapes::ip")]
     pub address: String,

@@ -3,11 +3,11 @@
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use super::route::{Filter, RouteMatch};
+use super::route::{RouteFilter, RouteMatch};
 use super::status::HttpProxyStatus;
 use super::words::CLASS;
 use super::{rules, shapes};
-use crate::duration::Span;
+use crate::duration::DurationString;
 
 /// A tunnel: public hostnames whose requests go to a local service behind a connector.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -67,15 +67,15 @@ pub struct HttpProxySpec {
     /// How often the tunnel is proven although nothing changed.
     #[serde(default = "proof")]
     #[x_kube(validation = rules::PROOF_INTERVAL)]
-    pub proof_interval: Span,
+    pub proof_interval: DurationString,
 }
 
 fn class() -> String {
     CLASS.to_owned()
 }
 
-fn proof() -> Span {
-    Span::seconds(10)
+fn proof() -> DurationString {
+    DurationString::seconds(10)
 }
 
 /// The certificate of the public hostnames.
@@ -109,7 +109,7 @@ pub struct ProxyRule {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
     #[x_kube(validation = rules::FILTERS_EITHER, validation = rules::FILTERS_ONCE)]
-    pub filters: Vec<Filter>,
+    pub filters: Vec<RouteFilter>,
     /// Where they go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1))]
@@ -117,7 +117,7 @@ pub struct ProxyRule {
     /// How long a response may take to begin, from the request's first byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rules::TIMEOUT)]
-    pub timeout: Option<Span>,
+    pub timeout: Option<DurationString>,
 }
 
 /// Where requests go: a URL that a connector dials, a URL that the gateway dials, or an EndpointSlice.
@@ -141,7 +141,7 @@ pub struct Backend {
     pub connector: Option<ConnectorRef>,
     /// An EndpointSlice of the same namespace instead of an endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<Instance>,
+    pub instance: Option<EndpointSliceRef>,
     /// How TLS is spoken to an https endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<BackendTls>,
@@ -149,7 +149,7 @@ pub struct Backend {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
     #[x_kube(validation = rules::FILTERS_BACKEND, validation = rules::FILTERS_ONCE)]
-    pub filters: Vec<Filter>,
+    pub filters: Vec<RouteFilter>,
 }
 
 /// A Connector of the same namespace.
@@ -162,7 +162,7 @@ pub struct ConnectorRef {
 
 /// An EndpointSlice of the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-pub struct Instance {
+pub struct EndpointSliceRef {
     /// Its name.
     #[schemars(schema_with = "shapes::name")]
     pub name: String,

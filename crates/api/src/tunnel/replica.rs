@@ -52,7 +52,7 @@ pub struct GatewayReplicaSpec {
     pub renew_time: Option<MicroTime>,
     /// The newest resource version of each kind that its routing table takes into account.
     #[serde(default)]
-    pub applied: Applied,
+    pub applied: AppliedVersions,
     /// The relays through which it reaches agents; what a connector names besides is not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::names")]
@@ -64,7 +64,7 @@ pub struct GatewayReplicaSpec {
     /// Routes it had to leave out, the first 512.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 512))]
-    pub quarantined: Vec<Quarantined>,
+    pub quarantined: Vec<QuarantinedRoute>,
     /// Connectors with tunnels to which it has no session now, the first 512.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 512))]
@@ -118,7 +118,7 @@ impl GatewayReplicaSpec {
 /// Resource versions, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Applied {
+pub struct AppliedVersions {
     /// Of Gateways.
     #[schemars(length(max = 64))]
     pub gateways: String,
@@ -143,7 +143,7 @@ pub struct Applied {
 /// A route that is not served.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Quarantined {
+pub struct QuarantinedRoute {
     /// Its namespace.
     #[schemars(length(max = 63))]
     pub namespace: String,

@@ -25,7 +25,7 @@ pub struct RouteMatch {
     pub query_params: Vec<QueryMatch>,
     /// The method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub method: Option<Method>,
+    pub method: Option<HttpMethod>,
 }
 
 /// A path, compared whole, by prefix of its segments, or by a regular expression.
@@ -69,7 +69,7 @@ pub enum PathMatchType {
 pub struct HeaderMatch {
     /// How its value is compared.
     #[serde(rename = "type", default)]
-    pub kind: MatchType,
+    pub kind: ValueMatchType,
     /// Its name.
     #[schemars(schema_with = "shapes::token")]
     pub name: String,
@@ -85,7 +85,7 @@ pub struct HeaderMatch {
 pub struct QueryMatch {
     /// How its value is compared.
     #[serde(rename = "type", default)]
-    pub kind: MatchType,
+    pub kind: ValueMatchType,
     /// Its name.
     #[schemars(schema_with = "shapes::token")]
     pub name: String,
@@ -96,7 +96,7 @@ pub struct QueryMatch {
 
 /// How a value is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum MatchType {
+pub enum ValueMatchType {
     /// Whole.
     #[default]
     Exact,
@@ -108,7 +108,7 @@ pub enum MatchType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[allow(missing_docs, reason = "they are what they are called")]
-pub enum Method {
+pub enum HttpMethod {
     Get,
     Head,
     Post,
@@ -125,10 +125,10 @@ pub enum Method {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = rules::FILTER_MEMBER)]
 #[serde(rename_all = "camelCase")]
-pub struct Filter {
+pub struct RouteFilter {
     /// Which one it is.
     #[serde(rename = "type")]
-    pub kind: FilterType,
+    pub kind: RouteFilterType,
     /// Changes headers of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rules::NO_HOST)]
@@ -138,16 +138,16 @@ pub struct Filter {
     pub response_header_modifier: Option<HeaderModifier>,
     /// Answers with a redirect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_redirect: Option<Redirect>,
+    pub request_redirect: Option<RequestRedirect>,
     /// Changes host and path of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url_rewrite: Option<Rewrite>,
+    pub url_rewrite: Option<UrlRewrite>,
 }
 
 /// Which filter it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "the members of a filter say it")]
-pub enum FilterType {
+pub enum RouteFilterType {
     RequestHeaderModifier,
     ResponseHeaderModifier,
     RequestRedirect,
@@ -164,12 +164,12 @@ pub struct HeaderModifier {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
-    pub set: Vec<Header>,
+    pub set: Vec<HeaderValue>,
     /// Put beside whatever was there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
-    pub add: Vec<Header>,
+    pub add: Vec<HeaderValue>,
     /// Taken away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "shapes::tokens")]
@@ -178,7 +178,7 @@ pub struct HeaderModifier {
 
 /// A header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-pub struct Header {
+pub struct HeaderValue {
     /// Its name.
     #[schemars(schema_with = "shapes::token")]
     pub name: String,
@@ -190,7 +190,7 @@ pub struct Header {
 /// A redirect. What is left out stays as the request had it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Redirect {
+pub struct RequestRedirect {
     /// http or https.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::scheme")]
@@ -215,7 +215,7 @@ pub struct Redirect {
 /// What the origin is asked for instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Rewrite {
+pub struct UrlRewrite {
     /// The Host header the origin gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::host")]

@@ -30,10 +30,10 @@ pub struct HttpProxyStatus {
     /// What the gateways must have taken into account: each child, claim and connector at the version
     /// that last changed what they serve.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub revisions: Vec<Revision>,
+    pub revisions: Vec<ChildRevision>,
     /// When each stage was first reached, for the newest spec.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeline: Option<Timeline>,
+    pub timeline: Option<TunnelTimeline>,
     /// The generation of the spec this is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -49,7 +49,7 @@ pub struct HttpProxyStatus {
 /// An object at a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Revision {
+pub struct ChildRevision {
     /// Gateway, HTTPRoute, EndpointSlice, HostnameClaim or Connector.
     pub kind: String,
     /// Its name.
@@ -75,7 +75,7 @@ pub struct HostnameStatus {
 /// When each stage was reached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Timeline {
+pub struct TunnelTimeline {
     /// The generation it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,

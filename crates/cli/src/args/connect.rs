@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use aplomb_tunnel_agent::Target;
+use aplomb_tunnel_agent::ExposedTarget;
 use clap::Args;
 
 #[derive(Args, Debug)]
 pub(crate) struct ConnectArgs {
     /// Local service: a port of this machine, HOST:PORT, or a URL without a path
     #[arg(value_name = "PORT|HOST:PORT|URL", value_parser = service)]
-    pub(crate) service: Service,
+    pub(crate) service: ServiceArg,
     /// Kubeconfig of the cluster [default: that of the pod, or of kubectl]
     #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub(crate) struct ConnectArgs {
     pub(crate) wait: Option<u32>,
     /// Further service that HTTPProxies may send requests to; may be given several times
     #[arg(long, value_name = "HOST:PORT", value_parser = target)]
-    pub(crate) expose: Vec<Target>,
+    pub(crate) expose: Vec<ExposedTarget>,
     /// Make no HTTPProxy: serve those that name this connector
     #[arg(long, conflicts_with = "hostname")]
     pub(crate) connector_only: bool,
@@ -66,12 +66,12 @@ pub(crate) struct ConnectArgs {
 
 /// What a tunnel leads to.
 #[derive(Clone, Debug)]
-pub(crate) struct Service {
-    pub(crate) target: Target,
+pub(crate) struct ServiceArg {
+    pub(crate) target: ExposedTarget,
     pub(crate) https: bool,
 }
 
-fn service(text: &str) -> Result<Service, String> {
+fn service(text: &str) -> Result<ServiceArg, String> {
     let (https, rest) = match text.split_once("://") {
         Some(("http", rest)) => (false, rest),
         Some(("https", rest)) => (true, rest),
@@ -89,10 +89,10 @@ fn service(text: &str) -> Result<Service, String> {
         false => rest,
     };
     let target = target(written)?;
-    Ok(Service { target, https })
+    Ok(ServiceArg { target, https })
 }
 
-fn target(text: &str) -> Result<Target, String> {
+fn target(text: &str) -> Result<ExposedTarget, String> {
     text.parse()
 }
 

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 pub(crate) struct CrdsArgs {
     /// Which kinds [default: all]
     #[arg(value_name = "KINDS")]
-    pub(crate) kinds: Vec<Kinds>,
+    pub(crate) kinds: Vec<CrdKinds>,
     /// Leave out the Gateway API's kinds
     #[arg(long)]
     pub(crate) without_gateway_api: bool,
@@ -27,7 +27,7 @@ pub(crate) struct CrdsArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kinds {
+pub(crate) enum CrdKinds {
     /// CoderProvisioner and CoderWorkspaceProxy
     Coder,
     /// StableEgress
@@ -40,15 +40,15 @@ pub(crate) enum Kinds {
 
 impl CrdsArgs {
     /// The kinds asked for, in the order in which they are written.
-    pub(crate) fn chosen(&self) -> Vec<Kinds> {
+    pub(crate) fn chosen(&self) -> Vec<CrdKinds> {
         let all = [
-            Kinds::Coder,
-            Kinds::Egress,
-            Kinds::Tunnel,
-            Kinds::GatewayApi,
+            CrdKinds::Coder,
+            CrdKinds::Egress,
+            CrdKinds::Tunnel,
+            CrdKinds::GatewayApi,
         ];
-        let asked = |kinds: &Kinds| self.kinds.is_empty() || self.kinds.contains(kinds);
-        let wanted = |kinds: &Kinds| *kinds != Kinds::GatewayApi || !self.without_gateway_api;
+        let asked = |kinds: &CrdKinds| self.kinds.is_empty() || self.kinds.contains(kinds);
+        let wanted = |kinds: &CrdKinds| *kinds != CrdKinds::GatewayApi || !self.without_gateway_api;
         let chosen = all.into_iter().filter(asked);
         chosen.filter(wanted).collect()
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use aplomb_demo::Script;
+use aplomb_demo::StoryName;
 use clap::Args;
 
 #[derive(Args, Debug)]
@@ -11,7 +11,7 @@ pub(crate) struct DemoArgs {
     /// Story to play: conflicts, tunnel, throttle, heartbeats or node-death; may be repeated
     /// [default: all of them]
     #[arg(long, value_name = "NAME")]
-    pub(crate) script: Vec<Script>,
+    pub(crate) script: Vec<StoryName>,
     /// How fast you read: 2 halves the pauses. Without a terminal there are none
     #[arg(long, default_value_t = 1.0, value_name = "NUMBER")]
     pub(crate) speed: f64,

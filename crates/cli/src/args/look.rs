@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb_api::Span;
+use aplomb_api::DurationString;
 use clap::{Args, ValueEnum};
 
 use super::ClusterArgs;
@@ -64,6 +64,6 @@ pub(crate) enum StatusOutput {
 }
 
 fn span(text: &str) -> Result<Duration, String> {
-    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    let span: DurationString = text.parse().map_err(|error| format!("{error}"))?;
     Ok(span.0)
 }

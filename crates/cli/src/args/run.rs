@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 pub(crate) struct RunArgs {
     /// Which operators [default: all]
     #[arg(value_name = "OPERATOR")]
-    operators: Vec<Operator>,
+    operators: Vec<OperatorArg>,
     /// Kubeconfig of the cluster; in a pod, its ServiceAccount is used without it
     #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -73,16 +73,16 @@ pub(crate) struct RunArgs {
 
 impl RunArgs {
     /// The operators that are named, or all.
-    pub(crate) fn operators(&self) -> &[Operator] {
+    pub(crate) fn operators(&self) -> &[OperatorArg] {
         match self.operators.as_slice() {
-            [] => Operator::value_variants(),
+            [] => OperatorArg::value_variants(),
             named => named,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Operator {
+pub(crate) enum OperatorArg {
     /// Coder's provisioners and workspace proxies, on one budget per server
     Coder,
     /// A floating IP follows a healthy node
@@ -97,7 +97,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-impl fmt::Display for Operator {
+impl fmt::Display for OperatorArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Coder => "coder",

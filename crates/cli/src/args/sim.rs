@@ -12,11 +12,11 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Args, Debug)]
 pub(crate) struct SimArgs {
     #[command(subcommand)]
-    pub(crate) what: Simulated,
+    pub(crate) what: SimCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Simulated {
+pub(crate) enum SimCommand {
     /// A Coder server: provisioner keys, daemons, workspace proxies and the rate limit
     Coderd(CoderdArgs),
     /// The Hetzner Cloud API: floating IPs, servers, actions, locks and the rate limit
@@ -25,7 +25,7 @@ pub(crate) enum Simulated {
 
 // Where a stand-in serves. No doc comment: clap would take it for what the command does.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Listen {
+pub(crate) struct ListenArgs {
     /// Address to serve on; port 0 picks a free one
     #[arg(
         long = "listen",
@@ -39,7 +39,7 @@ pub(crate) struct Listen {
 #[derive(Args, Debug)]
 pub(crate) struct CoderdArgs {
     #[command(flatten)]
-    pub(crate) listen: Listen,
+    pub(crate) listen: ListenArgs,
     /// File with one token per line: the token, its user, and the user's role (owner,
     /// organization-admin, template-admin, member) [default: sim-owner-token of admin, an owner]
     #[arg(long, env = "APLOMB_SIM_TOKEN_FILE", value_name = "FILE")]
@@ -93,7 +93,7 @@ pub(crate) struct CoderdArgs {
 #[derive(Args, Debug)]
 pub(crate) struct HetznerArgs {
     #[command(flatten)]
-    pub(crate) listen: Listen,
+    pub(crate) listen: ListenArgs,
     /// File with one accepted token per line: the token, and after it a project and the word readonly if wanted
     #[arg(long, env = "APLOMB_SIM_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: PathBuf,
@@ -104,11 +104,11 @@ pub(crate) struct HetznerArgs {
     #[arg(long, value_name = "REQUESTS")]
     pub(crate) refill_per_second: Option<f64>,
     /// Who shares a bucket
-    #[arg(long, value_enum, default_value_t = Share::Project)]
-    pub(crate) per: Share,
+    #[arg(long, value_enum, default_value_t = FractionArg::Project)]
+    pub(crate) per: FractionArg,
     /// How long an action runs: a duration, or a range to draw from
     #[arg(long, default_value = "500ms..1s", value_parser = action_time, value_name = "TIME")]
-    pub(crate) action_time: ActionTime,
+    pub(crate) action_time: ActionTimeArg,
     /// Refused requests cost the part of a token that had refilled
     #[arg(long)]
     pub(crate) drain_on_refusal: bool,
@@ -131,7 +131,7 @@ pub(crate) enum BypassRefusal {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Share {
+pub(crate) enum FractionArg {
     /// All tokens of a project share one
     Project,
     /// Each token has its own
@@ -150,8 +150,8 @@ pub(crate) enum SameServerAssign {
 
 /// A range, in a type of its own because clap takes a bare one apart.
 #[derive(Clone, Debug)]
-pub(crate) struct ActionTime(pub(crate) RangeInclusive<Duration>);
+pub(crate) struct ActionTimeArg(pub(crate) RangeInclusive<Duration>);
 
-fn action_time(text: &str) -> Result<ActionTime, String> {
-    span::range(text).map(ActionTime)
+fn action_time(text: &str) -> Result<ActionTimeArg, String> {
+    span::range(text).map(ActionTimeArg)
 }

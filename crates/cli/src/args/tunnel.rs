@@ -30,16 +30,16 @@ pub(crate) enum TunnelCommand {
         #[arg(long, short = 'A')]
         all_namespaces: bool,
         /// How they are printed
-        #[arg(long, short, value_enum, default_value_t = Output::Table, value_name = "FORMAT")]
-        output: Output,
+        #[arg(long, short, value_enum, default_value_t = TunnelOutput::Table, value_name = "FORMAT")]
+        output: TunnelOutput,
     },
     /// Show one tunnel: conditions, timeline and connector; exit code 1 if it does not work
     Status {
         /// Its name
         name: String,
         /// How it is printed
-        #[arg(long, short, value_enum, default_value_t = Output::Table, value_name = "FORMAT")]
-        output: Output,
+        #[arg(long, short, value_enum, default_value_t = TunnelOutput::Table, value_name = "FORMAT")]
+        output: TunnelOutput,
     },
     /// Delete a tunnel
     Delete {
@@ -52,7 +52,7 @@ pub(crate) enum TunnelCommand {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
+pub(crate) enum TunnelOutput {
     Table,
     Json,
 }

@@ -4,7 +4,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use aplomb_tunnel_agent::Event;
+use aplomb_tunnel_agent::AgentEvent;
 use tokio::time::{Instant, sleep, sleep_until};
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -19,7 +19,7 @@ enum Mark {
 }
 
 /// A screen.
-pub(super) struct Screen {
+pub(super) struct ConnectScreen {
     json: bool,
     began: Instant,
     /// A person watches who can be shown something that moves.
@@ -34,7 +34,7 @@ pub(super) struct Screen {
     trouble: Option<String>,
 }
 
-impl Screen {
+impl ConnectScreen {
     pub(super) fn new(json: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let said = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -54,9 +54,9 @@ impl Screen {
     }
 
     /// Shows an event.
-    pub(super) fn show(&mut self, event: &Event) {
-        self.accepted |= matches!(event, Event::Accepted { .. });
-        if let Event::NotReady { reason, message } = event {
+    pub(super) fn show(&mut self, event: &AgentEvent) {
+        self.accepted |= matches!(event, AgentEvent::Accepted { .. });
+        if let AgentEvent::NotReady { reason, message } = event {
             self.trouble = Some(format!("{reason}: {message}"));
         }
         if self.json {
@@ -65,14 +65,14 @@ impl Screen {
         let (mark, word, text) = told(event);
         self.print(mark, word, &text);
         self.waiting = waiting(event).unwrap_or(self.waiting);
-        if let Event::Proven { url } = event {
+        if let AgentEvent::Proven { url } = event {
             // Whoever reads it may have gone; the tunnel stays.
             drop(writeln!(std::io::stdout(), "{url}"));
         }
     }
 
     /// One event as JSON, with the time since the start.
-    fn line(&self, event: &Event) {
+    fn line(&self, event: &AgentEvent) {
         let mut line = serde_json::to_value(event).unwrap_or_default();
         line["elapsedMs"] = serde_json::json!(self.began.elapsed().as_millis());
         // Whoever reads it may have gone; the tunnel stays.
@@ -154,9 +154,9 @@ impl Screen {
 }
 
 /// What an event is to a person.
-fn told(event: &Event) -> (Mark, &'static str, String) {
+fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
     match event {
-        Event::Registered {
+        AgentEvent::Registered {
             namespace,
             connector,
             tunnel,
@@ -167,7 +167,7 @@ fn told(event: &Event) -> (Mark, &'static str, String) {
             let text = format!("connector {connector}{tunnel} in namespace {namespace}");
             (Mark::Done, "registered", text)
         }
-        Event::Accepted { gateways, relays } => {
+        AgentEvent::Accepted { gateways, relays } => {
             let text = format!(
                 "{}, {}",
                 count(*gateways, "gateway"),
@@ -175,31 +175,33 @@ fn told(event: &Event) -> (Mark, &'static str, String) {
             );
             (Mark::Done, "accepted", text)
         }
-        Event::Listening {
+        AgentEvent::Listening {
             addresses, relay, ..
         } => {
             let direct = addresses.iter().map(ToString::to_string);
             let all: Vec<String> = direct.chain(relay.clone()).collect();
             (Mark::Done, "listening", all.join(", "))
         }
-        Event::HeartbeatLost { message } => (Mark::Trouble, "heartbeat", message.clone()),
-        Event::HeartbeatRecovered => (Mark::Done, "heartbeat", "goes through again".to_owned()),
-        Event::Programmed => (
+        AgentEvent::HeartbeatLost { message } => (Mark::Trouble, "heartbeat", message.clone()),
+        AgentEvent::HeartbeatRecovered => {
+            (Mark::Done, "heartbeat", "goes through again".to_owned())
+        }
+        AgentEvent::Programmed => (
             Mark::Done,
             "programmed",
             "every gateway serves it".to_owned(),
         ),
-        Event::Proven { .. } => {
+        AgentEvent::Proven { .. } => {
             let text = "a signed answer came back through every gateway".to_owned();
             (Mark::Done, "proven", text)
         }
-        Event::NotReady { reason, message } => {
+        AgentEvent::NotReady { reason, message } => {
             (Mark::Trouble, "not ready", format!("{reason}: {message}"))
         }
-        Event::OriginUnreachable { message } => (Mark::Trouble, "service", message.clone()),
-        Event::Refused { message } => (Mark::Trouble, "refused", message.clone()),
-        Event::Deleted { object } => (Mark::Trouble, "deleted", object.clone()),
-        Event::Released => (
+        AgentEvent::OriginUnreachable { message } => (Mark::Trouble, "service", message.clone()),
+        AgentEvent::Refused { message } => (Mark::Trouble, "refused", message.clone()),
+        AgentEvent::Deleted { object } => (Mark::Trouble, "deleted", object.clone()),
+        AgentEvent::Released => (
             Mark::Done,
             "released",
             "the connector is offline".to_owned(),
@@ -208,18 +210,18 @@ fn told(event: &Event) -> (Mark, &'static str, String) {
 }
 
 /// What is waited for after an event; nothing after the last.
-fn waiting(event: &Event) -> Option<&'static str> {
+fn waiting(event: &AgentEvent) -> Option<&'static str> {
     match event {
-        Event::Registered { .. } => Some("the operator to accept the connector"),
-        Event::Accepted { .. } => Some("addresses to publish"),
-        Event::Listening { .. } => Some("every gateway to serve it"),
-        Event::Programmed => Some("the proof"),
-        Event::Proven { .. } | Event::Released | Event::Deleted { .. } => Some(""),
-        Event::NotReady { .. } => Some("the tunnel to work"),
-        Event::OriginUnreachable { .. }
-        | Event::Refused { .. }
-        | Event::HeartbeatLost { .. }
-        | Event::HeartbeatRecovered => None,
+        AgentEvent::Registered { .. } => Some("the operator to accept the connector"),
+        AgentEvent::Accepted { .. } => Some("addresses to publish"),
+        AgentEvent::Listening { .. } => Some("every gateway to serve it"),
+        AgentEvent::Programmed => Some("the proof"),
+        AgentEvent::Proven { .. } | AgentEvent::Released | AgentEvent::Deleted { .. } => Some(""),
+        AgentEvent::NotReady { .. } => Some("the tunnel to work"),
+        AgentEvent::OriginUnreachable { .. }
+        | AgentEvent::Refused { .. }
+        | AgentEvent::HeartbeatLost { .. }
+        | AgentEvent::HeartbeatRecovered => None,
     }
 }
 

@@ -13,7 +13,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
 
-use crate::args::Kinds;
+use crate::args::CrdKinds;
 
 const MANAGER: &str = "aplomb-crds";
 /// A server that takes longer to serve a kind is not well.
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 type Crds = Api<CustomResourceDefinition>;
 
 /// Installs them all, one line each, even if one is refused.
-pub(super) async fn run(client: &Client, chosen: &[Kinds]) -> Result<()> {
+pub(super) async fn run(client: &Client, chosen: &[CrdKinds]) -> Result<()> {
     let crds: Crds = Api::all(client.clone());
     let mut failed = Vec::new();
     let own = chosen.iter().flat_map(|kinds| super::ours(*kinds));
@@ -32,7 +32,7 @@ pub(super) async fn run(client: &Client, chosen: &[Kinds]) -> Result<()> {
             .map(|()| "applied".to_owned());
         told(&definition.name_any(), done, &mut failed)?;
     }
-    if chosen.contains(&Kinds::GatewayApi) {
+    if chosen.contains(&CrdKinds::GatewayApi) {
         for (plural, text) in DEFINITIONS {
             let definition: CustomResourceDefinition =
                 serde_saphyr::from_str(text).context(plural)?;

@@ -13,7 +13,7 @@ use super::text;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An operator that can be asked.
-pub(crate) struct Admin {
+pub(crate) struct AdminClient {
     reach: Reach,
 }
 
@@ -29,7 +29,7 @@ enum Reach {
     },
 }
 
-impl Admin {
+impl AdminClient {
     /// The one at an address.
     pub(crate) fn at(url: &str) -> Result<Self> {
         ensure!(

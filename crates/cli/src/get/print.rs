@@ -1,16 +1,16 @@
 //! What `aplomb get` prints: tables, names, JSON and YAML, as kubectl writes them.
 
 use anyhow::Result;
-use aplomb_console::table::{Layout, Resource, Style};
+use aplomb_console::table::{KindInfo, TableLayout, TableStyle};
 use serde_json::{Value, json};
 
 use super::Scope;
 use crate::args::{GetArgs, GetOutput};
-use crate::out::{Out, json_text};
+use crate::out::{OutputStream, json_text};
 
 /// Objects of one kind.
-pub(super) struct Found {
-    pub(super) resource: Resource,
+pub(super) struct FoundObjects {
+    pub(super) resource: KindInfo,
     pub(super) objects: Vec<Value>,
     /// Asked for by name, and shown in the order of the names.
     pub(super) named: bool,
@@ -19,20 +19,20 @@ pub(super) struct Found {
 }
 
 /// Prints what is found, first and later.
-pub(super) struct Printer<'a> {
-    out: &'a Out,
+pub(super) struct ObjectPrinter<'a> {
+    out: &'a OutputStream,
     output: Option<GetOutput>,
-    style: Style,
+    style: TableStyle,
     /// Objects of several kinds have their kind before their name.
     mixed: bool,
     /// Titles have been printed.
     titled: bool,
-    layout: Layout,
+    layout: TableLayout,
 }
 
-impl<'a> Printer<'a> {
-    pub(super) fn new(args: &GetArgs, out: &'a Out, mixed: bool) -> Self {
-        let style = Style {
+impl<'a> ObjectPrinter<'a> {
+    pub(super) fn new(args: &GetArgs, out: &'a OutputStream, mixed: bool) -> Self {
+        let style = TableStyle {
             wide: args.output == Some(GetOutput::Wide),
             namespaces: args.all_namespaces,
             no_headers: args.no_headers,
@@ -44,12 +44,12 @@ impl<'a> Printer<'a> {
             style,
             mixed,
             titled: false,
-            layout: Layout::default(),
+            layout: TableLayout::default(),
         }
     }
 
     /// Everything that was found.
-    pub(super) fn all(&mut self, found: &[Found], scope: &Scope) -> Result<()> {
+    pub(super) fn all(&mut self, found: &[FoundObjects], scope: &Scope) -> Result<()> {
         match self.output {
             None | Some(GetOutput::Wide) => self.tables(found, scope),
             Some(GetOutput::Name) => self.names(found),
@@ -59,11 +59,11 @@ impl<'a> Printer<'a> {
     }
 
     /// One object that has changed.
-    pub(super) fn changed(&mut self, resource: &Resource, object: &Value) -> Result<()> {
+    pub(super) fn changed(&mut self, resource: &KindInfo, object: &Value) -> Result<()> {
         match self.output {
             None | Some(GetOutput::Wide) => {
                 let titled = std::mem::replace(&mut self.titled, true);
-                let style = Style {
+                let style = TableStyle {
                     no_headers: self.style.no_headers || titled,
                     ..self.style.clone()
                 };
@@ -80,8 +80,8 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn tables(&mut self, found: &[Found], scope: &Scope) -> Result<()> {
-        let shown: Vec<&Found> = found.iter().filter(|it| !it.objects.is_empty()).collect();
+    fn tables(&mut self, found: &[FoundObjects], scope: &Scope) -> Result<()> {
+        let shown: Vec<&FoundObjects> = found.iter().filter(|it| !it.objects.is_empty()).collect();
         if shown.is_empty() {
             let cluster_wide = found.iter().all(|it| !it.resource.namespaced);
             match &scope.namespace {
@@ -94,7 +94,7 @@ impl<'a> Printer<'a> {
         }
         self.titled = true;
         for (n, it) in shown.into_iter().enumerate() {
-            let Found {
+            let FoundObjects {
                 resource, objects, ..
             } = it;
             if n > 0 {
@@ -102,7 +102,7 @@ impl<'a> Printer<'a> {
             }
             if self.mixed {
                 self.style.prefix = format!("{}/", resource.qualified());
-                self.layout = Layout::default();
+                self.layout = TableLayout::default();
             }
             let mut table = resource.table(objects, now());
             if it.named {
@@ -116,8 +116,8 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    fn names(&self, found: &[Found]) -> Result<()> {
-        for Found {
+    fn names(&self, found: &[FoundObjects]) -> Result<()> {
+        for FoundObjects {
             resource, objects, ..
         } in found
         {
@@ -133,15 +133,15 @@ fn now() -> jiff::Timestamp {
     aplomb::Clock::system().now()
 }
 
-fn name_line(resource: &Resource, object: &Value) -> String {
+fn name_line(resource: &KindInfo, object: &Value) -> String {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     format!("{}/{name}\n", resource.qualified())
 }
 
 /// One object that was asked for by name, or a List.
-fn whole(found: &[Found]) -> Value {
+fn whole(found: &[FoundObjects]) -> Value {
     if let [
-        Found {
+        FoundObjects {
             objects,
             single: true,
             ..

@@ -14,20 +14,20 @@ use kube::runtime::watcher::{Config, Event, watcher};
 use serde_json::Value;
 
 use super::Scope;
-use super::print::{Found, Printer};
-use super::words::Wanted;
-use crate::cluster::Cluster;
+use super::print::{FoundObjects, ObjectPrinter};
+use super::words::KindQuery;
+use crate::cluster::ClusterClient;
 use crate::fault;
 
 /// Namespace and name.
 type Key = (String, String);
 
 pub(super) async fn follow(
-    cluster: &Cluster,
-    one: &Wanted,
+    cluster: &ClusterClient,
+    one: &KindQuery,
     scope: &Scope,
-    found: Vec<Found>,
-    printer: &mut Printer<'_>,
+    found: Vec<FoundObjects>,
+    printer: &mut ObjectPrinter<'_>,
 ) -> Result<ExitCode> {
     let shown = found.iter().flat_map(|it| &it.objects);
     let mut shown: BTreeMap<Key, String> = shown.map(identity).collect();
@@ -72,7 +72,7 @@ fn identity(object: &Value) -> (Key, String) {
     ((text("namespace"), text("name")), text("resourceVersion"))
 }
 
-fn api(cluster: &Cluster, one: &Wanted, scope: &Scope) -> Api<DynamicObject> {
+fn api(cluster: &ClusterClient, one: &KindQuery, scope: &Scope) -> Api<DynamicObject> {
     let it = &one.resource;
     let kind = GroupVersionKind::gvk(&it.group, &it.version, &it.kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, &it.plural);
@@ -83,7 +83,7 @@ fn api(cluster: &Cluster, one: &Wanted, scope: &Scope) -> Api<DynamicObject> {
     }
 }
 
-fn config(one: &Wanted, scope: &Scope) -> Config {
+fn config(one: &KindQuery, scope: &Scope) -> Config {
     let mut config = Config::default();
     config.label_selector.clone_from(&scope.selector);
     let name = one.name.as_ref();

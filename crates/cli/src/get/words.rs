@@ -1,28 +1,28 @@
 //! What a person asks for: kinds and names in kubectl's ways of writing them. Pure.
 
 use anyhow::{Result, bail, ensure};
-use aplomb_console::table::{Resource, named, resources};
+use aplomb_console::table::{KindInfo, named, resources};
 
 /// One kind, or one object of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) resource: Resource,
+pub(crate) struct KindQuery {
+    pub(crate) resource: KindInfo,
     pub(crate) name: Option<String>,
     /// Whether it was asked for by its own name, and not as one of many.
     pub(crate) asked: bool,
 }
 
-impl Wanted {
+impl KindQuery {
     /// That there is no such object, in kubectl's words.
     pub(crate) fn not_found(&self) -> String {
-        let Resource { plural, group, .. } = &self.resource;
+        let KindInfo { plural, group, .. } = &self.resource;
         let name = self.name.as_deref().unwrap_or_default();
         format!("Error from server (NotFound): {plural}.{group} {name:?} not found")
     }
 
     /// Where the server has it.
     pub(crate) fn path(&self, namespace: Option<&str>) -> String {
-        let Resource { plural, .. } = &self.resource;
+        let KindInfo { plural, .. } = &self.resource;
         let mut path = format!("/apis/{}", self.resource.api_version());
         if let (Some(namespace), true) = (namespace, self.resource.namespaced) {
             path.push_str(&format!("/namespaces/{namespace}"));
@@ -36,7 +36,7 @@ impl Wanted {
 }
 
 /// What the words of a command line ask for.
-pub(crate) fn wanted(words: &[String]) -> Result<Vec<Wanted>> {
+pub(crate) fn wanted(words: &[String]) -> Result<Vec<KindQuery>> {
     let Some((kinds, names)) = words.split_first() else {
         return Ok(of(resources(), false));
     };
@@ -52,8 +52,8 @@ pub(crate) fn wanted(words: &[String]) -> Result<Vec<Wanted>> {
     if names.is_empty() {
         return Ok(all);
     }
-    let each = |it: Wanted| {
-        let with = move |name: &String| Wanted {
+    let each = |it: KindQuery| {
+        let with = move |name: &String| KindQuery {
             name: Some(name.clone()),
             asked: true,
             ..it.clone()
@@ -70,7 +70,7 @@ pub(crate) fn wanted(words: &[String]) -> Result<Vec<Wanted>> {
 }
 
 /// `KIND/NAME`.
-pub(crate) fn one(word: &str) -> Result<Wanted> {
+pub(crate) fn one(word: &str) -> Result<KindQuery> {
     let Some((kind, name)) = word.split_once('/') else {
         bail!("{word:?} names no object: write it as KIND/NAME, such as httpproxy/web");
     };
@@ -83,15 +83,15 @@ pub(crate) fn one(word: &str) -> Result<Wanted> {
         kinds.len() == 1,
         "{kind} are several kinds: name one of them before the /"
     );
-    Ok(Wanted {
+    Ok(KindQuery {
         resource: kinds.remove(0),
         name: Some(name.to_owned()),
         asked: true,
     })
 }
 
-fn of(kinds: Vec<Resource>, asked: bool) -> Vec<Wanted> {
-    let wanted = |resource| Wanted {
+fn of(kinds: Vec<KindInfo>, asked: bool) -> Vec<KindQuery> {
+    let wanted = |resource| KindQuery {
         resource,
         name: None,
         asked,
@@ -99,7 +99,7 @@ fn of(kinds: Vec<Resource>, asked: bool) -> Vec<Wanted> {
     kinds.into_iter().map(wanted).collect()
 }
 
-fn kinds_called(word: &str) -> Result<Vec<Resource>> {
+fn kinds_called(word: &str) -> Result<Vec<KindInfo>> {
     let found = named(word);
     if !found.is_empty() {
         return Ok(found);

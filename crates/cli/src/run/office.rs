@@ -4,26 +4,26 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use aplomb::admin::{self, Board};
+use aplomb::admin::{self, AdminRegistry};
 use aplomb::{Clock, Telemetry, budget};
-use aplomb_console::serve::{self, Console};
+use aplomb_console::serve::{self, ConsoleState};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// What the operators of one process share.
 pub(super) struct Office {
     telemetry: Telemetry,
-    board: Board,
-    server: Option<budget::Server>,
+    board: AdminRegistry,
+    server: Option<budget::ApiServerLimits>,
     listener: TcpListener,
     address: SocketAddr,
 }
 
 /// What each operator is made with.
 pub(super) struct Parts {
-    pub(super) coder: aplomb_coder_operator::Parts,
-    pub(super) egress: aplomb_egress_operator::Parts,
-    pub(super) tunnel: aplomb_tunnel_operator::Parts,
+    pub(super) coder: aplomb_coder_operator::CoderDeps,
+    pub(super) egress: aplomb_egress_operator::EgressDeps,
+    pub(super) tunnel: aplomb_tunnel_operator::TunnelDeps,
 }
 
 impl Office {
@@ -36,11 +36,11 @@ impl Office {
         })?;
         let address = listener.local_addr()?;
         let telemetry = Telemetry::default();
-        let config = budget::Config::api_server();
-        let server = budget::Server::new(&config, &telemetry, &Clock::system());
+        let config = budget::LimitConfig::api_server();
+        let server = budget::ApiServerLimits::new(&config, &telemetry, &Clock::system());
         Ok(Self {
             telemetry,
-            board: Board::default(),
+            board: AdminRegistry::default(),
             server: Some(server),
             listener,
             address,
@@ -57,23 +57,23 @@ impl Office {
     pub(super) fn parts(&self) -> Result<Parts> {
         let (telemetry, board, server) = (&self.telemetry, &self.board, &self.server);
         Ok(Parts {
-            coder: aplomb_coder_operator::Parts {
+            coder: aplomb_coder_operator::CoderDeps {
                 telemetry: telemetry.clone(),
                 board: board.clone(),
                 server: server.clone(),
-                ..aplomb_coder_operator::Parts::real()
+                ..aplomb_coder_operator::CoderDeps::real()
             },
-            egress: aplomb_egress_operator::Parts {
+            egress: aplomb_egress_operator::EgressDeps {
                 telemetry: telemetry.clone(),
                 board: board.clone(),
                 server: server.clone(),
-                ..aplomb_egress_operator::Parts::real()?
+                ..aplomb_egress_operator::EgressDeps::real()?
             },
-            tunnel: aplomb_tunnel_operator::Parts {
+            tunnel: aplomb_tunnel_operator::TunnelDeps {
                 telemetry: telemetry.clone(),
                 board: board.clone(),
                 server: server.clone(),
-                ..aplomb_tunnel_operator::Parts::real(u64::from(std::process::id()))
+                ..aplomb_tunnel_operator::TunnelDeps::real(u64::from(std::process::id()))
             },
         })
     }
@@ -83,7 +83,7 @@ impl Office {
     pub(super) async fn serve(self, work: impl Future<Output = Result<()>>) -> Result<()> {
         tracing::info!(address = %self.address, "Serving the page, metrics and health");
         let ends = CancellationToken::new();
-        let console = Console::new(self.board.clone(), Clock::system(), ends.clone());
+        let console = ConsoleState::new(self.board.clone(), Clock::system(), ends.clone());
         let pages = self.board.router().merge(serve::router(console));
         let served = admin::serve(self.listener, pages, ends);
         tokio::select! {

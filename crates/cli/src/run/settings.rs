@@ -9,13 +9,13 @@ use crate::args::RunArgs;
 
 /// The settings of each operator.
 #[derive(Debug)]
-pub(super) struct All {
-    pub(super) coder: aplomb_coder_operator::Settings,
-    pub(super) egress: aplomb_egress_operator::Settings,
-    pub(super) tunnel: aplomb_tunnel_operator::Settings,
+pub(super) struct OperatorSettings {
+    pub(super) coder: aplomb_coder_operator::CoderSettings,
+    pub(super) egress: aplomb_egress_operator::EgressSettings,
+    pub(super) tunnel: aplomb_tunnel_operator::TunnelSettings,
 }
 
-impl All {
+impl OperatorSettings {
     /// The same, with the address at which the process can be looked at.
     pub(super) fn at(mut self, admin: Option<String>) -> Self {
         self.coder.admin.clone_from(&admin);
@@ -26,7 +26,7 @@ impl All {
 }
 
 /// What the flags say, if it can work.
-pub(super) fn settings(args: &RunArgs) -> Result<All> {
+pub(super) fn settings(args: &RunArgs) -> Result<OperatorSettings> {
     each_once(args)?;
     hetzner(args)?;
     let namespace = args.namespace.clone().unwrap_or_else(own_namespace);
@@ -43,14 +43,14 @@ pub(super) fn settings(args: &RunArgs) -> Result<All> {
         "--identity is empty: give each replica a name of its own, such as its pod's"
     );
     domain(&args.domain)?;
-    let tunnel = aplomb_tunnel_operator::Settings {
+    let tunnel = aplomb_tunnel_operator::TunnelSettings {
         domain: args.domain.clone(),
         namespace: namespace.clone(),
         identity: identity.clone(),
         leader_elect: args.leader_elect,
         admin: None,
     };
-    let coder = aplomb_coder_operator::Settings {
+    let coder = aplomb_coder_operator::CoderSettings {
         namespace: namespace.clone(),
         watch_namespace: args.watch_namespace.clone(),
         identity: identity.clone(),
@@ -58,7 +58,7 @@ pub(super) fn settings(args: &RunArgs) -> Result<All> {
         admin: None,
         seed: u64::from(std::process::id()),
     };
-    let egress = aplomb_egress_operator::Settings {
+    let egress = aplomb_egress_operator::EgressSettings {
         endpoint: args.hetzner_endpoint.trim_end_matches('/').to_owned(),
         token_file: args.hetzner_token_file.clone(),
         namespace,
@@ -67,7 +67,7 @@ pub(super) fn settings(args: &RunArgs) -> Result<All> {
         leader_elect: args.leader_elect,
         admin: None,
     };
-    Ok(All {
+    Ok(OperatorSettings {
         coder,
         egress,
         tunnel,
@@ -139,7 +139,7 @@ pub(crate) fn label(flag: &str, name: &str) -> Result<()> {
 }
 
 /// The settings in force, under the names of their flags.
-pub(super) fn shown(args: &RunArgs, settings: &All) -> serde_json::Value {
+pub(super) fn shown(args: &RunArgs, settings: &OperatorSettings) -> serde_json::Value {
     let domain = &settings.tunnel.domain;
     let settings = &settings.egress;
     json!({
@@ -163,12 +163,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::{Cli, CliCommand};
 
     fn parsed(flags: &[&str]) -> RunArgs {
         let words = ["aplomb", "run", "egress"].iter().chain(flags);
         match Cli::try_parse_from(words).expect("flags").command {
-            Command::Run(args) => args,
+            CliCommand::Run(args) => args,
             other => panic!("{other:?}"),
         }
     }

@@ -4,7 +4,7 @@ use anyhow::Context;
 use aplomb_apiserver::clock::Clock;
 use aplomb_apiserver::hetzner::{Config, SameServer, Scope, Token};
 
-use crate::args::{HetznerArgs, SameServerAssign, Share};
+use crate::args::{FractionArg, HetznerArgs, SameServerAssign};
 
 pub(super) fn config(args: HetznerArgs) -> anyhow::Result<Config> {
     let path = args.token_file.display();
@@ -20,8 +20,8 @@ pub(super) fn config(args: HetznerArgs) -> anyhow::Result<Config> {
         limit: args.limit,
         refill_per_second: args.refill_per_second,
         per: match args.per {
-            Share::Project => Scope::Project,
-            Share::Token => Scope::Token,
+            FractionArg::Project => Scope::Project,
+            FractionArg::Token => Scope::Token,
         },
         action_time: args.action_time.0,
         drain_on_refusal: args.drain_on_refusal,

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use aplomb_console::trace::{By, Evidence, Look, Relative, looks};
+use aplomb_console::trace::{Relative, RelativeFilter, RelativeQuery, TraceInputs, looks};
 use kube::Client;
 use serde_json::Value;
 
-use crate::cluster::Cluster;
+use crate::cluster::ClusterClient;
 use crate::fault;
-use crate::find::Found;
-use crate::get::words::Wanted;
+use crate::find::FoundOperators;
+use crate::get::words::KindQuery;
 
 /// How far from the object relatives are looked for.
 const DEPTH: usize = 3;
@@ -19,7 +19,7 @@ const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s
                         application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// The object, if there is one.
-pub(super) async fn object(cluster: &Cluster, wanted: &Wanted) -> Result<Option<Value>> {
+pub(super) async fn object(cluster: &ClusterClient, wanted: &KindQuery) -> Result<Option<Value>> {
     let path = wanted.path(Some(&cluster.namespace));
     match read(&cluster.client, &path, false).await {
         Ok(object) => Ok(Some(object)),
@@ -31,10 +31,14 @@ pub(super) async fn object(cluster: &Cluster, wanted: &Wanted) -> Result<Option<
 }
 
 /// Everything about it.
-pub(super) async fn evidence(cluster: &Cluster, object: Value, found: Found) -> Result<Evidence> {
-    let mut evidence = Evidence {
+pub(super) async fn evidence(
+    cluster: &ClusterClient,
+    object: Value,
+    found: FoundOperators,
+) -> Result<TraceInputs> {
+    let mut evidence = TraceInputs {
         gaps: found.gaps.clone(),
-        ..Evidence::default()
+        ..TraceInputs::default()
     };
     relatives(&cluster.client, &object, &mut evidence).await;
     events(&cluster.client, &object, &mut evidence).await;
@@ -43,7 +47,7 @@ pub(super) async fn evidence(cluster: &Cluster, object: Value, found: Found) -> 
     Ok(evidence)
 }
 
-async fn relatives(client: &Client, object: &Value, evidence: &mut Evidence) {
+async fn relatives(client: &Client, object: &Value, evidence: &mut TraceInputs) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut next = vec![object.clone()];
     for _ in 0..DEPTH {
@@ -63,7 +67,12 @@ async fn relatives(client: &Client, object: &Value, evidence: &mut Evidence) {
     }
 }
 
-async fn look_for(client: &Client, look: &Look, of: &str, gaps: &mut Vec<String>) -> Vec<Relative> {
+async fn look_for(
+    client: &Client,
+    look: &RelativeQuery,
+    of: &str,
+    gaps: &mut Vec<String>,
+) -> Vec<Relative> {
     let mut path = match look.api_version {
         "v1" => "/api/v1".to_owned(),
         group => format!("/apis/{group}"),
@@ -72,7 +81,7 @@ async fn look_for(client: &Client, look: &Look, of: &str, gaps: &mut Vec<String>
         path.push_str(&format!("/namespaces/{namespace}"));
     }
     path.push_str(&format!("/{}", look.plural));
-    if let By::Name(name) = &look.by {
+    if let RelativeFilter::Name(name) = &look.by {
         path.push_str(&format!("/{name}"));
     }
     let relative = |name: &str, exists: Option<bool>, object: Option<Value>| Relative {
@@ -86,7 +95,7 @@ async fn look_for(client: &Client, look: &Look, of: &str, gaps: &mut Vec<String>
     };
     let answer = read(client, &path, look.kind == "Secret").await;
     match (answer, &look.by) {
-        (Ok(object), By::Name(name)) => {
+        (Ok(object), RelativeFilter::Name(name)) => {
             vec![relative(name, Some(true), Some(of_kind(object, look)))]
         }
         (Ok(list), by) => {
@@ -98,7 +107,7 @@ async fn look_for(client: &Client, look: &Look, of: &str, gaps: &mut Vec<String>
             });
             each.collect()
         }
-        (Err(kube::Error::Api(status)), By::Name(name)) if status.code == 404 => {
+        (Err(kube::Error::Api(status)), RelativeFilter::Name(name)) if status.code == 404 => {
             vec![relative(name, Some(false), None)]
         }
         // A kind that is not installed has no objects.
@@ -106,7 +115,7 @@ async fn look_for(client: &Client, look: &Look, of: &str, gaps: &mut Vec<String>
         (Err(error), by) => {
             gaps.push(format!("{}: {}", look.plural, fault::of_server(&error)));
             match by {
-                By::Name(name) => vec![relative(name, None, None)],
+                RelativeFilter::Name(name) => vec![relative(name, None, None)],
                 _ => Vec::new(),
             }
         }
@@ -114,12 +123,12 @@ async fn look_for(client: &Client, look: &Look, of: &str, gaps: &mut Vec<String>
 }
 
 /// Items of a list do not always say their kind.
-fn of_kind(mut object: Value, look: &Look) -> Value {
+fn of_kind(mut object: Value, look: &RelativeQuery) -> Value {
     object["kind"] = look.kind.into();
     object
 }
 
-async fn events(client: &Client, object: &Value, evidence: &mut Evidence) {
+async fn events(client: &Client, object: &Value, evidence: &mut TraceInputs) {
     let uid = text(object, "/metadata/uid");
     let namespace = match text(object, "/metadata/namespace") {
         "" => "default",
@@ -139,7 +148,7 @@ async fn events(client: &Client, object: &Value, evidence: &mut Evidence) {
     }
 }
 
-async fn journal(found: &Found, object: &Value, evidence: &mut Evidence) {
+async fn journal(found: &FoundOperators, object: &Value, evidence: &mut TraceInputs) {
     let mut path = format!("/debug/journal/{}", text(object, "/kind"));
     let parts = [
         text(object, "/metadata/namespace"),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use aplomb_api::tunnel::{Connector, HttpProxy, Timeline, conditions};
+use aplomb_api::tunnel::{Connector, HttpProxy, TunnelTimeline, conditions};
 use aplomb_console::table::{align, since as age};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
@@ -100,7 +100,7 @@ fn told(conditions: &[Condition], now: Timestamp) -> Vec<Vec<String>> {
 }
 
 /// Each stage with its own time and the time since the first.
-fn stages(timeline: &Timeline) -> Vec<Vec<String>> {
+fn stages(timeline: &TunnelTimeline) -> Vec<Vec<String>> {
     let head = ["STAGE", "TOOK", "AFTER", "AT"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let stages = [

@@ -2,7 +2,7 @@
 //! toggles with `data-light` and `data-stage`. Anything else of it is left alone.
 
 use anyhow::{Context, Result};
-use aplomb_console::table::Resource;
+use aplomb_console::table::KindInfo;
 
 use crate::sample::{Sample, Shown, TOGGLE, is_age, version};
 
@@ -38,7 +38,7 @@ fn object(tag: &str) -> Option<(String, String, String)> {
 }
 
 /// What the page shows.
-pub(crate) fn of_page(kinds: &[Resource], html: &str) -> Result<Sample> {
+pub(crate) fn of_page(kinds: &[KindInfo], html: &str) -> Result<Sample> {
     let mut sample = Sample::new();
     for row in html.split("<tr ").skip(1) {
         let (tag, rest) = row.split_once('>').context("a tag is not closed")?;

@@ -1,7 +1,7 @@
 //! The four ways to look at the same objects: the page, `/status.json`, and `aplomb get` as JSON and as text.
 
 use anyhow::{Result, ensure};
-use aplomb_console::table::{Resource, resources};
+use aplomb_console::table::{KindInfo, resources};
 use tokio::process::Command;
 
 use crate::demo::Demo;
@@ -13,7 +13,7 @@ pub(crate) struct Look {
     http: reqwest::Client,
     page: String,
     kubeconfig: String,
-    kinds: Vec<Resource>,
+    kinds: Vec<KindInfo>,
 }
 
 impl Look {

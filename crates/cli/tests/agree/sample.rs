@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use aplomb_console::status::Status;
-use aplomb_console::table::{self, Resource, Table};
+use aplomb_console::status::Overview;
+use aplomb_console::table::{self, KindInfo, ObjectTable};
 use serde_json::Value;
 
 /// Which object: kind, namespace, name.
@@ -32,7 +32,7 @@ pub(crate) fn version(text: &str) -> Result<u64> {
 }
 
 /// Whether a column is an age.
-pub(crate) fn is_age(kinds: &[Resource], kind: &str, column: &str) -> bool {
+pub(crate) fn is_age(kinds: &[KindInfo], kind: &str, column: &str) -> bool {
     let resource = kinds.iter().find(|it| it.kind == kind);
     let columns = resource.into_iter().flat_map(|it| &it.columns);
     let mut named = columns.filter(|it| it.name == column);
@@ -40,8 +40,8 @@ pub(crate) fn is_age(kinds: &[Resource], kind: &str, column: &str) -> bool {
 }
 
 /// The rows of a table.
-fn rows(table: &Table) -> Result<Sample> {
-    let row = |row: &table::Row| {
+fn rows(table: &ObjectTable) -> Result<Sample> {
+    let row = |row: &table::TableRow| {
         let object = (
             table.kind.clone(),
             row.namespace.clone().unwrap_or_default(),
@@ -62,7 +62,7 @@ fn rows(table: &Table) -> Result<Sample> {
 
 /// What `/status.json` shows: its tables, and the toggles of its tunnels.
 pub(crate) fn of_status(text: &str) -> Result<Sample> {
-    let status: Status = serde_json::from_str(text)?;
+    let status: Overview = serde_json::from_str(text)?;
     let value: Value = serde_json::from_str(text)?;
     let mut sample = Sample::new();
     for table in &status.tables {
@@ -83,7 +83,7 @@ pub(crate) fn of_status(text: &str) -> Result<Sample> {
 }
 
 /// What `aplomb get -o json` prints, as the columns of each kind's definition show it.
-pub(crate) fn of_objects(kinds: &[Resource], text: &str) -> Result<Sample> {
+pub(crate) fn of_objects(kinds: &[KindInfo], text: &str) -> Result<Sample> {
     let list: Value = serde_json::from_str(text)?;
     let mut sample = Sample::new();
     for object in list["items"].as_array().context("it is no List")? {

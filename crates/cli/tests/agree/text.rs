@@ -2,7 +2,7 @@
 //! before and after.
 
 use anyhow::{Context, Result};
-use aplomb_console::table::Resource;
+use aplomb_console::table::KindInfo;
 
 use crate::sample::{Cells, Object, is_age};
 
@@ -26,7 +26,7 @@ fn titles(header: &str) -> Vec<(usize, String)> {
 }
 
 /// The cells of every object, without ages.
-pub(crate) fn of_text(kinds: &[Resource], text: &str) -> Result<Vec<(Object, Cells)>> {
+pub(crate) fn of_text(kinds: &[KindInfo], text: &str) -> Result<Vec<(Object, Cells)>> {
     let mut found = Vec::new();
     for table in text.split("\n\n") {
         let mut lines = table.lines().filter(|line| !line.is_empty());
@@ -39,7 +39,7 @@ pub(crate) fn of_text(kinds: &[Resource], text: &str) -> Result<Vec<(Object, Cel
     Ok(found)
 }
 
-fn row(kinds: &[Resource], titles: &[(usize, String)], line: &str) -> Result<(Object, Cells)> {
+fn row(kinds: &[KindInfo], titles: &[(usize, String)], line: &str) -> Result<(Object, Cells)> {
     let letters: Vec<char> = line.chars().collect();
     let ends = titles.iter().skip(1).map(|(at, _)| *at);
     let ends = ends.chain([letters.len()]);

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use aplomb_api::tunnel::{Connector, PublicKey};
-use aplomb_api::wire::{ALPN, ConnectorId, Open, UNLISTED, encode};
+use aplomb_api::wire::{ALPN, ConnectorId, StreamRequest, UNLISTED, encode};
 use iroh::endpoint::{Connection, ConnectionError, presets};
 use iroh::{Endpoint, EndpointAddr, RelayMode, TransportAddr};
 use kube::Api;
@@ -59,7 +59,7 @@ async fn attempt(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
 /// Asks for the origin as a gateway would.
 async fn ask(connection: &Connection) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
-    let dial = Open::Dial {
+    let dial = StreamRequest::Dial {
         connector: ConnectorId::default(),
         session: "any".to_owned(),
         target: "localhost:80".to_owned(),

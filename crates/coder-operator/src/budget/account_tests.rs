@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use http::HeaderValue;
 
 use super::*;
@@ -12,7 +12,7 @@ const KEYS: &str = "/api/v2/organizations/3c9e/provisionerkeys";
 fn object(name: &str) -> Object {
     Object {
         kind: "CoderProvisioner",
-        key: Key::new(Some("default"), name),
+        key: ObjectKey::new(Some("default"), name),
     }
 }
 
@@ -38,7 +38,7 @@ fn answer(remaining: &'static str) -> HeaderMap {
 }
 
 fn granted(account: &Account, name: &str, now: Instant) -> Option<Permit> {
-    match account.turn(&object(name), Lane::Write, KEYS, now) {
+    match account.turn(&object(name), CallPriority::Write, KEYS, now) {
         Turn::Now(permit) => Some(permit),
         Turn::Later { .. } => None,
     }
@@ -78,10 +78,15 @@ fn a_permit_that_is_dropped_is_given_back_and_one_without_an_answer_is_not() {
 fn people_see_endpoints_and_no_names() {
     let (account, _) = account();
     let now = Instant::now();
-    let one = account.turn(&object("a"), Lane::Delete, &format!("{KEYS}/team-red"), now);
+    let one = account.turn(
+        &object("a"),
+        CallPriority::Delete,
+        &format!("{KEYS}/team-red"),
+        now,
+    );
     let two = account.turn(
         &object("b"),
-        Lane::Delete,
+        CallPriority::Delete,
         &format!("{KEYS}/team-blue"),
         now,
     );

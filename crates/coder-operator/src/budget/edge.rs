@@ -18,13 +18,13 @@ const DRIFT: u32 = 5000;
 
 /// The end of one window; all others lie whole seconds from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Edge {
+pub(crate) struct WindowEdge {
     reset: i64,
     latest: Instant,
     learned: Instant,
 }
 
-impl Edge {
+impl WindowEdge {
     /// What an answer says that came at `now` to a call sent at `sent`: the window ends within second
     /// `reset` of a clock that showed second `date` in between.
     pub(crate) fn learn(
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     /// A bound after a time is that bound and what two clocks may drift apart until then.
-    fn is(edge: Edge, reset: i64, now: Instant, after: f64) {
+    fn is(edge: WindowEdge, reset: i64, now: Instant, after: f64) {
         let after = seconds(after) + GRAIN;
         assert_eq!(edge.latest(reset), now + after + after / DRIFT);
     }
@@ -121,38 +121,43 @@ mod tests {
     fn the_first_answer_bounds_it_within_two_seconds_and_the_way() {
         let sent = morning();
         let now = sent + seconds(0.2);
-        let edge = Edge::learn(None, 1_000_050, Some(1_000_020), sent, now);
+        let edge = WindowEdge::learn(None, 1_000_050, Some(1_000_020), sent, now);
         is(edge, 1_000_050, now, 31.0);
     }
 
     #[test]
     fn the_first_answer_of_the_next_window_tightens_it() {
         let sent = morning();
-        let edge = Edge::learn(None, 1_000_050, Some(1_000_020), sent, sent);
+        let edge = WindowEdge::learn(None, 1_000_050, Some(1_000_020), sent, sent);
         let later = sent + seconds(30.3);
-        let edge = Edge::learn(Some(edge), 1_000_110, Some(1_000_050), later, later);
+        let edge = WindowEdge::learn(Some(edge), 1_000_110, Some(1_000_050), later, later);
         is(edge, 1_000_110, later, 60.0);
     }
 
     #[test]
     fn without_a_date_it_is_a_window_away() {
         let now = morning();
-        is(Edge::learn(None, 7, None, now, now), 7, now, 60.0);
-        is(Edge::learn(None, 7, Some(99_999), now, now), 7, now, 60.0);
+        is(WindowEdge::learn(None, 7, None, now, now), 7, now, 60.0);
+        is(
+            WindowEdge::learn(None, 7, Some(99_999), now, now),
+            7,
+            now,
+            60.0,
+        );
     }
 
     #[test]
     fn a_clock_that_was_set_back_makes_it_later_again() {
         let now = morning();
-        let edge = Edge::learn(None, 1_000_050, Some(1_000_040), now, now);
-        let again = Edge::learn(Some(edge), 1_000_050, Some(1_000_000), now, now);
+        let edge = WindowEdge::learn(None, 1_000_050, Some(1_000_040), now, now);
+        let again = WindowEdge::learn(Some(edge), 1_000_050, Some(1_000_000), now, now);
         is(again, 1_000_050, now, 51.0);
     }
 
     #[test]
     fn the_current_window_is_the_one_that_has_not_surely_ended() {
         let now = morning();
-        let edge = Edge::learn(None, 1_000_050, Some(1_000_020), now, now);
+        let edge = WindowEdge::learn(None, 1_000_050, Some(1_000_020), now, now);
         assert_eq!(edge.current(now), 1_000_050);
         assert_eq!(edge.current(now + seconds(30.9)), 1_000_050);
         assert_eq!(edge.current(now + seconds(31.1)), 1_000_110);

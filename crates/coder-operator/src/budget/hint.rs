@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// The three headers of coderd's limiter. They come together or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct WindowHeaders {
     /// Calls a minute.
     pub(crate) limit: u32,
     /// The limit less the rounded rate after this call. Below zero where others have spent more.
@@ -27,7 +27,7 @@ pub(crate) struct Hint {
     /// The status.
     pub(crate) status: u16,
     /// What the limiter says, if it has spoken.
-    pub(crate) reading: Option<Reading>,
+    pub(crate) reading: Option<WindowHeaders>,
     /// The second of the server's clock when it answered.
     pub(crate) date: Option<i64>,
     /// How long it asks to be left alone.
@@ -63,10 +63,10 @@ impl Hint {
     }
 }
 
-fn reading(headers: &HeaderMap) -> Option<Reading> {
+fn reading(headers: &HeaderMap) -> Option<WindowHeaders> {
     let number = |name| text(headers, name)?.parse::<i64>().ok();
     let limit = u32::try_from(number("x-ratelimit-limit")?).ok()?;
-    Some(Reading {
+    Some(WindowHeaders {
         limit: limit.max(1),
         remaining: number("x-ratelimit-remaining")?,
         reset: number("x-ratelimit-reset")?,
@@ -120,7 +120,7 @@ mod tests {
             ("x-ratelimit-reset", "1625768849"),
         ];
         let read = Hint::read(200, &headers(&all), wall());
-        let expected = Reading {
+        let expected = WindowHeaders {
             limit: 512,
             remaining: -3,
             reset: 1_625_768_849,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::budget::hint::Reading;
+use crate::budget::hint::WindowHeaders;
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -39,7 +39,7 @@ impl Limiter {
         self.rate(at) < self.limit
     }
 
-    fn call(&mut self, at: u64) -> (u16, Reading) {
+    fn call(&mut self, at: u64) -> (u16, WindowHeaders) {
         let (window, _) = self.window(at);
         let taken = self.takes(at);
         let rate = self.rate(at) + u64::from(taken);
@@ -47,7 +47,7 @@ impl Limiter {
             true => *self.counts.entry(window).or_default() += 1,
             false => self.refused.push(window),
         }
-        let reading = Reading {
+        let reading = WindowHeaders {
             limit: u32::try_from(self.limit).expect("a limit"),
             remaining: self.limit as i64 - rate as i64,
             reset: ((self.phase + (window + 1) * MINUTE) / SECOND) as i64,
@@ -84,7 +84,7 @@ enum Event {
     Answer {
         sent: u64,
         status: u16,
-        reading: Reading,
+        reading: WindowHeaders,
         date: i64,
     },
     Lost,
@@ -205,7 +205,11 @@ impl Play {
         if !self.waiting.contains(&who) {
             return;
         }
-        let lane = [Lane::Delete, Lane::Write, Lane::Look][who as usize % 3];
+        let lane = [
+            CallPriority::Delete,
+            CallPriority::Write,
+            CallPriority::Look,
+        ][who as usize % 3];
         let (step, ready) = self.ledger.turn(&who, lane, "/keys", self.instant(now));
         self.wake(now, ready);
         match step {

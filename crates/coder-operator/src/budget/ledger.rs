@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::edge::{Edge, WINDOW};
+use super::edge::{WINDOW, WindowEdge};
 use super::hint::Hint;
-use super::queue::{Lane, Queue};
-use super::window::Window;
+use super::queue::{CallPriority, CallQueue};
+use super::window::SlidingWindow;
 
 /// When one asks again where only an answer can tell; the answer itself tells sooner.
 const UNSURE: Duration = Duration::from_secs(5);
@@ -37,8 +37,8 @@ pub(crate) enum Step {
 
 #[derive(Clone, Debug)]
 struct Path<W> {
-    window: Window,
-    queue: Queue<W>,
+    window: SlidingWindow,
+    queue: CallQueue<W>,
     closed: Option<Instant>,
     /// Refusals in a row that said nothing of when to come back.
     bare: u32,
@@ -49,13 +49,13 @@ struct Path<W> {
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger<W> {
     paths: BTreeMap<String, Path<W>>,
-    edge: Option<Edge>,
+    edge: Option<WindowEdge>,
     swept: Option<Instant>,
 }
 
 /// A path at one moment, for people.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Level {
+pub(crate) struct PathLevel {
     pub(crate) limit: Option<u32>,
     pub(crate) room: usize,
     pub(crate) waiting: usize,
@@ -76,7 +76,13 @@ impl<W> Default for Ledger<W> {
 impl<W: Ord + Clone> Ledger<W> {
     /// Asks for the turn of `who` on a path, and says whose turn besides has come earlier than they were
     /// told.
-    pub(crate) fn turn(&mut self, who: &W, lane: Lane, path: &str, now: Instant) -> (Step, Vec<W>) {
+    pub(crate) fn turn(
+        &mut self,
+        who: &W,
+        lane: CallPriority,
+        path: &str,
+        now: Instant,
+    ) -> (Step, Vec<W>) {
         self.sweep(now);
         let edge = self.edge;
         let path = self.path(path, now);
@@ -108,7 +114,7 @@ impl<W: Ord + Clone> Ledger<W> {
         now: Instant,
     ) -> Vec<W> {
         if let Some(reading) = hint.reading {
-            let edge = Edge::learn(self.edge, reading.reset, hint.date, sent, now);
+            let edge = WindowEdge::learn(self.edge, reading.reset, hint.date, sent, now);
             self.edge = Some(edge);
         }
         let edge = self.edge;
@@ -151,9 +157,9 @@ impl<W: Ord + Clone> Ledger<W> {
     }
 
     /// How every path stands.
-    pub(crate) fn levels(&self, now: Instant) -> impl Iterator<Item = (&str, Level)> {
+    pub(crate) fn levels(&self, now: Instant) -> impl Iterator<Item = (&str, PathLevel)> {
         self.paths.iter().map(move |(name, path)| {
-            let level = Level {
+            let level = PathLevel {
                 limit: path.window.limit(),
                 room: path.room(self.edge.as_ref(), now),
                 waiting: path.queue.len(),
@@ -166,8 +172,8 @@ impl<W: Ord + Clone> Ledger<W> {
 
     fn path(&mut self, path: &str, now: Instant) -> &mut Path<W> {
         let path = self.paths.entry(path.to_owned()).or_insert_with(|| Path {
-            window: Window::default(),
-            queue: Queue::default(),
+            window: SlidingWindow::default(),
+            queue: CallQueue::default(),
             closed: None,
             bare: 0,
             used: now,
@@ -193,7 +199,7 @@ impl<W: Ord + Clone> Ledger<W> {
 }
 
 impl<W: Ord + Clone> Path<W> {
-    fn room(&self, edge: Option<&Edge>, now: Instant) -> usize {
+    fn room(&self, edge: Option<&WindowEdge>, now: Instant) -> usize {
         match self.closed.is_some_and(|until| now < until) {
             true => 0,
             false => self.window.room(edge, now),
@@ -201,7 +207,7 @@ impl<W: Ord + Clone> Path<W> {
     }
 
     /// The end of the window is the tight hint, and what the server asks for a loose one.
-    fn close(&mut self, edge: Option<&Edge>, hint: &Hint, now: Instant) {
+    fn close(&mut self, edge: Option<&WindowEdge>, hint: &Hint, now: Instant) {
         let reset = hint.reading.zip(edge);
         let reset = reset.map(|(reading, edge)| edge.latest(reading.reset));
         let asked = hint.retry_after.map(|wait| now + wait);
@@ -218,7 +224,7 @@ impl<W: Ord + Clone> Path<W> {
 
     /// Those whose turn it is though they were told to come later, and the one after them if its turn
     /// will come earlier than it was told. They are told now.
-    fn ready(&mut self, edge: Option<&Edge>, now: Instant) -> Vec<W> {
+    fn ready(&mut self, edge: Option<&WindowEdge>, now: Instant) -> Vec<W> {
         let room = self.room(edge, now);
         let first = self.queue.order(now).take(room);
         let early = first.filter(|ticket| ticket.told > now);
@@ -231,7 +237,7 @@ impl<W: Ord + Clone> Path<W> {
     }
 
     /// Only the first of those who still have to wait: it brings the one behind it forward in its turn.
-    fn sooner(&mut self, edge: Option<&Edge>, room: usize, now: Instant) -> Option<W> {
+    fn sooner(&mut self, edge: Option<&WindowEdge>, room: usize, now: Instant) -> Option<W> {
         let next = self.queue.order(now).nth(room)?;
         let turn = self.window.at(edge, room + 1, now)?;
         let turn = self.closed.map_or(turn, |until| turn.max(until));

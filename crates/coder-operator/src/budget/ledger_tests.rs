@@ -1,7 +1,7 @@
 //! The ledger: turns, closings and who is told.
 
 use super::*;
-use crate::budget::hint::Reading;
+use crate::budget::hint::WindowHeaders;
 
 const PATH: &str = "/keys";
 
@@ -12,7 +12,7 @@ fn second() -> Duration {
 fn answer(status: u16, limit: u32, remaining: i64) -> Hint {
     Hint {
         status,
-        reading: Some(Reading {
+        reading: Some(WindowHeaders {
             limit,
             remaining,
             reset: 1_000_050,
@@ -32,7 +32,7 @@ fn bare(status: u16, retry_after: Option<Duration>) -> Hint {
 }
 
 fn later(ledger: &mut Ledger<u32>, who: u32, now: Instant) -> Option<(Duration, bool)> {
-    match ledger.turn(&who, Lane::Write, PATH, now).0 {
+    match ledger.turn(&who, CallPriority::Write, PATH, now).0 {
         Step::Now => None,
         Step::Later { until, limited } => Some((until - now, limited)),
     }
@@ -100,7 +100,7 @@ fn a_refusal_without_a_window_closes_it_for_as_long_as_it_asks_or_doubles() {
 fn another_path_is_another_bucket() {
     let (mut ledger, now) = known(1);
     assert!(later(&mut ledger, 1, now).is_some());
-    let (step, _) = ledger.turn(&1, Lane::Delete, "/keys/one", now);
+    let (step, _) = ledger.turn(&1, CallPriority::Delete, "/keys/one", now);
     assert_eq!(step, Step::Now);
 }
 
@@ -109,7 +109,7 @@ fn a_path_that_nobody_needs_is_forgotten() {
     let (mut ledger, now) = known(5);
     assert_eq!(ledger.levels(now).count(), 1);
     let much_later = now + 3 * WINDOW;
-    ledger.turn(&1, Lane::Look, "/other", much_later);
+    ledger.turn(&1, CallPriority::Look, "/other", much_later);
     let names: Vec<_> = ledger.levels(much_later).map(|(name, _)| name).collect();
     assert_eq!(names, ["/other"]);
 }
@@ -118,7 +118,7 @@ fn a_path_that_nobody_needs_is_forgotten() {
 fn a_path_with_somebody_waiting_is_not_forgotten() {
     let (mut ledger, now) = known(1);
     assert!(later(&mut ledger, 1, now).is_some());
-    ledger.turn(&2, Lane::Look, "/other", now + 3 * WINDOW);
+    ledger.turn(&2, CallPriority::Look, "/other", now + 3 * WINDOW);
     assert_eq!(ledger.levels(now).count(), 2);
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
+pub enum CallPriority {
     /// Takes something back: an object waits to be gone.
     Delete,
     /// Makes or changes something.
@@ -30,13 +30,13 @@ const WRITES: usize = 3;
 
 /// A place in a lane.
 #[derive(Clone, Debug)]
-pub(crate) struct Ticket<W> {
+pub(crate) struct QueuedCall<W> {
     pub(crate) who: W,
     /// When it was last told to come.
     pub(crate) told: Instant,
 }
 
-impl<W> Ticket<W> {
+impl<W> QueuedCall<W> {
     fn is_present(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.told) <= PATIENCE
     }
@@ -44,12 +44,12 @@ impl<W> Ticket<W> {
 
 /// The lanes of one path.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue<W> {
-    lanes: [VecDeque<Ticket<W>>; 3],
+pub(crate) struct CallQueue<W> {
+    lanes: [VecDeque<QueuedCall<W>>; 3],
     served: usize,
 }
 
-impl<W> Default for Queue<W> {
+impl<W> Default for CallQueue<W> {
     fn default() -> Self {
         Self {
             lanes: [VecDeque::new(), VecDeque::new(), VecDeque::new()],
@@ -58,17 +58,17 @@ impl<W> Default for Queue<W> {
     }
 }
 
-impl<W: Ord + Clone> Queue<W> {
+impl<W: Ord + Clone> CallQueue<W> {
     /// Takes the last place of a lane, or keeps the one it has there. Somebody who now wants something
     /// else leaves the lane it waited in.
-    pub(crate) fn enter(&mut self, who: &W, lane: Lane, now: Instant) {
+    pub(crate) fn enter(&mut self, who: &W, lane: CallPriority, now: Instant) {
         let place = self.find(who);
         if let Some((_, index)) = place.filter(|(found, _)| *found == lane as usize) {
             self.lanes[lane as usize][index].told = now;
             return;
         }
         self.leave(who);
-        self.lanes[lane as usize].push_back(Ticket {
+        self.lanes[lane as usize].push_back(QueuedCall {
             who: who.clone(),
             told: now,
         });
@@ -104,8 +104,8 @@ impl<W: Ord + Clone> Queue<W> {
     }
 
     /// Those that are there, in the order in which they go.
-    pub(crate) fn order(&self, now: Instant) -> Order<'_, W> {
-        Order {
+    pub(crate) fn order(&self, now: Instant) -> CallOrder<'_, W> {
+        CallOrder {
             queue: self,
             next: [0; 3],
             served: self.served,
@@ -115,7 +115,7 @@ impl<W: Ord + Clone> Queue<W> {
 
     /// Drops those who have lost interest.
     pub(crate) fn sweep(&mut self, now: Instant) {
-        let stays = |ticket: &Ticket<W>| now.saturating_duration_since(ticket.told) <= INTEREST;
+        let stays = |ticket: &QueuedCall<W>| now.saturating_duration_since(ticket.told) <= INTEREST;
         for lane in &mut self.lanes {
             lane.retain(stays);
         }
@@ -136,15 +136,15 @@ impl<W: Ord + Clone> Queue<W> {
 }
 
 /// The tickets of a queue in the order in which they go.
-pub(crate) struct Order<'a, W> {
-    queue: &'a Queue<W>,
+pub(crate) struct CallOrder<'a, W> {
+    queue: &'a CallQueue<W>,
     next: [usize; 3],
     served: usize,
     now: Instant,
 }
 
-impl<'a, W> Order<'a, W> {
-    fn head(&mut self, lane: Lane) -> Option<&'a Ticket<W>> {
+impl<'a, W> CallOrder<'a, W> {
+    fn head(&mut self, lane: CallPriority) -> Option<&'a QueuedCall<W>> {
         let (tickets, next) = (
             &self.queue.lanes[lane as usize],
             &mut self.next[lane as usize],
@@ -159,14 +159,26 @@ impl<'a, W> Order<'a, W> {
     }
 }
 
-impl<'a, W> Iterator for Order<'a, W> {
-    type Item = &'a Ticket<W>;
+impl<'a, W> Iterator for CallOrder<'a, W> {
+    type Item = &'a QueuedCall<W>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let by_lane = match self.served {
-            LOOKS => [Lane::Look, Lane::Delete, Lane::Write],
-            WRITES => [Lane::Write, Lane::Delete, Lane::Look],
-            _ => [Lane::Delete, Lane::Write, Lane::Look],
+            LOOKS => [
+                CallPriority::Look,
+                CallPriority::Delete,
+                CallPriority::Write,
+            ],
+            WRITES => [
+                CallPriority::Write,
+                CallPriority::Delete,
+                CallPriority::Look,
+            ],
+            _ => [
+                CallPriority::Delete,
+                CallPriority::Write,
+                CallPriority::Look,
+            ],
         };
         self.served = (self.served + 1) % ROUND;
         by_lane.into_iter().find_map(|lane| self.head(lane))
@@ -177,18 +189,18 @@ impl<'a, W> Iterator for Order<'a, W> {
 mod tests {
     use super::*;
 
-    fn order(queue: &Queue<u32>, now: Instant) -> Vec<u32> {
+    fn order(queue: &CallQueue<u32>, now: Instant) -> Vec<u32> {
         queue.order(now).map(|ticket| ticket.who).collect()
     }
 
     #[test]
     fn deletions_go_first_and_no_lane_starves() {
         let now = Instant::now();
-        let mut queue = Queue::default();
+        let mut queue = CallQueue::default();
         for who in 0..10 {
-            queue.enter(&(who + 200), Lane::Look, now);
-            queue.enter(&(who + 100), Lane::Write, now);
-            queue.enter(&who, Lane::Delete, now);
+            queue.enter(&(who + 200), CallPriority::Look, now);
+            queue.enter(&(who + 100), CallPriority::Write, now);
+            queue.enter(&who, CallPriority::Delete, now);
         }
         let begin = [0, 1, 2, 100, 3, 4, 5, 200, 6, 7, 8, 101, 9, 102, 103, 201];
         assert_eq!(order(&queue, now)[..begin.len()], begin);
@@ -202,12 +214,12 @@ mod tests {
     #[test]
     fn asking_again_keeps_the_place_and_wanting_something_else_does_not() {
         let now = Instant::now();
-        let mut queue = Queue::default();
+        let mut queue = CallQueue::default();
         for who in [1, 2, 3, 1] {
-            queue.enter(&who, Lane::Write, now);
+            queue.enter(&who, CallPriority::Write, now);
         }
         assert_eq!(order(&queue, now), [1, 2, 3]);
-        queue.enter(&1, Lane::Look, now);
+        queue.enter(&1, CallPriority::Look, now);
         assert_eq!(order(&queue, now), [2, 3, 1]);
         assert_eq!(queue.ahead(&1, now), 2);
     }
@@ -215,13 +227,13 @@ mod tests {
     #[test]
     fn whoever_does_not_come_is_passed_over_and_has_its_place_when_it_does() {
         let now = Instant::now();
-        let mut queue = Queue::default();
-        queue.enter(&1, Lane::Write, now);
-        queue.enter(&2, Lane::Write, now);
+        let mut queue = CallQueue::default();
+        queue.enter(&1, CallPriority::Write, now);
+        queue.enter(&2, CallPriority::Write, now);
         let later = now + PATIENCE + Duration::from_millis(1);
         queue.tell(&2, later);
         assert_eq!(order(&queue, later), [2]);
-        queue.enter(&1, Lane::Write, later);
+        queue.enter(&1, CallPriority::Write, later);
         assert_eq!(order(&queue, later), [1, 2]);
         queue.sweep(now + INTEREST);
         assert_eq!(queue.len(), 2);

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::edge::{Edge, WINDOW};
-use super::hint::{Hint, Reading};
+use super::edge::{WINDOW, WindowEdge};
+use super::hint::{Hint, WindowHeaders};
 
 /// For how long others who were seen to spend here are expected to go on.
 const SUSPICION: Duration = Duration::from_secs(120);
@@ -41,7 +41,7 @@ struct Spent {
 
 /// The mirror of one path.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Window {
+pub(crate) struct SlidingWindow {
     limit: Limit,
     /// By the second of the server's clock in which their window ends.
     spent: BTreeMap<i64, Spent>,
@@ -52,9 +52,9 @@ pub(crate) struct Window {
     shared: Option<Instant>,
 }
 
-impl Window {
+impl SlidingWindow {
     /// How many calls may go at once.
-    pub(crate) fn room(&self, edge: Option<&Edge>, now: Instant) -> usize {
+    pub(crate) fn room(&self, edge: Option<&WindowEdge>, now: Instant) -> usize {
         let one = usize::from(self.in_flight == 0);
         match (self.limit, edge) {
             (Limit::Unknown, _) | (Limit::Of(_), None) => one,
@@ -72,7 +72,7 @@ impl Window {
 
     /// When the `n`-th next call may go, if all before it go as soon as they may. `None` where only an
     /// answer can tell.
-    pub(crate) fn at(&self, edge: Option<&Edge>, n: usize, now: Instant) -> Option<Instant> {
+    pub(crate) fn at(&self, edge: Option<&WindowEdge>, n: usize, now: Instant) -> Option<Instant> {
         let (Limit::Of(limit), Some(edge)) = (self.limit, edge) else {
             return None;
         };
@@ -91,7 +91,7 @@ impl Window {
     }
 
     /// No answer came. It may arrive late, so it counts in the latest window that it can be in.
-    pub(crate) fn lost(&mut self, edge: Option<&Edge>, now: Instant) {
+    pub(crate) fn lost(&mut self, edge: Option<&WindowEdge>, now: Instant) {
         self.returned();
         match edge {
             None => self.adrift += 1,
@@ -100,7 +100,13 @@ impl Window {
     }
 
     /// An answer came at `now` to a call sent at `sent`. `edge` has learned from it already.
-    pub(crate) fn heard(&mut self, edge: Option<&Edge>, hint: &Hint, sent: Instant, now: Instant) {
+    pub(crate) fn heard(
+        &mut self,
+        edge: Option<&WindowEdge>,
+        hint: &Hint,
+        sent: Instant,
+        now: Instant,
+    ) {
         let (Some(reading), Some(edge)) = (hint.reading, edge) else {
             if hint.unlimited() {
                 self.limit = Limit::None;
@@ -128,7 +134,7 @@ impl Window {
     }
 
     /// Whether nothing of it matters any more.
-    pub(crate) fn idle(&mut self, edge: Option<&Edge>, now: Instant) -> bool {
+    pub(crate) fn idle(&mut self, edge: Option<&WindowEdge>, now: Instant) -> bool {
         if let Some(edge) = edge {
             self.prune(edge, now);
         }
@@ -159,7 +165,7 @@ impl Window {
     /// What the server says against what is mirrored. If it counts more than all our calls can explain,
     /// others spend too: their calls are taken to be of the current window, where they weigh longest. If
     /// it counts less and nothing of ours is on its way, they were fewer than was thought.
-    fn compare(&mut self, edge: &Edge, reading: &Reading, sent: Instant, now: Instant) {
+    fn compare(&mut self, edge: &WindowEdge, reading: &WindowHeaders, sent: Instant, now: Instant) {
         let counted = f64::from(reading.limit) - reading.remaining as f64;
         let (least, most) = (counted - 0.5, counted + 0.5);
         let (then, mirrored) = (self.load(edge, sent), self.load(edge, now));
@@ -175,13 +181,13 @@ impl Window {
         }
     }
 
-    fn prune(&mut self, edge: &Edge, now: Instant) {
+    fn prune(&mut self, edge: &WindowEdge, now: Instant) {
         self.spent
             .retain(|reset, _| weight(edge.latest(*reset), now) > 0.0);
     }
 
     /// The server's rate, at most.
-    fn load(&self, edge: &Edge, at: Instant) -> f64 {
+    fn load(&self, edge: &WindowEdge, at: Instant) -> f64 {
         let past = self.spent.iter().map(|(reset, spent)| {
             let calls = spent.ours + spent.others;
             calls * weight(edge.latest(*reset), at)
@@ -189,7 +195,7 @@ impl Window {
         past.sum::<f64>() + f64::from(self.in_flight)
     }
 
-    fn forecast(&self, edge: &Edge, limit: u32, n: usize, now: Instant) -> Instant {
+    fn forecast(&self, edge: &WindowEdge, limit: u32, n: usize, now: Instant) -> Instant {
         let spent = self.spent.iter();
         let mut loads: Vec<(Instant, f64)> = spent
             .map(|(reset, spent)| (edge.latest(*reset), spent.ours + spent.others))

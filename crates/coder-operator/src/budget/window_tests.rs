@@ -4,8 +4,8 @@ use super::*;
 
 /// A window that ends thirty seconds after the answer to its first call, which took no time.
 struct Scene {
-    window: Window,
-    edge: Edge,
+    window: SlidingWindow,
+    edge: WindowEdge,
     now: Instant,
 }
 
@@ -14,7 +14,7 @@ const RESET: i64 = 1_000_050;
 fn hint(status: u16, limit: u32, remaining: i64, reset: i64) -> Hint {
     Hint {
         status,
-        reading: Some(Reading {
+        reading: Some(WindowHeaders {
             limit,
             remaining,
             reset,
@@ -27,8 +27,8 @@ fn hint(status: u16, limit: u32, remaining: i64, reset: i64) -> Hint {
 fn scene(limit: u32, remaining: i64) -> Scene {
     let now = Instant::now() + Duration::from_secs(1000);
     let date = RESET - 29;
-    let edge = Edge::learn(None, RESET, Some(date), now, now);
-    let mut window = Window::default();
+    let edge = WindowEdge::learn(None, RESET, Some(date), now, now);
+    let mut window = SlidingWindow::default();
     window.sent();
     let first = hint(200, limit, remaining, RESET);
     window.heard(Some(&edge), &first, now, now);
@@ -58,7 +58,7 @@ impl Scene {
 
 #[test]
 fn one_call_goes_before_anything_is_known() {
-    let mut window = Window::default();
+    let mut window = SlidingWindow::default();
     let now = Instant::now();
     assert_eq!(window.room(None, now), 1);
     window.sent();
@@ -131,7 +131,7 @@ fn a_refused_call_is_not_counted() {
 
 #[test]
 fn no_word_of_a_limit_means_none() {
-    let mut window = Window::default();
+    let mut window = SlidingWindow::default();
     let now = Instant::now();
     window.sent();
     let silent = Hint {

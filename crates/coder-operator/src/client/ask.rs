@@ -11,19 +11,20 @@ use http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::endpoint::Endpoint;
+use super::endpoint::CoderEndpoint;
 use super::error::CallError;
 use super::model::{
-    BuildInfo, Entitlements, Key, KeyDaemons, MadeKey, MadeProxy, NewKey, NewProxy, Organization,
-    Proxy, ProxyLooks, ProxyPatch, Regions, ToMake, User,
+    BuildInfo, CoderUser, CreateKeyRequest, CreateKeyResponse, CreateProxyResponse, CreatedKey,
+    CreatedProxy, Entitlements, Organization, ProvisionerKey, ProvisionerKeyDaemons, ProxyDisplay,
+    ProxyPatch, Regions, WorkspaceProxy,
 };
 
 type Result<T> = std::result::Result<T, CallError>;
 
 /// A request whose answer is a `T`.
-pub struct Ask<T> {
+pub struct CoderCall<T> {
     /// Which call.
-    pub endpoint: Endpoint,
+    pub endpoint: CoderEndpoint,
     /// How.
     pub(super) method: Method,
     /// What the server's rate limit counts by: the path, without a query.
@@ -32,8 +33,13 @@ pub struct Ask<T> {
     read: fn(&[u8]) -> Option<T>,
 }
 
-impl<T> Ask<T> {
-    fn new(endpoint: Endpoint, method: Method, path: String, read: fn(&[u8]) -> Option<T>) -> Self {
+impl<T> CoderCall<T> {
+    fn new(
+        endpoint: CoderEndpoint,
+        method: Method,
+        path: String,
+        read: fn(&[u8]) -> Option<T>,
+    ) -> Self {
         Self {
             endpoint,
             method,
@@ -54,126 +60,126 @@ impl<T> Ask<T> {
     }
 }
 
-impl Ask<BuildInfo> {
+impl CoderCall<BuildInfo> {
     /// Which version the server is.
     #[must_use]
     pub fn build_info() -> Self {
         let path = "/api/v2/buildinfo".to_owned();
-        Self::new(Endpoint::BuildInfo, Method::GET, path, json)
+        Self::new(CoderEndpoint::BuildInfo, Method::GET, path, json)
     }
 }
 
-impl Ask<User> {
+impl CoderCall<CoderUser> {
     /// Whose token it is.
     #[must_use]
     pub fn user() -> Self {
         let path = "/api/v2/users/me".to_owned();
-        Self::new(Endpoint::User, Method::GET, path, json)
+        Self::new(CoderEndpoint::User, Method::GET, path, json)
     }
 }
 
-impl Ask<Organization> {
+impl CoderCall<Organization> {
     /// The organisation of a name or id.
     ///
     /// # Errors
     /// As all that take a name: it cannot be part of a path.
     pub fn organization(name: &str) -> Result<Self> {
-        let endpoint = Endpoint::Organization;
+        let endpoint = CoderEndpoint::Organization;
         let path = format!("/api/v2/organizations/{}", segment(endpoint, name)?);
         Ok(Self::new(endpoint, Method::GET, path, json))
     }
 }
 
-impl Ask<Vec<Key>> {
+impl CoderCall<Vec<ProvisionerKey>> {
     /// The keys of an organisation.
     ///
     /// # Errors
-    /// See [`Ask::organization`].
+    /// See [`CoderCall::organization`].
     pub fn keys(organization: &str) -> Result<Self> {
-        let path = keys(Endpoint::ListKeys, organization)?;
-        Ok(Self::new(Endpoint::ListKeys, Method::GET, path, list))
+        let path = keys(CoderEndpoint::ListKeys, organization)?;
+        Ok(Self::new(CoderEndpoint::ListKeys, Method::GET, path, list))
     }
 }
 
-impl Ask<NewKey> {
+impl CoderCall<CreatedKey> {
     /// A new key.
     ///
     /// # Errors
-    /// See [`Ask::organization`].
+    /// See [`CoderCall::organization`].
     pub fn new_key(
         organization: &str,
         name: &str,
         tags: &BTreeMap<String, String>,
     ) -> Result<Self> {
-        let endpoint = Endpoint::CreateKey;
+        let endpoint = CoderEndpoint::CreateKey;
         let path = keys(endpoint, organization)?;
         let ask = Self::new(endpoint, Method::POST, path, |body| {
-            let made = json::<MadeKey>(body)?.key;
-            (!made.is_empty()).then_some(NewKey(made))
+            let made = json::<CreateKeyResponse>(body)?.key;
+            (!made.is_empty()).then_some(CreatedKey(made))
         });
-        Ok(ask.with(&ToMake { name, tags }))
+        Ok(ask.with(&CreateKeyRequest { name, tags }))
     }
 }
 
-impl Ask<Vec<KeyDaemons>> {
+impl CoderCall<Vec<ProvisionerKeyDaemons>> {
     /// The keys of an organisation and the daemons that are connected with each.
     ///
     /// # Errors
-    /// See [`Ask::organization`].
+    /// See [`CoderCall::organization`].
     pub fn daemons(organization: &str) -> Result<Self> {
-        let endpoint = Endpoint::ListDaemons;
+        let endpoint = CoderEndpoint::ListDaemons;
         let path = format!("{}/daemons", keys(endpoint, organization)?);
         Ok(Self::new(endpoint, Method::GET, path, list))
     }
 }
 
-impl Ask<Entitlements> {
+impl CoderCall<Entitlements> {
     /// What the licence allows.
     #[must_use]
     pub fn entitlements() -> Self {
         let path = "/api/v2/entitlements".to_owned();
-        Self::new(Endpoint::Entitlements, Method::GET, path, json)
+        Self::new(CoderEndpoint::Entitlements, Method::GET, path, json)
     }
 }
 
-impl Ask<Proxy> {
+impl CoderCall<WorkspaceProxy> {
     /// The workspace proxy of a name or id.
     ///
     /// # Errors
-    /// See [`Ask::organization`].
+    /// See [`CoderCall::organization`].
     pub fn proxy(name: &str) -> Result<Self> {
-        let path = proxy(Endpoint::GetProxy, name)?;
-        Ok(Self::new(Endpoint::GetProxy, Method::GET, path, json))
+        let path = proxy(CoderEndpoint::GetProxy, name)?;
+        Ok(Self::new(CoderEndpoint::GetProxy, Method::GET, path, json))
     }
 }
 
-impl Ask<Vec<Proxy>> {
+impl CoderCall<Vec<WorkspaceProxy>> {
     /// All workspace proxies.
     #[must_use]
     pub fn proxies() -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
-        Self::new(Endpoint::GetProxy, Method::GET, path, |body| {
+        Self::new(CoderEndpoint::GetProxy, Method::GET, path, |body| {
             Some(json::<Regions>(body)?.regions.unwrap_or_default())
         })
     }
 }
 
-impl Ask<NewProxy> {
+impl CoderCall<CreatedProxy> {
     /// A new workspace proxy.
     #[must_use]
-    pub fn new_proxy(looks: &ProxyLooks) -> Self {
+    pub fn new_proxy(looks: &ProxyDisplay) -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
-        let ask = Self::new(Endpoint::CreateProxy, Method::POST, path, made_proxy);
+        let ask = Self::new(CoderEndpoint::CreateProxy, Method::POST, path, made_proxy);
         ask.with(looks)
     }
 
     /// Other looks or another token for a workspace proxy.
     ///
     /// # Errors
-    /// See [`Ask::organization`].
-    pub fn patch_proxy(id: &str, looks: &ProxyLooks, regenerate_token: bool) -> Result<Self> {
-        let path = proxy(Endpoint::PatchProxy, id)?;
-        let ask = Self::new(Endpoint::PatchProxy, Method::PATCH, path, made_proxy);
+    /// See [`CoderCall::organization`].
+    pub fn patch_proxy(id: &str, looks: &ProxyDisplay, regenerate_token: bool) -> Result<Self> {
+        let path = proxy(CoderEndpoint::PatchProxy, id)?;
+        let ask = Self::new(CoderEndpoint::PatchProxy, Method::PATCH, path, made_proxy);
         Ok(ask.with(&ProxyPatch {
             id,
             looks,
@@ -182,13 +188,13 @@ impl Ask<NewProxy> {
     }
 }
 
-impl Ask<()> {
+impl CoderCall<()> {
     /// The end of a key.
     ///
     /// # Errors
-    /// See [`Ask::organization`].
+    /// See [`CoderCall::organization`].
     pub fn delete_key(organization: &str, name: &str) -> Result<Self> {
-        let endpoint = Endpoint::DeleteKey;
+        let endpoint = CoderEndpoint::DeleteKey;
         let name = segment(endpoint, name)?;
         let path = format!("{}/{name}", keys(endpoint, organization)?);
         Ok(Self::new(endpoint, Method::DELETE, path, nothing))
@@ -197,11 +203,11 @@ impl Ask<()> {
     /// The end of a workspace proxy.
     ///
     /// # Errors
-    /// See [`Ask::organization`].
+    /// See [`CoderCall::organization`].
     pub fn delete_proxy(id: &str) -> Result<Self> {
-        let path = proxy(Endpoint::DeleteProxy, id)?;
+        let path = proxy(CoderEndpoint::DeleteProxy, id)?;
         Ok(Self::new(
-            Endpoint::DeleteProxy,
+            CoderEndpoint::DeleteProxy,
             Method::DELETE,
             path,
             nothing,
@@ -209,14 +215,14 @@ impl Ask<()> {
     }
 }
 
-fn keys(endpoint: Endpoint, organization: &str) -> Result<String> {
+fn keys(endpoint: CoderEndpoint, organization: &str) -> Result<String> {
     let organization = segment(endpoint, organization)?;
     Ok(format!(
         "/api/v2/organizations/{organization}/provisionerkeys"
     ))
 }
 
-fn proxy(endpoint: Endpoint, name: &str) -> Result<String> {
+fn proxy(endpoint: CoderEndpoint, name: &str) -> Result<String> {
     Ok(format!(
         "/api/v2/workspaceproxies/{}",
         segment(endpoint, name)?
@@ -225,7 +231,7 @@ fn proxy(endpoint: Endpoint, name: &str) -> Result<String> {
 
 /// One segment of a path: whatever is not a letter, a digit or one of `-._~` is escaped. Dots alone mean
 /// another path even when they are escaped, and nothing at all means the path above.
-fn segment(endpoint: Endpoint, text: &str) -> Result<String> {
+fn segment(endpoint: CoderEndpoint, text: &str) -> Result<String> {
     if matches!(text, "" | "." | "..") {
         return Err(CallError::unsendable(endpoint));
     }
@@ -249,12 +255,12 @@ fn list<T: DeserializeOwned>(body: &[u8]) -> Option<Vec<T>> {
     Some(list.unwrap_or_default())
 }
 
-fn made_proxy(body: &[u8]) -> Option<NewProxy> {
-    let made = json::<MadeProxy>(body)?;
+fn made_proxy(body: &[u8]) -> Option<CreatedProxy> {
+    let made = json::<CreateProxyResponse>(body)?;
     let token = Some(made.proxy_token).filter(|token| !token.is_empty());
-    Some(NewProxy {
+    Some(CreatedProxy {
         proxy: made.proxy,
-        token: token.map(NewKey),
+        token: token.map(CreatedKey),
     })
 }
 
@@ -263,7 +269,7 @@ fn nothing(_: &[u8]) -> Option<()> {
 }
 
 /// Without the body: nothing in it is worth the doubt.
-impl<T> fmt::Debug for Ask<T> {
+impl<T> fmt::Debug for CoderCall<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask")
             .field("endpoint", &self.endpoint)

@@ -7,13 +7,13 @@ use http::Uri;
 
 /// The address of a server, in its one spelling. Holds no credentials.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Base {
+pub struct ServerUrl {
     url: Arc<str>,
     /// Where the host begins.
     host: usize,
 }
 
-impl Base {
+impl ServerUrl {
     /// Reads an address: `http` or `https`, a host, perhaps a port and a path. Case and the usual port
     /// make no difference, and neither do slashes at the end or doubled ones.
     ///
@@ -89,7 +89,7 @@ fn clean(path: &str) -> Result<String, String> {
     Ok(clean)
 }
 
-impl fmt::Debug for Base {
+impl fmt::Debug for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.url)
     }
@@ -122,15 +122,15 @@ mod tests {
                 "https://coder.example.com:80",
             ),
         ] {
-            let base = Base::parse(text).expect(text);
+            let base = ServerUrl::parse(text).expect(text);
             assert_eq!(base.url(), url, "{text}");
-            assert_eq!(Base::parse(base.url()), Ok(base));
+            assert_eq!(ServerUrl::parse(base.url()), Ok(base));
         }
     }
 
     #[test]
     fn its_name_has_no_scheme() {
-        let base = Base::parse("https://Coder.example.com:8443/x/").expect("an address");
+        let base = ServerUrl::parse("https://Coder.example.com:8443/x/").expect("an address");
         assert_eq!(base.name(), "coder.example.com:8443/x");
     }
 
@@ -151,7 +151,7 @@ mod tests {
             "https://co der.example.com/secret",
             "https://cod\u{e9}r.example.com/secret",
         ] {
-            let told = Base::parse(text).expect_err(text);
+            let told = ServerUrl::parse(text).expect_err(text);
             assert!(!told.contains("secret"), "{told}");
         }
     }

@@ -1,7 +1,7 @@
 //! What may be kept of the words of another system: nothing secret, nothing that breaks a line, and not
 //! much.
 
-use aplomb_http_client::Token;
+use aplomb_http_client::ApiToken;
 
 /// How much of a message is kept.
 const LONGEST: usize = 300;
@@ -11,7 +11,7 @@ const REDACTED: &str = "[redacted]";
 
 /// The same text without any part of the token, without anything that looks like a key, on one line, and
 /// cut. In this order: half of a secret at the cut would look like none.
-pub(super) fn clean(token: &Token, text: &str) -> String {
+pub(super) fn clean(token: &ApiToken, text: &str) -> String {
     let text: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -52,7 +52,7 @@ mod tests {
     const TOKEN: &str = "jEheVytlAo-FlF8MqUQ7jAo2hOXASztX";
 
     fn cleaned(text: &str) -> String {
-        clean(&Token::new(TOKEN).expect("a token"), text)
+        clean(&ApiToken::new(TOKEN).expect("a token"), text)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Endpoint {
+pub enum CoderEndpoint {
     /// Which version the server is.
     BuildInfo,
     /// Whose token it is.
@@ -30,7 +30,7 @@ pub enum Endpoint {
     DeleteProxy,
 }
 
-impl Endpoint {
+impl CoderEndpoint {
     /// All of them.
     pub const ALL: [Self; 12] = [
         Self::BuildInfo,

@@ -6,13 +6,13 @@ use std::fmt;
 use http::{HeaderMap, StatusCode};
 
 use super::clean::clean;
-use super::endpoint::Endpoint;
-use super::model::Refusal;
-use aplomb_http_client::Token;
+use super::endpoint::CoderEndpoint;
+use super::model::CoderErrorBody;
+use aplomb_http_client::ApiToken;
 
 /// What a refusal means for whoever asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub enum CallErrorClass {
     /// 400, 422 and any other 4xx: the request is wrong and stays so until the spec changes.
     Invalid,
     /// 401: the token is not taken.
@@ -37,7 +37,7 @@ pub enum Class {
 #[derive(Clone)]
 pub struct CallError {
     /// What it means.
-    pub class: Class,
+    pub class: CallErrorClass,
     /// The status of the answer, if one came.
     pub status: Option<u16>,
     /// The call, as metrics and messages name it: `create key`.
@@ -48,7 +48,7 @@ pub struct CallError {
     pub headers: HeaderMap,
 }
 
-impl Class {
+impl CallErrorClass {
     /// What a status that is no success means. `bypass`: whether the header was sent.
     #[must_use]
     pub fn of(status: u16, bypass: bool) -> Self {
@@ -69,23 +69,27 @@ impl Class {
 
 impl CallError {
     /// No answer came.
-    pub(crate) fn no_answer(token: &Token, endpoint: Endpoint, cause: &dyn fmt::Display) -> Self {
+    pub(crate) fn no_answer(
+        token: &ApiToken,
+        endpoint: CoderEndpoint,
+        cause: &dyn fmt::Display,
+    ) -> Self {
         Self::unanswered(endpoint, clean(token, &cause.to_string()))
     }
 
     /// No answer came within the time there was.
-    pub(crate) fn late(endpoint: Endpoint) -> Self {
+    pub(crate) fn late(endpoint: CoderEndpoint) -> Self {
         Self::unanswered(endpoint, "the server did not answer in time".to_owned())
     }
 
     /// It was not sent: another replica may be acting.
-    pub(crate) fn without_lease(endpoint: Endpoint) -> Self {
+    pub(crate) fn without_lease(endpoint: CoderEndpoint) -> Self {
         Self::unanswered(endpoint, "this replica does not hold the lease".to_owned())
     }
 
-    fn unanswered(endpoint: Endpoint, message: String) -> Self {
+    fn unanswered(endpoint: CoderEndpoint, message: String) -> Self {
         Self {
-            class: Class::NoAnswer,
+            class: CallErrorClass::NoAnswer,
             status: None,
             endpoint: endpoint.phrase(),
             message,
@@ -94,9 +98,9 @@ impl CallError {
     }
 
     /// It cannot be sent at all.
-    pub(super) fn unsendable(endpoint: Endpoint) -> Self {
+    pub(super) fn unsendable(endpoint: CoderEndpoint) -> Self {
         Self {
-            class: Class::Invalid,
+            class: CallErrorClass::Invalid,
             status: None,
             endpoint: endpoint.phrase(),
             message: "the name is empty or made of dots, and cannot be part of a path".to_owned(),
@@ -105,18 +109,22 @@ impl CallError {
     }
 
     /// An answer of success about something that was deleted.
-    pub(crate) fn deleted(endpoint: Endpoint) -> Self {
+    pub(crate) fn deleted(endpoint: CoderEndpoint) -> Self {
         Self {
-            class: Class::Missing,
+            class: CallErrorClass::Missing,
             message: "it was deleted at the server".to_owned(),
             ..Self::unsendable(endpoint)
         }
     }
 
     /// An answer of success that cannot be read. What is in it stays there: it may be a key.
-    pub(super) fn unreadable(endpoint: Endpoint, status: StatusCode, headers: HeaderMap) -> Self {
+    pub(super) fn unreadable(
+        endpoint: CoderEndpoint,
+        status: StatusCode,
+        headers: HeaderMap,
+    ) -> Self {
         Self {
-            class: Class::NoAnswer,
+            class: CallErrorClass::NoAnswer,
             status: Some(status.as_u16()),
             endpoint: endpoint.phrase(),
             message: format!(
@@ -130,12 +138,12 @@ impl CallError {
     /// An answer of failure. Its status counts; its words are for people, where it speaks the server's
     /// language.
     pub(super) fn refused(
-        token: &Token,
-        endpoint: Endpoint,
+        token: &ApiToken,
+        endpoint: CoderEndpoint,
         bypass: bool,
         (status, headers, body): (StatusCode, HeaderMap, &[u8]),
     ) -> Self {
-        let said = serde_json::from_slice::<Refusal>(body).ok();
+        let said = serde_json::from_slice::<CoderErrorBody>(body).ok();
         let said = said.map(|said| clean(token, &said.text()));
         let message = match said.filter(|said| !said.is_empty()) {
             Some(said) => said,
@@ -145,7 +153,7 @@ impl CallError {
             None => format!("answered {status} without a reason"),
         };
         Self {
-            class: Class::of(status.as_u16(), bypass),
+            class: CallErrorClass::of(status.as_u16(), bypass),
             status: Some(status.as_u16()),
             endpoint: endpoint.phrase(),
             message,

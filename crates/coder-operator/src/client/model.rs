@@ -16,7 +16,7 @@ pub struct BuildInfo {
 
 /// Whose token it is.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct User {
+pub struct CoderUser {
     /// The id, by which the server counts.
     pub id: String,
 }
@@ -32,7 +32,7 @@ pub struct Organization {
 
 /// A provisioner key, without its plaintext, which is told once.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Key {
+pub struct ProvisionerKey {
     /// Its id.
     pub id: String,
     /// When it was made, by the server's clock.
@@ -44,7 +44,7 @@ pub struct Key {
     pub tags: Option<BTreeMap<String, String>>,
 }
 
-impl Key {
+impl ProvisionerKey {
     /// Its id, if the server has told it: the answer to its making does not.
     #[must_use]
     pub fn told_id(&self) -> Option<String> {
@@ -54,17 +54,17 @@ impl Key {
 
 /// A key and the daemons that are connected with it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct KeyDaemons {
+pub struct ProvisionerKeyDaemons {
     /// The key.
-    pub key: Key,
+    pub key: ProvisionerKey,
     /// The daemons that were seen within three heartbeats.
     #[serde(default)]
-    pub daemons: Option<Vec<Daemon>>,
+    pub daemons: Option<Vec<ProvisionerDaemon>>,
 }
 
 /// A connected daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Daemon {
+pub struct ProvisionerDaemon {
     /// Its id.
     pub id: String,
     /// Its name.
@@ -137,7 +137,7 @@ impl From<Licence> for Entitlements {
 
 /// A workspace proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Proxy {
+pub struct WorkspaceProxy {
     /// Its id.
     pub id: String,
     /// Its name.
@@ -156,12 +156,12 @@ pub struct Proxy {
     pub deleted: bool,
     /// How it is.
     #[serde(default)]
-    pub status: Option<ProxyHealth>,
+    pub status: Option<WorkspaceProxyHealth>,
 }
 
 /// How a workspace proxy is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct ProxyHealth {
+pub struct WorkspaceProxyHealth {
     /// `ok`, `unreachable`, `unhealthy`, `unregistered`, or `unknown` of one that was deleted.
     #[serde(default)]
     pub status: String,
@@ -169,9 +169,9 @@ pub struct ProxyHealth {
 
 /// A new key's plaintext. Cannot be printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct NewKey(pub(crate) String);
+pub struct CreatedKey(pub(crate) String);
 
-impl NewKey {
+impl CreatedKey {
     /// For the Secret, and nothing else.
     #[must_use]
     pub fn reveal(&self) -> &str {
@@ -179,7 +179,7 @@ impl NewKey {
     }
 }
 
-impl fmt::Debug for NewKey {
+impl fmt::Debug for CreatedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("NewKey")
     }
@@ -187,16 +187,16 @@ impl fmt::Debug for NewKey {
 
 /// A registered proxy and its new token. The token cannot be printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewProxy {
+pub struct CreatedProxy {
     /// The proxy.
-    pub proxy: Proxy,
+    pub proxy: WorkspaceProxy,
     /// Its token, unless the old one stays.
-    pub token: Option<NewKey>,
+    pub token: Option<CreatedKey>,
 }
 
 /// What people see of a workspace proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ProxyLooks {
+pub struct ProxyDisplay {
     /// Its name.
     pub name: String,
     /// What people see.
@@ -206,13 +206,13 @@ pub struct ProxyLooks {
 }
 
 #[derive(Serialize)]
-pub(super) struct ToMake<'a> {
+pub(super) struct CreateKeyRequest<'a> {
     pub(super) name: &'a str,
     pub(super) tags: &'a BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct MadeKey {
+pub(super) struct CreateKeyResponse {
     pub(super) key: String,
 }
 
@@ -220,13 +220,13 @@ pub(super) struct MadeKey {
 pub(super) struct ProxyPatch<'a> {
     pub(super) id: &'a str,
     #[serde(flatten)]
-    pub(super) looks: &'a ProxyLooks,
+    pub(super) looks: &'a ProxyDisplay,
     pub(super) regenerate_token: bool,
 }
 
 #[derive(Deserialize)]
-pub(super) struct MadeProxy {
-    pub(super) proxy: Proxy,
+pub(super) struct CreateProxyResponse {
+    pub(super) proxy: WorkspaceProxy,
     #[serde(default)]
     pub(super) proxy_token: String,
 }
@@ -234,12 +234,12 @@ pub(super) struct MadeProxy {
 #[derive(Deserialize)]
 pub(super) struct Regions {
     #[serde(default)]
-    pub(super) regions: Option<Vec<Proxy>>,
+    pub(super) regions: Option<Vec<WorkspaceProxy>>,
 }
 
 /// Why something was refused.
 #[derive(Deserialize)]
-pub(super) struct Refusal {
+pub(super) struct CoderErrorBody {
     #[serde(default)]
     message: String,
     #[serde(default)]
@@ -256,7 +256,7 @@ struct Validation {
     detail: String,
 }
 
-impl Refusal {
+impl CoderErrorBody {
     /// In one line.
     pub(super) fn text(&self) -> String {
         let fields = self.validations.iter().flatten();

@@ -23,7 +23,7 @@ fn copy(request: &Request<Bytes>) -> Request<Bytes> {
 }
 
 /// A client whose every request is answered with `status` and `body`, and what it asked.
-fn answered(status: u16, body: &str) -> (Client, Asked) {
+fn answered(status: u16, body: &str) -> (CoderClient, Asked) {
     let asked = Asked::default();
     let (log, body) = (asked.clone(), Bytes::from(body.to_owned()));
     let transport = BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
@@ -39,10 +39,10 @@ fn answered(status: u16, body: &str) -> (Client, Asked) {
     (client(transport), asked)
 }
 
-fn client(transport: Transport) -> Client {
-    let base = Base::parse("http://coder.example.com/sub/").expect("an address");
-    let token = Token::new(SECRET).expect("a token");
-    Client::new(transport, base, token)
+fn client(transport: Transport) -> CoderClient {
+    let base = ServerUrl::parse("http://coder.example.com/sub/").expect("an address");
+    let token = ApiToken::new(SECRET).expect("a token");
+    CoderClient::new(transport, base, token)
 }
 
 fn tags() -> BTreeMap<String, String> {
@@ -52,7 +52,7 @@ fn tags() -> BTreeMap<String, String> {
 #[tokio::test]
 async fn a_key_is_asked_for_by_name_and_tags_and_the_headers_are_kept() {
     let (client, asked) = answered(201, &format!(r#"{{"key": "{KEY}"}}"#));
-    let ask = Ask::new_key("o-1", "team", &tags()).expect("names");
+    let ask = CoderCall::new_key("o-1", "team", &tags()).expect("names");
     let made = client.send(&ask, true).await.expect("made");
     assert_eq!((made.status, made.body.reveal()), (201, KEY));
     assert_eq!(made.headers["x-ratelimit-remaining"], "17");
@@ -72,7 +72,10 @@ async fn a_key_is_asked_for_by_name_and_tags_and_the_headers_are_kept() {
 #[tokio::test]
 async fn without_the_wish_there_is_no_bypass_header() {
     let (client, asked) = answered(200, r#"{"id": "u-1", "username": "x"}"#);
-    let user = client.send(&Ask::user(), false).await.expect("a user");
+    let user = client
+        .send(&CoderCall::user(), false)
+        .await
+        .expect("a user");
     assert_eq!(user.body.id, "u-1");
     let asked = asked.lock().expect("no panic");
     assert!(!asked[0].headers().contains_key("x-coder-bypass-ratelimit"));
@@ -84,15 +87,21 @@ async fn no_token_is_sent_where_none_is_asked_for() {
         200,
         r#"{"id": "u-1", "version": "v2.36.1", "features": {}}"#,
     );
-    client.send(&Ask::build_info(), true).await.expect("told");
-    client.send(&Ask::entitlements(), true).await.expect("told");
-    client.send(&Ask::user(), true).await.expect("told");
+    client
+        .send(&CoderCall::build_info(), true)
+        .await
+        .expect("told");
+    client
+        .send(&CoderCall::entitlements(), true)
+        .await
+        .expect("told");
+    client.send(&CoderCall::user(), true).await.expect("told");
     let asked = asked.lock().expect("no panic");
     let tokens = asked
         .iter()
         .map(|it| it.headers().values().any(|it| it == SECRET));
     assert_eq!(tokens.collect::<Vec<_>>(), [false, false, true]);
-    let none = Endpoint::ALL.iter().filter(|it| !it.needs_token());
+    let none = CoderEndpoint::ALL.iter().filter(|it| !it.needs_token());
     assert!(none.clone().all(|it| it.is_look() && !it.may_bypass()));
     assert_eq!(none.count(), 2);
 }
@@ -100,13 +109,13 @@ async fn no_token_is_sent_where_none_is_asked_for() {
 #[tokio::test]
 async fn lists_are_read_with_what_is_missing_and_what_is_new() {
     let (client, _) = answered(200, "null");
-    let ask = Ask::keys("o-1").expect("a name");
+    let ask = CoderCall::keys("o-1").expect("a name");
     let none = client.send(&ask, false).await.expect("a list");
     assert_eq!(none.body, []);
     let one = r#"[{"key": {"id": "k", "created_at": "2026-08-17T10:00:00.5Z", "name": "team",
         "tags": null, "organization": "o-1"}, "daemons": [{"id": "d", "status": null}]}]"#;
     let (client, asked) = answered(200, one);
-    let ask = Ask::daemons("o-1").expect("a name");
+    let ask = CoderCall::daemons("o-1").expect("a name");
     let daemons = client.send(&ask, false).await.expect("a list").body;
     assert_eq!(daemons[0].daemons.as_ref().map(Vec::len), Some(1));
     let path = asked.lock().expect("no panic")[0].uri().path().to_owned();
@@ -118,7 +127,10 @@ async fn what_the_licence_does_not_name_it_does_not_allow() {
     let body = r#"{"features": {"external_provisioner_daemons":
         {"entitlement": "grace_period", "enabled": true, "limit": null}}, "has_license": true}"#;
     let (client, _) = answered(200, body);
-    let read = client.send(&Ask::entitlements(), true).await.expect("read");
+    let read = client
+        .send(&CoderCall::entitlements(), true)
+        .await
+        .expect("read");
     assert_eq!(read.body.provisioners.entitlement, Entitlement::GracePeriod);
     assert_eq!(read.body.proxies, Feature::default());
 }
@@ -127,12 +139,12 @@ async fn what_the_licence_does_not_name_it_does_not_allow() {
 async fn a_proxy_is_patched_as_a_whole_and_keeps_its_token_if_it_may() {
     let body = r#"{"proxy": {"id": "p-1", "name": "eu", "icon_url": "/i.svg"}, "proxy_token": ""}"#;
     let (client, asked) = answered(200, body);
-    let looks = ProxyLooks {
+    let looks = ProxyDisplay {
         name: "eu".to_owned(),
         display_name: "Europe".to_owned(),
         icon: "/i.svg".to_owned(),
     };
-    let ask = Ask::patch_proxy("p-1", &looks, false).expect("an id");
+    let ask = CoderCall::patch_proxy("p-1", &looks, false).expect("an id");
     let patched = client.send(&ask, false).await.expect("patched").body;
     assert_eq!(patched.token, None);
     let asked = asked.lock().expect("no panic");
@@ -144,41 +156,41 @@ async fn a_proxy_is_patched_as_a_whole_and_keeps_its_token_if_it_may() {
 #[tokio::test]
 async fn names_are_escaped_and_cannot_climb() {
     let (client, asked) = answered(204, "");
-    let ask = Ask::delete_key("o/../1", "a b?\u{e4}#%2e").expect("names");
+    let ask = CoderCall::delete_key("o/../1", "a b?\u{e4}#%2e").expect("names");
     client.send(&ask, false).await.expect("gone");
     let uri = asked.lock().expect("no panic")[0].uri().to_string();
     let path = "/api/v2/organizations/o%2F..%2F1/provisionerkeys/a%20b%3F%C3%A4%23%252e";
     assert!(uri.ends_with(path), "{uri}");
     for name in ["", ".", ".."] {
-        let error = Ask::organization(name).expect_err("no name");
-        assert_eq!((error.class, error.status), (Class::Invalid, None));
-        assert!(Ask::delete_key("o-1", name).is_err());
-        assert!(Ask::delete_proxy(name).is_err());
+        let error = CoderCall::organization(name).expect_err("no name");
+        assert_eq!((error.class, error.status), (CallErrorClass::Invalid, None));
+        assert!(CoderCall::delete_key("o-1", name).is_err());
+        assert!(CoderCall::delete_proxy(name).is_err());
     }
 }
 
 #[tokio::test]
 async fn each_status_is_of_its_class() {
     for (status, class) in [
-        (302, Class::Server),
-        (308, Class::Server),
-        (400, Class::Invalid),
-        (401, Class::Token),
-        (403, Class::Forbidden),
-        (404, Class::Missing),
-        (405, Class::Invalid),
-        (408, Class::Server),
-        (409, Class::Exists),
-        (412, Class::Invalid),
-        (422, Class::Invalid),
-        (428, Class::Invalid),
-        (429, Class::Limited),
-        (500, Class::Server),
-        (503, Class::Server),
+        (302, CallErrorClass::Server),
+        (308, CallErrorClass::Server),
+        (400, CallErrorClass::Invalid),
+        (401, CallErrorClass::Token),
+        (403, CallErrorClass::Forbidden),
+        (404, CallErrorClass::Missing),
+        (405, CallErrorClass::Invalid),
+        (408, CallErrorClass::Server),
+        (409, CallErrorClass::Exists),
+        (412, CallErrorClass::Invalid),
+        (422, CallErrorClass::Invalid),
+        (428, CallErrorClass::Invalid),
+        (429, CallErrorClass::Limited),
+        (500, CallErrorClass::Server),
+        (503, CallErrorClass::Server),
     ] {
         for body in ["<html>oops</html>", "", r#"{"message": "so"}"#, "[]", "7"] {
             let (client, asked) = answered(status, body);
-            let ask = Ask::delete_proxy("p-1").expect("an id");
+            let ask = CoderCall::delete_proxy("p-1").expect("an id");
             let error = client.send(&ask, false).await.expect_err("refused");
             assert_eq!((error.class, error.status), (class, Some(status)), "{body}");
             assert_eq!(error.headers["x-ratelimit-remaining"], "17");
@@ -192,11 +204,11 @@ async fn each_status_is_of_its_class() {
 async fn the_bypass_is_refused_only_if_it_was_asked_for() {
     for status in [412, 428] {
         let (client, _) = answered(status, "Precondition Required\n");
-        let ask = Ask::keys("o-1").expect("a name");
+        let ask = CoderCall::keys("o-1").expect("a name");
         let error = client.send(&ask, true).await.expect_err("refused");
-        assert_eq!(error.class, Class::BypassRefused);
+        assert_eq!(error.class, CallErrorClass::BypassRefused);
         let error = client.send(&ask, false).await.expect_err("refused");
-        assert_eq!(error.class, Class::Invalid);
+        assert_eq!(error.class, CallErrorClass::Invalid);
     }
 }
 
@@ -205,7 +217,10 @@ async fn the_reason_is_told_in_one_line() {
     let body = r#"{"message": "Bad key.", "detail": "too\nlong",
         "validations": [{"field": "name", "detail": "at most 64"}]}"#;
     let (client, _) = answered(400, body);
-    let error = client.send(&Ask::user(), false).await.expect_err("refused");
+    let error = client
+        .send(&CoderCall::user(), false)
+        .await
+        .expect_err("refused");
     assert_eq!(
         error.to_string(),
         "read user: Bad key. / too long / name: at most 64"
@@ -224,9 +239,12 @@ async fn success_that_cannot_be_read_may_have_happened() {
     ];
     for body in odd {
         let (client, _) = answered(201, &body);
-        let ask = Ask::new_key("o-1", "team", &tags()).expect("names");
+        let ask = CoderCall::new_key("o-1", "team", &tags()).expect("names");
         let error = client.send(&ask, false).await.expect_err("odd");
-        assert_eq!((error.class, error.status), (Class::NoAnswer, Some(201)));
+        assert_eq!(
+            (error.class, error.status),
+            (CallErrorClass::NoAnswer, Some(201))
+        );
         assert_eq!(
             error.to_string(),
             "create key: answered 201 with a body that cannot be read"
@@ -260,7 +278,7 @@ async fn a_server_that_repeats_every_secret_is_not_repeated() {
     ] {
         for body in &bodies {
             let (client, _) = answered(status, body);
-            let ask = Ask::new_key("o-1", "team", &tags()).expect("names");
+            let ask = CoderCall::new_key("o-1", "team", &tags()).expect("names");
             let error = client.send(&ask, true).await.expect_err("refused");
             assert!(error.message.chars().count() <= 300);
             for text in [
@@ -281,9 +299,9 @@ async fn what_was_made_cannot_be_printed() {
         r#"{{"proxy": {{"id": "p-1", "name": "eu"}}, "proxy_token": "p-1:{KEY}", "key": "{KEY}"}}"#
     );
     let (client, _) = answered(201, &body);
-    let ask = Ask::new_key("o-1", "team", &tags()).expect("names");
+    let ask = CoderCall::new_key("o-1", "team", &tags()).expect("names");
     let key = client.send(&ask, false).await.expect("made");
-    let ask = Ask::new_proxy(&ProxyLooks::default());
+    let ask = CoderCall::new_proxy(&ProxyDisplay::default());
     let proxy = client.send(&ask, false).await.expect("made");
     holds_no_secret(&format!("{:?} {:?}", key.body, proxy.body));
     let token = proxy.body.token.expect("a token");
@@ -295,8 +313,11 @@ async fn a_failure_on_the_way_is_no_answer_and_holds_no_secret() {
     let transport = BoxCloneSyncService::new(service_fn(|_: Request<Bytes>| async {
         Err(aplomb_http_client::BoxError::from(format!("saw {SECRET}")))
     }));
-    let error = client(transport).send(&Ask::user(), false).await;
+    let error = client(transport).send(&CoderCall::user(), false).await;
     let error = error.expect_err("lost");
-    assert_eq!((error.class, error.status), (Class::NoAnswer, None));
+    assert_eq!(
+        (error.class, error.status),
+        (CallErrorClass::NoAnswer, None)
+    );
     assert_eq!(error.to_string(), "read user: saw [redacted]");
 }

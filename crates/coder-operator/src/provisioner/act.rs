@@ -3,34 +3,37 @@
 
 use std::sync::Arc;
 
-use aplomb::{Context, Error, Key, Result};
-use aplomb_api::coder::{Binding, CoderProvisioner, FINALIZER, KeyRecord, annotations};
+use aplomb::{Context, Error, ObjectKey, Result};
+use aplomb_api::coder::{CoderProvisioner, FINALIZER, KeyRecord, ServerBinding, annotations};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use tokio::time::Instant;
 
 use super::children;
 use super::decide::secret_ref;
-use super::world::{Children, KeyPlace, Seen, Step, World};
-use crate::client::{self, CallError, Class, Endpoint, Entitlements, KeyDaemons, Organization};
-use crate::hindrance::{Hindrance, Looked, hindrance, unclear};
+use super::world::{BoundKeyScope, Children, Observed, Progress, Step};
+use crate::client::{
+    self, CallError, CallErrorClass, CoderEndpoint, Entitlements, Organization,
+    ProvisionerKeyDaemons,
+};
+use crate::hindrance::{Blocked, CallResult, hindrance, unclear};
 use crate::object::Object;
-use crate::office::Office;
+use crate::office::CoderContext;
 use crate::pods::{checksum, drain};
-use crate::seen::{self, SecretSeen};
-use crate::server::{Asker, Fresh, Listed, Server};
+use crate::seen::{self, SecretState};
+use crate::server::{Caller, MaxAge, ServerClient, Timestamped};
 
 /// Acts for one CoderProvisioner.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<CoderProvisioner>,
-    pub(crate) office: &'a Office,
+    pub(crate) office: &'a CoderContext,
     pub(crate) who: &'a Object,
-    pub(crate) world: &'a World,
+    pub(crate) world: &'a Observed,
 }
 
 impl Act<'_> {
     /// Takes `step` and notes in `seen` what came of it.
-    pub(crate) async fn take(&self, step: &Step, seen: &mut Seen) -> Result<()> {
+    pub(crate) async fn take(&self, step: &Step, seen: &mut Progress) -> Result<()> {
         match step {
             Step::Finalize => {
                 self.cx.finalizer(FINALIZER).await?;
@@ -66,8 +69,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    fn asker(&self) -> Asker<'_> {
-        Asker {
+    fn asker(&self) -> Caller<'_> {
+        Caller {
             who: self.who,
             bypass: self.world.object.spec.bypass_rate_limit,
             fence: self.cx.fence(),
@@ -77,7 +80,7 @@ impl Act<'_> {
     }
 
     /// The server of a binding.
-    fn at(&self, binding: &Binding) -> Result<Server> {
+    fn at(&self, binding: &ServerBinding) -> Result<ServerClient> {
         let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
         let access = self.world.access.as_ref().ok();
         let secrets = self.cx.cache::<Secret>()?;
@@ -86,55 +89,55 @@ impl Act<'_> {
     }
 
     /// Where today's spec leads.
-    fn binding(&self) -> Result<Binding> {
+    fn binding(&self) -> Result<ServerBinding> {
         let access = self.world.access.as_ref();
         let access = access.map_err(|denied| Error::fault(denied.message.clone()))?;
         Ok(access.binding.clone())
     }
 
-    async fn entitlements(&self) -> Result<Looked<Arc<Listed<Entitlements>>>> {
+    async fn entitlements(&self) -> Result<CallResult<Arc<Timestamped<Entitlements>>>> {
         let binding = self.binding()?;
         let (server, asker) = (self.at(&binding)?, self.asker());
         Ok(self.office.entitlements(&server, &binding, &asker).await)
     }
 
-    async fn organization(&self) -> Result<Looked<Organization>> {
+    async fn organization(&self) -> Result<CallResult<Organization>> {
         let (server, asker) = (self.at(&self.binding()?)?, self.asker());
         let name = &self.world.object.spec.organization_name;
         let subject = subject("organization", name, &self.binding()?);
         let call = server.organization(&asker, name);
         Ok(self
             .office
-            .unless_refused(Endpoint::Organization, &subject, call)
+            .unless_refused(CoderEndpoint::Organization, &subject, call)
             .await)
     }
 
     async fn keys(
         &self,
-        at: &KeyPlace,
-        fresh: Fresh,
-    ) -> Result<Looked<Arc<Listed<Vec<client::Key>>>>> {
+        at: &BoundKeyScope,
+        fresh: MaxAge,
+    ) -> Result<CallResult<Arc<Timestamped<Vec<client::ProvisionerKey>>>>> {
         let (server, asker) = (self.at(&at.binding)?, self.asker());
         let subject = subject("keys", &at.place.organization, &at.binding);
         let call = server.keys(&asker, &at.place.organization, fresh);
         Ok(self
             .office
-            .unless_refused(Endpoint::ListKeys, &subject, call)
+            .unless_refused(CoderEndpoint::ListKeys, &subject, call)
             .await)
     }
 
     /// The daemons; somewhat older ones where the server cannot be asked now.
     async fn daemons(
         &self,
-        at: &KeyPlace,
-        fresh: Fresh,
-        seen: &mut Seen,
-    ) -> Result<Looked<Arc<Listed<Vec<KeyDaemons>>>>> {
+        at: &BoundKeyScope,
+        fresh: MaxAge,
+        seen: &mut Progress,
+    ) -> Result<CallResult<Arc<Timestamped<Vec<ProvisionerKeyDaemons>>>>> {
         let (server, asker) = (self.at(&at.binding)?, self.asker());
         let organization = &at.place.organization;
         let subject = subject("daemons", organization, &at.binding);
         let call = server.daemons(&asker, organization, fresh);
-        let endpoint = Endpoint::ListDaemons;
+        let endpoint = CoderEndpoint::ListDaemons;
         let looked = self.office.unless_refused(endpoint, &subject, call).await;
         if let Err(hindrance) = &looked
             && let Some(older) = hindrance.stand_in()
@@ -167,7 +170,7 @@ impl Act<'_> {
     }
 
     /// Asks for the key, and does not let go of its plaintext before it is in the Secret.
-    async fn create(&self, key: &KeyRecord, seen: &mut Seen) -> Result<()> {
+    async fn create(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
         let (server, asker) = (self.at(&key.binding)?, self.asker());
         let tags = &self.world.object.spec.tags;
         let call = server.create_key(&asker, &key.organization_id, &key.name, tags);
@@ -178,7 +181,7 @@ impl Act<'_> {
         desk.set_unasked(self.who, None, self.cx.term());
         match self
             .office
-            .unless_refused(Endpoint::CreateKey, &subject, call)
+            .unless_refused(CoderEndpoint::CreateKey, &subject, call)
             .await
         {
             Ok(plaintext) => {
@@ -196,13 +199,13 @@ impl Act<'_> {
     }
 
     /// A name that is said to be taken is, if a list says so too. Else the server is not to be believed now.
-    async fn doubted(&self, server: &Server, key: &KeyRecord, said: Hindrance) -> Hindrance {
+    async fn doubted(&self, server: &ServerClient, key: &KeyRecord, said: Blocked) -> Blocked {
         match said {
-            Hindrance::Refused(error) if error.class == Class::Exists => {
+            Blocked::Refused(error) if error.class == CallErrorClass::Exists => {
                 match self.listed(server, key).await {
-                    Ok(true) => Hindrance::Refused(error),
-                    Ok(false) => Hindrance::Refused(CallError {
-                        class: Class::Server,
+                    Ok(true) => Blocked::Refused(error),
+                    Ok(false) => Blocked::Refused(CallError {
+                        class: CallErrorClass::Server,
                         ..error
                     }),
                     Err(hindrance) => hindrance,
@@ -212,7 +215,7 @@ impl Act<'_> {
         }
     }
 
-    async fn store(&self, key: &KeyRecord, seen: &mut Seen) -> Result<()> {
+    async fn store(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
         let Some((_, plaintext)) = self.office.desk.in_hand(self.who) else {
             return Err(Error::fault(
                 "a key in hand was decided on that is not there",
@@ -252,7 +255,7 @@ impl Act<'_> {
         };
         if seen::held(&held, &wanted.secret) != whole(&wanted.key_name) {
             let what = "the Secret was changed while it was looked at";
-            return Err(Error::new(aplomb::Class::Conflict, what));
+            return Err(Error::new(aplomb::ErrorClass::Conflict, what));
         }
         let secret = children::secret(object, wanted, &plaintext.0);
         let checksum = checksum(&plaintext.0, wanted.ca.as_deref());
@@ -268,24 +271,24 @@ impl Act<'_> {
         Ok(())
     }
 
-    fn child(&self, name: &str) -> Key {
-        Key::new(self.who.key.namespace.as_deref(), name)
+    fn child(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(self.who.key.namespace.as_deref(), name)
     }
 
     /// Deletes a key. One that the server says it does not know is gone if a list says so too.
-    async fn delete(&self, key: &KeyRecord, seen: &mut Seen) -> Result<()> {
+    async fn delete(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
         let (server, asker) = (self.at(&key.binding)?, self.asker());
         let call = server.delete_key(&asker, &key.organization_id, &key.name);
         let subject = self.effect("delete", key);
         let outcome = self
             .office
-            .unless_refused(Endpoint::DeleteKey, &subject, call)
+            .unless_refused(CoderEndpoint::DeleteKey, &subject, call)
             .await;
         let outcome = match outcome {
-            Err(Hindrance::Refused(error)) if error.class == Class::Missing => {
+            Err(Blocked::Refused(error)) if error.class == CallErrorClass::Missing => {
                 match self.listed(&server, key).await {
                     Ok(false) => Ok(()),
-                    Ok(true) => Err(Hindrance::Refused(error)),
+                    Ok(true) => Err(Blocked::Refused(error)),
                     Err(hindrance) => Err(hindrance),
                 }
             }
@@ -299,19 +302,19 @@ impl Act<'_> {
     }
 
     /// Whether the server has a key of this name now.
-    async fn listed(&self, server: &Server, key: &KeyRecord) -> Looked<bool> {
-        let since = Fresh::Since(Instant::now());
+    async fn listed(&self, server: &ServerClient, key: &KeyRecord) -> CallResult<bool> {
+        let since = MaxAge::Since(Instant::now());
         let keys = server
             .keys(&self.asker(), &key.organization_id, since)
             .await;
-        let keys = keys.map_err(|it| hindrance(Endpoint::ListKeys, it))?;
+        let keys = keys.map_err(|it| hindrance(CoderEndpoint::ListKeys, it))?;
         Ok(keys.value.iter().any(|it| it.name == key.name))
     }
 }
 
 /// What a standing refusal of a look is about: another token is another subject.
-fn subject(what: &str, organization: &str, binding: &Binding) -> String {
-    let Binding {
+fn subject(what: &str, organization: &str, binding: &ServerBinding) -> String {
+    let ServerBinding {
         server_url,
         token_fingerprint,
         ..
@@ -320,8 +323,8 @@ fn subject(what: &str, organization: &str, binding: &Binding) -> String {
 }
 
 /// A Secret that holds the key called `name`.
-fn whole(name: &str) -> SecretSeen {
-    SecretSeen::Ours {
+fn whole(name: &str) -> SecretState {
+    SecretState::Ours {
         key_name: Some(name.to_owned()),
         whole: true,
     }

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::world::Children;
-use crate::pods::{CA, Parts, ca_env, digest, owned, security, volumes};
+use crate::pods::{CA, PodMounts, ca_env, digest, owned, security, volumes};
 
 /// The longest label and the longest name of most objects.
 const LONGEST: usize = 63;
@@ -148,7 +148,7 @@ fn daemon(object: &CoderProvisioner, children: &Children) -> Value {
     let spec = &object.spec;
     let args = ["provisioner", "start"].into_iter().map(str::to_owned);
     let args: Vec<_> = args.chain(spec.extra_args.iter().cloned()).collect();
-    let (mounts, volumes) = volumes(&Parts {
+    let (mounts, volumes) = volumes(&PodMounts {
         secret: &children.secret.name,
         ca: children.ca.is_some(),
         writable: &["/home/coder", "/tmp"],

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb::{Action, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
 use aplomb_api::coder::{CoderProvisioner, FINALIZER};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
@@ -15,10 +15,10 @@ use super::act::Act;
 use super::decide::decide;
 use super::observe::{CLAIMS, Observer, claims, records};
 use super::report;
-use super::world::Seen;
+use super::world::Progress;
 use crate::ending::SELDOM;
 use crate::object::Object;
-use crate::office::Office;
+use crate::office::CoderContext;
 use crate::views::ControlPlaneView;
 use crate::wiring::{BY_NAME, naming, opaque, same_data, same_rollout, say};
 
@@ -33,7 +33,7 @@ const PASS: Duration = Duration::from_secs(90);
 const STEPS: usize = 64;
 
 /// The controller of CoderProvisioner.
-pub(crate) fn controller(office: &Office) -> Controller<CoderProvisioner> {
+pub(crate) fn controller(office: &CoderContext) -> Controller<CoderProvisioner> {
     let (run, farewell) = (office.clone(), office.clone());
     let namespace = office.namespace.as_deref();
     let scope = Scope {
@@ -48,19 +48,19 @@ pub(crate) fn controller(office: &Office) -> Controller<CoderProvisioner> {
     .within(scope.clone())
     .index::<CoderProvisioner>(scope.clone(), BY_NAME, named)
     .index::<CoderProvisioner>(scope.clone(), CLAIMS, claims)
-    .owns_some::<Secret>(opaque(None), Lens::comparing(same_data))
-    .owns::<ServiceAccount>(Lens::desired())
-    .owns::<Role>(Lens::everything())
-    .owns::<RoleBinding>(Lens::everything())
-    .owns::<Deployment>(Lens::comparing(same_rollout))
+    .owns_some::<Secret>(opaque(None), Predicate::comparing(same_data))
+    .owns::<ServiceAccount>(Predicate::desired())
+    .owns::<Role>(Predicate::everything())
+    .owns::<RoleBinding>(Predicate::everything())
+    .owns::<Deployment>(Predicate::comparing(same_rollout))
     .watches::<Secret>(
         opaque(namespace),
-        Lens::comparing(same_data),
+        Predicate::comparing(same_data),
         |secret, all| naming(all, "secret", &View::meta(secret).key(), by_plane),
     )
     .watches_if_possible::<ControlPlaneView>(
         scope,
-        Lens::fields(ControlPlaneView::read),
+        Predicate::fields(ControlPlaneView::read),
         |plane, all| naming(all, "plane", &plane.meta().key(), by_plane),
     )
     .poked_by(&office.provisioners, "turn")
@@ -70,7 +70,7 @@ pub(crate) fn controller(office: &Office) -> Controller<CoderProvisioner> {
     .resync(SELDOM)
 }
 
-pub(crate) fn who(key: &Key) -> Object {
+pub(crate) fn who(key: &ObjectKey) -> Object {
     Object {
         kind: KIND,
         key: key.clone(),
@@ -109,8 +109,8 @@ fn by_plane(object: &CoderProvisioner) -> bool {
 async fn reconcile(
     object: &Arc<CoderProvisioner>,
     cx: &Context<CoderProvisioner>,
-    office: &Office,
-) -> Result<Verdict> {
+    office: &CoderContext,
+) -> Result<Action> {
     let who = who(&View::meta(&**object).key());
     let observer = Observer {
         object,
@@ -119,7 +119,7 @@ async fn reconcile(
         who: &who,
         began: Instant::now(),
     };
-    let (mut seen, mut told) = (Seen::default(), Vec::new());
+    let (mut seen, mut told) = (Progress::default(), Vec::new());
     for _ in 0..STEPS {
         let world = observer.observe(&seen)?;
         let plan = decide(&world);
@@ -149,8 +149,8 @@ async fn reconcile(
         act.take(step, &mut seen).await?;
         if seen.released {
             report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
-            return Ok(Verdict::Settled);
+            return Ok(Action::Settled);
         }
     }
-    Ok(Verdict::Recheck(Duration::ZERO))
+    Ok(Action::Recheck(Duration::ZERO))
 }

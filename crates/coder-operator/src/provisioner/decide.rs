@@ -18,19 +18,19 @@ use std::time::Duration;
 
 use aplomb_api::coder::{FINALIZER, KeyRecord, reasons};
 
-use super::world::{Children, KeyPlace, Place, Plan, Step, World};
+use super::world::{BoundKeyScope, Children, KeyScope, Observed, Plan, Step};
 use crate::access::Access;
-use crate::client::{Class, Entitlement, Organization};
+use crate::client::{CallErrorClass, Entitlement, Organization};
 use crate::ending::SELDOM;
-use crate::seen::SecretSeen;
-use crate::server::Fresh;
+use crate::seen::SecretState;
+use crate::server::MaxAge;
 use crate::times::{elapsed, seconds};
 
 pub(crate) use self::wanted::{names, secret_ref, tags_hash};
 use draft::{Course, Draft, Next, Stop};
 
 /// How old the list may be that shows whether a key is still there.
-const LIVENESS: Fresh = Fresh::Within(Duration::from_secs(300));
+const LIVENESS: MaxAge = MaxAge::Within(Duration::from_secs(300));
 /// How soon daemons are looked for when one begins to be waited for.
 const FIRST: Duration = Duration::from_secs(2);
 /// How often while one is waited for.
@@ -45,7 +45,7 @@ const STUCK: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// The next step, and what is to be said meanwhile.
-pub(crate) fn decide(world: &World) -> Plan {
+pub(crate) fn decide(world: &Observed) -> Plan {
     let mut draft = Draft::new(world);
     let ended = match world.object.metadata.deletion_timestamp.is_some() {
         true => farewell::course(world, &mut draft),
@@ -54,7 +54,7 @@ pub(crate) fn decide(world: &World) -> Plan {
     outcome::conclude(world, draft, ended)
 }
 
-fn course(world: &World, draft: &mut Draft) -> Course<()> {
+fn course(world: &Observed, draft: &mut Draft) -> Course<()> {
     if !draft.finalized(world) {
         return Err(Next::step(Step::Finalize));
     }
@@ -65,7 +65,7 @@ fn course(world: &World, draft: &mut Draft) -> Course<()> {
     draft.status.control_plane_url = Some(access.url.clone());
     draft.status.control_plane_ref_name = access.control_plane.clone();
     let image = image(world, access)?;
-    if let SecretSeen::Foreign(whose) = &world.secret {
+    if let SecretState::Foreign(whose) = &world.secret {
         return Err(Stop::rejected(reasons::SECRET_NOT_OURS, whose.clone()).into());
     }
     entitled(world, draft)?;
@@ -97,13 +97,13 @@ fn course(world: &World, draft: &mut Draft) -> Course<()> {
 }
 
 /// The key in use, if it works where the daemons are to connect.
-fn working(world: &World, draft: &Draft, access: &Access) -> Option<KeyRecord> {
+fn working(world: &Observed, draft: &Draft, access: &Access) -> Option<KeyRecord> {
     let key = draft.status.key.clone()?;
     let here = key.binding.server_url == access.url;
     (here && key::holds(world, &key.name)).then_some(key)
 }
 
-fn image(world: &World, access: &Access) -> Course<String> {
+fn image(world: &Observed, access: &Access) -> Course<String> {
     let own = world.object.spec.image.clone();
     own.or_else(|| access.image.clone()).ok_or_else(|| {
         let fix = match &access.control_plane {
@@ -114,7 +114,7 @@ fn image(world: &World, access: &Access) -> Course<String> {
     })
 }
 
-fn entitled(world: &World, draft: &mut Draft) -> Course<()> {
+fn entitled(world: &Observed, draft: &mut Draft) -> Course<()> {
     let Some(looked) = &world.seen.entitlements else {
         return Err(Next::step(Step::Entitlements));
     };
@@ -126,7 +126,7 @@ fn entitled(world: &World, draft: &mut Draft) -> Course<()> {
             draft.entitled = true;
             Ok(())
         }
-        Err(hindrance) if hindrance.class() == Some(Class::Missing) => {
+        Err(hindrance) if hindrance.class() == Some(CallErrorClass::Missing) => {
             Err(Stop::NotSupported.into())
         }
         Err(hindrance) => {
@@ -141,11 +141,11 @@ fn entitled(world: &World, draft: &mut Draft) -> Course<()> {
     }
 }
 
-fn organization(world: &World, draft: &mut Draft, access: &Access) -> Course<Organization> {
+fn organization(world: &Observed, draft: &mut Draft, access: &Access) -> Course<Organization> {
     match &world.seen.organization {
         None => Err(Next::step(Step::Organization)),
         Some(Ok(found)) => Ok(found.clone()),
-        Some(Err(hindrance)) if hindrance.class() == Some(Class::Missing) => {
+        Some(Err(hindrance)) if hindrance.class() == Some(CallErrorClass::Missing) => {
             Err(Stop::NoOrganization.into())
         }
         Some(Err(hindrance)) => {
@@ -159,7 +159,7 @@ fn organization(world: &World, draft: &mut Draft, access: &Access) -> Course<Org
 
 /// The organisation of the key in use, if it is still the one that is asked for: children are kept as they
 /// should be although the server cannot be asked.
-fn known_organization(world: &World, access: &Access) -> Option<Organization> {
+fn known_organization(world: &Observed, access: &Access) -> Option<Organization> {
     let name = &world.object.spec.organization_name;
     let key = world.status.key.as_ref()?;
     let same = key.organization_name == *name && key.binding.server_url == access.url;
@@ -170,7 +170,7 @@ fn known_organization(world: &World, access: &Access) -> Option<Organization> {
 }
 
 fn children(
-    world: &World,
+    world: &Observed,
     draft: &Draft,
     access: &Access,
     image: String,
@@ -189,9 +189,9 @@ fn children(
 }
 
 /// Counts the daemons that the server sees connected, with the key in use and with those it replaces.
-fn daemons(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
+fn daemons(world: &Observed, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
-    let place = KeyPlace::new(&key.binding, &key.organization_id);
+    let place = BoundKeyScope::new(&key.binding, &key.organization_id);
     if wanted == 0 {
         // No daemons are looked for, which would tell what the server calls the key.
         let keys = world.seen.keys.get(&place.place);
@@ -207,7 +207,7 @@ fn daemons(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
         None => {
             return Err(Next::step(Step::Daemons(
                 place,
-                Fresh::Within(pace - NEARLY),
+                MaxAge::Within(pace - NEARLY),
             )));
         }
         Some(Err(hindrance)) => {
@@ -221,7 +221,7 @@ fn daemons(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
     }
     let connected = retire::online(&listed.value, &key.name);
     let old = draft.status.retiring.iter().filter(|it| it.used);
-    let here = old.filter(|it| Place::of(&it.key) == place.place);
+    let here = old.filter(|it| KeyScope::of(&it.key) == place.place);
     let serving = here.map(|it| retire::online(&listed.value, &it.key.name));
     // Those that have stopped are shown for a while yet.
     let serving = (connected + serving.sum::<u32>())
@@ -233,7 +233,7 @@ fn daemons(world: &World, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
 }
 
 /// How often daemons are looked for: soon after one is missed, more rarely the longer it takes.
-fn pace(world: &World, draft: &Draft) -> Duration {
+fn pace(world: &Observed, draft: &Draft) -> Duration {
     let changed = draft.status.key.as_ref().map(|it| &it.since);
     let since = world.status.disconnected_since.as_ref().or(changed);
     match world.status.disconnected_since.is_none() && draft.calm(world) {
@@ -246,7 +246,7 @@ fn pace(world: &World, draft: &Draft) -> Duration {
 }
 
 /// Starts pods again that run and are not connected: a daemon whose key was refused once stays so.
-fn restart(world: &World, draft: &mut Draft) -> Course<()> {
+fn restart(world: &Observed, draft: &mut Draft) -> Course<()> {
     let Some(since) = &draft.status.disconnected_since else {
         return Ok(());
     };
@@ -269,7 +269,7 @@ fn restart(world: &World, draft: &mut Draft) -> Course<()> {
 }
 
 /// Whether the object has our finalizer.
-pub(super) fn holds(world: &World) -> bool {
+pub(super) fn holds(world: &Observed) -> bool {
     let all = world.object.metadata.finalizers.iter().flatten();
     all.into_iter().any(|it| it == FINALIZER)
 }

@@ -4,20 +4,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aplomb::{Context, Key, Result};
+use aplomb::{Context, ObjectKey, Result};
 use aplomb_api::coder::{CoderProvisioner, CoderProvisionerStatus, KeyRecord};
 use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
 use super::children::name;
 use super::decide::{names, secret_ref};
-use super::world::{Place, Seen, World};
-use crate::access::{Access, Claim, Denied, bound_token, resolve};
+use super::world::{KeyScope, Observed, Progress};
+use crate::access::{Access, AccessDenied, ServerClaim, bound_token, resolve};
 use crate::keeper::is_held;
 use crate::object::Object;
-use crate::office::Office;
+use crate::office::CoderContext;
 use crate::pods::own_deployment;
-use crate::seen::{self, DeploymentSeen, SecretSeen};
+use crate::seen::{self, DeploymentState, SecretState};
 use crate::views::ControlPlaneView;
 
 /// The index of objects by the keys they claim.
@@ -27,18 +27,18 @@ pub(crate) const CLAIMS: &str = "claims";
 pub(crate) struct Observer<'a> {
     pub(crate) object: &'a Arc<CoderProvisioner>,
     pub(crate) cx: &'a Context<CoderProvisioner>,
-    pub(crate) office: &'a Office,
+    pub(crate) office: &'a CoderContext,
     pub(crate) who: &'a Object,
     pub(crate) began: Instant,
 }
 
 impl Observer<'_> {
     /// The world as it is now, for a pass that has seen so much of servers.
-    pub(crate) fn observe(&self, seen: &Seen) -> Result<World> {
+    pub(crate) fn observe(&self, seen: &Progress) -> Result<Observed> {
         let status = self.object.status.clone().unwrap_or_default();
         let access = self.access()?;
         let secret = self.secret()?;
-        Ok(World {
+        Ok(Observed {
             now: self.office.clock.now(),
             instant: Instant::now(),
             began: self.began,
@@ -59,8 +59,8 @@ impl Observer<'_> {
         self.who.key.namespace.as_deref().unwrap_or_default()
     }
 
-    fn access(&self) -> Result<std::result::Result<Access, Denied>> {
-        let claim = Claim {
+    fn access(&self) -> Result<std::result::Result<Access, AccessDenied>> {
+        let claim = ServerClaim {
             namespace: self.namespace(),
             control_plane: self.object.spec.control_plane_ref.as_ref(),
             server: self.object.spec.server.as_ref(),
@@ -75,16 +75,16 @@ impl Observer<'_> {
         &self,
         status: &CoderProvisionerStatus,
         access: Option<&Access>,
-    ) -> Result<BTreeSet<Place>> {
+    ) -> Result<BTreeSet<KeyScope>> {
         let secrets = self.cx.cache::<Secret>()?;
         let mut bound = BTreeSet::new();
         for key in records(status) {
             let KeyRecord { binding, .. } = key;
             if bound_token(self.namespace(), binding, secrets).is_some() {
-                bound.insert(Place::of(key));
+                bound.insert(KeyScope::of(key));
             }
             let today = access.filter(|it| it.url == binding.server_url);
-            bound.extend(today.map(|it| Place::new(&it.binding, &key.organization_id)));
+            bound.extend(today.map(|it| KeyScope::new(&it.binding, &key.organization_id)));
         }
         Ok(bound)
     }
@@ -94,9 +94,9 @@ impl Observer<'_> {
     fn others(
         &self,
         status: &CoderProvisionerStatus,
-        seen: &Seen,
+        seen: &Progress,
         access: Option<&Access>,
-        secret: &SecretSeen,
+        secret: &SecretState,
     ) -> Result<BTreeSet<String>> {
         let all = self.cx.cache::<CoderProvisioner>()?;
         let organization = seen.organization.as_ref().and_then(|it| it.as_ref().ok());
@@ -117,7 +117,7 @@ impl Observer<'_> {
                 .any(|it| it.metadata.uid != self.object.metadata.uid)
         };
         let handed = match secret {
-            SecretSeen::Ours { key_name, .. } => key_name.clone(),
+            SecretState::Ours { key_name, .. } => key_name.clone(),
             _ => None,
         };
         Ok(own.chain(next).chain(handed).filter(claimed).collect())
@@ -127,20 +127,20 @@ impl Observer<'_> {
     fn held(&self, access: Option<&Access>) -> Result<bool> {
         let secrets = self.cx.cache::<Secret>()?;
         let name = access.map(|it| &*it.binding.token_secret_ref.name);
-        let found = name.and_then(|it| secrets.get(&Key::new(Some(self.namespace()), it)));
+        let found = name.and_then(|it| secrets.get(&ObjectKey::new(Some(self.namespace()), it)));
         Ok(found.is_some_and(|it| is_held(&it)))
     }
 
-    fn secret(&self) -> Result<SecretSeen> {
+    fn secret(&self) -> Result<SecretState> {
         let reference = secret_ref(self.object);
-        let key = Key::new(Some(self.namespace()), &reference.name);
+        let key = ObjectKey::new(Some(self.namespace()), &reference.name);
         let found = self.cx.cache::<Secret>()?.get(&key);
         let uid = self.object.metadata.uid.as_deref();
         let field = "spec.key.secretName";
         Ok(seen::secret(found.as_deref(), &reference, uid, field))
     }
 
-    fn deployment(&self) -> Result<Option<DeploymentSeen>> {
+    fn deployment(&self) -> Result<Option<DeploymentState>> {
         let found = own_deployment(self.cx, &self.object.metadata, &name(self.object))?;
         Ok(found.map(|found| seen::deployment(&found)))
     }

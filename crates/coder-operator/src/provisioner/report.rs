@@ -1,26 +1,34 @@
 //! What a pass tells those who count: the object as it is now, and what has become of its keys. Nothing
 //! here decides or is read by a decision.
 
-use aplomb::conditions::Status;
+use aplomb::conditions::ConditionStatus;
 use aplomb::fence::Fence;
 use aplomb_api::coder::conditions::READY;
 
-use super::world::{Plan, World};
+use super::world::{Observed, Plan};
 use crate::object::Object;
-use crate::telemetry::{Coder, Orphaned, Rotated, Seen, Stage, StageEnded};
+use crate::telemetry::{
+    CoderMetrics, KeyOrphaned, KeyRotated, ObjectDecided, RotationStage, RotationStageEnded,
+};
 use crate::times::elapsed;
 
 /// Tells of a pass that is over.
-pub(crate) fn tell(coder: &Coder, who: &Object, world: &World, plan: &Plan, fence: &Fence) {
+pub(crate) fn tell(
+    coder: &CoderMetrics,
+    who: &Object,
+    world: &Observed,
+    plan: &Plan,
+    fence: &Fence,
+) {
     coder.lead(fence);
     let ready = plan.conditions.iter().find(|it| it.kind == READY);
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
     let deleting = world.object.metadata.deletion_timestamp.as_ref();
     let retiring = plan.status.retiring.iter();
-    coder.emit(Seen {
+    coder.emit(ObjectDecided {
         object: who,
         server: plan.status.control_plane_url.as_deref(),
-        ready: ready.is_some_and(|it| it.status == Status::True),
+        ready: ready.is_some_and(|it| it.status == ConditionStatus::True),
         reason: ready.map_or("Progressing", |it| &it.reason),
         throttled: plan.status.rate_limited.is_some(),
         daemons: plan.connected.map(|connected| (connected, wanted)),
@@ -28,7 +36,7 @@ pub(crate) fn tell(coder: &Coder, who: &Object, world: &World, plan: &Plan, fenc
         deleting: deleting.map(|it| it.0),
     });
     for key in &plan.orphans {
-        coder.emit(Orphaned {
+        coder.emit(KeyOrphaned {
             object: who,
             server: &key.binding.server_url,
             name: &key.name,
@@ -38,21 +46,21 @@ pub(crate) fn tell(coder: &Coder, who: &Object, world: &World, plan: &Plan, fenc
 }
 
 /// How far a rotation came in this pass.
-fn stages(coder: &Coder, who: &Object, world: &World, plan: &Plan) {
+fn stages(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Plan) {
     let (was, is) = (&world.status, &plan.status);
     let name = |key: &Option<aplomb_api::coder::KeyRecord>| key.as_ref().map(|it| it.name.clone());
     if let Some(pending) = &was.pending
         && name(&is.key).as_ref() == Some(&pending.name)
     {
         let took = elapsed(&pending.since, world.now);
-        coder.emit(StageEnded {
+        coder.emit(RotationStageEnded {
             object: who,
-            stage: Stage::Create,
+            stage: RotationStage::Create,
             took,
         });
         if was.key.is_some() {
             let reason = is.rotation.reason.as_deref().unwrap_or("First");
-            coder.emit(Rotated {
+            coder.emit(KeyRotated {
                 object: who,
                 reason,
             });
@@ -67,9 +75,9 @@ fn stages(coder: &Coder, who: &Object, world: &World, plan: &Plan) {
         .min_by_key(|it| it.0);
     if let Some(oldest) = oldest.filter(|_| is.retiring.is_empty()) {
         let took = elapsed(oldest, world.now);
-        coder.emit(StageEnded {
+        coder.emit(RotationStageEnded {
             object: who,
-            stage: Stage::Rollout,
+            stage: RotationStage::Rollout,
             took,
         });
     }

@@ -3,61 +3,64 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use aplomb::{Condition, Key, Note};
+use aplomb::{Condition, EventNote, ObjectKey};
 use aplomb_api::coder::{
-    Binding, CoderProvisioner, CoderProvisionerStatus, KeyRecord, SecretKeyRef,
+    CoderProvisioner, CoderProvisionerStatus, KeyRecord, SecretKeyRef, ServerBinding,
 };
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::access::{Access, Denied};
-use crate::client::{self, Entitlements, KeyDaemons, Organization};
+use crate::access::{Access, AccessDenied};
+use crate::client::{self, Entitlements, Organization, ProvisionerKeyDaemons};
 use crate::ending::End;
-use crate::hindrance::{Hindrance, Looked};
-use crate::seen::{DeploymentSeen, Memory, SecretSeen};
-use crate::server::{Fresh, Listed};
+use crate::hindrance::{Blocked, CallResult};
+use crate::seen::{DeploymentState, RememberedState, SecretState};
+use crate::server::{MaxAge, Timestamped};
 
 /// Everything that is known when a step is decided.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct Observed {
     pub(crate) object: Arc<CoderProvisioner>,
     pub(crate) status: CoderProvisionerStatus,
     pub(crate) now: Timestamp,
     pub(crate) instant: Instant,
     /// When this pass began.
     pub(crate) began: Instant,
-    pub(crate) access: Result<Access, Denied>,
+    pub(crate) access: Result<Access, AccessDenied>,
     /// The bindings of records whose token is still where it was.
-    pub(crate) bound: BTreeSet<Place>,
+    pub(crate) bound: BTreeSet<KeyScope>,
     /// Names of keys that other objects claim where this one has its own.
     pub(crate) others: BTreeSet<String>,
     /// Whether the Secret with today's token is kept for as long as it is needed.
     pub(crate) held: bool,
-    pub(crate) secret: SecretSeen,
-    pub(crate) deployment: Option<DeploymentSeen>,
-    pub(crate) seen: Seen,
-    pub(crate) memory: Memory,
+    pub(crate) secret: SecretState,
+    pub(crate) deployment: Option<DeploymentState>,
+    pub(crate) seen: Progress,
+    pub(crate) memory: RememberedState,
 }
 
-impl World {
+impl Observed {
     /// The Secret with today's token.
-    pub(crate) fn token_secret(&self) -> Option<Key> {
+    pub(crate) fn token_secret(&self) -> Option<ObjectKey> {
         let access = self.access.as_ref().ok()?;
         let name = &access.binding.token_secret_ref.name;
-        Some(Key::new(self.object.metadata.namespace.as_deref(), name))
+        Some(ObjectKey::new(
+            self.object.metadata.namespace.as_deref(),
+            name,
+        ))
     }
 }
 
 /// Where keys are: an organisation of a server, as a token sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct KeyScope {
     pub(crate) url: String,
     pub(crate) fingerprint: String,
     pub(crate) organization: String,
 }
 
-impl Place {
-    pub(crate) fn new(binding: &Binding, organization: &str) -> Self {
+impl KeyScope {
+    pub(crate) fn new(binding: &ServerBinding, organization: &str) -> Self {
         Self {
             url: binding.server_url.clone(),
             fingerprint: binding.token_fingerprint.clone(),
@@ -72,17 +75,18 @@ impl Place {
 
 /// What this pass has seen of servers so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) entitlements: Option<Looked<Arc<Listed<Entitlements>>>>,
-    pub(crate) organization: Option<Looked<Organization>>,
-    pub(crate) keys: BTreeMap<Place, Looked<Arc<Listed<Vec<client::Key>>>>>,
-    pub(crate) daemons: BTreeMap<Place, Looked<Arc<Listed<Vec<KeyDaemons>>>>>,
+pub(crate) struct Progress {
+    pub(crate) entitlements: Option<CallResult<Arc<Timestamped<Entitlements>>>>,
+    pub(crate) organization: Option<CallResult<Organization>>,
+    pub(crate) keys: BTreeMap<KeyScope, CallResult<Arc<Timestamped<Vec<client::ProvisionerKey>>>>>,
+    pub(crate) daemons:
+        BTreeMap<KeyScope, CallResult<Arc<Timestamped<Vec<ProvisionerKeyDaemons>>>>>,
     /// Why looks were put off that older ones stand in for.
-    pub(crate) put_off: Vec<Hindrance>,
+    pub(crate) put_off: Vec<Blocked>,
     /// Why the pending key was not made.
-    pub(crate) hindered: Option<Hindrance>,
+    pub(crate) hindered: Option<Blocked>,
     /// Why keys were not deleted.
-    pub(crate) undeleted: Vec<(KeyRecord, Hindrance)>,
+    pub(crate) undeleted: Vec<(KeyRecord, Blocked)>,
     /// The key that was made in this pass, and when by the server's clock.
     pub(crate) made: Option<(String, Timestamp)>,
     /// Keys that were deleted in this pass, by name.
@@ -100,8 +104,8 @@ pub(crate) enum Step {
     Finalize,
     Entitlements,
     Organization,
-    Keys(KeyPlace, Fresh),
-    Daemons(KeyPlace, Fresh),
+    Keys(BoundKeyScope, MaxAge),
+    Daemons(BoundKeyScope, MaxAge),
     /// Asks the server for the pending key, and puts it into the Secret.
     Create(KeyRecord),
     /// Puts a key into the Secret that could not be put there before.
@@ -118,15 +122,15 @@ pub(crate) enum Step {
 
 /// Where to look, and with whose token.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyPlace {
-    pub(crate) place: Place,
-    pub(crate) binding: Binding,
+pub(crate) struct BoundKeyScope {
+    pub(crate) place: KeyScope,
+    pub(crate) binding: ServerBinding,
 }
 
-impl KeyPlace {
-    pub(crate) fn new(binding: &Binding, organization: &str) -> Self {
+impl BoundKeyScope {
+    pub(crate) fn new(binding: &ServerBinding, organization: &str) -> Self {
         Self {
-            place: Place::new(binding, organization),
+            place: KeyScope::new(binding, organization),
             binding: binding.clone(),
         }
     }
@@ -151,7 +155,7 @@ pub(crate) struct Children {
 pub(crate) struct Plan {
     pub(crate) status: CoderProvisionerStatus,
     pub(crate) conditions: Vec<Condition>,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<EventNote>,
     /// How many daemons are connected with a key that works, if that could be seen.
     pub(crate) connected: Option<u32>,
     /// Keys that are left behind.

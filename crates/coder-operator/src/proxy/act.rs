@@ -1,9 +1,9 @@
 //! Takes one step at a time, each of them safe to repeat: a crash may come between any two. What a server
 //! says is noted as seen; nothing here decides what it means.
 
-use aplomb::{Context, Error, Key, Result};
+use aplomb::{Context, Error, ObjectKey, Result};
 use aplomb_api::coder::{
-    Binding, CoderWorkspaceProxy, FINALIZER, PendingProxy, RetiringProxy, annotations,
+    CoderWorkspaceProxy, FINALIZER, PendingProxy, RetiringProxy, ServerBinding, annotations,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -11,25 +11,25 @@ use tokio::time::Instant;
 
 use super::children;
 use super::decide::{looks, secret_ref};
-use super::world::{Children, Place, Registration, Seen, Step, World};
-use crate::client::{CallError, Class, Endpoint, NewProxy};
-use crate::hindrance::{Hindrance, Looked, hindrance, unclear};
+use super::world::{Children, Observed, Progress, ProxyRegistration, ProxyScope, Step};
+use crate::client::{CallError, CallErrorClass, CoderEndpoint, CreatedProxy};
+use crate::hindrance::{Blocked, CallResult, hindrance, unclear};
 use crate::object::Object;
-use crate::office::Office;
+use crate::office::CoderContext;
 use crate::pods::{checksum, drain};
-use crate::server::{Asker, Fresh, Server};
+use crate::server::{Caller, MaxAge, ServerClient};
 
 /// Acts for one CoderWorkspaceProxy.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<CoderWorkspaceProxy>,
-    pub(crate) office: &'a Office,
+    pub(crate) office: &'a CoderContext,
     pub(crate) who: &'a Object,
-    pub(crate) world: &'a World,
+    pub(crate) world: &'a Observed,
 }
 
 impl Act<'_> {
     /// Takes `step` and notes in `seen` what came of it.
-    pub(crate) async fn take(&self, step: &Step, seen: &mut Seen) -> Result<()> {
+    pub(crate) async fn take(&self, step: &Step, seen: &mut Progress) -> Result<()> {
         match step {
             Step::Finalize => {
                 self.cx.finalizer(FINALIZER).await?;
@@ -59,9 +59,9 @@ impl Act<'_> {
         Ok(())
     }
 
-    fn asker(&self) -> Asker<'_> {
+    fn asker(&self) -> Caller<'_> {
         let bootstrap = self.world.object.spec.bootstrap.as_ref();
-        Asker {
+        Caller {
             who: self.who,
             bypass: bootstrap.is_some_and(|it| it.bypass_rate_limit),
             fence: self.cx.fence(),
@@ -71,7 +71,7 @@ impl Act<'_> {
     }
 
     /// The server of a binding.
-    fn at(&self, binding: &Binding) -> Result<Server> {
+    fn at(&self, binding: &ServerBinding) -> Result<ServerClient> {
         let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
         let access = self.world.access.as_ref().and_then(|it| it.as_ref().ok());
         let secrets = self.cx.cache::<Secret>()?;
@@ -79,7 +79,7 @@ impl Act<'_> {
             .bound_server(access, binding, namespace, secrets)
     }
 
-    async fn entitlements(&self, seen: &mut Seen) -> Result<()> {
+    async fn entitlements(&self, seen: &mut Progress) -> Result<()> {
         let Some(Ok(access)) = &self.world.access else {
             return Err(Error::fault("a licence without a server was decided on"));
         };
@@ -91,32 +91,32 @@ impl Act<'_> {
 
     async fn look(
         &self,
-        binding: &Binding,
+        binding: &ServerBinding,
         name: &str,
-        fresh: Fresh,
-        seen: &mut Seen,
+        fresh: MaxAge,
+        seen: &mut Progress,
     ) -> Result<()> {
         let (server, asker) = (self.at(binding)?, self.asker());
         let subject = format!("{} {name}", subject("proxy", binding));
         let call = server.proxy(&asker, name, fresh);
-        let endpoint = Endpoint::GetProxy;
+        let endpoint = CoderEndpoint::GetProxy;
         let mut looked = self.office.unless_refused(endpoint, &subject, call).await;
         // What must be newer than something cannot be stood in for by what is older.
-        if let (Err(hindrance), Fresh::Within(_)) = (&looked, fresh)
+        if let (Err(hindrance), MaxAge::Within(_)) = (&looked, fresh)
             && let Some(older) = hindrance.stand_in()
             && let Ok(known) = server.proxy(&asker, name, older).await
         {
             seen.put_off.push(hindrance.clone());
             looked = Ok(known);
         }
-        let place = (Place::of(binding), name.to_owned());
+        let place = (ProxyScope::of(binding), name.to_owned());
         seen.proxies.insert(place, looked);
         Ok(())
     }
 
     /// What a standing refusal of an effect is about: an edit of the object or its annotations makes it
     /// another.
-    fn effect(&self, what: &str, binding: &Binding, name: &str) -> String {
+    fn effect(&self, what: &str, binding: &ServerBinding, name: &str) -> String {
         let meta = &self.world.object.metadata;
         let generation = meta.generation.unwrap_or(0);
         let uid = meta.uid.as_deref().unwrap_or_default();
@@ -127,12 +127,12 @@ impl Act<'_> {
     }
 
     /// Registers the name, and does not let go of the token before it is in the Secret.
-    async fn register(&self, pending: &PendingProxy, seen: &mut Seen) -> Result<()> {
+    async fn register(&self, pending: &PendingProxy, seen: &mut Progress) -> Result<()> {
         let (server, asker) = (self.at(&pending.binding)?, self.asker());
         let looks = looks(&self.world.object);
         let call = server.create_proxy(&asker, &looks);
         let subject = self.effect("register", &pending.binding, &pending.name);
-        let endpoint = Endpoint::CreateProxy;
+        let endpoint = CoderEndpoint::CreateProxy;
         // A pass that is dropped on the way must not believe later that nothing was asked.
         let desk = &self.office.desk;
         let unasked = desk.unasked(self.who, self.cx.term());
@@ -151,11 +151,16 @@ impl Act<'_> {
 
     /// A name that is said to be taken is, if a look says so too. Else the server is not to be believed
     /// now.
-    async fn doubted(&self, server: &Server, pending: &PendingProxy, said: Hindrance) -> Hindrance {
+    async fn doubted(
+        &self,
+        server: &ServerClient,
+        pending: &PendingProxy,
+        said: Blocked,
+    ) -> Blocked {
         match said {
-            Hindrance::Refused(error) if error.class == Class::Exists => {
+            Blocked::Refused(error) if error.class == CallErrorClass::Exists => {
                 match self.there(server, &pending.name).await {
-                    Ok(true) => Hindrance::Refused(error),
+                    Ok(true) => Blocked::Refused(error),
                     Ok(false) => self.taken(server, pending, error).await,
                     Err(hindrance) => hindrance,
                 }
@@ -166,43 +171,48 @@ impl Act<'_> {
 
     /// A name that is taken, and that no proxy has: one has it in another case, or the server is not to be
     /// believed now.
-    async fn taken(&self, server: &Server, pending: &PendingProxy, said: CallError) -> Hindrance {
+    async fn taken(
+        &self,
+        server: &ServerClient,
+        pending: &PendingProxy,
+        said: CallError,
+    ) -> Blocked {
         match server.takes_name(&self.asker(), &pending.name).await {
             Ok(true) => {
                 // Were it ours, it would have been found: nothing was made.
                 let name = Some(pending.name.clone());
                 self.office.desk.set_unasked(self.who, name, self.cx.term());
-                Hindrance::Refused(said)
+                Blocked::Refused(said)
             }
-            Ok(false) => Hindrance::Refused(CallError {
-                class: Class::Server,
+            Ok(false) => Blocked::Refused(CallError {
+                class: CallErrorClass::Server,
                 ..said
             }),
-            Err(pushback) => hindrance(Endpoint::GetProxy, pushback),
+            Err(pushback) => hindrance(CoderEndpoint::GetProxy, pushback),
         }
     }
 
     /// Whether the server has a proxy of this name or id now.
-    async fn there(&self, server: &Server, name: &str) -> Looked<bool> {
-        let since = Fresh::Since(Instant::now());
+    async fn there(&self, server: &ServerClient, name: &str) -> CallResult<bool> {
+        let since = MaxAge::Since(Instant::now());
         let found = server.proxy(&self.asker(), name, since).await;
-        let found = found.map_err(|it| hindrance(Endpoint::GetProxy, it))?;
+        let found = found.map_err(|it| hindrance(CoderEndpoint::GetProxy, it))?;
         Ok(found.value.is_some())
     }
 
     /// Tells the server the looks, and has it make a new token if it is to be one.
     async fn change(
         &self,
-        current: &Registration,
+        current: &ProxyRegistration,
         regenerate: bool,
-        seen: &mut Seen,
+        seen: &mut Progress,
     ) -> Result<()> {
         let (server, asker) = (self.at(&current.binding)?, self.asker());
         let looks = looks(&self.world.object);
         let call = server.patch_proxy(&asker, &current.id, &looks, regenerate);
         let what = if regenerate { "retoken" } else { "describe" };
         let subject = self.effect(what, &current.binding, &current.name);
-        let endpoint = Endpoint::PatchProxy;
+        let endpoint = CoderEndpoint::PatchProxy;
         match self.office.unless_refused(endpoint, &subject, call).await {
             Ok(changed) if regenerate => self.keep(changed, seen).await,
             Ok(_) => {
@@ -216,7 +226,7 @@ impl Act<'_> {
         }
     }
 
-    async fn keep(&self, made: NewProxy, seen: &mut Seen) -> Result<()> {
+    async fn keep(&self, made: CreatedProxy, seen: &mut Progress) -> Result<()> {
         // What was looked at is no longer so.
         seen.proxies.clear();
         let Some(token) = made.token else {
@@ -228,7 +238,7 @@ impl Act<'_> {
         self.store(&id, seen).await
     }
 
-    async fn store(&self, id: &str, seen: &mut Seen) -> Result<()> {
+    async fn store(&self, id: &str, seen: &mut Progress) -> Result<()> {
         let held = self.office.desk.in_hand(self.who);
         let Some((_, token)) = held.filter(|(held, _)| held == id) else {
             return Err(Error::fault(
@@ -255,7 +265,7 @@ impl Act<'_> {
     /// Makes the children as they should be, the Secret first: pods that start must find the token.
     async fn apply(&self, wanted: &Children) -> Result<()> {
         let object = &*self.world.object;
-        let key = Key::new(self.who.key.namespace.as_deref(), &wanted.secret.name);
+        let key = ObjectKey::new(self.who.key.namespace.as_deref(), &wanted.secret.name);
         let held = self.cx.cache::<Secret>()?.get(&key);
         let data = held.as_ref().and_then(|it| it.data.as_ref());
         let Some(token) = data.and_then(|it| it.get(&wanted.secret.key)) else {
@@ -276,17 +286,17 @@ impl Act<'_> {
     }
 
     /// Takes a registration back. One that the server says it does not know is gone if a look says so too.
-    async fn deregister(&self, old: &RetiringProxy, seen: &mut Seen) -> Result<()> {
+    async fn deregister(&self, old: &RetiringProxy, seen: &mut Progress) -> Result<()> {
         let (server, asker) = (self.at(&old.binding)?, self.asker());
         let call = server.delete_proxy(&asker, &old.id);
         let subject = self.effect("deregister", &old.binding, &old.id);
-        let endpoint = Endpoint::DeleteProxy;
+        let endpoint = CoderEndpoint::DeleteProxy;
         seen.proxies.clear();
         let outcome = match self.office.unless_refused(endpoint, &subject, call).await {
-            Err(Hindrance::Refused(error)) if error.class == Class::Missing => {
+            Err(Blocked::Refused(error)) if error.class == CallErrorClass::Missing => {
                 match self.there(&server, &old.id).await {
                     Ok(false) => Ok(()),
-                    Ok(true) => Err(Hindrance::Refused(error)),
+                    Ok(true) => Err(Blocked::Refused(error)),
                     Err(hindrance) => Err(hindrance),
                 }
             }
@@ -301,8 +311,8 @@ impl Act<'_> {
 }
 
 /// What a standing refusal is about: another token is another subject.
-fn subject(what: &str, binding: &Binding) -> String {
-    let Binding {
+fn subject(what: &str, binding: &ServerBinding) -> String {
+    let ServerBinding {
         server_url,
         token_fingerprint,
         ..

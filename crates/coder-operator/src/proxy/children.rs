@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::world::Children;
-use crate::pods::{CA, Parts, ca_env, security, volumes};
+use crate::pods::{CA, PodMounts, ca_env, security, volumes};
 use crate::pods::{digest, owned};
 
 /// The longest name of a Service.
@@ -88,7 +88,7 @@ pub(crate) fn deployment(
 ) -> serde_json::Result<Deployment> {
     let spec = &object.spec;
     let labels = owned(labels::PROXY, &object.name_any());
-    let (mounts, volumes) = volumes(&Parts {
+    let (mounts, volumes) = volumes(&PodMounts {
         secret: &children.secret.name,
         ca: children.ca.is_some(),
         writable: &["/home/coder", "/tmp"],

@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use aplomb_api::coder::{FINALIZER, reasons};
 
-use super::world::{Children, Plan, Registration, Step, World};
+use super::world::{Children, Observed, Plan, ProxyRegistration, Step};
 use crate::access::Access;
-use crate::client::{Class, Entitlement};
+use crate::client::{CallErrorClass, Entitlement};
 use crate::ending::SELDOM;
-use crate::seen::SecretSeen;
+use crate::seen::SecretState;
 
 pub(crate) use self::wanted::{looks, secret_ref};
 use draft::{Course, Draft, Next, Stop};
@@ -35,7 +35,7 @@ const STEADY: Duration = Duration::from_secs(60);
 const NEARLY: Duration = Duration::from_secs(1);
 
 /// The next step, and what is to be said meanwhile.
-pub(crate) fn decide(world: &World) -> Plan {
+pub(crate) fn decide(world: &Observed) -> Plan {
     let mut draft = Draft::new(world);
     let deleted = world.object.metadata.deletion_timestamp.is_some();
     let ended = match (deleted, &world.access) {
@@ -50,14 +50,14 @@ pub(crate) fn decide(world: &World) -> Plan {
 }
 
 /// The operator registers the proxy.
-fn registered(world: &World, draft: &mut Draft, access: &Access) -> Course<()> {
+fn registered(world: &Observed, draft: &mut Draft, access: &Access) -> Course<()> {
     if !world.seen.finalized && !holds(world) {
         return Err(Next::step(Step::Finalize));
     }
     let image = world.object.spec.image.clone();
     let image = image.or_else(|| access.image.clone());
     let image = image.ok_or_else(|| no_image(access.control_plane.as_deref()))?;
-    if let SecretSeen::Foreign(whose) = &world.secret {
+    if let SecretState::Foreign(whose) = &world.secret {
         return Err(Stop::rejected(reasons::SECRET_NOT_OURS, whose.clone()).into());
     }
     entitled(world, draft)?;
@@ -82,7 +82,7 @@ fn registered(world: &World, draft: &mut Draft, access: &Access) -> Course<()> {
 }
 
 /// Somebody else has registered the proxy: no server is asked, unless something is to be taken back.
-fn given(world: &World, draft: &mut Draft) -> Course<()> {
+fn given(world: &Observed, draft: &mut Draft) -> Course<()> {
     let spec = &world.object.spec;
     let (Some(url), Some(_)) = (
         &spec.primary_access_url,
@@ -98,7 +98,7 @@ fn given(world: &World, draft: &mut Draft) -> Course<()> {
     // What is left at a server of former days is told apart from what is given.
     farewell::held(farewell::unintend(world, draft))?;
     let image = spec.image.clone().ok_or_else(|| no_image(None))?;
-    if !matches!(&world.secret, SecretSeen::Ours { whole: true, .. }) {
+    if !matches!(&world.secret, SecretState::Ours { whole: true, .. }) {
         return Err(Stop::NoToken.into());
     }
     if !world.seen.applied {
@@ -122,7 +122,7 @@ fn no_image(control_plane: Option<&str>) -> Next {
     Stop::rejected(reasons::IMAGE_MISSING, format!("no image is named: {fix}")).into()
 }
 
-fn entitled(world: &World, draft: &mut Draft) -> Course<()> {
+fn entitled(world: &Observed, draft: &mut Draft) -> Course<()> {
     let Some(looked) = &world.seen.entitlements else {
         return Err(Next::step(Step::Entitlements));
     };
@@ -139,7 +139,7 @@ fn entitled(world: &World, draft: &mut Draft) -> Course<()> {
             draft.hinder(hindrance);
             Ok(())
         }
-        Err(hindrance) if hindrance.class() == Some(Class::Missing) => {
+        Err(hindrance) if hindrance.class() == Some(CallErrorClass::Missing) => {
             Err(Stop::NotSupported.into())
         }
         Err(hindrance) => Err(Stop::Hindered(hindrance.clone()).into()),
@@ -147,13 +147,13 @@ fn entitled(world: &World, draft: &mut Draft) -> Course<()> {
 }
 
 /// Whether the object has our finalizer.
-fn holds(world: &World) -> bool {
+fn holds(world: &Observed) -> bool {
     let all = world.object.metadata.finalizers.iter().flatten();
     all.into_iter().any(|it| it == FINALIZER)
 }
 
 /// Whether the Secret holds the token of this registration.
-fn stored(world: &World, current: &Registration) -> bool {
+fn stored(world: &Observed, current: &ProxyRegistration) -> bool {
     let made = world.seen.made.as_ref() == Some(&current.id);
-    made || matches!(&world.secret, SecretSeen::Ours { key_name: Some(id), whole: true } if *id == current.id)
+    made || matches!(&world.secret, SecretState::Ours { key_name: Some(id), whole: true } if *id == current.id)
 }

@@ -4,38 +4,38 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aplomb::{Context, Key, Result};
-use aplomb_api::coder::{Binding, CoderWorkspaceProxy, CoderWorkspaceProxyStatus};
+use aplomb::{Context, ObjectKey, Result};
+use aplomb_api::coder::{CoderWorkspaceProxy, CoderWorkspaceProxyStatus, ServerBinding};
 use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
 use super::children::name;
 use super::decide::secret_ref;
-use super::world::{Place, Seen, World};
-use crate::access::{Access, Claim, Denied, bound_token, resolve};
+use super::world::{Observed, Progress, ProxyScope};
+use crate::access::{Access, AccessDenied, ServerClaim, bound_token, resolve};
 use crate::keeper::is_held;
 use crate::object::Object;
-use crate::office::Office;
+use crate::office::CoderContext;
 use crate::pods::own_deployment;
-use crate::seen::{self, DeploymentSeen, SecretSeen};
+use crate::seen::{self, DeploymentState, SecretState};
 use crate::views::ControlPlaneView;
 
 /// Looks at one CoderWorkspaceProxy.
 pub(crate) struct Observer<'a> {
     pub(crate) object: &'a Arc<CoderWorkspaceProxy>,
     pub(crate) cx: &'a Context<CoderWorkspaceProxy>,
-    pub(crate) office: &'a Office,
+    pub(crate) office: &'a CoderContext,
     pub(crate) who: &'a Object,
     pub(crate) began: Instant,
 }
 
 impl Observer<'_> {
     /// The world as it is now, for a pass that has seen so much of servers.
-    pub(crate) fn observe(&self, seen: &Seen) -> Result<World> {
+    pub(crate) fn observe(&self, seen: &Progress) -> Result<Observed> {
         let status = self.object.status.clone().unwrap_or_default();
         let access = self.access()?;
         let today = access.as_ref().and_then(|it| it.as_ref().ok());
-        Ok(World {
+        Ok(Observed {
             now: self.office.clock.now(),
             instant: Instant::now(),
             began: self.began,
@@ -55,11 +55,11 @@ impl Observer<'_> {
         self.who.key.namespace.as_deref().unwrap_or_default()
     }
 
-    fn access(&self) -> Result<Option<std::result::Result<Access, Denied>>> {
+    fn access(&self) -> Result<Option<std::result::Result<Access, AccessDenied>>> {
         let Some(bootstrap) = &self.object.spec.bootstrap else {
             return Ok(None);
         };
-        let claim = Claim {
+        let claim = ServerClaim {
             namespace: self.namespace(),
             control_plane: bootstrap.control_plane_ref.as_ref(),
             server: bootstrap.server.as_ref(),
@@ -74,17 +74,17 @@ impl Observer<'_> {
         &self,
         status: &CoderWorkspaceProxyStatus,
         access: Option<&Access>,
-    ) -> Result<BTreeSet<Place>> {
+    ) -> Result<BTreeSet<ProxyScope>> {
         let secrets = self.cx.cache::<Secret>()?;
         let mut bound = BTreeSet::new();
         for binding in bindings(status) {
             if bound_token(self.namespace(), binding, secrets).is_some() {
-                bound.insert(Place::of(binding));
+                bound.insert(ProxyScope::of(binding));
             }
             let today = access.filter(|it| it.url == binding.server_url);
-            bound.extend(today.map(|it| Place::of(&it.binding)));
+            bound.extend(today.map(|it| ProxyScope::of(&it.binding)));
             // A record is reached with today's token of its server whatever token it was made with.
-            bound.extend(today.map(|_| Place::of(binding)));
+            bound.extend(today.map(|_| ProxyScope::of(binding)));
         }
         Ok(bound)
     }
@@ -93,32 +93,32 @@ impl Observer<'_> {
     fn held(&self, access: Option<&Access>) -> Result<bool> {
         let secrets = self.cx.cache::<Secret>()?;
         let name = access.map(|it| &*it.binding.token_secret_ref.name);
-        let found = name.and_then(|it| secrets.get(&Key::new(Some(self.namespace()), it)));
+        let found = name.and_then(|it| secrets.get(&ObjectKey::new(Some(self.namespace()), it)));
         Ok(found.is_some_and(|it| is_held(&it)))
     }
 
-    fn secret(&self) -> Result<SecretSeen> {
+    fn secret(&self) -> Result<SecretState> {
         let reference = secret_ref(self.object);
-        let key = Key::new(Some(self.namespace()), &reference.name);
+        let key = ObjectKey::new(Some(self.namespace()), &reference.name);
         let found = self.cx.cache::<Secret>()?.get(&key);
         if self.object.spec.bootstrap.is_none() {
             // A person's, whoever writes it.
             let held = found.map(|it| seen::held(&it, &reference));
-            return Ok(held.unwrap_or(SecretSeen::Absent));
+            return Ok(held.unwrap_or(SecretState::Absent));
         }
         let uid = self.object.metadata.uid.as_deref();
         let field = "spec.bootstrap.generatedTokenSecretName";
         Ok(seen::secret(found.as_deref(), &reference, uid, field))
     }
 
-    fn deployment(&self) -> Result<Option<DeploymentSeen>> {
+    fn deployment(&self) -> Result<Option<DeploymentState>> {
         let found = own_deployment(self.cx, &self.object.metadata, &name(self.object))?;
         Ok(found.map(|found| seen::deployment(&found)))
     }
 }
 
 /// Every binding that a status holds.
-pub(crate) fn bindings(status: &CoderWorkspaceProxyStatus) -> impl Iterator<Item = &Binding> {
+pub(crate) fn bindings(status: &CoderWorkspaceProxyStatus) -> impl Iterator<Item = &ServerBinding> {
     let retiring = status.retiring.iter().map(|it| &it.binding);
     let pending = status.pending.iter().map(|it| &it.binding);
     retiring.chain(pending).chain(&status.binding)

@@ -3,24 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use aplomb::{Condition, Key, Note};
+use aplomb::{Condition, EventNote, ObjectKey};
 use aplomb_api::coder::{
-    Binding, CoderWorkspaceProxy, CoderWorkspaceProxyStatus, PendingProxy, RetiringProxy,
-    SecretKeyRef,
+    CoderWorkspaceProxy, CoderWorkspaceProxyStatus, PendingProxy, RetiringProxy, SecretKeyRef,
+    ServerBinding,
 };
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::access::{Access, Denied};
-use crate::client::{Entitlements, Proxy};
+use crate::access::{Access, AccessDenied};
+use crate::client::{Entitlements, WorkspaceProxy};
 use crate::ending::End;
-use crate::hindrance::{Hindrance, Looked};
-use crate::seen::{DeploymentSeen, Memory, SecretSeen};
-use crate::server::{Fresh, Listed};
+use crate::hindrance::{Blocked, CallResult};
+use crate::seen::{DeploymentState, RememberedState, SecretState};
+use crate::server::{MaxAge, Timestamped};
 
 /// Everything that is known when a step is decided.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct Observed {
     pub(crate) object: Arc<CoderWorkspaceProxy>,
     pub(crate) status: CoderWorkspaceProxyStatus,
     pub(crate) now: Timestamp,
@@ -28,36 +28,39 @@ pub(crate) struct World {
     /// When this pass began.
     pub(crate) began: Instant,
     /// The server that the proxy is registered at, if the operator is to do that.
-    pub(crate) access: Option<Result<Access, Denied>>,
+    pub(crate) access: Option<Result<Access, AccessDenied>>,
     /// The servers of records whose token is still where it was.
-    pub(crate) bound: BTreeSet<Place>,
+    pub(crate) bound: BTreeSet<ProxyScope>,
     /// Whether the Secret with today's token is kept for as long as it is needed.
     pub(crate) held: bool,
-    pub(crate) secret: SecretSeen,
-    pub(crate) deployment: Option<DeploymentSeen>,
-    pub(crate) seen: Seen,
+    pub(crate) secret: SecretState,
+    pub(crate) deployment: Option<DeploymentState>,
+    pub(crate) seen: Progress,
     /// The name that was certainly not asked for yet, and the id of the proxy whose token is in memory.
-    pub(crate) memory: Memory,
+    pub(crate) memory: RememberedState,
 }
 
-impl World {
+impl Observed {
     /// The Secret with today's token.
-    pub(crate) fn token_secret(&self) -> Option<Key> {
+    pub(crate) fn token_secret(&self) -> Option<ObjectKey> {
         let access = self.access.as_ref()?.as_ref().ok()?;
         let name = &access.binding.token_secret_ref.name;
-        Some(Key::new(self.object.metadata.namespace.as_deref(), name))
+        Some(ObjectKey::new(
+            self.object.metadata.namespace.as_deref(),
+            name,
+        ))
     }
 }
 
 /// A server as a token sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ProxyScope {
     url: String,
     fingerprint: String,
 }
 
-impl Place {
-    pub(crate) fn of(binding: &Binding) -> Self {
+impl ProxyScope {
+    pub(crate) fn of(binding: &ServerBinding) -> Self {
         Self {
             url: binding.server_url.clone(),
             fingerprint: binding.token_fingerprint.clone(),
@@ -67,27 +70,27 @@ impl Place {
 
 /// The registration in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Registration {
+pub(crate) struct ProxyRegistration {
     pub(crate) id: String,
     pub(crate) name: String,
-    pub(crate) binding: Binding,
+    pub(crate) binding: ServerBinding,
 }
 
 /// What came of a look for a proxy.
-pub(crate) type Found = Looked<Arc<Listed<Option<Proxy>>>>;
+pub(crate) type ProxyLookup = CallResult<Arc<Timestamped<Option<WorkspaceProxy>>>>;
 
 /// What this pass has seen of servers so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) entitlements: Option<Looked<Arc<Listed<Entitlements>>>>,
+pub(crate) struct Progress {
+    pub(crate) entitlements: Option<CallResult<Arc<Timestamped<Entitlements>>>>,
     /// Proxies by name or id.
-    pub(crate) proxies: BTreeMap<(Place, String), Found>,
+    pub(crate) proxies: BTreeMap<(ProxyScope, String), ProxyLookup>,
     /// Why the last effect on the registration in use did not happen.
-    pub(crate) hindered: Option<Hindrance>,
+    pub(crate) hindered: Option<Blocked>,
     /// Why registrations were not taken back.
-    pub(crate) undone: Vec<(RetiringProxy, Hindrance)>,
+    pub(crate) undone: Vec<(RetiringProxy, Blocked)>,
     /// Why looks were put off that older ones stand in for.
-    pub(crate) put_off: Vec<Hindrance>,
+    pub(crate) put_off: Vec<Blocked>,
     /// The proxy whose new token was put into the Secret in this pass: its id.
     pub(crate) made: Option<String>,
     /// Whether the server was told the looks.
@@ -107,15 +110,15 @@ pub(crate) enum Step {
     Finalize,
     Entitlements,
     /// Looks for a proxy by name or id.
-    Look(Binding, String, Fresh),
+    Look(ServerBinding, String, MaxAge),
     /// Registers the pending name, and puts the token into the Secret.
     Register(PendingProxy),
     /// Has the server make a new token, and puts it into the Secret.
-    Retoken(Registration),
+    Retoken(ProxyRegistration),
     /// Puts a token into the Secret that could not be put there before.
     Store(String),
     /// Tells the server the looks.
-    Describe(Registration),
+    Describe(ProxyRegistration),
     /// Writes the children.
     Apply(Children),
     /// Stops the pods.
@@ -144,7 +147,7 @@ pub(crate) struct Children {
 pub(crate) struct Plan {
     pub(crate) status: CoderWorkspaceProxyStatus,
     pub(crate) conditions: Vec<Condition>,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<EventNote>,
     /// Registrations that are left behind: their server and name.
     pub(crate) orphans: Vec<(String, String)>,
     /// Whether it waits until the Secret with today's token is kept.

@@ -2,22 +2,22 @@
 
 use tokio::time::Instant;
 
-use super::desk::Purse;
-use super::exchange::Paid;
-use super::{Asker, Listed, Server};
-use crate::budget::{Lane, Turn};
-use crate::client::{Ask, Class, Endpoint};
+use super::desk::IdentityLimits;
+use super::exchange::CallCharge;
+use super::{Caller, ServerClient, Timestamped};
+use crate::budget::{CallPriority, Turn};
+use crate::client::{CallErrorClass, CoderCall, CoderEndpoint};
 use crate::object::Object;
 use crate::pushback::Pushback;
-use crate::telemetry::{PutOff, Reason};
+use crate::telemetry::{CallDeferred, DeferReason};
 
-impl Server {
+impl ServerClient {
     /// One call of one object.
     pub(super) async fn call<T>(
         &self,
-        asker: &Asker<'_>,
-        ask: &Ask<T>,
-    ) -> Result<Listed<T>, Pushback> {
+        asker: &Caller<'_>,
+        ask: &CoderCall<T>,
+    ) -> Result<Timestamped<T>, Pushback> {
         self.pass(asker)?;
         let purse = self.purse(asker).await?;
         self.spend(&purse, asker, ask, asker.who).await
@@ -27,10 +27,10 @@ impl Server {
     /// happened without an answer, or has met what nobody knew of; also when nobody waits for it any more.
     pub(super) async fn write<T>(
         &self,
-        asker: &Asker<'_>,
-        ask: &Ask<T>,
+        asker: &Caller<'_>,
+        ask: &CoderCall<T>,
         doubt: impl Fn(),
-    ) -> Result<Listed<T>, Pushback> {
+    ) -> Result<Timestamped<T>, Pushback> {
         let mut unheard = Unheard {
             doubt,
             leaves_one: true,
@@ -41,43 +41,45 @@ impl Server {
     }
 
     /// The gate: no call of an object that was refused, whatever wakes it.
-    pub(super) fn pass(&self, asker: &Asker<'_>) -> Result<(), Pushback> {
+    pub(super) fn pass(&self, asker: &Caller<'_>) -> Result<(), Pushback> {
         let common = &self.0.common;
         let now = (Instant::now(), common.settings.clock.now());
         match common.gates.not_before(asker.who, asker.limited, now) {
             None => Ok(()),
-            Some(until) => Err(self.put_off(Reason::Gate, until, true)),
+            Some(until) => Err(self.put_off(DeferReason::Gate, until, true)),
         }
     }
 
     /// One call out of `purse`, in the queue as `place`: without being counted if that is wanted and works.
     pub(super) async fn spend<T>(
         &self,
-        purse: &Purse,
-        asker: &Asker<'_>,
-        ask: &Ask<T>,
+        purse: &IdentityLimits,
+        asker: &Caller<'_>,
+        ask: &CoderCall<T>,
         place: &Object,
-    ) -> Result<Listed<T>, Pushback> {
+    ) -> Result<Timestamped<T>, Pushback> {
         if asker.bypass && ask.endpoint.may_bypass() && self.may_try() {
             match self.uncounted(purse, asker, ask).await {
-                Err(Pushback::Refused(error)) if error.class == Class::BypassRefused => {}
+                Err(Pushback::Refused(error)) if error.class == CallErrorClass::BypassRefused => {}
                 other => return other,
             }
         }
         let (lane, now) = (lane(ask.endpoint), Instant::now());
         match purse.account.turn(place, lane, &ask.path, now) {
-            Turn::Now(permit) => self.exchange(asker, ask, Paid::With(permit)).await,
-            Turn::Later { until, limited } => Err(self.put_off(Reason::Budget, until, limited)),
+            Turn::Now(permit) => self.exchange(asker, ask, CallCharge::With(permit)).await,
+            Turn::Later { until, limited } => {
+                Err(self.put_off(DeferReason::Budget, until, limited))
+            }
         }
     }
 
-    pub(super) fn put_off(&self, reason: Reason, until: Instant, limited: bool) -> Pushback {
+    pub(super) fn put_off(&self, reason: DeferReason, until: Instant, limited: bool) -> Pushback {
         let server = self.0.site.base.name();
         self.0
             .common
             .settings
             .telemetry
-            .emit(PutOff { server, reason });
+            .emit(CallDeferred { server, reason });
         Pushback::Later { until, limited }
     }
 }
@@ -99,20 +101,27 @@ impl<F: Fn()> Drop for Unheard<F> {
 fn leaves_a_doubt(pushback: &Pushback) -> bool {
     matches!(
         pushback.class(),
-        Some(Class::Server | Class::NoAnswer | Class::Exists | Class::Missing)
+        Some(
+            CallErrorClass::Server
+                | CallErrorClass::NoAnswer
+                | CallErrorClass::Exists
+                | CallErrorClass::Missing
+        )
     )
 }
 
-fn lane(endpoint: Endpoint) -> Lane {
+fn lane(endpoint: CoderEndpoint) -> CallPriority {
     match endpoint {
-        Endpoint::DeleteKey | Endpoint::DeleteProxy => Lane::Delete,
-        Endpoint::CreateKey | Endpoint::CreateProxy | Endpoint::PatchProxy => Lane::Write,
-        Endpoint::BuildInfo
-        | Endpoint::User
-        | Endpoint::Organization
-        | Endpoint::ListKeys
-        | Endpoint::ListDaemons
-        | Endpoint::Entitlements
-        | Endpoint::GetProxy => Lane::Look,
+        CoderEndpoint::DeleteKey | CoderEndpoint::DeleteProxy => CallPriority::Delete,
+        CoderEndpoint::CreateKey | CoderEndpoint::CreateProxy | CoderEndpoint::PatchProxy => {
+            CallPriority::Write
+        }
+        CoderEndpoint::BuildInfo
+        | CoderEndpoint::User
+        | CoderEndpoint::Organization
+        | CoderEndpoint::ListKeys
+        | CoderEndpoint::ListDaemons
+        | CoderEndpoint::Entitlements
+        | CoderEndpoint::GetProxy => CallPriority::Look,
     }
 }

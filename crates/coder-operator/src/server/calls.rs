@@ -9,17 +9,20 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Asker, Fresh, Listed, Server};
-use crate::client::{Ask, Class, Entitlements, Key, KeyDaemons, NewKey, Organization};
+use super::{Caller, MaxAge, ServerClient, Timestamped};
+use crate::client::{
+    CallErrorClass, CoderCall, CreatedKey, Entitlements, Organization, ProvisionerKey,
+    ProvisionerKeyDaemons,
+};
 use crate::pushback::Pushback;
 
 /// An organisation's id does not change; that it is gone is noticed by whoever uses it.
 const ORGANIZATION: Duration = Duration::from_secs(3600);
 
 type Asked<T> = Result<T, Pushback>;
-type Look<T> = Asked<Arc<Listed<T>>>;
+type Look<T> = Asked<Arc<Timestamped<T>>>;
 
-impl Server {
+impl ServerClient {
     /// The server's clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -36,10 +39,10 @@ impl Server {
     ///
     /// # Errors
     /// As all calls: it is not the object's turn, or what the server said.
-    pub async fn organization(&self, asker: &Asker<'_>, name: &str) -> Asked<Organization> {
-        let ask = Ask::organization(name)?;
+    pub async fn organization(&self, asker: &Caller<'_>, name: &str) -> Asked<Organization> {
+        let ask = CoderCall::organization(name)?;
         let table = &self.0.looks.organizations;
-        let fresh = Fresh::Within(ORGANIZATION);
+        let fresh = MaxAge::Within(ORGANIZATION);
         let read = self.read(table, asker, fresh, ask).await?;
         Ok(read.value.clone())
     }
@@ -51,11 +54,11 @@ impl Server {
     /// See [`Self::organization`].
     pub async fn keys(
         &self,
-        asker: &Asker<'_>,
+        asker: &Caller<'_>,
         organization: &str,
-        fresh: Fresh,
-    ) -> Look<Vec<Key>> {
-        let ask = Ask::keys(organization)?;
+        fresh: MaxAge,
+    ) -> Look<Vec<ProvisionerKey>> {
+        let ask = CoderCall::keys(organization)?;
         let table = &self.0.looks.keys;
         let read = self.read(table, asker, fresh, ask).await;
         self.seen(organization, read)
@@ -67,23 +70,24 @@ impl Server {
     /// See [`Self::organization`].
     pub async fn daemons(
         &self,
-        asker: &Asker<'_>,
+        asker: &Caller<'_>,
         organization: &str,
-        fresh: Fresh,
-    ) -> Look<Vec<KeyDaemons>> {
-        let ask = Ask::daemons(organization)?;
+        fresh: MaxAge,
+    ) -> Look<Vec<ProvisionerKeyDaemons>> {
+        let ask = CoderCall::daemons(organization)?;
         let table = &self.0.looks.daemons;
         let read = self.read(table, asker, fresh, ask).await;
         self.seen(organization, read)
     }
 
-    /// What the licence allows. A server without any such thing says [`Class::Missing`].
+    /// What the licence allows. A server without any such thing says [`CallErrorClass::Missing`].
     ///
     /// # Errors
     /// See [`Self::organization`].
-    pub async fn entitlements(&self, asker: &Asker<'_>, fresh: Fresh) -> Look<Entitlements> {
+    pub async fn entitlements(&self, asker: &Caller<'_>, fresh: MaxAge) -> Look<Entitlements> {
         let table = &self.0.looks.entitlements;
-        self.read(table, asker, fresh, Ask::entitlements()).await
+        self.read(table, asker, fresh, CoderCall::entitlements())
+            .await
     }
 
     /// Makes a key. Without an answer it may have been made.
@@ -92,16 +96,16 @@ impl Server {
     /// See [`Self::organization`].
     pub async fn create_key(
         &self,
-        asker: &Asker<'_>,
+        asker: &Caller<'_>,
         organization: &str,
         name: &str,
         tags: &BTreeMap<String, String>,
-    ) -> Asked<NewKey> {
-        let ask = Ask::new_key(organization, name, tags)?;
+    ) -> Asked<CreatedKey> {
+        let ask = CoderCall::new_key(organization, name, tags)?;
         let doubt = || self.doubt_keys(organization);
         let made = self.write(asker, &ask, doubt).await;
         let made = self.seen(organization, made)?;
-        let key = Key {
+        let key = ProvisionerKey {
             id: String::new(),
             created_at: made.by_server,
             name: name.to_lowercase(),
@@ -115,22 +119,27 @@ impl Server {
         Ok(made.value)
     }
 
-    /// Deletes a key. [`Class::Missing`] may also mean that this token does not see the organisation.
+    /// Deletes a key. [`CallErrorClass::Missing`] may also mean that this token does not see the organisation.
     ///
     /// # Errors
     /// See [`Self::organization`].
-    pub async fn delete_key(&self, asker: &Asker<'_>, organization: &str, name: &str) -> Asked<()> {
-        let ask = Ask::delete_key(organization, name)?;
+    pub async fn delete_key(
+        &self,
+        asker: &Caller<'_>,
+        organization: &str,
+        name: &str,
+    ) -> Asked<()> {
+        let ask = CoderCall::delete_key(organization, name)?;
         let doubt = || self.doubt_keys(organization);
         let gone = self.write(asker, &ask, doubt).await;
         self.seen(organization, gone)?;
         let (looks, name) = (&self.0.looks, name.to_lowercase());
         let other = name.clone();
-        let keys = Ask::keys(organization)?.path;
+        let keys = CoderCall::keys(organization)?.path;
         looks
             .keys
             .edit(&keys, move |keys| keys.retain(|key| key.name != name));
-        let daemons = Ask::daemons(organization)?.path;
+        let daemons = CoderCall::daemons(organization)?.path;
         looks.daemons.edit(&daemons, move |keys| {
             keys.retain(|known| known.key.name != other);
         });
@@ -139,7 +148,7 @@ impl Server {
 
     /// Forgets an organisation that a call with its id did not find.
     fn seen<T>(&self, organization: &str, answer: Asked<T>) -> Asked<T> {
-        if answer.as_ref().err().and_then(Pushback::class) == Some(Class::Missing) {
+        if answer.as_ref().err().and_then(Pushback::class) == Some(CallErrorClass::Missing) {
             let looks = &self.0.looks.organizations;
             looks.doubt_where(|_, known| known.is_some_and(|known| known.id == organization));
         }
@@ -148,7 +157,10 @@ impl Server {
 
     fn doubt_keys(&self, organization: &str) {
         let looks = &self.0.looks;
-        if let (Ok(keys), Ok(daemons)) = (Ask::keys(organization), Ask::daemons(organization)) {
+        if let (Ok(keys), Ok(daemons)) = (
+            CoderCall::keys(organization),
+            CoderCall::daemons(organization),
+        ) {
             looks.keys.doubt(&keys.path);
             looks.daemons.doubt(&daemons.path);
         }

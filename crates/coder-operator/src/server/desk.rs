@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aplomb_http_client::Token;
+use aplomb_http_client::ApiToken;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::Common;
-use super::look::Look;
-use super::skew::Skew;
+use super::look::ReadCache;
+use super::skew::ClockSkew;
 use crate::budget::Account;
-use crate::bypass::Memory;
-use crate::client::{Base, Client, Entitlements, Key, KeyDaemons, Organization, Proxy};
-use crate::identity::{Known, Whose};
+use crate::bypass::BypassMemory;
+use crate::client::{
+    CoderClient, Entitlements, Organization, ProvisionerKey, ProvisionerKeyDaemons, ServerUrl,
+    WorkspaceProxy,
+};
+use crate::identity::{IdentityCache, LimitOwner};
 use crate::object::Object;
 
 /// How many calls that are not counted may be under way with one account: a server that does not limit
@@ -22,51 +25,56 @@ use crate::object::Object;
 const UNCOUNTED: usize = 8;
 
 /// One server, whoever calls it.
-pub(super) struct Site {
-    pub(super) base: Base,
+pub(super) struct ServerState {
+    pub(super) base: ServerUrl,
     state: Mutex<SiteState>,
 }
 
 #[derive(Default)]
 struct SiteState {
-    skew: Skew,
-    purses: BTreeMap<Whose, Purse>,
+    skew: ClockSkew,
+    purses: BTreeMap<LimitOwner, IdentityLimits>,
     /// Whether it counts by user, and when that was learned.
     by_user: Option<(bool, Instant)>,
 }
 
 /// What one identity spends from.
 #[derive(Clone)]
-pub(super) struct Purse {
+pub(super) struct IdentityLimits {
     pub(super) account: Account,
     pub(super) uncounted: Arc<Semaphore>,
 }
 
 /// One server, called with one token.
-pub(super) struct Desk {
+pub(super) struct TokenClient {
     pub(super) common: Arc<Common>,
-    pub(super) site: Arc<Site>,
-    pub(super) client: Client,
+    pub(super) site: Arc<ServerState>,
+    pub(super) client: CoderClient,
     /// What tells the token from others without being one.
     pub(super) fingerprint: String,
-    pub(super) known: Mutex<Known>,
-    pub(super) bypass: Mutex<Memory>,
-    pub(super) looks: Looks,
+    pub(super) known: Mutex<IdentityCache>,
+    pub(super) bypass: Mutex<BypassMemory>,
+    pub(super) looks: ReadCaches,
 }
 
 /// What many want to know.
 #[derive(Default)]
-pub(super) struct Looks {
-    pub(super) identity: Look<Whose>,
-    pub(super) organizations: Look<Organization>,
-    pub(super) keys: Look<Vec<Key>>,
-    pub(super) daemons: Look<Vec<KeyDaemons>>,
-    pub(super) entitlements: Look<Entitlements>,
-    pub(super) proxies: Look<Option<Proxy>>,
+pub(super) struct ReadCaches {
+    pub(super) identity: ReadCache<LimitOwner>,
+    pub(super) organizations: ReadCache<Organization>,
+    pub(super) keys: ReadCache<Vec<ProvisionerKey>>,
+    pub(super) daemons: ReadCache<Vec<ProvisionerKeyDaemons>>,
+    pub(super) entitlements: ReadCache<Entitlements>,
+    pub(super) proxies: ReadCache<Option<WorkspaceProxy>>,
 }
 
-impl Desk {
-    pub(super) fn new(common: Arc<Common>, site: Arc<Site>, client: Client, token: &Token) -> Self {
+impl TokenClient {
+    pub(super) fn new(
+        common: Arc<Common>,
+        site: Arc<ServerState>,
+        client: CoderClient,
+        token: &ApiToken,
+    ) -> Self {
         let digest = token.digest();
         let hex = digest.iter().take(6).map(|byte| format!("{byte:02x}"));
         let fingerprint: String = hex.collect();
@@ -74,18 +82,18 @@ impl Desk {
             common,
             site,
             client,
-            known: Mutex::new(Known::new(fingerprint.clone())),
+            known: Mutex::new(IdentityCache::new(fingerprint.clone())),
             fingerprint,
             bypass: Mutex::default(),
-            looks: Looks::default(),
+            looks: ReadCaches::default(),
         }
     }
 
-    pub(super) fn known<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
+    pub(super) fn known<T>(&self, act: impl FnOnce(&mut IdentityCache) -> T) -> T {
         act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn bypass<T>(&self, act: impl FnOnce(&mut Memory) -> T) -> T {
+    pub(super) fn bypass<T>(&self, act: impl FnOnce(&mut BypassMemory) -> T) -> T {
         act(&mut self.bypass.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -96,7 +104,7 @@ impl Desk {
     }
 
     /// What somebody spends from, made when it is first needed.
-    pub(super) fn purse(&self, whose: &Whose) -> Purse {
+    pub(super) fn purse(&self, whose: &LimitOwner) -> IdentityLimits {
         self.site.state(|state| {
             if let Some(purse) = state.purses.get(whose) {
                 return purse.clone();
@@ -106,7 +114,7 @@ impl Desk {
             let tell = move |who: &Object| waiters.tell(who);
             let account = Account::new(&name, Arc::new(tell));
             self.common.settings.shelf.add(account.clone());
-            let purse = Purse {
+            let purse = IdentityLimits {
                 account,
                 uncounted: Arc::new(Semaphore::new(UNCOUNTED)),
             };
@@ -116,15 +124,15 @@ impl Desk {
     }
 }
 
-impl Site {
-    pub(super) fn new(base: Base) -> Self {
+impl ServerState {
+    pub(super) fn new(base: ServerUrl) -> Self {
         Self {
             base,
             state: Mutex::default(),
         }
     }
 
-    pub(super) fn skew<T>(&self, act: impl FnOnce(&mut Skew) -> T) -> T {
+    pub(super) fn skew<T>(&self, act: impl FnOnce(&mut ClockSkew) -> T) -> T {
         self.state(|state| act(&mut state.skew))
     }
 

@@ -7,18 +7,18 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Asker, Listed, Server};
+use super::{Caller, ServerClient, Timestamped};
 use crate::budget::Permit;
-use crate::client::{Answer, Ask, CallError, Endpoint};
+use crate::client::{CallError, CoderCall, CoderEndpoint, CoderResponse};
 use crate::object::Object;
 use crate::pushback::Pushback;
-use crate::telemetry::{BudgetTold, CallStale, Called};
+use crate::telemetry::{CallCompleted, CallStale, LimitReported};
 
 /// An answer that takes longer is not worth waiting for.
 const CALL: Duration = Duration::from_secs(10);
 
 /// How a call is paid for.
-pub(super) enum Paid {
+pub(super) enum CallCharge {
     With(Permit),
     /// The server is asked not to count it.
     Uncounted,
@@ -42,14 +42,14 @@ struct Sent {
     by_server: Timestamp,
 }
 
-impl Server {
+impl ServerClient {
     /// Sends one request. A permit goes back if nothing was sent.
     pub(super) async fn exchange<T>(
         &self,
-        asker: &Asker<'_>,
-        ask: &Ask<T>,
-        paid: Paid,
-    ) -> Result<Listed<T>, Pushback> {
+        asker: &Caller<'_>,
+        ask: &CoderCall<T>,
+        paid: CallCharge,
+    ) -> Result<Timestamped<T>, Pushback> {
         let sent = Sent {
             at: Instant::now(),
             wall: self.0.common.settings.clock.now(),
@@ -59,8 +59,8 @@ impl Server {
         let guard = asker.fence.guard();
         let guard = guard.map_err(|_| CallError::without_lease(ask.endpoint))?;
         let (sending, bypass) = match paid {
-            Paid::With(permit) => (Sending(Some(permit)), false),
-            Paid::Uncounted => (Sending(None), true),
+            CallCharge::With(permit) => (Sending(Some(permit)), false),
+            CallCharge::Uncounted => (Sending(None), true),
         };
         let deadline = asker.last().min(sent.at + CALL);
         let answer = timeout_at(deadline, self.0.client.send(ask, bypass)).await;
@@ -72,7 +72,7 @@ impl Server {
             telemetry.emit(CallStale { server, endpoint });
         }
         let answer = answer?;
-        Ok(Listed {
+        Ok(Timestamped {
             at: sent.at,
             by_server: sent.by_server,
             value: answer.body,
@@ -83,14 +83,14 @@ impl Server {
     fn learn(
         &self,
         who: &Object,
-        endpoint: Endpoint,
+        endpoint: CoderEndpoint,
         sent: &Sent,
         mut sending: Sending,
         told: Option<(u16, &HeaderMap)>,
     ) {
         let (now, wall) = (Instant::now(), self.0.common.settings.clock.now());
         let (server, telemetry) = (self.0.site.base.name(), &self.0.common.settings.telemetry);
-        telemetry.emit(Called {
+        telemetry.emit(CallCompleted {
             server,
             endpoint,
             status: told.map(|(status, _)| status),
@@ -99,12 +99,12 @@ impl Server {
         let Some((status, headers)) = told else {
             return;
         };
-        let skew = |skew: &mut super::skew::Skew| skew.learn(headers, sent.wall, wall);
+        let skew = |skew: &mut super::skew::ClockSkew| skew.learn(headers, sent.wall, wall);
         self.0.site.skew(skew);
         if let Some(permit) = sending.0.take() {
             permit.answered(status, headers, sent.at, now, wall);
             if let Some((limit, remaining)) = budget(headers) {
-                telemetry.emit(BudgetTold {
+                telemetry.emit(LimitReported {
                     server,
                     endpoint,
                     limit,
@@ -129,7 +129,7 @@ impl Server {
     }
 }
 
-fn told<T>(answer: &Result<Answer<T>, CallError>) -> Option<(u16, &HeaderMap)> {
+fn told<T>(answer: &Result<CoderResponse<T>, CallError>) -> Option<(u16, &HeaderMap)> {
     match answer {
         Ok(answer) => Some((answer.status, &answer.headers)),
         Err(error) => Some((error.status?, &error.headers)),

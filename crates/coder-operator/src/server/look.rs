@@ -11,17 +11,17 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use tokio::time::Instant;
 
-use super::{Fresh, Listed};
+use super::{MaxAge, Timestamped};
 use crate::object::Object;
 use crate::pushback::Pushback;
 
 /// What a read brings.
-pub(super) type Outcome<T> = Result<Arc<Listed<T>>, Pushback>;
-type Flight<T> = BoxFuture<'static, Outcome<T>>;
+pub(super) type ReadOutcome<T> = Result<Arc<Timestamped<T>>, Pushback>;
+type Flight<T> = BoxFuture<'static, ReadOutcome<T>>;
 type Edit<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 
 /// Reads by path. Clones share them.
-pub(super) struct Look<T>(Arc<Mutex<Table<T>>>);
+pub(super) struct ReadCache<T>(Arc<Mutex<Table<T>>>);
 
 struct Table<T> {
     /// Counts reads and writes, to tell which was first.
@@ -30,7 +30,7 @@ struct Table<T> {
 }
 
 struct Entry<T> {
-    known: Option<Arc<Listed<T>>>,
+    known: Option<Arc<Timestamped<T>>>,
     flying: Option<Flying<T>>,
     /// What was written while a read was under way, and may not be in it.
     edits: Vec<(u64, Edit<T>)>,
@@ -53,7 +53,7 @@ pub(super) struct Joined<T> {
     pub(super) read: Shared<Flight<T>>,
 }
 
-impl<T> Default for Look<T> {
+impl<T> Default for ReadCache<T> {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(Table {
             number: 0,
@@ -62,7 +62,7 @@ impl<T> Default for Look<T> {
     }
 }
 
-impl<T> Clone for Look<T> {
+impl<T> Clone for ReadCache<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
@@ -79,9 +79,14 @@ impl<T> Default for Entry<T> {
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Look<T> {
+impl<T: Clone + Send + Sync + 'static> ReadCache<T> {
     /// What is known, if it is new enough.
-    pub(super) fn known(&self, path: &str, fresh: Fresh, now: Instant) -> Option<Arc<Listed<T>>> {
+    pub(super) fn known(
+        &self,
+        path: &str,
+        fresh: MaxAge,
+        now: Instant,
+    ) -> Option<Arc<Timestamped<T>>> {
         self.table(|table| {
             let known = table.entries.get(path)?.known.as_ref()?;
             fresh.holds(known.at, now).then(|| known.clone())
@@ -135,8 +140,8 @@ impl<T: Clone + Send + Sync + 'static> Look<T> {
         &self,
         path: &str,
         number: u64,
-        read: Result<Listed<T>, Pushback>,
-    ) -> Outcome<T> {
+        read: Result<Timestamped<T>, Pushback>,
+    ) -> ReadOutcome<T> {
         self.table(|table| {
             let entry = table.entries.entry(path.to_owned()).or_default();
             let newest = entry
@@ -195,7 +200,7 @@ impl<T: Clone + Send + Sync + 'static> Look<T> {
     }
 
     /// An answer to a write has told what there is now.
-    pub(super) fn put(&self, path: &str, listed: Arc<Listed<T>>) {
+    pub(super) fn put(&self, path: &str, listed: Arc<Timestamped<T>>) {
         self.table(|table| {
             table.number += 1;
             let entry = table.entries.entry(path.to_owned()).or_default();

@@ -7,27 +7,29 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::time::Instant;
 
-use super::shared::Owned;
-use super::{Asker, Fresh, Listed, Server};
-use crate::client::{Ask, CallError, Class, NewProxy, Proxy, ProxyLooks};
+use super::shared::OwnedCaller;
+use super::{Caller, MaxAge, ServerClient, Timestamped};
+use crate::client::{
+    CallError, CallErrorClass, CoderCall, CreatedProxy, ProxyDisplay, WorkspaceProxy,
+};
 use crate::pushback::Pushback;
 
 type Asked<T> = Result<T, Pushback>;
 
-impl Server {
+impl ServerClient {
     /// The workspace proxy of a name or id, or that there is none: one that was deleted is none.
     ///
     /// # Errors
     /// See [`Self::organization`].
     pub async fn proxy(
         &self,
-        asker: &Asker<'_>,
+        asker: &Caller<'_>,
         name: &str,
-        fresh: Fresh,
-    ) -> Asked<Arc<Listed<Option<Proxy>>>> {
-        let ask = Arc::new(Ask::proxy(name)?);
+        fresh: MaxAge,
+    ) -> Asked<Arc<Timestamped<Option<WorkspaceProxy>>>> {
+        let ask = Arc::new(CoderCall::proxy(name)?);
         let at = (ask.endpoint, ask.path.as_str());
-        let begin = |owned: Owned| {
+        let begin = |owned: OwnedCaller| {
             let (server, ask) = (self.clone(), ask.clone());
             async move { server.read_proxy(&owned.asker(), &ask).await }.boxed()
         };
@@ -37,13 +39,13 @@ impl Server {
 
     async fn read_proxy(
         &self,
-        asker: &Asker<'_>,
-        ask: &Ask<Proxy>,
-    ) -> Asked<Listed<Option<Proxy>>> {
+        asker: &Caller<'_>,
+        ask: &CoderCall<WorkspaceProxy>,
+    ) -> Asked<Timestamped<Option<WorkspaceProxy>>> {
         let (at, by_server) = (Instant::now(), self.0.now());
         match self.fly(asker, ask).await {
             Ok(read) => Ok(read.map(|it| Some(it).filter(|it| !it.deleted))),
-            Err(pushback) if pushback.class() == Some(Class::Missing) => Ok(Listed {
+            Err(pushback) if pushback.class() == Some(CallErrorClass::Missing) => Ok(Timestamped {
                 at,
                 by_server,
                 value: None,
@@ -57,9 +59,9 @@ impl Server {
     ///
     /// # Errors
     /// See [`Self::organization`].
-    pub async fn takes_name(&self, asker: &Asker<'_>, name: &str) -> Asked<bool> {
-        let all = self.call(asker, &Ask::proxies()).await?;
-        let same = |it: &Proxy| !it.deleted && it.name.eq_ignore_ascii_case(name);
+    pub async fn takes_name(&self, asker: &Caller<'_>, name: &str) -> Asked<bool> {
+        let all = self.call(asker, &CoderCall::proxies()).await?;
+        let same = |it: &WorkspaceProxy| !it.deleted && it.name.eq_ignore_ascii_case(name);
         Ok(all.value.iter().any(same))
     }
 
@@ -67,25 +69,29 @@ impl Server {
     ///
     /// # Errors
     /// See [`Self::organization`].
-    pub async fn create_proxy(&self, asker: &Asker<'_>, looks: &ProxyLooks) -> Asked<NewProxy> {
-        let ask = Ask::new_proxy(looks);
+    pub async fn create_proxy(
+        &self,
+        asker: &Caller<'_>,
+        looks: &ProxyDisplay,
+    ) -> Asked<CreatedProxy> {
+        let ask = CoderCall::new_proxy(looks);
         let made = self.write(asker, &ask, || self.doubt_proxies()).await;
         self.proxy_written(made)
     }
 
     /// Changes a workspace proxy, and its token if it is to be a new one. The server changes one that was
-    /// deleted too, and then refuses the token that it made: such a one is [`Class::Missing`].
+    /// deleted too, and then refuses the token that it made: such a one is [`CallErrorClass::Missing`].
     ///
     /// # Errors
     /// See [`Self::organization`].
     pub async fn patch_proxy(
         &self,
-        asker: &Asker<'_>,
+        asker: &Caller<'_>,
         id: &str,
-        looks: &ProxyLooks,
+        looks: &ProxyDisplay,
         regenerate: bool,
-    ) -> Asked<NewProxy> {
-        let ask = Ask::patch_proxy(id, looks, regenerate)?;
+    ) -> Asked<CreatedProxy> {
+        let ask = CoderCall::patch_proxy(id, looks, regenerate)?;
         let changed = self.write(asker, &ask, || self.doubt_proxies()).await?;
         if changed.value.proxy.deleted {
             self.doubt_proxies();
@@ -98,8 +104,8 @@ impl Server {
     ///
     /// # Errors
     /// See [`Self::organization`].
-    pub async fn delete_proxy(&self, asker: &Asker<'_>, id: &str) -> Asked<()> {
-        let ask = Ask::delete_proxy(id)?;
+    pub async fn delete_proxy(&self, asker: &Caller<'_>, id: &str) -> Asked<()> {
+        let ask = CoderCall::delete_proxy(id)?;
         let gone = self.write(asker, &ask, || self.doubt_proxies()).await;
         if gone.is_ok() {
             self.doubt_proxies();
@@ -107,17 +113,17 @@ impl Server {
         gone.map(|_| ())
     }
 
-    fn proxy_written(&self, written: Asked<Listed<NewProxy>>) -> Asked<NewProxy> {
+    fn proxy_written(&self, written: Asked<Timestamped<CreatedProxy>>) -> Asked<CreatedProxy> {
         let written = written?;
         self.doubt_proxies();
         let looks = &self.0.looks.proxies;
-        let known = Arc::new(Listed {
+        let known = Arc::new(Timestamped {
             at: written.at,
             by_server: written.by_server,
             value: Some(written.value.proxy.clone()),
         });
         for name in [&written.value.proxy.id, &written.value.proxy.name] {
-            if let Ok(ask) = Ask::proxy(name) {
+            if let Ok(ask) = CoderCall::proxy(name) {
                 looks.put(&ask.path, known.clone());
             }
         }

@@ -10,11 +10,11 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::desk::Purse;
-use super::shared::Owned;
-use super::{Asker, Fresh, Listed, Server};
-use crate::client::{Ask, Class, Endpoint};
-use crate::identity::{Whose, counts_users};
+use super::desk::IdentityLimits;
+use super::shared::OwnedCaller;
+use super::{Caller, MaxAge, ServerClient, Timestamped};
+use crate::client::{CallErrorClass, CoderCall, CoderEndpoint};
+use crate::identity::{LimitOwner, counts_users};
 use crate::pushback::Pushback;
 
 /// The read of who we are is no single path.
@@ -23,12 +23,12 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// It is asked again after an hour; what was heard before that is for those who ask meanwhile.
 const LATELY: Duration = Duration::from_secs(1800);
 
-impl Server {
+impl ServerClient {
     /// What a call spends from. A future of its own: looks need a purse, and this is a look.
     pub(super) fn purse<'a>(
         &'a self,
-        asker: &'a Asker<'a>,
-    ) -> BoxFuture<'a, Result<Purse, Pushback>> {
+        asker: &'a Caller<'a>,
+    ) -> BoxFuture<'a, Result<IdentityLimits, Pushback>> {
         async move {
             let whose = self.whose(asker).await?;
             Ok(self.0.purse(&whose))
@@ -36,18 +36,18 @@ impl Server {
         .boxed()
     }
 
-    async fn whose(&self, asker: &Asker<'_>) -> Result<Whose, Pushback> {
+    async fn whose(&self, asker: &Caller<'_>) -> Result<LimitOwner, Pushback> {
         let now = Instant::now();
         if let Some(whose) = self.0.known(|known| known.believed(now)) {
             return Ok(whose);
         }
-        let begin = |owned: Owned| {
+        let begin = |owned: OwnedCaller| {
             let server = self.clone();
             async move { server.identify(&owned.asker()).await }.boxed()
         };
         let table = &self.0.looks.identity;
-        let fresh = Fresh::Within(LATELY);
-        let at = (Endpoint::User, IDENTITY);
+        let fresh = MaxAge::Within(LATELY);
+        let at = (CoderEndpoint::User, IDENTITY);
         match self.look(table, asker, at, fresh, begin).await {
             Ok(told) => {
                 let whose = told.value.clone();
@@ -61,13 +61,13 @@ impl Server {
         }
     }
 
-    async fn identify(&self, asker: &Asker<'_>) -> Result<Listed<Whose>, Pushback> {
-        let (all, place) = (self.0.purse(&Whose::Everybody), self.place(IDENTITY));
+    async fn identify(&self, asker: &Caller<'_>) -> Result<Timestamped<LimitOwner>, Pushback> {
+        let (all, place) = (self.0.purse(&LimitOwner::Everybody), self.place(IDENTITY));
         let now = Instant::now();
         let by_user = match self.0.site.by_user(now.checked_sub(HOUR)) {
             Some(by_user) => by_user,
             None => {
-                let ask = Ask::build_info();
+                let ask = CoderCall::build_info();
                 let told = self.spend(&all, asker, &ask, &place).await?;
                 let by_user = counts_users(&told.value.version);
                 self.0.site.learned(by_user, now);
@@ -75,20 +75,20 @@ impl Server {
             }
         };
         if !by_user {
-            return Ok(Listed {
+            return Ok(Timestamped {
                 at: now,
                 by_server: self.0.now(),
-                value: Whose::Everybody,
+                value: LimitOwner::Everybody,
             });
         }
-        let ask = Ask::user();
+        let ask = CoderCall::user();
         let told = self.spend(&all, asker, &ask, &place).await?;
-        Ok(told.map(|user| Whose::User(user.id)))
+        Ok(told.map(|user| LimitOwner::User(user.id)))
     }
 }
 
 /// Whether the call that is wanted may fare better than the one that asked who we are. A token that is
 /// refused is refused everywhere, and after a 429 the object makes no call.
-fn is_passing(class: Class) -> bool {
-    !matches!(class, Class::Token | Class::Limited)
+fn is_passing(class: CallErrorClass) -> bool {
+    !matches!(class, CallErrorClass::Token | CallErrorClass::Limited)
 }

@@ -8,9 +8,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
 
-use super::look::{Joined, Look};
-use super::{Asker, Fresh, Listed, Server, waiters};
-use crate::client::{Ask, CallError, Class, Endpoint};
+use super::look::{Joined, ReadCache};
+use super::{Caller, MaxAge, ServerClient, Timestamped, waiters};
+use crate::client::{CallError, CallErrorClass, CoderCall, CoderEndpoint};
 use crate::object::Object;
 use crate::pushback::Pushback;
 
@@ -18,15 +18,15 @@ use crate::pushback::Pushback;
 const LOOK: Duration = Duration::from_secs(15);
 
 /// Terms that outlive whoever asks: a look goes on for others.
-pub(super) struct Owned {
+pub(super) struct OwnedCaller {
     who: Object,
     bypass: bool,
     fence: Fence,
     deadline: Instant,
 }
 
-impl Owned {
-    fn new(asker: &Asker<'_>) -> Self {
+impl OwnedCaller {
+    fn new(asker: &Caller<'_>) -> Self {
         Self {
             who: asker.who.clone(),
             bypass: asker.bypass,
@@ -36,8 +36,8 @@ impl Owned {
     }
 
     /// What the status says of the gate was heeded before.
-    pub(super) fn asker(&self) -> Asker<'_> {
-        Asker {
+    pub(super) fn asker(&self) -> Caller<'_> {
+        Caller {
             who: &self.who,
             bypass: self.bypass,
             fence: &self.fence,
@@ -48,18 +48,18 @@ impl Owned {
 }
 
 /// A read that is begun.
-pub(super) type Reading<T> = BoxFuture<'static, Result<Listed<T>, Pushback>>;
+pub(super) type ReadFuture<T> = BoxFuture<'static, Result<Timestamped<T>, Pushback>>;
 
-impl Server {
+impl ServerClient {
     /// What is at `path`: known and new enough, or read for all who want it now.
     pub(super) async fn look<T: Clone + Send + Sync + 'static>(
         &self,
-        look: &Look<T>,
-        asker: &Asker<'_>,
-        (endpoint, path): (Endpoint, &str),
-        fresh: Fresh,
-        begin: impl Fn(Owned) -> Reading<T>,
-    ) -> Result<Arc<Listed<T>>, Pushback> {
+        look: &ReadCache<T>,
+        asker: &Caller<'_>,
+        (endpoint, path): (CoderEndpoint, &str),
+        fresh: MaxAge,
+        begin: impl Fn(OwnedCaller) -> ReadFuture<T>,
+    ) -> Result<Arc<Timestamped<T>>, Pushback> {
         let entered = look.number();
         loop {
             if let Some(known) = look.known(path, fresh, Instant::now()) {
@@ -69,7 +69,7 @@ impl Server {
             asker.in_time()?;
             self.0.common.waiters.remove(&self.place(path), asker.who);
             let joined = look.join(path, asker.who, |number| {
-                let reading = begin(Owned::new(asker));
+                let reading = begin(OwnedCaller::new(asker));
                 let (look, path) = (look.clone(), path.to_owned());
                 async move {
                     let read = reading.await;
@@ -80,7 +80,7 @@ impl Server {
             let number = joined.number;
             let listed = self.landed(asker, (endpoint, path), joined).await?;
             // One that was begun before may have missed what this one asks about.
-            let new = number > entered || matches!(fresh, Fresh::Within(_));
+            let new = number > entered || matches!(fresh, MaxAge::Within(_));
             if new || fresh.holds(listed.at, Instant::now()) {
                 return Ok(listed);
             }
@@ -90,10 +90,10 @@ impl Server {
     /// Waits for a read, and takes what comes of it as one's own.
     async fn landed<T: Clone + Send + Sync + 'static>(
         &self,
-        asker: &Asker<'_>,
-        (endpoint, path): (Endpoint, &str),
+        asker: &Caller<'_>,
+        (endpoint, path): (CoderEndpoint, &str),
         joined: Joined<T>,
-    ) -> Result<Arc<Listed<T>>, Pushback> {
+    ) -> Result<Arc<Timestamped<T>>, Pushback> {
         let Joined { pilot, read, .. } = joined;
         let place = self.place(path);
         let read = timeout_at(asker.last(), read).await;
@@ -101,7 +101,7 @@ impl Server {
         let own = pilot == *asker.who;
         match &read {
             Err(Pushback::Later { .. }) => self.0.common.waiters.add(&place, asker.who),
-            Err(Pushback::Refused(error)) if !own && error.class == Class::Limited => {
+            Err(Pushback::Refused(error)) if !own && error.class == CallErrorClass::Limited => {
                 self.refused(asker.who);
             }
             Err(Pushback::Refused(error)) if error.status.is_none() => {}
@@ -114,14 +114,14 @@ impl Server {
     /// What one call says, for all.
     pub(super) async fn read<T: Clone + Send + Sync + 'static>(
         &self,
-        look: &Look<T>,
-        asker: &Asker<'_>,
-        fresh: Fresh,
-        ask: Ask<T>,
-    ) -> Result<Arc<Listed<T>>, Pushback> {
+        look: &ReadCache<T>,
+        asker: &Caller<'_>,
+        fresh: MaxAge,
+        ask: CoderCall<T>,
+    ) -> Result<Arc<Timestamped<T>>, Pushback> {
         let (path, ask) = (ask.path.clone(), Arc::new(ask));
         let at = (ask.endpoint, path.as_str());
-        let begin = |owned: Owned| {
+        let begin = |owned: OwnedCaller| {
             let (server, ask) = (self.clone(), ask.clone());
             async move { server.fly(&owned.asker(), &ask).await }.boxed()
         };
@@ -131,14 +131,14 @@ impl Server {
     /// Makes the call of a look, in the look's own place in the queue, and tells those who were sent away.
     pub(super) async fn fly<T>(
         &self,
-        asker: &Asker<'_>,
-        ask: &Ask<T>,
-    ) -> Result<Listed<T>, Pushback> {
+        asker: &Caller<'_>,
+        ask: &CoderCall<T>,
+    ) -> Result<Timestamped<T>, Pushback> {
         let purse = self.purse(asker).await?;
         let place = self.place(&ask.path);
         let read = self.spend(&purse, asker, ask, &place).await;
         let failure = read.as_ref().err().map(Pushback::class);
-        if failure.is_none_or(|class| class == Some(Class::Missing)) {
+        if failure.is_none_or(|class| class == Some(CallErrorClass::Missing)) {
             self.0.common.waiters.tell(&place);
         }
         read

@@ -10,9 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 
 /// How far the server's clock is ahead of ours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Skew(SignedDuration);
+pub(super) struct ClockSkew(SignedDuration);
 
-impl Skew {
+impl ClockSkew {
     /// The server's clock when ours shows `here`.
     pub(super) fn there(self, here: Timestamp) -> Timestamp {
         here.checked_add(self.0).unwrap_or(here)
@@ -42,7 +42,7 @@ mod tests {
         Timestamp::from_second(second).expect("a time")
     }
 
-    fn learned(skew: &mut Skew, date: &'static str, here: Timestamp) {
+    fn learned(skew: &mut ClockSkew, date: &'static str, here: Timestamp) {
         let mut headers = HeaderMap::new();
         headers.insert(DATE, HeaderValue::from_static(date));
         skew.learn(&headers, here, here);
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_agrees_is_left_alone() {
-        let mut skew = Skew::default();
+        let mut skew = ClockSkew::default();
         let here = second(1_625_768_840) + SignedDuration::from_millis(700);
         learned(&mut skew, TWENTY, here);
         assert_eq!(skew.there(here), here);
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_off_is_moved_to_the_nearest_that_agrees() {
-        let mut skew = Skew::default();
+        let mut skew = ClockSkew::default();
         learned(&mut skew, TWENTY, second(1_625_768_810));
         assert_eq!(skew.there(second(1_625_768_810)), second(1_625_768_840));
         learned(&mut skew, TWENTY, second(1_625_768_850));
@@ -70,10 +70,10 @@ mod tests {
 
     #[test]
     fn nonsense_is_no_date() {
-        let mut skew = Skew::default();
+        let mut skew = ClockSkew::default();
         for date in ["", "yesterday", "1625768840"] {
             learned(&mut skew, date, second(0));
         }
-        assert_eq!(skew, Skew::default());
+        assert_eq!(skew, ClockSkew::default());
     }
 }

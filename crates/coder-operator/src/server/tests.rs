@@ -10,7 +10,7 @@ mod terms;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use tokio::time::sleep;
@@ -32,13 +32,13 @@ type Asked = Arc<Mutex<Vec<(Method, String, bool)>>>;
 
 /// A played server and those who call it.
 struct Stage {
-    servers: Servers,
+    servers: ServerPool,
     asked: Asked,
     told: Arc<Mutex<Vec<Object>>>,
     play: Arc<Mutex<Play>>,
     latency: Arc<AtomicU64>,
-    telemetry: Coder,
-    shelf: Shelf,
+    telemetry: CoderMetrics,
+    shelf: LimiterRegistry,
     fence: Fence,
     start: Instant,
 }
@@ -52,9 +52,9 @@ impl Stage {
         let start = Instant::now();
         let clock = Clock::new(move || wall(start));
         let way = way(&asked, &play, &latency, start);
-        let (telemetry, shelf) = (Coder::default(), Shelf::default());
+        let (telemetry, shelf) = (CoderMetrics::default(), LimiterRegistry::default());
         let heard = told.clone();
-        let servers = Servers::new(Settings {
+        let servers = ServerPool::new(ServerPoolSettings {
             connect: Arc::new(move |_| Ok(way.clone())),
             clock,
             telemetry: telemetry.clone(),
@@ -81,17 +81,17 @@ impl Stage {
         *self.play.lock().expect("no panic") = Arc::new(play);
     }
 
-    fn server(&self) -> Server {
+    fn server(&self) -> ServerClient {
         self.server_of(SECRET)
     }
 
-    fn server_of(&self, token: &str) -> Server {
-        let token = Token::new(token).expect("a token");
+    fn server_of(&self, token: &str) -> ServerClient {
+        let token = ApiToken::new(token).expect("a token");
         self.servers.at(URL, None, &token).expect("a server")
     }
 
-    fn asker<'a>(&'a self, who: &'a Object) -> Asker<'a> {
-        Asker {
+    fn asker<'a>(&'a self, who: &'a Object) -> Caller<'a> {
+        Caller {
             who,
             bypass: false,
             fence: &self.fence,
@@ -220,7 +220,7 @@ fn usual(request: &Request<Bytes>) -> Said {
 fn object(name: &str) -> Object {
     Object {
         kind: "CoderProvisioner",
-        key: Key::new(Some("team"), name),
+        key: ObjectKey::new(Some("team"), name),
     }
 }
 
@@ -228,8 +228,8 @@ fn is_later<T>(answer: &Result<T, Pushback>) -> bool {
     matches!(answer, Err(Pushback::Later { .. }))
 }
 
-fn class<T: std::fmt::Debug>(answer: Result<T, Pushback>) -> Option<crate::client::Class> {
+fn class<T: std::fmt::Debug>(answer: Result<T, Pushback>) -> Option<crate::client::CallErrorClass> {
     answer.expect_err("pushed back").class()
 }
 
-const MINUTE: Fresh = Fresh::Within(Duration::from_secs(60));
+const MINUTE: MaxAge = MaxAge::Within(Duration::from_secs(60));

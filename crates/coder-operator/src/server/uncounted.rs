@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::desk::Purse;
-use super::exchange::Paid;
-use super::{Asker, Listed, Server};
-use crate::bypass::Bypass;
-use crate::client::{Ask, Class};
+use super::desk::IdentityLimits;
+use super::exchange::CallCharge;
+use super::{Caller, ServerClient, Timestamped};
+use crate::bypass::BypassState;
+use crate::client::{CallErrorClass, CoderCall};
 use crate::pushback::Pushback;
-use crate::telemetry::{BypassIneffective, BypassRefused, Reason};
+use crate::telemetry::{BypassIneffective, BypassRefused, DeferReason};
 
 /// When one asks again who found too many such calls under way.
 const SOON: Duration = Duration::from_secs(1);
 
 /// A call that sends the header. What comes of it is remembered, also if nobody waits for it any more.
 struct Trial<'a> {
-    server: &'a Server,
-    how: Option<Result<(), Class>>,
+    server: &'a ServerClient,
+    how: Option<Result<(), CallErrorClass>>,
 }
 
 impl Drop for Trial<'_> {
@@ -30,10 +30,10 @@ impl Drop for Trial<'_> {
     }
 }
 
-impl Server {
+impl ServerClient {
     /// How the bypass stands with this token.
     #[must_use]
-    pub fn bypass(&self) -> Bypass {
+    pub fn bypass(&self) -> BypassState {
         self.0.bypass(|memory| memory.state(Instant::now()))
     }
 
@@ -52,10 +52,10 @@ impl Server {
     /// One call that the server is asked not to count.
     pub(super) async fn uncounted<T>(
         &self,
-        purse: &Purse,
-        asker: &Asker<'_>,
-        ask: &Ask<T>,
-    ) -> Result<Listed<T>, Pushback> {
+        purse: &IdentityLimits,
+        asker: &Caller<'_>,
+        ask: &CoderCall<T>,
+    ) -> Result<Timestamped<T>, Pushback> {
         let mut trial = Trial {
             server: self,
             how: None,
@@ -63,9 +63,9 @@ impl Server {
         let slot = timeout_at(asker.last(), purse.uncounted.acquire()).await;
         let Ok(Ok(_slot)) = slot else {
             let until = Instant::now() + SOON;
-            return Err(self.put_off(Reason::Bypass, until, false));
+            return Err(self.put_off(DeferReason::Bypass, until, false));
         };
-        let heard = self.exchange(asker, ask, Paid::Uncounted).await;
+        let heard = self.exchange(asker, ask, CallCharge::Uncounted).await;
         trial.how = match &heard {
             Ok(_) => Some(Ok(())),
             Err(Pushback::Refused(error)) => Some(Err(error.class)),
@@ -75,13 +75,13 @@ impl Server {
     }
 
     /// Says what was not known before.
-    fn say(&self, news: Option<Bypass>) {
+    fn say(&self, news: Option<BypassState>) {
         let server = self.0.site.base.name();
         let telemetry = &self.0.common.settings.telemetry;
         match news {
-            Some(Bypass::Refused) => telemetry.emit(BypassRefused { server }),
-            Some(Bypass::Ineffective) => telemetry.emit(BypassIneffective { server }),
-            Some(Bypass::Untried | Bypass::Works) | None => {}
+            Some(BypassState::Refused) => telemetry.emit(BypassRefused { server }),
+            Some(BypassState::Ineffective) => telemetry.emit(BypassIneffective { server }),
+            Some(BypassState::Untried | BypassState::Works) | None => {}
         }
     }
 }

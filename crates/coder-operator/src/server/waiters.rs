@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 
 use super::Tell;
 use crate::object::Object;
@@ -12,7 +12,7 @@ use crate::object::Object;
 /// The kind of what stands in a queue for many.
 const LOOK: &str = "look";
 
-pub(super) struct Waiters {
+pub(super) struct CallWaiters {
     tell: Tell,
     looks: Mutex<BTreeMap<Object, BTreeSet<Object>>>,
 }
@@ -21,11 +21,11 @@ pub(super) struct Waiters {
 pub(super) fn place(fingerprint: &str, path: &str) -> Object {
     Object {
         kind: LOOK,
-        key: Key::new(Some(fingerprint), path),
+        key: ObjectKey::new(Some(fingerprint), path),
     }
 }
 
-impl Waiters {
+impl CallWaiters {
     pub(super) fn new(tell: Tell) -> Self {
         Self {
             tell,
@@ -79,7 +79,7 @@ mod tests {
     fn object(name: &str) -> Object {
         Object {
             kind: "CoderProvisioner",
-            key: Key::new(Some("team"), name),
+            key: ObjectKey::new(Some("team"), name),
         }
     }
 
@@ -88,7 +88,7 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = told.clone();
         let tell = move |who: &Object| heard.lock().expect("no panic").push(who.clone());
-        let waiters = Waiters::new(Arc::new(tell));
+        let waiters = CallWaiters::new(Arc::new(tell));
         let look = place("abc", "/api/v2/entitlements");
         for name in ["red", "blue", "red", "green"] {
             waiters.add(&look, &object(name));
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_look_that_nobody_waits_for_leaves_the_queue() {
-        let waiters = Waiters::new(Arc::new(|_| {}));
+        let waiters = CallWaiters::new(Arc::new(|_| {}));
         let look = place("abc", "/api/v2/entitlements");
         waiters.add(&look, &object("red"));
         assert_eq!(waiters.forget(&object("blue")), []);

@@ -13,19 +13,19 @@ use prometheus_client::metrics::histogram::Histogram;
 use tracing::{debug, info, warn};
 
 use super::show::{self, Metric, Sample};
-use super::{Ledger, Occurrence};
-use crate::client::Endpoint;
+use super::{CoderCounters, Occurrence};
+use crate::client::CoderEndpoint;
 
 /// From an answer out of memory to the longest that anybody waits.
 const TOOK: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// What was asked of one server.
 #[derive(Debug)]
-pub(super) struct Tally {
-    requests: BTreeMap<(Endpoint, String), u64>,
-    limited: BTreeMap<Endpoint, u64>,
-    put_off: BTreeMap<Reason, u64>,
-    budgets: BTreeMap<Endpoint, (u32, u32)>,
+pub(super) struct ServerCounters {
+    requests: BTreeMap<(CoderEndpoint, String), u64>,
+    limited: BTreeMap<CoderEndpoint, u64>,
+    put_off: BTreeMap<DeferReason, u64>,
+    budgets: BTreeMap<CoderEndpoint, (u32, u32)>,
     took: Histogram,
     bypass_refused: u64,
     bypass_ineffective: u64,
@@ -33,12 +33,12 @@ pub(super) struct Tally {
 }
 
 /// The first of each must be an increase from 0, or Prometheus does not see it.
-impl Default for Tally {
+impl Default for ServerCounters {
     fn default() -> Self {
         Self {
             requests: BTreeMap::new(),
-            limited: Endpoint::ALL.map(|endpoint| (endpoint, 0)).into(),
-            put_off: Reason::ALL.map(|reason| (reason, 0)).into(),
+            limited: CoderEndpoint::ALL.map(|endpoint| (endpoint, 0)).into(),
+            put_off: DeferReason::ALL.map(|reason| (reason, 0)).into(),
             budgets: BTreeMap::new(),
             took: Histogram::new(TOOK),
             bypass_refused: 0,
@@ -48,7 +48,7 @@ impl Default for Tally {
     }
 }
 
-const COUNTERS: &[Metric<Tally, u64>] = &[
+const COUNTERS: &[Metric<ServerCounters, u64>] = &[
     Metric {
         name: "aplomb_coder_requests",
         help: "Calls to the server, by endpoint and status",
@@ -101,7 +101,7 @@ const COUNTERS: &[Metric<Tally, u64>] = &[
     },
 ];
 
-const GAUGES: &[Metric<Tally, f64>] = &[
+const GAUGES: &[Metric<ServerCounters, f64>] = &[
     Metric {
         name: "aplomb_coder_budget_limit",
         help: "The server's rate limit for one path of the endpoint, as it last told",
@@ -114,7 +114,7 @@ const GAUGES: &[Metric<Tally, f64>] = &[
     },
 ];
 
-fn budgets(tally: &Tally, read: fn((u32, u32)) -> u32) -> Vec<Sample<'_, f64>> {
+fn budgets(tally: &ServerCounters, read: fn((u32, u32)) -> u32) -> Vec<Sample<'_, f64>> {
     let budgets = tally.budgets.iter();
     budgets
         .map(|(endpoint, told)| (vec![("endpoint", endpoint.word())], read(*told).into()))
@@ -122,7 +122,7 @@ fn budgets(tally: &Tally, read: fn((u32, u32)) -> u32) -> Vec<Sample<'_, f64>> {
 }
 
 pub(super) fn encode(
-    servers: &BTreeMap<String, Tally>,
+    servers: &BTreeMap<String, ServerCounters>,
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
@@ -140,25 +140,25 @@ pub(super) fn encode(
     }
 }
 
-fn tally<'a>(ledger: &'a mut Ledger, server: &str) -> &'a mut Tally {
+fn tally<'a>(ledger: &'a mut CoderCounters, server: &str) -> &'a mut ServerCounters {
     ledger.servers.entry(server.to_owned()).or_default()
 }
 
 /// A server was called.
 #[derive(Clone, Copy, Debug)]
-pub struct Called<'a> {
+pub struct CallCompleted<'a> {
     /// Which.
     pub server: &'a str,
     /// What was asked.
-    pub endpoint: Endpoint,
+    pub endpoint: CoderEndpoint,
     /// The status of the answer, if one came.
     pub status: Option<u16>,
     /// How long it took.
     pub took: Duration,
 }
 
-impl Occurrence for Called<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for CallCompleted<'_> {
+    fn emit(self, ledger: &mut CoderCounters) {
         let Self {
             server,
             endpoint,
@@ -181,7 +181,7 @@ impl Occurrence for Called<'_> {
 
 /// What held a call back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum DeferReason {
     /// The object was refused for the rate limit, and waits.
     Gate,
     /// It is not its turn.
@@ -190,7 +190,7 @@ pub enum Reason {
     Bypass,
 }
 
-impl Reason {
+impl DeferReason {
     const ALL: [Self; 3] = [Self::Gate, Self::Budget, Self::Bypass];
 
     const fn word(self) -> &'static str {
@@ -204,15 +204,15 @@ impl Reason {
 
 /// A call was not made yet.
 #[derive(Clone, Copy, Debug)]
-pub struct PutOff<'a> {
+pub struct CallDeferred<'a> {
     /// To which server.
     pub server: &'a str,
     /// Why.
-    pub reason: Reason,
+    pub reason: DeferReason,
 }
 
-impl Occurrence for PutOff<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for CallDeferred<'_> {
+    fn emit(self, ledger: &mut CoderCounters) {
         let tally = tally(ledger, self.server);
         *tally.put_off.entry(self.reason).or_default() += 1;
     }
@@ -220,19 +220,19 @@ impl Occurrence for PutOff<'_> {
 
 /// A server has told what is left of its rate limit.
 #[derive(Clone, Copy, Debug)]
-pub struct BudgetTold<'a> {
+pub struct LimitReported<'a> {
     /// Which.
     pub server: &'a str,
     /// For which call.
-    pub endpoint: Endpoint,
+    pub endpoint: CoderEndpoint,
     /// The limit.
     pub limit: u32,
     /// What is left.
     pub remaining: u32,
 }
 
-impl Occurrence for BudgetTold<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for LimitReported<'_> {
+    fn emit(self, ledger: &mut CoderCounters) {
         let tally = tally(ledger, self.server);
         let told = (self.limit, self.remaining);
         tally.budgets.insert(self.endpoint, told);
@@ -247,7 +247,7 @@ pub struct BypassRefused<'a> {
 }
 
 impl Occurrence for BypassRefused<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+    fn emit(self, ledger: &mut CoderCounters) {
         tally(ledger, self.server).bypass_refused += 1;
         let server = self.server;
         warn!(
@@ -265,7 +265,7 @@ pub struct BypassIneffective<'a> {
 }
 
 impl Occurrence for BypassIneffective<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+    fn emit(self, ledger: &mut CoderCounters) {
         tally(ledger, self.server).bypass_ineffective += 1;
         let server = self.server;
         warn!(
@@ -281,11 +281,11 @@ pub struct CallStale<'a> {
     /// To which server.
     pub server: &'a str,
     /// Which call.
-    pub endpoint: Endpoint,
+    pub endpoint: CoderEndpoint,
 }
 
 impl Occurrence for CallStale<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+    fn emit(self, ledger: &mut CoderCounters) {
         tally(ledger, self.server).stale += 1;
         let (server, call) = (self.server, self.endpoint.phrase());
         warn!(server, call, "The lease was lost during a call");

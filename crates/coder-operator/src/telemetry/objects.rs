@@ -11,7 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use tracing::{info, warn};
 
 use super::show::{self, Metric, Sample};
-use super::{Ledger, Occurrence};
+use super::{CoderCounters, Occurrence};
 use crate::object::Object;
 
 /// From a write to a rollout that waits for jobs.
@@ -21,7 +21,7 @@ const STAGES: [f64; 11] = [
 
 /// An object as it was last decided on.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Picture {
+pub(super) struct ObjectSnapshot {
     ready: bool,
     reason: String,
     throttled: bool,
@@ -33,9 +33,9 @@ pub(super) struct Picture {
 /// Rotations by reason.
 pub(super) type Rotations = BTreeMap<String, u64>;
 /// Stages by kind.
-pub(super) type Stages = BTreeMap<(&'static str, Stage), Histogram>;
+pub(super) type Stages = BTreeMap<(&'static str, RotationStage), Histogram>;
 
-const GAUGES: &[Metric<Picture, f64>] = &[
+const GAUGES: &[Metric<ObjectSnapshot, f64>] = &[
     Metric {
         name: "aplomb_coder_ready",
         help: "Whether the condition Ready is True",
@@ -108,7 +108,7 @@ fn maybe<'a>(value: Option<f64>) -> Vec<Sample<'a, f64>> {
 }
 
 pub(super) fn encode(
-    ledger: &Ledger,
+    ledger: &CoderCounters,
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
@@ -129,7 +129,7 @@ pub(super) fn encode(
 
 /// An object was decided on.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct ObjectDecided<'a> {
     /// Which.
     pub object: &'a Object,
     /// The server it belongs to, once that is known.
@@ -148,14 +148,14 @@ pub struct Seen<'a> {
     pub deleting: Option<Timestamp>,
 }
 
-impl Occurrence for Seen<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for ObjectDecided<'_> {
+    fn emit(self, ledger: &mut CoderCounters) {
         if let Some(server) = self.server {
             // The first orphan must be an increase from 0, or Prometheus does not see it.
             let key = (self.object.kind, host(server).to_owned());
             ledger.orphans.entry(key).or_insert(0);
         }
-        let picture = Picture {
+        let picture = ObjectSnapshot {
             ready: self.ready,
             reason: self.reason.to_owned(),
             throttled: self.throttled,
@@ -177,13 +177,13 @@ impl Occurrence for Seen<'_> {
 
 /// An object is no more.
 #[derive(Clone, Copy, Debug)]
-pub struct Gone<'a> {
+pub struct ObjectRemoved<'a> {
     /// Which.
     pub object: &'a Object,
 }
 
-impl Occurrence for Gone<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for ObjectRemoved<'_> {
+    fn emit(self, ledger: &mut CoderCounters) {
         ledger.rotations.remove(self.object);
         if ledger.objects.remove(self.object).is_some() {
             info!(object = %self.object, "No longer looked after");
@@ -193,15 +193,15 @@ impl Occurrence for Gone<'_> {
 
 /// A key or token was replaced. Told once for each.
 #[derive(Clone, Copy, Debug)]
-pub struct Rotated<'a> {
+pub struct KeyRotated<'a> {
     /// Of which object.
     pub object: &'a Object,
     /// Why: one of the operator's words.
     pub reason: &'a str,
 }
 
-impl Occurrence for Rotated<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for KeyRotated<'_> {
+    fn emit(self, ledger: &mut CoderCounters) {
         let rotations = ledger.rotations.entry(self.object.clone()).or_default();
         *rotations.entry(self.reason.to_owned()).or_default() += 1;
         let (object, reason) = (self.object, self.reason);
@@ -211,14 +211,14 @@ impl Occurrence for Rotated<'_> {
 
 /// A stage of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum RotationStage {
     /// From the intent to the new key.
     Create,
     /// From the new key in its Secret until the old one is deleted.
     Rollout,
 }
 
-impl Stage {
+impl RotationStage {
     const fn word(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -229,17 +229,17 @@ impl Stage {
 
 /// A stage of a rotation is over.
 #[derive(Clone, Copy, Debug)]
-pub struct StageEnded<'a> {
+pub struct RotationStageEnded<'a> {
     /// Of which object.
     pub object: &'a Object,
     /// Which stage.
-    pub stage: Stage,
+    pub stage: RotationStage,
     /// How long it took.
     pub took: Duration,
 }
 
-impl Occurrence for StageEnded<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for RotationStageEnded<'_> {
+    fn emit(self, ledger: &mut CoderCounters) {
         let key = (self.object.kind, self.stage);
         let histogram = ledger.stages.entry(key);
         let histogram = histogram.or_insert_with(|| Histogram::new(STAGES));
@@ -254,7 +254,7 @@ fn host(url: &str) -> &str {
 
 /// A key or proxy was left behind at its server, because its object had to go.
 #[derive(Clone, Copy, Debug)]
-pub struct Orphaned<'a> {
+pub struct KeyOrphaned<'a> {
     /// Whose.
     pub object: &'a Object,
     /// At which server.
@@ -263,8 +263,8 @@ pub struct Orphaned<'a> {
     pub name: &'a str,
 }
 
-impl Occurrence for Orphaned<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for KeyOrphaned<'_> {
+    fn emit(self, ledger: &mut CoderCounters) {
         let key = (self.object.kind, host(self.server).to_owned());
         *ledger.orphans.entry(key).or_default() += 1;
         let (object, server, name) = (self.object, self.server, self.name);

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use prometheus_client::encoding::text::encode;
 
 use super::*;
-use crate::client::Endpoint;
+use crate::client::CoderEndpoint;
 
 const SERVER: &str = "coder.example.com";
 
-fn samples(coder: &Coder, metric: &str) -> Vec<String> {
+fn samples(coder: &CoderMetrics, metric: &str) -> Vec<String> {
     let mut registry = Registry::default();
     coder.register(&mut registry);
     let mut text = String::new();
@@ -22,12 +22,12 @@ fn samples(coder: &Coder, metric: &str) -> Vec<String> {
 fn object(name: &str) -> Object {
     Object {
         kind: "CoderProvisioner",
-        key: Key::new(Some("team"), name),
+        key: ObjectKey::new(Some("team"), name),
     }
 }
 
-fn seen(coder: &Coder, object: &Object, ready: bool) {
-    coder.emit(Seen {
+fn seen(coder: &CoderMetrics, object: &Object, ready: bool) {
+    coder.emit(ObjectDecided {
         server: None,
         object,
         ready,
@@ -41,17 +41,17 @@ fn seen(coder: &Coder, object: &Object, ready: bool) {
 
 #[test]
 fn a_refusal_is_counted_by_endpoint_and_was_zero_before() {
-    let coder = Coder::default();
+    let coder = CoderMetrics::default();
     for status in [Some(201), Some(429), None] {
-        coder.emit(Called {
+        coder.emit(CallCompleted {
             server: SERVER,
-            endpoint: Endpoint::CreateKey,
+            endpoint: CoderEndpoint::CreateKey,
             status,
             took: Duration::from_millis(30),
         });
     }
     let limited = samples(&coder, "aplomb_coder_rate_limited_total");
-    assert_eq!(limited.len(), Endpoint::ALL.len());
+    assert_eq!(limited.len(), CoderEndpoint::ALL.len());
     assert!(limited.contains(
         &r#"aplomb_coder_rate_limited_total{server="coder.example.com",endpoint="create_key"} 1"#
             .to_owned()
@@ -67,27 +67,27 @@ fn a_refusal_is_counted_by_endpoint_and_was_zero_before() {
 
 #[test]
 fn an_object_that_is_gone_takes_its_series_along() {
-    let coder = Coder::default();
+    let coder = CoderMetrics::default();
     let (red, blue) = (object("red"), object("blue"));
     seen(&coder, &red, true);
     seen(&coder, &blue, false);
     let line = r#"aplomb_coder_ready{kind="CoderProvisioner",namespace="team",name="red"} 1.0"#;
     assert_eq!(samples(&coder, "aplomb_coder_ready{").len(), 2);
     assert!(samples(&coder, "aplomb_coder_ready{").contains(&line.to_owned()));
-    coder.emit(Gone { object: &red });
+    coder.emit(ObjectRemoved { object: &red });
     assert_eq!(samples(&coder, "aplomb_coder_ready{").len(), 1);
     assert_eq!(samples(&coder, "aplomb_coder_daemons_wanted{").len(), 1);
 }
 
 #[test]
 fn a_standby_shows_no_gauges_and_keeps_its_counters() {
-    let coder = Coder::default();
+    let coder = CoderMetrics::default();
     let fence = Fence::open();
     coder.lead(&fence);
     seen(&coder, &object("red"), true);
-    coder.emit(BudgetTold {
+    coder.emit(LimitReported {
         server: SERVER,
-        endpoint: Endpoint::ListKeys,
+        endpoint: CoderEndpoint::ListKeys,
         limit: 512,
         remaining: 500,
     });
@@ -104,18 +104,18 @@ fn a_standby_shows_no_gauges_and_keeps_its_counters() {
 
 #[test]
 fn rotations_and_orphans_are_counted() {
-    let coder = Coder::default();
+    let coder = CoderMetrics::default();
     let red = object("red");
-    coder.emit(Rotated {
+    coder.emit(KeyRotated {
         object: &red,
         reason: "tags",
     });
-    coder.emit(StageEnded {
+    coder.emit(RotationStageEnded {
         object: &red,
-        stage: Stage::Rollout,
+        stage: RotationStage::Rollout,
         took: Duration::from_secs(30),
     });
-    coder.emit(Orphaned {
+    coder.emit(KeyOrphaned {
         object: &red,
         server: SERVER,
         name: "red-2",

@@ -4,11 +4,11 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use aplomb::admin::Board;
+use aplomb::admin::AdminRegistry;
 use aplomb::{Clock, Tasks, Telemetry};
-use aplomb_coder_operator::telemetry::Coder;
-use aplomb_coder_operator::{Parts, Settings};
 use aplomb_apiserver::world::{Component, Process};
+use aplomb_coder_operator::telemetry::CoderMetrics;
+use aplomb_coder_operator::{CoderDeps, CoderSettings};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
@@ -19,7 +19,7 @@ use crate::wire::{Flaw, Wire};
 pub struct Replica {
     pub component: Component,
     pub telemetry: Telemetry,
-    pub coder: Coder,
+    pub coder: CoderMetrics,
 }
 
 impl Replica {
@@ -29,18 +29,18 @@ impl Replica {
 
     /// One whose way to the servers is not what it seems.
     pub fn flawed(lab: &Lab, name: &str, flaw: Flaw) -> Self {
-        let (telemetry, coder) = (Telemetry::default(), Coder::default());
+        let (telemetry, coder) = (Telemetry::default(), CoderMetrics::default());
         let (counts, shows) = (telemetry.clone(), coder.clone());
         let wire = Wire::of(lab, flaw);
         let component = lab.cluster.start(name, move |process| {
             let (way, tasks) = (process.clone(), process.clone());
             let wire = wire.clone();
-            let parts = Parts {
+            let parts = CoderDeps {
                 connect: Arc::new(move |_| Ok(wire.transport(&way))),
                 clock: Clock::system(),
                 tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
-                board: Board::default(),
+                board: AdminRegistry::default(),
                 server: None,
                 coder: shows.clone(),
             };
@@ -72,11 +72,11 @@ impl Replica {
     }
 }
 
-async fn run(process: Process, parts: Parts) {
-    let settings = Settings {
+async fn run(process: Process, parts: CoderDeps) {
+    let settings = CoderSettings {
         namespace: SYSTEM.to_owned(),
         identity: process.name().to_owned(),
-        ..Settings::default()
+        ..CoderSettings::default()
     };
     let engine = aplomb_coder_operator::operator(process.plain_client(), &settings, parts);
     engine

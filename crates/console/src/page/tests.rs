@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::fixture;
-use crate::status::{Inputs, Objects};
+use crate::status::{ObjectMap, OverviewInputs};
 
-fn of(objects: &Objects) -> Status {
-    Status::of(Inputs {
+fn of(objects: &ObjectMap) -> Overview {
+    Overview::of(OverviewInputs {
         objects,
         engines: &[],
         journal: &|_| Vec::new(),
@@ -56,7 +56,7 @@ fn a_hostile_name_or_message_is_text() {
     tunnel["status"]["conditions"][0]["status"] = "False".into();
     tunnel["status"]["conditions"][0]["message"] = "<script>alert(2)</script>".into();
     tunnel["status"]["hostname"] = "'><img src=x onerror=alert(3)>".into();
-    let mut objects = Objects::default();
+    let mut objects = ObjectMap::default();
     objects.put("HTTPProxy", vec![tunnel]);
     let main = overview(&of(&objects)).expect("a page");
     let page = document("<script>", main, "/events?of=\"><script>").expect("a page");
@@ -89,7 +89,7 @@ fn nothing_is_inline_and_nothing_comes_from_elsewhere() {
 
 #[test]
 fn an_empty_process_says_what_to_do() {
-    let mut objects = Objects::default();
+    let mut objects = ObjectMap::default();
     for kind in ["HTTPProxy", "StableEgress", "CoderProvisioner"] {
         objects.put(kind, Vec::new());
     }
@@ -101,6 +101,6 @@ fn an_empty_process_says_what_to_do() {
     ] {
         assert!(main.contains(word), "{word}");
     }
-    let none = overview(&Status::default()).expect("a page");
+    let none = overview(&Overview::default()).expect("a page");
     assert!(none.contains("aplomb run tunnel"));
 }

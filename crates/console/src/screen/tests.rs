@@ -25,16 +25,16 @@ fn tunnel(ready: &str) -> Value {
     })
 }
 
-fn readings(leases: Vec<Value>, tunnels: Vec<Value>) -> Readings {
-    let mut readings = Readings {
+fn readings(leases: Vec<Value>, tunnels: Vec<Value>) -> ScreenData {
+    let mut readings = ScreenData {
         leases: Some(leases),
-        ..Readings::default()
+        ..ScreenData::default()
     };
     readings.objects.put("HTTPProxy", tunnels);
     readings
 }
 
-fn texts(status: &Status) -> String {
+fn texts(status: &Overview) -> String {
     let all = sections(status);
     all.iter().map(|lines| crate::table::align(lines)).collect()
 }
@@ -53,16 +53,16 @@ fn an_operator_that_cannot_be_asked_is_known_by_its_lease() {
 fn what_an_operator_says_is_not_told_again_from_its_lease() {
     let fresh = lease("aplomb-tunnel", "pod-1", "2026-01-01T00:04:55.000000Z");
     let mut readings = readings(vec![fresh], Vec::new());
-    let said = Operator {
+    let said = OperatorRow {
         name: "aplomb-tunnel".to_owned(),
         identity: Some("pod-1".to_owned()),
         uptime: 90.0,
         leading: true,
-        ..Operator::default()
+        ..OperatorRow::default()
     };
-    readings.told = vec![Status {
+    readings.told = vec![Overview {
         operators: vec![said],
-        ..Status::default()
+        ..Overview::default()
     }];
     let status = together(&readings, at());
     assert_eq!(status.operators.len(), 1);
@@ -91,6 +91,6 @@ fn what_is_not_ready_comes_with_its_reason_and_the_lost_leader_first() {
 fn a_cluster_without_operators_is_said_to_have_none() {
     let status = together(&readings(Vec::new(), Vec::new()), at());
     assert_eq!(status.findings[0].reason, "NotRunning");
-    let unreadable = Readings::default();
+    let unreadable = ScreenData::default();
     assert_eq!(together(&unreadable, at()).findings, []);
 }

@@ -1,14 +1,14 @@
 //! The tables of a status: operators, watches, budgets, queues, objects, and what is not as it should be.
 
-use crate::status::{Budget, Finding, Operator, Queue, Status, Watch};
+use crate::status::{Finding, LimiterRow, OperatorRow, Overview, QueueRow, WatchRow};
 use crate::table::{human_duration, since};
 
 /// Lines of a table, titles first.
-pub type Section = Vec<Vec<String>>;
+pub type TextSection = Vec<Vec<String>>;
 
 /// The tables that have anything in them.
 #[must_use]
-pub fn sections(status: &Status) -> Vec<Section> {
+pub fn sections(status: &Overview) -> Vec<TextSection> {
     let all = [
         section(OPERATORS, status.operators.iter().map(operator)),
         section(WATCHES, status.watches.iter().map(watch)),
@@ -61,12 +61,12 @@ const OBJECTS: &[&str] = &[
 ];
 const FINDINGS: &[&str] = &["NOT-READY", "SEVERITY", "REASON", "SINCE", "MESSAGE"];
 
-fn section(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Section {
+fn section(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> TextSection {
     let titles = titles.iter().map(|&title| title.to_owned()).collect();
     std::iter::once(titles).chain(rows).collect()
 }
 
-fn operator(it: &Operator) -> Vec<String> {
+fn operator(it: &OperatorRow) -> Vec<String> {
     // An uptime is what only the operator itself knows.
     let asked = it.uptime > 0.0;
     let state = match (it.leading, asked) {
@@ -94,7 +94,7 @@ fn operator(it: &Operator) -> Vec<String> {
     ]
 }
 
-fn watch(it: &Watch) -> Vec<String> {
+fn watch(it: &WatchRow) -> Vec<String> {
     let heard = match (it.age, it.reconnecting) {
         (_, Some(down)) => format!("down for {}", seconds(down)),
         (Some(age), None) => format!("{} ago", seconds(age)),
@@ -110,7 +110,7 @@ fn watch(it: &Watch) -> Vec<String> {
     ]
 }
 
-fn budget(it: &Budget) -> Vec<Vec<String>> {
+fn budget(it: &LimiterRow) -> Vec<Vec<String>> {
     let closed = it
         .closed_for_seconds
         .map(|left| format!("for {}", seconds(left)));
@@ -134,8 +134,8 @@ fn budget(it: &Budget) -> Vec<Vec<String>> {
     lanes.collect()
 }
 
-fn queue(it: &Queue) -> Vec<String> {
-    let lane = |lane: &crate::status::Lane| match lane.oldest {
+fn queue(it: &QueueRow) -> Vec<String> {
+    let lane = |lane: &crate::status::LaneRow| match lane.oldest {
         Some(oldest) => format!("{} {} ({})", lane.name, lane.depth, seconds(oldest)),
         None => format!("{} {}", lane.name, lane.depth),
     };
@@ -151,8 +151,8 @@ fn queue(it: &Queue) -> Vec<String> {
 }
 
 /// Each kind of ours with how many are ready, and what was written of it.
-fn objects(status: &Status) -> Vec<Vec<String>> {
-    let row = |table: &crate::table::Table| {
+fn objects(status: &Overview) -> Vec<Vec<String>> {
+    let row = |table: &crate::table::ObjectTable| {
         let proof = ["Ready", "Online"];
         let mut proof = proof
             .iter()
@@ -163,7 +163,7 @@ fn objects(status: &Status) -> Vec<Vec<String>> {
                 .count()
         });
         let tally = status.kinds.iter().find(|it| it.kind == table.kind);
-        let count = |of: fn(&crate::status::KindTally) -> u64| {
+        let count = |of: fn(&crate::status::KindRow) -> u64| {
             tally.map_or("-".to_owned(), |it| of(it).to_string())
         };
         vec![
@@ -179,7 +179,7 @@ fn objects(status: &Status) -> Vec<Vec<String>> {
     some.map(row).collect()
 }
 
-fn finding(it: &Finding, status: &Status) -> Vec<String> {
+fn finding(it: &Finding, status: &Overview) -> Vec<String> {
     let name = match it.name.name.is_empty() {
         true => it.kind.clone(),
         false => format!("{}/{}", it.kind, it.name),

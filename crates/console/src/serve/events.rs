@@ -15,8 +15,8 @@ use futures::stream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::trace::Subject;
-use super::{Console, headers};
+use super::trace::TraceSubject;
+use super::{ConsoleState, headers};
 use crate::page;
 
 /// How far apart two events of one page are at least.
@@ -28,16 +28,16 @@ const REST: u32 = 10;
 
 /// One page that is kept up to date.
 struct Reader {
-    console: Console,
+    console: ConsoleState,
     /// The object it is about; without one it is about everything.
-    subject: Option<Subject>,
+    subject: Option<TraceSubject>,
     changed: watch::Receiver<u64>,
     /// Not before this is the next one sent.
     next: Instant,
     _place: OwnedSemaphorePermit,
 }
 
-pub(super) async fn events(State(console): State<Console>, uri: Uri) -> Response {
+pub(super) async fn events(State(console): State<ConsoleState>, uri: Uri) -> Response {
     let asked = uri.query().and_then(|it| it.strip_prefix("of="));
     let Ok(place) = console.0.readers.clone().try_acquire_owned() else {
         let full = "too many pages are live; reload to look\n";
@@ -46,7 +46,7 @@ pub(super) async fn events(State(console): State<Console>, uri: Uri) -> Response
     let reader = Reader {
         changed: console.0.sources.changed(),
         next: Instant::now(),
-        subject: asked.and_then(Subject::parse),
+        subject: asked.and_then(TraceSubject::parse),
         console,
         _place: place,
     };

@@ -1,32 +1,32 @@
 //! Where the page's values are read. A board in a program, fixed values in a test. Reads; never waits for a server.
 
-use aplomb::admin::{Board, State};
-use aplomb::journal::Line;
-use aplomb::{Cache, Kind, ObjectId};
+use aplomb::admin::{AdminRegistry, DebugState};
+use aplomb::journal::JournalLine;
+use aplomb::{Cache, Kind, ObjectRef};
 use aplomb_api::{CoderProvisioner, CoderWorkspaceProxy, Connector, HttpProxy, StableEgress};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::status::Objects;
+use crate::status::ObjectMap;
 
 /// Something that can be looked at.
-pub trait Sources: Send + Sync + 'static {
+pub trait DataSources: Send + Sync + 'static {
     /// Whole objects of our kinds, those that somebody watches.
-    fn objects(&self) -> Objects;
+    fn objects(&self) -> ObjectMap;
 
     /// The engines, by name.
-    fn engines(&self) -> Vec<(String, State)>;
+    fn engines(&self) -> Vec<(String, DebugState)>;
 
     /// What is remembered of an object, oldest first.
-    fn journal(&self, object: &ObjectId) -> Vec<Line>;
+    fn journal(&self, object: &ObjectRef) -> Vec<JournalLine>;
 
     /// Moves when an object has changed.
     fn changed(&self) -> watch::Receiver<u64>;
 }
 
-impl Sources for Board {
-    fn objects(&self) -> Objects {
-        let mut objects = Objects::default();
+impl DataSources for AdminRegistry {
+    fn objects(&self) -> ObjectMap {
+        let mut objects = ObjectMap::default();
         put::<HttpProxy>(&mut objects, "HTTPProxy", self.cache());
         put::<Connector>(&mut objects, "Connector", self.cache());
         put::<StableEgress>(&mut objects, "StableEgress", self.cache());
@@ -35,20 +35,20 @@ impl Sources for Board {
         objects
     }
 
-    fn engines(&self) -> Vec<(String, State)> {
-        Board::engines(self)
+    fn engines(&self) -> Vec<(String, DebugState)> {
+        AdminRegistry::engines(self)
     }
 
-    fn journal(&self, object: &ObjectId) -> Vec<Line> {
-        Board::journal(self, object)
+    fn journal(&self, object: &ObjectRef) -> Vec<JournalLine> {
+        AdminRegistry::journal(self, object)
     }
 
     fn changed(&self) -> watch::Receiver<u64> {
-        Board::changed(self)
+        AdminRegistry::changed(self)
     }
 }
 
-fn put<K: Kind>(objects: &mut Objects, kind: &str, cache: Option<Cache<K>>) {
+fn put<K: Kind>(objects: &mut ObjectMap, kind: &str, cache: Option<Cache<K>>) {
     let Some(cache) = cache else { return };
     let json = |object: &std::sync::Arc<K>| serde_json::to_value(&**object).ok();
     let all: Vec<Value> = cache.list().iter().filter_map(json).collect();

@@ -1,8 +1,8 @@
 //! The routes over fixed values: what they answer, what they refuse, and how a live page begins and ends.
 
-use aplomb::ObjectId;
+use aplomb::ObjectRef;
 use aplomb::admin;
-use aplomb::journal::Line;
+use aplomb::journal::JournalLine;
 use axum::body::Body;
 use axum::http::{Method, Request};
 use futures::StreamExt;
@@ -14,21 +14,21 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::fixture;
-use crate::status::Objects;
-use crate::trace::Trace;
+use crate::status::ObjectMap;
+use crate::trace::ObjectTrace;
 
 struct Fixed(watch::Sender<u64>);
 
-impl Sources for Fixed {
-    fn objects(&self) -> Objects {
+impl DataSources for Fixed {
+    fn objects(&self) -> ObjectMap {
         fixture::objects()
     }
 
-    fn engines(&self) -> Vec<(String, admin::State)> {
+    fn engines(&self) -> Vec<(String, admin::DebugState)> {
         fixture::engines()
     }
 
-    fn journal(&self, object: &ObjectId) -> Vec<Line> {
+    fn journal(&self, object: &ObjectRef) -> Vec<JournalLine> {
         fixture::journal(object)
     }
 
@@ -39,7 +39,11 @@ impl Sources for Fixed {
 
 fn console(changes: &watch::Sender<u64>, ends: &CancellationToken) -> Router {
     let clock = Clock::new(fixture::at);
-    router(Console::of(Fixed(changes.clone()), clock, ends.clone()))
+    router(ConsoleState::of(
+        Fixed(changes.clone()),
+        clock,
+        ends.clone(),
+    ))
 }
 
 async fn ask(method: Method, path: &str) -> Response {
@@ -105,7 +109,7 @@ async fn every_answer_carries_the_policy() {
 #[tokio::test]
 async fn the_page_and_the_json_are_of_one_value() {
     let json = text(ask(Method::GET, "/status.json").await).await;
-    let status: Status = serde_json::from_str(&json).expect("a status");
+    let status: Overview = serde_json::from_str(&json).expect("a status");
     assert_eq!(status, fixture::status());
     let page = text(ask(Method::GET, "/").await).await;
     assert!(page.contains(&page::overview(&status).expect("a page")));
@@ -117,7 +121,7 @@ async fn a_tunnel_has_a_page_and_json_of_its_own() {
     assert!(page.contains("kubectl-edit") && page.contains("class=\"picture\""));
     assert!(page.contains("data-events=\"&#x2f;events?of=HTTPProxy&#x2f;default&#x2f;shop\""));
     let json = text(ask(Method::GET, "/trace/httpproxies/default/shop.json").await).await;
-    let trace: Trace = serde_json::from_str(&json).expect("a trace");
+    let trace: ObjectTrace = serde_json::from_str(&json).expect("a trace");
     assert_eq!(trace.tree.name, "shop");
     let page = text(ask(Method::GET, "/trace/StableEgress/web").await).await;
     assert!(page.contains("gateway-b"));

@@ -6,18 +6,18 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::{Console, answered, headers};
+use super::{ConsoleState, answered, headers};
 use crate::page;
-use crate::status::Name;
+use crate::status::ObjectName;
 
 /// Which object a page is about, as its address names it.
 #[derive(Clone, Debug)]
-pub(super) struct Subject {
+pub(super) struct TraceSubject {
     pub(super) kind: String,
-    pub(super) name: Name,
+    pub(super) name: ObjectName,
 }
 
-impl Subject {
+impl TraceSubject {
     /// Reads `KIND/NAME` or `KIND/NAMESPACE/NAME`.
     pub(super) fn parse(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').collect();
@@ -28,7 +28,7 @@ impl Subject {
         };
         Some(Self {
             kind: kind.to_owned(),
-            name: Name {
+            name: ObjectName {
                 namespace,
                 name: name.to_owned(),
             },
@@ -36,12 +36,15 @@ impl Subject {
     }
 }
 
-pub(super) async fn trace(State(console): State<Console>, Path(path): Path<String>) -> Response {
+pub(super) async fn trace(
+    State(console): State<ConsoleState>,
+    Path(path): Path<String>,
+) -> Response {
     let (path, json) = match path.strip_suffix(".json") {
         Some(bare) => (bare, true),
         None => (&*path, false),
     };
-    let subject = Subject::parse(path);
+    let subject = TraceSubject::parse(path);
     let Some(story) = subject.as_ref().and_then(|it| console.story(it)) else {
         let nothing = format!("{path} is not there, or is not watched by this process\n");
         let kind = headers("text/plain; charset=utf-8");

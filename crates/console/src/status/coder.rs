@@ -2,23 +2,25 @@
 //!
 //! A key here is its name and its age. What it opens is in a Secret that nothing here reads.
 
-use aplomb_api::coder::{CoderProvisionerStatus, CoderWorkspaceProxyStatus, RateLimited, Rotation};
+use aplomb_api::coder::{
+    CoderProvisionerStatus, CoderWorkspaceProxyStatus, RateLimited, RotationStatus,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{Name, Objects, condition, status, text};
-use crate::light::Light;
+use super::objects::{ObjectMap, ObjectName, condition, status, text};
+use crate::light::HealthColor;
 
 /// Provisioner daemons and their key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Provisioner {
+pub struct ProvisionerRow {
     /// Which.
     #[serde(flatten)]
-    pub name: Name,
+    pub name: ObjectName,
     /// Whether it is proven.
-    pub light: Light,
+    pub light: HealthColor,
     /// The reason of its `Ready`.
     pub reason: String,
     /// What that says to people.
@@ -26,11 +28,11 @@ pub struct Provisioner {
     /// The server.
     pub server: Option<String>,
     /// The key in use.
-    pub key: Option<Key>,
+    pub key: Option<KeyRow>,
     /// The name of the key that is about to be made.
     pub pending: Option<String>,
     /// Keys that go once nobody uses them.
-    pub retiring: Vec<Key>,
+    pub retiring: Vec<KeyRow>,
     /// Daemons that the server sees, of those that are wanted: `2/3`.
     pub daemons: Option<String>,
     /// How often its key was replaced.
@@ -40,13 +42,13 @@ pub struct Provisioner {
     /// Why it last was.
     pub rotated_because: Option<String>,
     /// The server refuses for its rate limit.
-    pub rate_limited: Option<Throttle>,
+    pub rate_limited: Option<ThrottleRow>,
 }
 
 /// A key, by its name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Key {
+pub struct KeyRow {
     /// Its name at the server.
     pub name: String,
     /// Since when it is in use, or going.
@@ -56,7 +58,7 @@ pub struct Key {
 /// A server refuses for its rate limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Throttle {
+pub struct ThrottleRow {
     /// Since when.
     pub since: Timestamp,
     /// Which call it refused.
@@ -68,12 +70,12 @@ pub struct Throttle {
 /// A workspace proxy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Proxy {
+pub struct ProxyRow {
     /// Which.
     #[serde(flatten)]
-    pub name: Name,
+    pub name: ObjectName,
     /// Whether it is proven.
-    pub light: Light,
+    pub light: HealthColor,
     /// The reason of its `Ready`.
     pub reason: String,
     /// What that says to people.
@@ -91,10 +93,10 @@ pub struct Proxy {
     /// When it last was.
     pub rotated: Option<Timestamp>,
     /// The server refuses for its rate limit.
-    pub rate_limited: Option<Throttle>,
+    pub rate_limited: Option<ThrottleRow>,
 }
 
-pub(super) fn provisioners(objects: &Objects) -> Vec<Provisioner> {
+pub(super) fn provisioners(objects: &ObjectMap) -> Vec<ProvisionerRow> {
     objects
         .of("CoderProvisioner")
         .iter()
@@ -102,26 +104,26 @@ pub(super) fn provisioners(objects: &Objects) -> Vec<Provisioner> {
         .collect()
 }
 
-fn provisioner(object: &Value) -> Provisioner {
+fn provisioner(object: &Value) -> ProvisionerRow {
     let said: CoderProvisionerStatus = status(object);
     let ready = condition(object, "Ready").unwrap_or(&Value::Null);
-    let Rotation {
+    let RotationStatus {
         sequence,
         reason,
         last,
         ..
     } = said.rotation;
-    let key = said.key.map(|it| Key {
+    let key = said.key.map(|it| KeyRow {
         name: it.name,
         since: it.since.0,
     });
-    let retiring = said.retiring.into_iter().map(|it| Key {
+    let retiring = said.retiring.into_iter().map(|it| KeyRow {
         name: it.key.name,
         since: it.retired.0,
     });
-    Provisioner {
-        name: Name::of(object),
-        light: Light::of(object),
+    ProvisionerRow {
+        name: ObjectName::of(object),
+        light: HealthColor::of(object),
         reason: text(&ready["reason"]),
         message: text(&ready["message"]),
         server: said.control_plane_url,
@@ -136,7 +138,7 @@ fn provisioner(object: &Value) -> Provisioner {
     }
 }
 
-pub(super) fn proxies(objects: &Objects) -> Vec<Proxy> {
+pub(super) fn proxies(objects: &ObjectMap) -> Vec<ProxyRow> {
     objects
         .of("CoderWorkspaceProxy")
         .iter()
@@ -144,12 +146,12 @@ pub(super) fn proxies(objects: &Objects) -> Vec<Proxy> {
         .collect()
 }
 
-fn proxy(object: &Value) -> Proxy {
+fn proxy(object: &Value) -> ProxyRow {
     let said: CoderWorkspaceProxyStatus = status(object);
     let ready = condition(object, "Ready").unwrap_or(&Value::Null);
-    Proxy {
-        name: Name::of(object),
-        light: Light::of(object),
+    ProxyRow {
+        name: ObjectName::of(object),
+        light: HealthColor::of(object),
         reason: text(&ready["reason"]),
         message: text(&ready["message"]),
         server: said.binding.map(|it| it.server_url),
@@ -162,8 +164,8 @@ fn proxy(object: &Value) -> Proxy {
     }
 }
 
-fn throttle(said: RateLimited) -> Throttle {
-    Throttle {
+fn throttle(said: RateLimited) -> ThrottleRow {
+    ThrottleRow {
         since: said.since.0,
         endpoint: said.endpoint,
         not_before: said.not_before.0,

@@ -1,24 +1,24 @@
 //! Floating IPs: which node has each, who could take it, and how the last move went.
 
-use aplomb_api::Span;
+use aplomb_api::DurationString;
 use aplomb_api::egress::{self as api, StableEgressStatus};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{Name, Objects, condition, status, text};
-use super::tunnel::Stage;
-use crate::light::Light;
+use super::objects::{ObjectMap, ObjectName, condition, status, text};
+use super::tunnel::StageRow;
+use crate::light::HealthColor;
 
 /// A floating IP that follows a healthy node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Egress {
+pub struct EgressRow {
     /// Which.
     #[serde(flatten)]
-    pub name: Name,
+    pub name: ObjectName,
     /// Whether it is proven.
-    pub light: Light,
+    pub light: HealthColor,
     /// The reason of its `Ready`.
     pub reason: String,
     /// What that says to people.
@@ -28,21 +28,21 @@ pub struct Egress {
     /// The node that has it.
     pub active_node: Option<String>,
     /// The nodes that are spoken of: the active one, those in trouble, those of the last move.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NodeRow>,
     /// How many nodes are candidates.
     pub candidates: u32,
     /// How many of them could take it now.
     pub candidates_ready: u32,
     /// The last move, or the one that is under way.
-    pub last_move: Option<Move>,
+    pub last_move: Option<MoveRow>,
     /// What the provider said is left of its rate limit.
-    pub budget: Option<Level>,
+    pub budget: Option<BudgetRow>,
 }
 
 /// A node that a floating IP has, had, or is leaving.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Node {
+pub struct NodeRow {
     /// Its name.
     pub name: String,
     /// Whether it has the address.
@@ -56,7 +56,7 @@ pub struct Node {
 /// A move of a floating IP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Move {
+pub struct MoveRow {
     /// From which node, if it was one.
     pub from: Option<String>,
     /// To which.
@@ -72,7 +72,7 @@ pub struct Move {
     /// When it was over.
     pub ended: Option<Timestamp>,
     /// The stages that are over, on an axis that begins when the need was first seen.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageRow>,
     /// How long no node had the labels, in seconds.
     pub unlabelled: Option<f64>,
 }
@@ -80,7 +80,7 @@ pub struct Move {
 /// What is left of a rate limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Level {
+pub struct BudgetRow {
     /// Calls an hour.
     pub limit: u32,
     /// What was left when the level last changed.
@@ -89,22 +89,22 @@ pub struct Level {
     pub level: String,
 }
 
-pub(super) fn egresses(objects: &Objects) -> Vec<Egress> {
+pub(super) fn egresses(objects: &ObjectMap) -> Vec<EgressRow> {
     objects.of("StableEgress").iter().map(egress).collect()
 }
 
-fn egress(object: &Value) -> Egress {
+fn egress(object: &Value) -> EgressRow {
     let said: StableEgressStatus = status(object);
     let ready = condition(object, "Ready").unwrap_or(&Value::Null);
     let last = said.moving.as_ref().or(said.last_move.as_ref());
-    Egress {
-        name: Name::of(object),
-        light: Light::of(object),
+    EgressRow {
+        name: ObjectName::of(object),
+        light: HealthColor::of(object),
         reason: text(&ready["reason"]),
         message: text(&ready["message"]),
         nodes: nodes(&said, last),
         last_move: last.map(|it| moved(it, said.moving.is_some())),
-        budget: said.budget.as_ref().map(|it| Level {
+        budget: said.budget.as_ref().map(|it| BudgetRow {
             limit: it.limit,
             remaining: it.remaining,
             level: format!("{:?}", it.level),
@@ -116,20 +116,20 @@ fn egress(object: &Value) -> Egress {
     }
 }
 
-fn nodes(said: &StableEgressStatus, last: Option<&api::Move>) -> Vec<Node> {
+fn nodes(said: &StableEgressStatus, last: Option<&api::MoveStatus>) -> Vec<NodeRow> {
     let active = said.active_node.as_deref();
     let moved = last
         .into_iter()
         .flat_map(|it| [it.from.as_deref(), Some(&*it.to)]);
     let suspects = said.suspects.iter().map(|it| Some(&*it.node));
     let names = [active].into_iter().chain(suspects).chain(moved).flatten();
-    let mut nodes: Vec<Node> = Vec::new();
+    let mut nodes: Vec<NodeRow> = Vec::new();
     for name in names {
         if nodes.iter().any(|it| it.name == name) {
             continue;
         }
         let suspect = said.suspects.iter().find(|it| it.node == name);
-        nodes.push(Node {
+        nodes.push(NodeRow {
             name: name.to_owned(),
             active: active == Some(name),
             suspicion: suspect.map(|it| format!("{:?}", it.what)),
@@ -139,9 +139,9 @@ fn nodes(said: &StableEgressStatus, last: Option<&api::Move>) -> Vec<Node> {
     nodes
 }
 
-fn moved(it: &api::Move, under_way: bool) -> Move {
+fn moved(it: &api::MoveStatus, under_way: bool) -> MoveRow {
     let cause = serde_json::to_value(it.cause).unwrap_or_default();
-    Move {
+    MoveRow {
         from: it.from.clone(),
         to: it.to.clone(),
         cause: text(&cause),
@@ -154,7 +154,7 @@ fn moved(it: &api::Move, under_way: bool) -> Move {
     }
 }
 
-fn stages(it: &api::Move) -> Vec<Stage> {
+fn stages(it: &api::MoveStatus) -> Vec<StageRow> {
     let spans = [
         ("decided", &it.stages.decide),
         ("accepted", &it.stages.accept),
@@ -167,7 +167,7 @@ fn stages(it: &api::Move) -> Vec<Stage> {
         .filter_map(|(name, span)| Some((name, seconds(span.as_ref()?))));
     told.map(|(name, took)| {
         offset += took;
-        Stage {
+        StageRow {
             name: name.to_owned(),
             at: it.detected.0 + std::time::Duration::from_secs_f64(offset),
             offset,
@@ -177,6 +177,6 @@ fn stages(it: &api::Move) -> Vec<Stage> {
     .collect()
 }
 
-fn seconds(span: &Span) -> f64 {
+fn seconds(span: &DurationString) -> f64 {
     span.0.as_secs_f64()
 }

@@ -7,14 +7,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{Name, Objects, condition, text};
-use super::{Budget, Status};
-use crate::light::Light;
+use super::objects::{ObjectMap, ObjectName, condition, text};
+use super::{LimiterRow, Overview};
+use crate::light::HealthColor;
 
 /// How bad something is. The order is the order of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Severity {
+pub enum FindingSeverity {
     /// It does not work and will not by itself.
     Error,
     /// It does not work yet, not as fast as it could, or not for much longer. Or the owner of a tunnel
@@ -25,7 +25,7 @@ pub enum Severity {
     Notice,
 }
 
-impl Severity {
+impl FindingSeverity {
     /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -42,12 +42,12 @@ impl Severity {
 #[serde(rename_all = "camelCase", default)]
 pub struct Finding {
     /// How bad it is.
-    pub severity: Severity,
-    /// The kind of the object, or `Operator`, `Budget`, `Queue`.
+    pub severity: FindingSeverity,
+    /// The kind of the object, or `OperatorRow`, `LimiterRow`, `QueueRow`.
     pub kind: String,
     /// Which.
     #[serde(flatten)]
-    pub name: Name,
+    pub name: ObjectName,
     /// A word for programs.
     pub reason: String,
     /// A sentence for people.
@@ -61,7 +61,7 @@ const WITHOUT: [&str; 3] = ["ConnectorClass", "GatewayReplica", "HostnameClaim"]
 
 /// Everything that is not as it should be, worst first.
 #[must_use]
-pub fn findings(status: &Status, objects: &Objects) -> Vec<Finding> {
+pub fn findings(status: &Overview, objects: &ObjectMap) -> Vec<Finding> {
     let mut found = of_process(status);
     for (kind, all) in objects.kinds().filter(|(kind, _)| !WITHOUT.contains(kind)) {
         for object in all {
@@ -84,7 +84,7 @@ fn of_object(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
         "Connector" if !online(object) => ("Online", false),
         // Its agent runs, but its class is missing or has a relay that is not a URL.
         "Connector" => ("Ready", !refused(object)),
-        _ => ("Ready", Light::of(object) == Light::Green),
+        _ => ("Ready", HealthColor::of(object) == HealthColor::Green),
     };
     if well {
         return None;
@@ -104,21 +104,21 @@ fn of_object(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
         }
     };
     let since = said.and_then(since);
-    let severity = match Light::of(object) {
-        _ if going => Severity::Warning,
+    let severity = match HealthColor::of(object) {
+        _ if going => FindingSeverity::Warning,
         _ if reason.starts_with("Connector") && released(object, "ConnectorOnline") => {
-            Severity::Notice
+            FindingSeverity::Notice
         }
-        _ if kind == "Connector" && released(object, "Online") => Severity::Notice,
-        _ if reason == "ScaledToZero" => Severity::Notice,
-        _ if waits_for_a_person(kind, &reason) => Severity::Warning,
-        Light::Amber { .. } if !lasts(since, patience(kind), at) => Severity::Warning,
-        _ => Severity::Error,
+        _ if kind == "Connector" && released(object, "Online") => FindingSeverity::Notice,
+        _ if reason == "ScaledToZero" => FindingSeverity::Notice,
+        _ if waits_for_a_person(kind, &reason) => FindingSeverity::Warning,
+        HealthColor::Amber { .. } if !lasts(since, patience(kind), at) => FindingSeverity::Warning,
+        _ => FindingSeverity::Error,
     };
     Some(Finding {
         severity,
         kind: kind.to_owned(),
-        name: Name::of(object),
+        name: ObjectName::of(object),
         reason,
         message,
         since,
@@ -196,7 +196,7 @@ fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
     let finding = |(severity, reason, message, since): Threat| Finding {
         severity,
         kind: kind.to_owned(),
-        name: Name::of(object),
+        name: ObjectName::of(object),
         reason,
         message,
         since,
@@ -210,7 +210,7 @@ fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
     if lasts(limited, SignedDuration::from_mins(30), at) {
         let message = "the server has been refusing calls for its rate limit".to_owned();
         told.push((
-            Severity::Warning,
+            FindingSeverity::Warning,
             "RateLimited".to_owned(),
             message,
             limited,
@@ -221,13 +221,13 @@ fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
     let refused = refused.filter(|it| it["status"] == "True" && it["reason"] == "Forbidden");
     told.extend(refused.map(|it| {
         let (reason, message) = (text(&it["reason"]), text(&it["message"]));
-        (Severity::Warning, reason, message, since(it))
+        (FindingSeverity::Warning, reason, message, since(it))
     }));
     told.into_iter().map(finding).collect()
 }
 
 /// Severity, reason and message, and since when.
-type Threat = (Severity, String, String, Option<Timestamp>);
+type Threat = (FindingSeverity, String, String, Option<Timestamp>);
 
 fn of_an_egress(object: &Value, at: Timestamp) -> Vec<Threat> {
     let status = &object["status"];
@@ -247,29 +247,29 @@ fn of_an_egress(object: &Value, at: Timestamp) -> Vec<Threat> {
     if status["budget"]["level"] == "Reserve" {
         let message = "the provider's rate limit is nearly used up: what is left is kept for moves";
         let reason = "BudgetReserve".to_owned();
-        told.push((Severity::Warning, reason, message.to_owned(), None));
+        told.push((FindingSeverity::Warning, reason, message.to_owned(), None));
     }
     if status["move"]["overdue"] == true {
         let message = format!("the move to {} takes too long", text(&status["move"]["to"]));
         let reason = "MoveDeadlineExceeded".to_owned();
-        told.push((Severity::Error, reason, message, None));
+        told.push((FindingSeverity::Error, reason, message, None));
     }
     told
 }
 
 /// How bad a condition of a StableEgress beside Ready is, if it is bad.
-fn of_a_condition(condition: &Value, at: Timestamp) -> Option<Severity> {
+fn of_a_condition(condition: &Value, at: Timestamp) -> Option<FindingSeverity> {
     let word = |field: &str| condition[field].as_str().unwrap_or_default();
     match (word("type"), word("status"), word("reason")) {
-        ("Redundant", "False", "NoCandidate") => Some(Severity::Error),
+        ("Redundant", "False", "NoCandidate") => Some(FindingSeverity::Error),
         ("Redundant" | "ProviderReachable" | "LabelsConsistent" | "Fenced", "False", _) => {
-            Some(Severity::Warning)
+            Some(FindingSeverity::Warning)
         }
         // It may have been forgotten.
         ("Held", "True", _) if lasts(since(condition), SignedDuration::from_hours(24), at) => {
-            Some(Severity::Warning)
+            Some(FindingSeverity::Warning)
         }
-        ("Held", "True", _) => Some(Severity::Notice),
+        ("Held", "True", _) => Some(FindingSeverity::Notice),
         _ => None,
     }
 }
@@ -284,7 +284,7 @@ fn online(object: &Value) -> bool {
 
 /// Less than a tenth is left, or no more than the reserve. A budget that fills within minutes is paced by
 /// being emptied: that is no news.
-fn is_nearly_empty(budget: &Budget) -> bool {
+fn is_nearly_empty(budget: &LimiterRow) -> bool {
     const SLOW: f64 = 600.0;
     let Some(capacity) = budget.capacity.filter(|it| *it > 0.0) else {
         return false;
@@ -293,11 +293,11 @@ fn is_nearly_empty(budget: &Budget) -> bool {
     slow && budget.available <= budget.reserve.max(capacity / 10.0)
 }
 
-fn of_process(status: &Status) -> Vec<Finding> {
+fn of_process(status: &Overview) -> Vec<Finding> {
     let finding = |severity, kind: &str, name: &str, reason: &str, message: String| Finding {
         severity,
         kind: kind.to_owned(),
-        name: Name {
+        name: ObjectName {
             namespace: None,
             name: name.to_owned(),
         },
@@ -309,7 +309,7 @@ fn of_process(status: &Status) -> Vec<Finding> {
         let trouble = operator.trouble.iter();
         trouble.map(|it| {
             finding(
-                Severity::Error,
+                FindingSeverity::Error,
                 "Operator",
                 &operator.name,
                 "Unhealthy",
@@ -329,7 +329,7 @@ fn of_process(status: &Status) -> Vec<Finding> {
             }
             None => return None,
         };
-        let severity = Severity::Warning;
+        let severity = FindingSeverity::Warning;
         Some(finding(severity, "Budget", &budget.target, reason, message))
     });
     let queues = status.queues.iter().flat_map(|queue| {
@@ -338,7 +338,7 @@ fn of_process(status: &Status) -> Vec<Finding> {
             let message =
                 format!("{key} keeps failing by a defect and is not run until its spec changes");
             finding(
-                Severity::Error,
+                FindingSeverity::Error,
                 "Queue",
                 &queue.controller,
                 "Quarantined",

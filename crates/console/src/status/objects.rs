@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Namespace and name of an object, as JSON and pages show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Name {
+pub struct ObjectName {
     /// The namespace; none for a cluster-scoped kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
@@ -19,7 +19,7 @@ pub struct Name {
     pub name: String,
 }
 
-impl Name {
+impl ObjectName {
     /// Of an object that was read as JSON.
     #[must_use]
     pub fn of(object: &Value) -> Self {
@@ -32,15 +32,15 @@ impl Name {
 
     /// The journal's key for it.
     #[must_use]
-    pub fn id(&self, kind: &str) -> aplomb::ObjectId {
-        aplomb::ObjectId {
+    pub fn id(&self, kind: &str) -> aplomb::ObjectRef {
+        aplomb::ObjectRef {
             kind: kind.into(),
-            key: aplomb::Key::new(self.namespace.as_deref(), &self.name),
+            key: aplomb::ObjectKey::new(self.namespace.as_deref(), &self.name),
         }
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(namespace) = &self.namespace {
             write!(f, "{namespace}/")?;
@@ -51,9 +51,9 @@ impl fmt::Display for Name {
 
 /// Whole objects as JSON, by kind. A kind that nobody watches is not in it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Objects(BTreeMap<String, Vec<Value>>);
+pub struct ObjectMap(BTreeMap<String, Vec<Value>>);
 
-impl Objects {
+impl ObjectMap {
     /// Puts all objects of `kind` in.
     pub fn put(&mut self, kind: &str, objects: Vec<Value>) {
         self.0.insert(kind.to_owned(), objects);
@@ -72,8 +72,8 @@ impl Objects {
 
     /// The object of this kind and name.
     #[must_use]
-    pub fn get(&self, kind: &str, name: &Name) -> Option<&Value> {
-        self.of(kind).iter().find(|it| Name::of(it) == *name)
+    pub fn get(&self, kind: &str, name: &ObjectName) -> Option<&Value> {
+        self.of(kind).iter().find(|it| ObjectName::of(it) == *name)
     }
 
     /// Every kind that is known, with its objects.

@@ -2,14 +2,14 @@
 //!
 //! Names, times and counts, as `/debug/state.json` has them; ages are in seconds.
 
-use aplomb::admin::State;
-use aplomb::budget::{LaneSnapshot, Snapshot};
+use aplomb::admin::DebugState;
+use aplomb::budget::{LimiterLaneSnapshot, LimiterSnapshot};
 use serde::{Deserialize, Serialize};
 
 /// One engine of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Operator {
+pub struct OperatorRow {
     /// The engine's name, such as `aplomb-tunnel`.
     pub name: String,
     /// Who this replica is, where it contends for a lease.
@@ -29,7 +29,7 @@ pub struct Operator {
 /// A watch and the cache behind it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Watch {
+pub struct WatchRow {
     /// Whose it is.
     pub operator: String,
     /// The kind, with its scope where it has one.
@@ -51,7 +51,7 @@ pub struct Watch {
 /// What may be spent on one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Budget {
+pub struct LimiterRow {
     /// Whose it is; empty where engines share it.
     pub operator: String,
     /// The target's name.
@@ -67,13 +67,13 @@ pub struct Budget {
     /// For how long no call is allowed.
     pub closed_for_seconds: Option<f64>,
     /// The lanes, most urgent first.
-    pub lanes: Vec<BudgetLane>,
+    pub lanes: Vec<LimiterLaneRow>,
 }
 
 /// A lane of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct BudgetLane {
+pub struct LimiterLaneRow {
     /// Its name.
     pub name: String,
     /// Calls it could make at once.
@@ -89,7 +89,7 @@ pub struct BudgetLane {
 /// The queue of one controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Queue {
+pub struct QueueRow {
     /// Whose it is.
     pub operator: String,
     /// The controller's name.
@@ -99,11 +99,11 @@ pub struct Queue {
     /// How many runs it may have at once.
     pub concurrency: usize,
     /// Its lanes, most urgent first.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<LaneRow>,
     /// How many keys wait for a time or for a version.
     pub waiting: usize,
     /// The runs in progress.
-    pub running: Vec<Run>,
+    pub running: Vec<RunRow>,
     /// Keys that are not run because their reconcile keeps failing by a defect.
     pub quarantined: Vec<String>,
 }
@@ -111,7 +111,7 @@ pub struct Queue {
 /// A lane of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Lane {
+pub struct LaneRow {
     /// Its name.
     pub name: String,
     /// How many keys are in it.
@@ -123,7 +123,7 @@ pub struct Lane {
 /// A run in progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Run {
+pub struct RunRow {
     /// The object.
     pub key: String,
     /// In which lane it had waited.
@@ -135,7 +135,7 @@ pub struct Run {
 /// What became of the events and writes of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct KindTally {
+pub struct KindRow {
     /// The kind.
     pub kind: String,
     /// Events that changed something somebody reads.
@@ -150,10 +150,10 @@ pub struct KindTally {
     pub conflicts: u64,
 }
 
-pub(super) fn operators(engines: &[(String, State)]) -> Vec<Operator> {
-    let operator = |(name, state): &(String, State)| {
+pub(super) fn operators(engines: &[(String, DebugState)]) -> Vec<OperatorRow> {
+    let operator = |(name, state): &(String, DebugState)| {
         let lease = state.leases.first();
-        Operator {
+        OperatorRow {
             name: name.clone(),
             identity: lease.map(|it| it.identity.clone()),
             leading: state.leases.iter().all(|it| it.leading),
@@ -166,9 +166,9 @@ pub(super) fn operators(engines: &[(String, State)]) -> Vec<Operator> {
     engines.iter().map(operator).collect()
 }
 
-pub(super) fn watches(engines: &[(String, State)]) -> Vec<Watch> {
-    let of = |(operator, state): &(String, State)| {
-        let watch = |it: &aplomb::admin::Watch| Watch {
+pub(super) fn watches(engines: &[(String, DebugState)]) -> Vec<WatchRow> {
+    let of = |(operator, state): &(String, DebugState)| {
+        let watch = |it: &aplomb::admin::WatchHealth| WatchRow {
             operator: operator.clone(),
             name: it.name.clone(),
             required: it.required,
@@ -184,8 +184,8 @@ pub(super) fn watches(engines: &[(String, State)]) -> Vec<Watch> {
 }
 
 /// A target that several engines spend on is shown once.
-pub(super) fn budgets(engines: &[(String, State)]) -> Vec<Budget> {
-    let mut all: Vec<Budget> = Vec::new();
+pub(super) fn budgets(engines: &[(String, DebugState)]) -> Vec<LimiterRow> {
+    let mut all: Vec<LimiterRow> = Vec::new();
     for (operator, state) in engines {
         for snapshot in &state.budgets {
             match all.iter_mut().find(|it| it.target == snapshot.target) {
@@ -198,8 +198,8 @@ pub(super) fn budgets(engines: &[(String, State)]) -> Vec<Budget> {
     all
 }
 
-fn budget(operator: &str, snapshot: &Snapshot) -> Budget {
-    let lane = |it: &LaneSnapshot| BudgetLane {
+fn budget(operator: &str, snapshot: &LimiterSnapshot) -> LimiterRow {
+    let lane = |it: &LimiterLaneSnapshot| LimiterLaneRow {
         name: it.name.clone(),
         tokens: it.tokens,
         reserve: it.reserve,
@@ -212,7 +212,7 @@ fn budget(operator: &str, snapshot: &Snapshot) -> Budget {
         .lanes
         .first()
         .map_or(0.0, |it| it.tokens - it.reserve);
-    Budget {
+    LimiterRow {
         operator: operator.to_owned(),
         target: snapshot.target.clone(),
         rate: snapshot.rate,
@@ -224,26 +224,26 @@ fn budget(operator: &str, snapshot: &Snapshot) -> Budget {
     }
 }
 
-pub(super) fn queues(engines: &[(String, State)]) -> Vec<Queue> {
-    let of = |(operator, state): &(String, State)| {
-        let queue = |it: &aplomb::admin::Controller| queue(operator, it);
+pub(super) fn queues(engines: &[(String, DebugState)]) -> Vec<QueueRow> {
+    let of = |(operator, state): &(String, DebugState)| {
+        let queue = |it: &aplomb::admin::ControllerState| queue(operator, it);
         state.controllers.iter().map(queue).collect::<Vec<_>>()
     };
     engines.iter().flat_map(of).collect()
 }
 
-fn queue(operator: &str, controller: &aplomb::admin::Controller) -> Queue {
-    let lane = |it: &aplomb::admin::Lane| Lane {
+fn queue(operator: &str, controller: &aplomb::admin::ControllerState) -> QueueRow {
+    let lane = |it: &aplomb::admin::QueueLaneState| LaneRow {
         name: it.name.to_string(),
         depth: it.depth,
         oldest: it.oldest,
     };
-    let run = |it: &aplomb::admin::Run| Run {
+    let run = |it: &aplomb::admin::RunState| RunRow {
         key: it.key.clone(),
         lane: it.lane.to_string(),
         running: it.running,
     };
-    Queue {
+    QueueRow {
         operator: operator.to_owned(),
         controller: controller.name.clone(),
         open: controller.open,
@@ -256,11 +256,11 @@ fn queue(operator: &str, controller: &aplomb::admin::Controller) -> Queue {
 }
 
 /// Engines of one process count in one place, so that a kind is told once.
-pub(super) fn kinds(engines: &[(String, State)]) -> Vec<KindTally> {
-    let mut all: Vec<KindTally> = Vec::new();
+pub(super) fn kinds(engines: &[(String, DebugState)]) -> Vec<KindRow> {
+    let mut all: Vec<KindRow> = Vec::new();
     for tally in engines.iter().flat_map(|(_, state)| &state.kinds) {
         if !all.iter().any(|it| it.kind == tally.kind) {
-            all.push(KindTally {
+            all.push(KindRow {
                 kind: tally.kind.clone(),
                 events_passed: tally.events_passed,
                 events_dropped: tally.events_dropped,

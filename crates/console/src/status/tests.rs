@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use aplomb::Class;
-use aplomb::journal::Entry;
+use aplomb::ErrorClass;
+use aplomb::journal::JournalEntry;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture;
-use crate::light::Light;
+use crate::light::HealthColor;
 
 #[test]
 fn json_and_back_is_the_same_value() {
     let status = fixture::status();
     let text = serde_json::to_string(&status).expect("JSON");
-    let back: Status = serde_json::from_str(&text).expect("a status");
+    let back: Overview = serde_json::from_str(&text).expect("a status");
     assert_eq!(back, status);
 }
 
@@ -36,7 +36,7 @@ fn a_tunnel_tells_its_stages_and_who_won() {
     let status = fixture::status();
     let shop = status.tunnels.iter().find(|it| it.name.name == "shop");
     let shop = shop.expect("the tunnel");
-    assert_eq!(shop.light, Light::Green);
+    assert_eq!(shop.light, HealthColor::Green);
     let stages: Vec<(&str, i64)> = shop
         .timeline
         .stages
@@ -123,10 +123,10 @@ fn findings_are_what_is_not_proven_and_worst_first() {
 }
 
 /// The findings about one object of a kind: severity and reason.
-fn found(kind: &str, object: Value) -> Vec<(Severity, String)> {
-    let mut objects = Objects::default();
+fn found(kind: &str, object: Value) -> Vec<(FindingSeverity, String)> {
+    let mut objects = ObjectMap::default();
     objects.put(kind, vec![object]);
-    let status = Status::of(Inputs {
+    let status = Overview::of(OverviewInputs {
         objects: &objects,
         engines: &[],
         journal: &|_| Vec::new(),
@@ -151,7 +151,7 @@ const READY: (&str, &str, &str) = ("Ready", "True", "Serving");
 #[test]
 fn an_address_that_serves_without_a_standby_or_a_budget_is_a_warning() {
     let egress = |conditions: &[_]| found("StableEgress", with(conditions));
-    let warning = |reason: &str| vec![(Severity::Warning, reason.to_owned())];
+    let warning = |reason: &str| vec![(FindingSeverity::Warning, reason.to_owned())];
     assert_eq!(egress(&[READY, ("Redundant", "True", "StandbyReady")]), []);
     for (kind, reason) in [
         ("Redundant", "NoStandby"),
@@ -174,7 +174,7 @@ fn an_address_that_serves_without_a_standby_or_a_budget_is_a_warning() {
 
 #[test]
 fn an_address_that_has_no_node_to_go_to_is_an_error_and_said_once() {
-    let nowhere = (Severity::Error, "NoCandidate".to_owned());
+    let nowhere = (FindingSeverity::Error, "NoCandidate".to_owned());
     let redundant = ("Redundant", "False", "NoCandidate");
     let serving = found("StableEgress", with(&[READY, redundant]));
     assert_eq!(serving, std::slice::from_ref(&nowhere));
@@ -189,18 +189,21 @@ fn an_address_that_has_no_node_to_go_to_is_an_error_and_said_once() {
 fn a_hold_is_a_notice_until_it_may_be_forgotten() {
     let mut held = with(&[READY, ("Held", "True", "Held")]);
     let word = |severity| vec![(severity, "Held".to_owned())];
-    assert_eq!(found("StableEgress", held.clone()), word(Severity::Notice));
+    assert_eq!(
+        found("StableEgress", held.clone()),
+        word(FindingSeverity::Notice)
+    );
     held["status"]["conditions"][1]["lastTransitionTime"] = "2026-11-14T11:59:00Z".into();
-    assert_eq!(found("StableEgress", held), word(Severity::Warning));
+    assert_eq!(found("StableEgress", held), word(FindingSeverity::Warning));
 }
 
 #[test]
 fn an_agent_that_was_stopped_is_a_notice_and_one_that_is_lost_a_warning() {
     let offline = ("Ready", "False", "ConnectorOffline");
     for (reason, severity) in [
-        ("Released", Severity::Notice),
-        ("LeaseExpired", Severity::Warning),
-        ("SessionLost", Severity::Warning),
+        ("Released", FindingSeverity::Notice),
+        ("LeaseExpired", FindingSeverity::Warning),
+        ("SessionLost", FindingSeverity::Warning),
     ] {
         let tunnel = with(&[offline, ("ConnectorOnline", "False", reason)]);
         let want = [(severity, "ConnectorOffline".to_owned())];
@@ -211,12 +214,12 @@ fn an_agent_that_was_stopped_is_a_notice_and_one_that_is_lost_a_warning() {
             [(severity, reason.to_owned())]
         );
     }
-    let released = Status {
+    let released = Overview {
         findings: vec![Finding {
-            severity: Severity::Notice,
+            severity: FindingSeverity::Notice,
             ..Finding::default()
         }],
-        ..Status::default()
+        ..Overview::default()
     };
     assert!(released.is_well());
 }
@@ -227,14 +230,14 @@ fn a_connector_that_is_online_and_not_ready_is_a_warning() {
     let well = with(&[online, ("Ready", "True", "Online")]);
     assert_eq!(found("Connector", well), []);
     let refused = with(&[online, ("Ready", "False", "InvalidRelay")]);
-    let want = [(Severity::Warning, "InvalidRelay".to_owned())];
+    let want = [(FindingSeverity::Warning, "InvalidRelay".to_owned())];
     assert_eq!(found("Connector", refused), want);
 }
 
 #[test]
 fn what_the_api_server_refuses_is_a_warning_whatever_ready_says() {
     let refused = ("Reconciling", "True", "Forbidden");
-    let want = (Severity::Warning, "Forbidden".to_owned());
+    let want = (FindingSeverity::Warning, "Forbidden".to_owned());
     let serving = found("HTTPProxy", with(&[READY, refused]));
     assert_eq!(serving, std::slice::from_ref(&want));
     let pending = ("Ready", "Unknown", "Progressing");
@@ -253,49 +256,67 @@ fn what_is_on_its_way_is_an_error_once_its_alert_would_fire() {
         tunnel["status"]["conditions"][0]["lastTransitionTime"] = since.into();
         found("HTTPProxy", tunnel)[0].0
     };
-    assert_eq!(way("Pending", "2026-11-15T11:58:30Z"), Severity::Warning);
-    assert_eq!(way("Pending", "2026-11-15T11:58:00Z"), Severity::Error);
+    assert_eq!(
+        way("Pending", "2026-11-15T11:58:30Z"),
+        FindingSeverity::Warning
+    );
+    assert_eq!(
+        way("Pending", "2026-11-15T11:58:00Z"),
+        FindingSeverity::Error
+    );
     for reason in [
         "OriginUnreachable",
         "CertificateMissing",
         "HostnameInUse",
         "Invalid",
     ] {
-        assert_eq!(way(reason, "2026-11-15T10:00:00Z"), Severity::Warning);
+        assert_eq!(
+            way(reason, "2026-11-15T10:00:00Z"),
+            FindingSeverity::Warning
+        );
     }
 }
 
 #[test]
 fn a_server_of_coder_that_refuses_is_a_warning_and_lost_daemons_are_an_error() {
     let one = |kind: &str, reason: &str| found(kind, with(&[("Ready", "False", reason)]))[0].0;
-    assert_eq!(one("CoderProvisioner", "TokenRejected"), Severity::Warning);
-    assert_eq!(one("CoderProvisioner", "NoneConnected"), Severity::Error);
-    assert_eq!(one("CoderWorkspaceProxy", "Unhealthy"), Severity::Error);
+    assert_eq!(
+        one("CoderProvisioner", "TokenRejected"),
+        FindingSeverity::Warning
+    );
+    assert_eq!(
+        one("CoderProvisioner", "NoneConnected"),
+        FindingSeverity::Error
+    );
+    assert_eq!(
+        one("CoderWorkspaceProxy", "Unhealthy"),
+        FindingSeverity::Error
+    );
     // As spec.replicas asks.
     let none = one("CoderWorkspaceProxy", "ScaledToZero");
-    assert_eq!(none, Severity::Notice);
+    assert_eq!(none, FindingSeverity::Notice);
     let mut limited = with(&[READY]);
     limited["status"]["rateLimited"] = json!({ "since": "2026-11-15T11:40:00Z" });
     assert_eq!(found("CoderProvisioner", limited.clone()), []);
     limited["status"]["rateLimited"]["since"] = "2026-11-15T11:20:00Z".into();
-    let warning = (Severity::Warning, "RateLimited".to_owned());
+    let warning = (FindingSeverity::Warning, "RateLimited".to_owned());
     assert_eq!(found("CoderProvisioner", limited), [warning]);
 }
 
 #[test]
 fn a_budget_of_an_hour_is_found_when_little_is_left() {
     let low = |rate: f64, capacity: f64, available: f64| {
-        let status = Status {
-            budgets: vec![Budget {
+        let status = Overview {
+            budgets: vec![LimiterRow {
                 rate,
                 capacity: Some(capacity),
                 available,
                 reserve: 30.0,
-                ..Budget::default()
+                ..LimiterRow::default()
             }],
-            ..Status::default()
+            ..Overview::default()
         };
-        !findings(&status, &Objects::default()).is_empty()
+        !findings(&status, &ObjectMap::default()).is_empty()
     };
     assert!(low(1.0, 3600.0, 360.0) && low(1.0, 3600.0, 0.0));
     assert!(!low(1.0, 3600.0, 361.0));
@@ -306,8 +327,8 @@ fn a_budget_of_an_hour_is_found_when_little_is_left() {
 fn an_operator_that_is_not_well_is_found() {
     let mut engines = fixture::engines();
     engines[0].1.watches[0].synced = false;
-    let status = Status::of(Inputs {
-        objects: &Objects::default(),
+    let status = Overview::of(OverviewInputs {
+        objects: &ObjectMap::default(),
         engines: &engines,
         journal: &|_| Vec::new(),
         at: fixture::at(),
@@ -321,17 +342,17 @@ fn an_operator_that_is_not_well_is_found() {
 fn a_proof_of_an_older_spec_is_a_finding() {
     let mut newer = fixture::proven("api");
     newer["metadata"]["generation"] = json!(2);
-    let mut objects = Objects::default();
+    let mut objects = ObjectMap::default();
     objects.put("HTTPProxy", vec![newer]);
-    let inputs = Inputs {
+    let inputs = OverviewInputs {
         objects: &objects,
         engines: &[],
         journal: &|_| Vec::new(),
         at: fixture::at(),
     };
-    let status = Status::of(inputs);
+    let status = Overview::of(inputs);
     assert_eq!(status.findings[0].reason, "Outdated");
-    assert_eq!(status.tunnels[0].light, Light::Grey);
+    assert_eq!(status.tunnels[0].light, HealthColor::Grey);
 }
 
 #[test]
@@ -352,9 +373,9 @@ fn an_agent_that_exposes_too_little_is_a_warning_that_says_what_to_do() {
         if !proven {
             hidden["status"]["timeline"]["proven"] = json!(null);
         }
-        let mut objects = Objects::default();
+        let mut objects = ObjectMap::default();
         objects.put("HTTPProxy", vec![hidden]);
-        let status = Status::of(Inputs {
+        let status = Overview::of(OverviewInputs {
             objects: &objects,
             engines: &[],
             journal: &|_| Vec::new(),
@@ -363,7 +384,7 @@ fn an_agent_that_exposes_too_little_is_a_warning_that_says_what_to_do() {
         let [found] = &status.findings[..] else {
             panic!("{:?}", status.findings);
         };
-        assert_eq!(found.severity, Severity::Warning);
+        assert_eq!(found.severity, FindingSeverity::Warning);
         assert_eq!(
             (&*found.reason, &*found.message),
             ("OriginNotExposed", message)
@@ -373,15 +394,15 @@ fn an_agent_that_exposes_too_little_is_a_warning_that_says_what_to_do() {
 
 #[test]
 fn a_storm_that_was_folded_is_counted_once_and_told_apart_by_who_won() {
-    let object = |winner: &str| Entry::Conflict {
+    let object = |winner: &str| JournalEntry::Conflict {
         object: fixture::name("shop").id("HTTPProxy"),
         winner: Some(winner.to_owned()),
     };
-    let lost = Entry::Pushback {
-        class: Class::Conflict,
+    let lost = JournalEntry::Pushback {
+        class: ErrorClass::Conflict,
         message: "the object has been modified".to_owned(),
     };
-    let line = |times: u64, entry: Entry| Line {
+    let line = |times: u64, entry: JournalEntry| JournalLine {
         at: fixture::at(),
         offset: Duration::ZERO,
         times,
@@ -471,7 +492,7 @@ fn reasons_for_which_no_alert_or_a_warning_fires_are_no_errors() {
             let object = with(&[("Ready", "False", &reason.replace(".*", "Whatever"))]);
             assert_eq!(
                 found(kind, object)[0].0,
-                Severity::Warning,
+                FindingSeverity::Warning,
                 "{name}: {reason}"
             );
         }

@@ -1,26 +1,26 @@
 //! Tunnels and their agents: the lamp, the hostname, and how long each stage took.
 
-use aplomb::journal::{Entry, Line};
-use aplomb::{Class, ObjectId};
+use aplomb::journal::{JournalEntry, JournalLine};
+use aplomb::{ErrorClass, ObjectRef};
 use aplomb_api::tunnel::{ConnectorStatus, HttpProxyStatus};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{Name, Objects, condition, created, status, text};
-use crate::light::{Light, STAGES};
+use super::objects::{ObjectMap, ObjectName, condition, created, status, text};
+use crate::light::{HealthColor, STAGES};
 
 /// A tunnel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Tunnel {
+pub struct TunnelRow {
     /// Which.
     #[serde(flatten)]
-    pub name: Name,
+    pub name: ObjectName,
     /// The version it was read at.
     pub resource_version: String,
     /// What its toggle shows.
-    pub light: Light,
+    pub light: HealthColor,
     /// Where it is reached, once that is known.
     pub hostname: Option<String>,
     /// The agents behind it.
@@ -32,25 +32,25 @@ pub struct Tunnel {
     /// Since when it exists.
     pub created: Option<Timestamp>,
     /// How it came to where it is.
-    pub timeline: Timeline,
+    pub timeline: TimelineRow,
 }
 
 /// Stages and pushback on one axis that begins when the operator first saw the newest spec.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Timeline {
+pub struct TimelineRow {
     /// When the axis begins.
     pub began: Option<Timestamp>,
     /// The stages that were reached, in their order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageRow>,
     /// Pushback that was met since.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<PushbackMark>,
 }
 
 /// A stage that was reached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Stage {
+pub struct StageRow {
     /// Its name, as `status.timeline` has it.
     pub name: String,
     /// When.
@@ -64,7 +64,7 @@ pub struct Stage {
 /// Pushback: somebody else was first, a budget was empty, something did not answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Mark {
+pub struct PushbackMark {
     /// When.
     pub at: Timestamp,
     /// How many seconds after the axis began; of several, the first.
@@ -84,10 +84,10 @@ pub struct Mark {
 /// An agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Connector {
+pub struct ConnectorRow {
     /// Which.
     #[serde(flatten)]
-    pub name: Name,
+    pub name: ObjectName,
     /// Whether it is online: `True`, `False` or `Unknown`.
     pub online: String,
     /// Why that is said.
@@ -100,15 +100,18 @@ pub struct Connector {
     pub offline_since: Option<Timestamp>,
 }
 
-pub(super) fn tunnels(objects: &Objects, journal: &dyn Fn(&ObjectId) -> Vec<Line>) -> Vec<Tunnel> {
+pub(super) fn tunnels(
+    objects: &ObjectMap,
+    journal: &dyn Fn(&ObjectRef) -> Vec<JournalLine>,
+) -> Vec<TunnelRow> {
     let tunnel = |object: &Value| {
-        let name = Name::of(object);
+        let name = ObjectName::of(object);
         let lines = journal(&name.id("HTTPProxy"));
         let said: HttpProxyStatus = status(object);
         let ready = condition(object, "Ready").unwrap_or(&Value::Null);
-        Tunnel {
+        TunnelRow {
             resource_version: text(&object["metadata"]["resourceVersion"]),
-            light: Light::of(object),
+            light: HealthColor::of(object),
             hostname: said.hostname,
             connector: said.connector,
             reason: text(&ready["reason"]),
@@ -122,7 +125,7 @@ pub(super) fn tunnels(objects: &Objects, journal: &dyn Fn(&ObjectId) -> Vec<Line
 }
 
 /// The stages of the newest spec, and the pushback since.
-pub(crate) fn timeline(object: &Value, lines: &[Line]) -> Timeline {
+pub(crate) fn timeline(object: &Value, lines: &[JournalLine]) -> TimelineRow {
     let said = &object["status"]["timeline"];
     let moment = |name: &str| said[name].as_str()?.parse::<Timestamp>().ok();
     let reached = STAGES
@@ -137,20 +140,20 @@ pub(crate) fn timeline(object: &Value, lines: &[Line]) -> Timeline {
     let made = created(object).filter(|_| first);
     let began = made.map(|made| earliest(made, seen, lines)).or(seen);
     let Some(began) = began else {
-        return Timeline::default();
+        return TimelineRow::default();
     };
     let mut before = began;
     let stage = |(name, at): &(&str, Timestamp)| {
         let took = seconds(before, *at).max(0.0);
         before = *at;
-        Stage {
+        StageRow {
             name: (*name).to_owned(),
             at: *at,
             offset: seconds(began, *at),
             took,
         }
     };
-    Timeline {
+    TimelineRow {
         began: Some(began),
         stages: reached.iter().map(stage).collect(),
         marks: marks(lines, began),
@@ -160,7 +163,7 @@ pub(crate) fn timeline(object: &Value, lines: &[Line]) -> Timeline {
 /// When an object was made of which the API server tells the second only: when anything of it was first known in that
 /// second, or else when its status says that it was seen, but not later than the end of that second. In a storm the
 /// first status that is not refused is late.
-fn earliest(made: Timestamp, seen: Option<Timestamp>, lines: &[Line]) -> Timestamp {
+fn earliest(made: Timestamp, seen: Option<Timestamp>, lines: &[JournalLine]) -> Timestamp {
     let ends = made + SignedDuration::from_secs(1);
     let known = lines.iter().map(|it| it.at).chain(seen);
     let within = known.filter(|at| (made..ends).contains(at)).min();
@@ -168,21 +171,21 @@ fn earliest(made: Timestamp, seen: Option<Timestamp>, lines: &[Line]) -> Timesta
 }
 
 /// The pushback since the axis began. Who won a conflict is told by a line of its own, once that is known.
-pub(crate) fn marks(lines: &[Line], began: Timestamp) -> Vec<Mark> {
-    let mut marks: Vec<Mark> = Vec::new();
+pub(crate) fn marks(lines: &[JournalLine], began: Timestamp) -> Vec<PushbackMark> {
+    let mut marks: Vec<PushbackMark> = Vec::new();
     for line in lines.iter().filter(|it| it.at >= began) {
-        let mark = |class: Class, message: &str| Mark {
+        let mark = |class: ErrorClass, message: &str| PushbackMark {
             at: line.at,
             offset: seconds(began, line.at),
             times: line.times,
             class: class.word().to_owned(),
             message: message.to_owned(),
-            ..Mark::default()
+            ..PushbackMark::default()
         };
         match &line.entry {
-            Entry::Pushback { class, message } => marks.push(mark(*class, message)),
-            Entry::Conflict { object, winner } => {
-                let mut won = mark(Class::Conflict, "");
+            JournalEntry::Pushback { class, message } => marks.push(mark(*class, message)),
+            JournalEntry::Conflict { object, winner } => {
+                let mut won = mark(ErrorClass::Conflict, "");
                 won.object = Some(object.to_string());
                 won.winner.clone_from(winner);
                 attribute(&mut marks, won);
@@ -194,12 +197,12 @@ pub(crate) fn marks(lines: &[Line], began: Timestamp) -> Vec<Mark> {
 }
 
 /// Says of the newest conflicts that nobody is known to have won who did: as many as `won` counts.
-fn attribute(marks: &mut Vec<Mark>, mut won: Mark) {
-    let open = |it: &Mark| it.class == won.class && it.object.is_none();
+fn attribute(marks: &mut Vec<PushbackMark>, mut won: PushbackMark) {
+    let open = |it: &PushbackMark| it.class == won.class && it.object.is_none();
     while let Some(at) = marks.iter().rposition(open).filter(|_| won.times > 0) {
         let of = won.times.min(marks[at].times);
         won.times -= of;
-        let told = Mark {
+        let told = PushbackMark {
             times: of,
             object: won.object.clone(),
             winner: won.winner.clone(),
@@ -220,13 +223,13 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64()
 }
 
-pub(super) fn connectors(objects: &Objects) -> Vec<Connector> {
+pub(super) fn connectors(objects: &ObjectMap) -> Vec<ConnectorRow> {
     let connector = |object: &Value| {
         let said: ConnectorStatus = status(object);
         let details = said.connection_details.unwrap_or_default();
         let online = condition(object, "Online").unwrap_or(&Value::Null);
-        Connector {
-            name: Name::of(object),
+        ConnectorRow {
+            name: ObjectName::of(object),
             online: online["status"].as_str().unwrap_or("Unknown").to_owned(),
             reason: text(&online["reason"]),
             device: details.device,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Where a column's value is in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Path(Vec<Step>);
+pub(super) struct ColumnPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -19,7 +19,7 @@ enum Step {
     },
 }
 
-impl Path {
+impl ColumnPath {
     /// Reads a path; `None` if it is written in more than is understood here.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut steps = Vec::new();
@@ -91,7 +91,7 @@ mod tests {
         let object = json!({ "a": { "b": [
             { "type": "Ready", "status": "True" }, { "type": "Online", "status": "False" },
         ] } });
-        let said = |path: &str| Path::parse(path).expect(path).first(&object).cloned();
+        let said = |path: &str| ColumnPath::parse(path).expect(path).first(&object).cloned();
         assert_eq!(said(".a.b[1].type"), Some(json!("Online")));
         assert_eq!(
             said(".a.b[?(@.type=='Online')].status"),
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_not_guessed() {
         for path in ["a", "..a", ".a[", ".a[*]", ".a[-1]", ".a[?(@.b>1)]", ".a b"] {
-            assert_eq!(Path::parse(path), None, "{path}");
+            assert_eq!(ColumnPath::parse(path), None, "{path}");
         }
     }
 }

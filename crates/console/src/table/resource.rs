@@ -4,12 +4,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition,
 };
 
-use super::Column;
-use super::path::Path;
+use super::TableColumn;
+use super::path::ColumnPath;
 
 /// A kind of ours, as its definition says.
 #[derive(Clone, Debug)]
-pub struct Resource {
+pub struct KindInfo {
     /// The API group.
     pub group: String,
     /// The version that is served.
@@ -27,12 +27,12 @@ pub struct Resource {
     /// Whether its objects are in namespaces.
     pub namespaced: bool,
     /// The name first, then what the definition adds.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// Where each column's value is.
-    pub(super) paths: Vec<Path>,
+    pub(super) paths: Vec<ColumnPath>,
 }
 
-impl Resource {
+impl KindInfo {
     fn of(definition: CustomResourceDefinition) -> Self {
         let spec = definition.spec;
         let names = spec.names;
@@ -81,14 +81,14 @@ impl Resource {
 
 /// All our kinds, in the order of their definitions.
 #[must_use]
-pub fn resources() -> Vec<Resource> {
+pub fn resources() -> Vec<KindInfo> {
     let definitions = aplomb_api::definitions();
-    definitions.into_iter().map(Resource::of).collect()
+    definitions.into_iter().map(KindInfo::of).collect()
 }
 
 /// The kinds that `word` means: one by any of its names, or those of a category; `all` are all.
 #[must_use]
-pub fn named(word: &str) -> Vec<Resource> {
+pub fn named(word: &str) -> Vec<KindInfo> {
     let mut known = resources();
     if word == "all" {
         return known;
@@ -110,9 +110,9 @@ fn name_column() -> CustomResourceColumnDefinition {
     }
 }
 
-fn column(declared: CustomResourceColumnDefinition) -> (Column, Path) {
-    let path = Path::parse(&declared.json_path);
-    let column = Column {
+fn column(declared: CustomResourceColumnDefinition) -> (TableColumn, ColumnPath) {
+    let path = ColumnPath::parse(&declared.json_path);
+    let column = TableColumn {
         name: declared.name,
         type_: declared.type_,
         priority: declared.priority.unwrap_or_default(),

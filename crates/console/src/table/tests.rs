@@ -25,7 +25,7 @@ fn at() -> Timestamp {
     AT.parse().expect("a time")
 }
 
-fn one(word: &str) -> Resource {
+fn one(word: &str) -> KindInfo {
     named(word).into_iter().next().expect(word)
 }
 
@@ -50,12 +50,12 @@ fn the_text_is_laid_out_as_kubectl_does_it() {
 NAME   IP          NODE   READY   REASON   LAST-MOVE   AGE
 web    192.0.2.7   a      True    Routed               5m
 ";
-    assert_eq!(table.text(&Style::default()), plain);
-    let style = Style {
+    assert_eq!(table.text(&TableStyle::default()), plain);
+    let style = TableStyle {
         wide: true,
         no_headers: true,
         prefix: "stableegress.aplomb.dev/".to_owned(),
-        ..Style::default()
+        ..TableStyle::default()
     };
     let wide = "stableegress.aplomb.dev/web   192.0.2.7   a     True   Routed         5m    2           \n";
     assert_eq!(table.text(&style), wide);
@@ -63,9 +63,9 @@ web    192.0.2.7   a      True    Routed               5m
 
 #[test]
 fn a_namespace_is_shown_where_there_are_any() {
-    let style = Style {
+    let style = TableStyle {
         namespaces: true,
-        ..Style::default()
+        ..TableStyle::default()
     };
     let cluster = one("seg").table([&egress()], at());
     assert!(cluster.text(&style).starts_with("NAME "));
@@ -86,7 +86,7 @@ fn rows_are_in_the_order_of_their_names() {
 
 #[test]
 fn a_streamed_row_keeps_to_the_columns_above_it() {
-    let mut layout = Layout::default();
+    let mut layout = TableLayout::default();
     let line = |cells: [&str; 2]| vec![cells.map(str::to_owned).to_vec()];
     assert_eq!(
         layout.text(&line(["a-long-name", "x"])),
@@ -117,7 +117,7 @@ fn a_table_survives_its_json() {
     let table = one("seg").table([&egress()], at());
     let text = serde_json::to_string(&table).expect("JSON");
     assert_eq!(
-        serde_json::from_str::<Table>(&text).expect("a table"),
+        serde_json::from_str::<ObjectTable>(&text).expect("a table"),
         table
     );
 }

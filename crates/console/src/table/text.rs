@@ -1,7 +1,7 @@
 //! Tables as text, as kubectl lays them out: columns three spaces apart and at least six wide, which keep the width
 //! they once had while rows are streamed.
 
-use super::{Column, Row, Table};
+use super::{ObjectTable, TableColumn, TableRow};
 
 /// Between two columns.
 const GAP: usize = 3;
@@ -10,7 +10,7 @@ const NARROWEST: usize = 6;
 
 /// What is shown of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Style {
+pub struct TableStyle {
     /// Columns of a priority above zero too.
     pub wide: bool,
     /// A first column with the namespace.
@@ -23,20 +23,20 @@ pub struct Style {
 
 /// Widths of columns, remembered from one text to the next.
 #[derive(Clone, Debug, Default)]
-pub struct Layout {
+pub struct TableLayout {
     widths: Vec<usize>,
 }
 
-impl Table {
+impl ObjectTable {
     /// As `kubectl get` prints it.
     #[must_use]
-    pub fn text(&self, style: &Style) -> String {
-        Layout::default().text(&self.lines(style))
+    pub fn text(&self, style: &TableStyle) -> String {
+        TableLayout::default().text(&self.lines(style))
     }
 
     /// The texts of the shown columns, titles first.
     #[must_use]
-    pub fn lines(&self, style: &Style) -> Vec<Vec<String>> {
+    pub fn lines(&self, style: &TableStyle) -> Vec<Vec<String>> {
         let namespaces = style.namespaces && self.namespaced;
         let head = std::iter::once(titles(&self.columns, namespaces, style));
         let rows = self.rows.iter();
@@ -45,14 +45,19 @@ impl Table {
     }
 }
 
-fn titles(columns: &[Column], namespaces: bool, style: &Style) -> Vec<String> {
+fn titles(columns: &[TableColumn], namespaces: bool, style: &TableStyle) -> Vec<String> {
     let first = namespaces.then(|| "NAMESPACE".to_owned());
     let shown = columns.iter().filter(|column| shows(column, style));
     let titles = shown.map(|column| column.name.to_uppercase());
     first.into_iter().chain(titles).collect()
 }
 
-fn line(columns: &[Column], row: &Row, namespaces: bool, style: &Style) -> Vec<String> {
+fn line(
+    columns: &[TableColumn],
+    row: &TableRow,
+    namespaces: bool,
+    style: &TableStyle,
+) -> Vec<String> {
     let first = namespaces.then(|| row.namespace.clone().unwrap_or_default());
     let cells = columns.iter().zip(&row.cells).enumerate();
     let shown = cells.filter(|(_, (column, _))| shows(column, style));
@@ -63,11 +68,11 @@ fn line(columns: &[Column], row: &Row, namespaces: bool, style: &Style) -> Vec<S
     first.into_iter().chain(texts).collect()
 }
 
-fn shows(column: &Column, style: &Style) -> bool {
+fn shows(column: &TableColumn, style: &TableStyle) -> bool {
     style.wide || column.priority == 0
 }
 
-impl Layout {
+impl TableLayout {
     /// Lines of equal length as columns, no narrower than any before.
     pub fn text(&mut self, lines: &[Vec<String>]) -> String {
         self.painted(lines, |_, _, cell| cell.to_owned())
@@ -110,7 +115,7 @@ impl Layout {
 /// Lines of equal length, as columns.
 #[must_use]
 pub fn align(lines: &[Vec<String>]) -> String {
-    let text = Layout::default().text(lines);
+    let text = TableLayout::default().text(lines);
     let lines = text.lines().map(str::trim_end);
     lines.flat_map(|line| [line, "\n"]).collect()
 }

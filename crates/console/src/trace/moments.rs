@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::note::{Note, What};
+use super::note::{JournalNote, NoteKind};
 use super::{text_at, time_at};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Moment {
+pub struct TraceMoment {
     /// When; for a repeated one, when first.
     pub at: Timestamp,
     /// When last, if it happened several times.
@@ -23,13 +23,13 @@ pub struct Moment {
     /// What was done.
     pub what: String,
     /// Where this is known from.
-    pub from: Source,
+    pub from: MomentSource,
 }
 
 /// Where something is known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Source {
+pub enum MomentSource {
     /// The object's own record of its last writers, to the second.
     ManagedFields,
     /// A condition of the object, to the second.
@@ -40,7 +40,7 @@ pub enum Source {
     Journal,
 }
 
-impl Source {
+impl MomentSource {
     /// As tables say it.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -58,7 +58,7 @@ impl Source {
     }
 }
 
-pub(super) fn of(object: &Value, notes: &[Note], events: &[Value]) -> Vec<Moment> {
+pub(super) fn of(object: &Value, notes: &[JournalNote], events: &[Value]) -> Vec<TraceMoment> {
     let mut all = writers(object);
     all.extend(conditions(object, notes));
     all.extend(events.iter().filter_map(event));
@@ -67,8 +67,8 @@ pub(super) fn of(object: &Value, notes: &[Note], events: &[Value]) -> Vec<Moment
     all
 }
 
-fn moment(at: Timestamp, who: &str, what: String, from: Source) -> Moment {
-    Moment {
+fn moment(at: Timestamp, who: &str, what: String, from: MomentSource) -> TraceMoment {
+    TraceMoment {
         at,
         until: None,
         times: 1,
@@ -79,9 +79,10 @@ fn moment(at: Timestamp, who: &str, what: String, from: Source) -> Moment {
 }
 
 /// The last write of each manager.
-fn writers(object: &Value) -> Vec<Moment> {
+fn writers(object: &Value) -> Vec<TraceMoment> {
     let created = time_at(object, "/metadata/creationTimestamp");
-    let created = created.map(|at| moment(at, "", "created".to_owned(), Source::ManagedFields));
+    let created =
+        created.map(|at| moment(at, "", "created".to_owned(), MomentSource::ManagedFields));
     let entries = object
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array);
@@ -97,7 +98,7 @@ fn writers(object: &Value) -> Vec<Moment> {
             at,
             text_at(entry, "/manager"),
             what,
-            Source::ManagedFields,
+            MomentSource::ManagedFields,
         ))
     });
     created.into_iter().chain(wrote).collect()
@@ -124,10 +125,10 @@ fn fields(entry: &Value) -> String {
 }
 
 /// Each condition's last change, unless the journal has it.
-fn conditions(object: &Value, notes: &[Note]) -> Vec<Moment> {
+fn conditions(object: &Value, notes: &[JournalNote]) -> Vec<TraceMoment> {
     let known = |type_: &str, status: &str| {
         notes.iter().any(|note| {
-            matches!(&note.what, What::Condition { condition, status: was, .. } if condition == type_ && was == status)
+            matches!(&note.what, NoteKind::Condition { condition, status: was, .. } if condition == type_ && was == status)
         })
     };
     let all = object
@@ -140,7 +141,7 @@ fn conditions(object: &Value, notes: &[Note]) -> Vec<Moment> {
         }
         let at = time_at(condition, "/lastTransitionTime")?;
         let what = became(type_, status, text_at(condition, "/reason"));
-        Some(moment(at, "", what, Source::Condition))
+        Some(moment(at, "", what, MomentSource::Condition))
     });
     all.collect()
 }
@@ -149,7 +150,7 @@ fn became(type_: &str, status: &str, reason: &str) -> String {
     format!("{type_} became {status} ({reason})")
 }
 
-fn event(event: &Value) -> Option<Moment> {
+fn event(event: &Value) -> Option<TraceMoment> {
     let first = [
         "/eventTime",
         "/firstTimestamp",
@@ -179,42 +180,42 @@ fn event(event: &Value) -> Option<Moment> {
     ]);
     let note = said(["/note", "/message", "/none"]);
     let what = format!("{}: {note}", text_at(event, "/reason"));
-    Some(Moment {
+    Some(TraceMoment {
         until: until.filter(|until| *until > at),
         times: times.unwrap_or(1).max(1),
-        ..moment(at, &who, what, Source::Event)
+        ..moment(at, &who, what, MomentSource::Event)
     })
 }
 
-fn told(note: &Note) -> Moment {
+fn told(note: &JournalNote) -> TraceMoment {
     let (who, what) = match &note.what {
-        What::Triggered { reason, lane } => ("", format!("queued: {reason} ({lane})")),
-        What::Started => ("operator", "looked at it".to_owned()),
-        What::Ended(verdict) => ("operator", format!("ended: {verdict}")),
-        What::Pushback { class, message } => ("API server", format!("{class}: {message}")),
-        What::Conflict { object, winner } => (
+        NoteKind::Triggered { reason, lane } => ("", format!("queued: {reason} ({lane})")),
+        NoteKind::Started => ("operator", "looked at it".to_owned()),
+        NoteKind::Ended(verdict) => ("operator", format!("ended: {verdict}")),
+        NoteKind::Pushback { class, message } => ("API server", format!("{class}: {message}")),
+        NoteKind::Conflict { object, winner } => (
             winner.as_deref().unwrap_or("somebody"),
             format!("was first to write {object}"),
         ),
-        What::Wrote {
+        NoteKind::Wrote {
             verb,
             object,
             version,
         } => ("operator", wrote(verb, object, version.as_deref())),
-        What::Stale { verb, object } => (
+        NoteKind::Stale { verb, object } => (
             "operator",
             format!("{verb} of {object} ended after the lease was lost"),
         ),
-        What::Condition {
+        NoteKind::Condition {
             condition,
             status,
             reason,
         } => ("operator", became(condition, status, reason)),
     };
-    Moment {
+    TraceMoment {
         until: note.until,
         times: note.times,
-        ..moment(note.at, who, what, Source::Journal)
+        ..moment(note.at, who, what, MomentSource::Journal)
     }
 }
 

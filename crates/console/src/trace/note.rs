@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A line of a journal.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Note {
+pub(super) struct JournalNote {
     pub(super) at: Timestamp,
     /// When it last happened, if it did several times.
     #[serde(default)]
@@ -17,13 +17,13 @@ pub(super) struct Note {
     #[serde(default = "once")]
     pub(super) times: u64,
     #[serde(flatten)]
-    pub(super) what: What,
+    pub(super) what: NoteKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "what", content = "detail", rename_all = "camelCase")]
-pub(super) enum What {
+pub(super) enum NoteKind {
     Triggered {
         reason: String,
         lane: String,
@@ -54,10 +54,10 @@ pub(super) enum What {
     },
 }
 
-impl Note {
+impl JournalNote {
     /// Whether another writer was first, which is told when it happens and again when it is over.
     pub(super) fn is_conflict(&self) -> bool {
-        matches!(&self.what, What::Pushback { class, .. } if class == "Conflict")
+        matches!(&self.what, NoteKind::Pushback { class, .. } if class == "Conflict")
     }
 }
 
@@ -66,9 +66,11 @@ fn once() -> u64 {
 }
 
 /// Those that are understood, by time.
-pub(super) fn read(lines: &[Value]) -> Vec<Note> {
-    let understood = lines.iter().filter_map(|line| Note::deserialize(line).ok());
-    let mut notes: Vec<Note> = understood.collect();
+pub(super) fn read(lines: &[Value]) -> Vec<JournalNote> {
+    let understood = lines
+        .iter()
+        .filter_map(|line| JournalNote::deserialize(line).ok());
+    let mut notes: Vec<JournalNote> = understood.collect();
     notes.sort_by_key(|note| note.at);
     notes
 }

@@ -6,7 +6,7 @@ use super::text_at;
 
 /// Something to look for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct RelativeQuery {
     /// `v1`, `apps/v1`.
     pub api_version: &'static str,
     /// The kind.
@@ -16,14 +16,14 @@ pub struct Look {
     /// Where; `None` in a kind without namespaces.
     pub namespace: Option<String>,
     /// Which of them.
-    pub by: By,
+    pub by: RelativeFilter,
     /// What it is to the object.
     pub role: &'static str,
 }
 
 /// Which objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum RelativeFilter {
     /// The one of this name.
     Name(String),
     /// Those whose owner has this UID.
@@ -32,7 +32,7 @@ pub enum By {
     Field(&'static str, String),
 }
 
-impl By {
+impl RelativeFilter {
     /// Whether an object is meant.
     #[must_use]
     pub fn means(&self, object: &Value) -> bool {
@@ -71,28 +71,28 @@ pub struct Relative {
 
 /// Where to look for what belongs to `object`.
 #[must_use]
-pub fn looks(object: &Value) -> Vec<Look> {
+pub fn looks(object: &Value) -> Vec<RelativeQuery> {
     let namespace = Some(text_at(object, "/metadata/namespace").to_owned());
     let namespace = namespace.filter(|it| !it.is_empty());
     let uid = text_at(object, "/metadata/uid").to_owned();
-    let own = |(api_version, kind, plural)| Look {
+    let own = |(api_version, kind, plural)| RelativeQuery {
         api_version,
         kind,
         plural,
         namespace: namespace.clone(),
-        by: By::Owner(uid.clone()),
+        by: RelativeFilter::Owner(uid.clone()),
         role: "owned",
     };
     match text_at(object, "/kind") {
         "HTTPProxy" => {
-            let mut all: Vec<Look> = TUNNEL.map(own).into();
+            let mut all: Vec<RelativeQuery> = TUNNEL.map(own).into();
             all.push(claims(&uid));
             all.extend(connectors(object, namespace.as_deref()));
             all
         }
         "Connector" => vec![heartbeat(object, namespace)],
         "CoderProvisioner" | "CoderWorkspaceProxy" => {
-            let mut all: Vec<Look> = CODER.map(own).into();
+            let mut all: Vec<RelativeQuery> = CODER.map(own).into();
             all.extend(tokens(object, namespace.as_ref()));
             all
         }
@@ -108,7 +108,7 @@ pub fn looks(object: &Value) -> Vec<Look> {
 }
 
 /// The Lease of a Connector: the one its status names, or the one of its own name.
-fn heartbeat(connector: &Value, namespace: Option<String>) -> Look {
+fn heartbeat(connector: &Value, namespace: Option<String>) -> RelativeQuery {
     let said = text_at(connector, "/status/leaseRef/name");
     let name = if said.is_empty() {
         text_at(connector, "/metadata/name")
@@ -120,7 +120,7 @@ fn heartbeat(connector: &Value, namespace: Option<String>) -> Look {
 }
 
 /// The Secrets an object of coder's reads tokens from.
-fn tokens(object: &Value, namespace: Option<&String>) -> Vec<Look> {
+fn tokens(object: &Value, namespace: Option<&String>) -> Vec<RelativeQuery> {
     let places = [
         "/spec/server/tokenSecretRef/name",
         "/spec/bootstrap/server/tokenSecretRef/name",
@@ -159,29 +159,29 @@ fn named(
     namespace: Option<String>,
     name: &str,
     role: &'static str,
-) -> Look {
-    Look {
+) -> RelativeQuery {
+    RelativeQuery {
         api_version,
         kind,
         plural,
         namespace,
-        by: By::Name(name.to_owned()),
+        by: RelativeFilter::Name(name.to_owned()),
         role,
     }
 }
 
-fn claims(uid: &str) -> Look {
-    Look {
+fn claims(uid: &str) -> RelativeQuery {
+    RelativeQuery {
         api_version: OURS,
         kind: "HostnameClaim",
         plural: "hostnameclaims",
         namespace: None,
-        by: By::Field("/spec/claimant/uid", uid.to_owned()),
+        by: RelativeFilter::Field("/spec/claimant/uid", uid.to_owned()),
         role: "its hostname",
     }
 }
 
-fn connectors(object: &Value, namespace: Option<&str>) -> Vec<Look> {
+fn connectors(object: &Value, namespace: Option<&str>) -> Vec<RelativeQuery> {
     let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     let rules = list(&object["spec"], "rules");
     let backends = rules.iter().flat_map(|rule| list(rule, "backends"));
@@ -195,17 +195,19 @@ fn connectors(object: &Value, namespace: Option<&str>) -> Vec<Look> {
 }
 
 /// Where the floating IP is, where it was, and where it goes.
-fn nodes(object: &Value) -> Vec<Look> {
+fn nodes(object: &Value) -> Vec<RelativeQuery> {
     let known = [
         ("/status/activeNode", "gateway"),
         ("/status/moving/to", "next gateway"),
         ("/status/lastMove/to", "gateway since the last move"),
         ("/status/lastMove/from", "gateway before"),
     ];
-    let mut all: Vec<Look> = Vec::new();
+    let mut all: Vec<RelativeQuery> = Vec::new();
     for (pointer, role) in known {
         let name = text_at(object, pointer);
-        let seen = all.iter().any(|look| look.by == By::Name(name.to_owned()));
+        let seen = all
+            .iter()
+            .any(|look| look.by == RelativeFilter::Name(name.to_owned()));
         if !name.is_empty() && !seen {
             all.push(named(("v1", "Node", "nodes"), None, name, role));
         }

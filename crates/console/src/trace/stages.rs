@@ -3,18 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_api::Span;
+use aplomb_api::DurationString;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::note::{Note, What};
+use super::note::{JournalNote, NoteKind};
 use super::{text_at, time_at};
 
 /// A stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Stage {
+pub struct TraceStage {
     /// What was reached.
     pub name: String,
     /// When; `None` if it is not reached yet.
@@ -26,7 +26,7 @@ pub struct Stage {
     /// Writes that lost to another writer since the stage before.
     pub conflicts: u64,
     /// Who was first, as far as it is known.
-    pub won_by: Vec<Winner>,
+    pub won_by: Vec<ConflictWinner>,
     /// Other pushback since the stage before, by its class.
     pub pushback: BTreeMap<String, u64>,
 }
@@ -34,7 +34,7 @@ pub struct Stage {
 /// Who was first, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Winner {
+pub struct ConflictWinner {
     /// The field manager; `None` where the object did not tell.
     pub manager: Option<String>,
     /// On which object.
@@ -45,7 +45,7 @@ pub struct Winner {
 
 type Reached = (String, Option<Timestamp>);
 
-pub(super) fn of(object: &Value, notes: &[Note]) -> Vec<Stage> {
+pub(super) fn of(object: &Value, notes: &[JournalNote]) -> Vec<TraceStage> {
     let mut reached = match text_at(object, "/kind") {
         "HTTPProxy" => tunnel(object, notes),
         "StableEgress" => egress(object, notes),
@@ -63,7 +63,7 @@ fn created(object: &Value) -> Reached {
 }
 
 /// As its operator notes them.
-fn tunnel(object: &Value, notes: &[Note]) -> Vec<Reached> {
+fn tunnel(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let stages = [
         ("Created", "created"),
         ("Accepted", "accepted"),
@@ -83,7 +83,7 @@ fn tunnel(object: &Value, notes: &[Note]) -> Vec<Reached> {
 }
 
 /// When an object was made: to the second, or better if anything is known of that second.
-fn earliest(object: &Value, notes: &[Note], noted: Option<Timestamp>) -> Option<Timestamp> {
+fn earliest(object: &Value, notes: &[JournalNote], noted: Option<Timestamp>) -> Option<Timestamp> {
     let created = time_at(object, "/metadata/creationTimestamp")?;
     let soon = |at: &Timestamp| *at >= created && at.duration_since(created).as_secs() < 1;
     let known = notes.iter().map(|note| note.at).chain(noted);
@@ -94,7 +94,7 @@ fn earliest(object: &Value, notes: &[Note], noted: Option<Timestamp>) -> Option<
 }
 
 /// The last move, or the one under way.
-fn egress(object: &Value, notes: &[Note]) -> Vec<Reached> {
+fn egress(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let moves = ["/status/moving", "/status/lastMove"];
     let mut moves = moves.iter().filter_map(|at| object.pointer(at));
     let Some(last) = moves.find(|it| it.is_object()) else {
@@ -102,7 +102,7 @@ fn egress(object: &Value, notes: &[Note]) -> Vec<Reached> {
     };
     let span = |key: &str| {
         let text = text_at(last, &format!("/stages/{key}"));
-        let span = text.parse::<Span>().ok()?;
+        let span = text.parse::<DurationString>().ok()?;
         SignedDuration::try_from(span.0).ok()
     };
     let decided = time_at(last, "/decided");
@@ -121,7 +121,7 @@ fn egress(object: &Value, notes: &[Note]) -> Vec<Reached> {
 }
 
 /// Creation, the keys and registrations that were asked for, and each condition that became true.
-fn records(object: &Value, notes: &[Note]) -> Vec<Reached> {
+fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let mut reached = vec![created(object)];
     let mut note = |name: String, at: Option<Timestamp>| {
         if at.is_some() {
@@ -168,9 +168,9 @@ fn records(object: &Value, notes: &[Note]) -> Vec<Reached> {
 }
 
 /// When a condition last became true, to the millisecond, if the journal reaches back to it.
-fn became_true(name: &str, notes: &[Note]) -> Option<Timestamp> {
+fn became_true(name: &str, notes: &[JournalNote]) -> Option<Timestamp> {
     let mut changes = notes.iter().rev().filter_map(|note| match &note.what {
-        What::Condition {
+        NoteKind::Condition {
             condition, status, ..
         } if condition == name => Some((note.at, status)),
         _ => None,
@@ -179,7 +179,7 @@ fn became_true(name: &str, notes: &[Note]) -> Option<Timestamp> {
     (status == "True").then_some(at)
 }
 
-fn with_gaps(reached: Vec<Reached>, notes: &[Note]) -> Vec<Stage> {
+fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
     let first = reached.iter().find_map(|(_, at)| *at);
     let mut before: Option<Timestamp> = None;
     let mut open = true;
@@ -194,7 +194,7 @@ fn with_gaps(reached: Vec<Reached>, notes: &[Note]) -> Vec<Stage> {
         };
         let met = (at.is_some() || open).then_some((before, until));
         open = open && at.is_some();
-        let mut stage = Stage {
+        let mut stage = TraceStage {
             name,
             at,
             gap_ms: millis(before, at),
@@ -205,7 +205,7 @@ fn with_gaps(reached: Vec<Reached>, notes: &[Note]) -> Vec<Stage> {
         };
         if let Some((after, until)) = met {
             let within =
-                |note: &&Note| after.is_none_or(|after| note.at > after) && note.at <= until;
+                |note: &&JournalNote| after.is_none_or(|after| note.at > after) && note.at <= until;
             notes
                 .iter()
                 .filter(within)
@@ -218,8 +218,8 @@ fn with_gaps(reached: Vec<Reached>, notes: &[Note]) -> Vec<Stage> {
 }
 
 /// When it was first said, at `since` or later, that the object is ready.
-fn told(notes: &[Note], since: Timestamp) -> Option<Timestamp> {
-    let ready = |note: &&Note| matches!(&note.what, What::Condition { condition, status, .. } if condition == "Ready" && status == "True");
+fn told(notes: &[JournalNote], since: Timestamp) -> Option<Timestamp> {
+    let ready = |note: &&JournalNote| matches!(&note.what, NoteKind::Condition { condition, status, .. } if condition == "Ready" && status == "True");
     let mut later = notes.iter().filter(|note| note.at >= since);
     later.find(ready).map(|note| note.at)
 }
@@ -229,14 +229,14 @@ fn millis(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<i64> {
     Some((to?.as_millisecond() - from?.as_millisecond()).max(0))
 }
 
-impl Stage {
-    fn meet(&mut self, note: &Note) {
+impl TraceStage {
+    fn meet(&mut self, note: &JournalNote) {
         match &note.what {
-            What::Pushback { .. } if note.is_conflict() => self.conflicts += note.times,
-            What::Pushback { class, .. } => {
+            NoteKind::Pushback { .. } if note.is_conflict() => self.conflicts += note.times,
+            NoteKind::Pushback { class, .. } => {
                 *self.pushback.entry(class.clone()).or_default() += note.times;
             }
-            What::Conflict { object, winner } => self.won(winner.as_ref(), object, note.times),
+            NoteKind::Conflict { object, winner } => self.won(winner.as_ref(), object, note.times),
             _ => {}
         }
     }
@@ -248,7 +248,7 @@ impl Stage {
             winner.times += times;
             return;
         }
-        self.won_by.push(Winner {
+        self.won_by.push(ConflictWinner {
             manager: manager.cloned(),
             object: object.to_owned(),
             times,

@@ -63,7 +63,7 @@ fn lease() -> Value {
         "spec": { "holderIdentity": "me", "renewTime": "2026-01-01T00:00:01Z" } })
 }
 
-fn evidence() -> Evidence {
+fn evidence() -> TraceInputs {
     let relative = |of: &str, kind: &str, name: &str, object: Option<Value>| Relative {
         of: of.to_owned(),
         kind: kind.to_owned(),
@@ -75,7 +75,7 @@ fn evidence() -> Evidence {
     };
     let laptop = json!({ "kind": "Connector", "metadata": { "name": "laptop", "uid": "u2" },
         "status": { "conditions": [{ "type": "Online", "status": "True", "reason": "Renewed" }] } });
-    Evidence {
+    TraceInputs {
         object: tunnel(),
         relatives: vec![
             relative("u1", "Connector", "laptop", Some(laptop)),
@@ -91,9 +91,9 @@ fn evidence() -> Evidence {
     }
 }
 
-fn trace() -> Trace {
+fn trace() -> ObjectTrace {
     let at = "2026-01-01T00:05:00Z".parse().expect("a time");
-    Trace::of(&evidence(), at)
+    ObjectTrace::of(&evidence(), at)
 }
 
 #[test]
@@ -157,13 +157,13 @@ fn the_timeline_says_who_did_what_and_how_that_is_known() {
     };
     assert_eq!(
         said("kubectl-create"),
-        Some(("last wrote spec", Source::ManagedFields, 1))
+        Some(("last wrote spec", MomentSource::ManagedFields, 1))
     );
     let was_first = "was first to write HTTPProxy default/web";
-    assert_eq!(said("rival"), Some((was_first, Source::Journal, 199)));
+    assert_eq!(said("rival"), Some((was_first, MomentSource::Journal, 199)));
     assert_eq!(
         said("aplomb-tunnel"),
-        Some(("ProofFailed: no answer", Source::Event, 1))
+        Some(("ProofFailed: no answer", MomentSource::Event, 1))
     );
     assert!(trace.timeline.is_sorted_by_key(|moment| moment.at));
 }
@@ -172,7 +172,7 @@ fn the_timeline_says_who_did_what_and_how_that_is_known() {
 fn a_trace_survives_its_json() {
     let text = serde_json::to_string(&trace()).expect("JSON");
     assert_eq!(
-        serde_json::from_str::<Trace>(&text).expect("a trace"),
+        serde_json::from_str::<ObjectTrace>(&text).expect("a trace"),
         trace()
     );
 }
@@ -207,12 +207,12 @@ fn a_claim_that_names_its_claimant_ends_the_tree() {
         object: Some(object),
         ..Relative::default()
     };
-    let evidence = Evidence {
+    let evidence = TraceInputs {
         object: tunnel(),
         relatives: vec![relative("u1", claim), relative("u9", tunnel())],
-        ..Evidence::default()
+        ..TraceInputs::default()
     };
-    let tree = Trace::of(&evidence, Timestamp::UNIX_EPOCH).tree;
+    let tree = ObjectTrace::of(&evidence, Timestamp::UNIX_EPOCH).tree;
     assert_eq!(tree.children.len(), 1);
     assert!(tree.children[0].children.is_empty());
 }
@@ -224,11 +224,11 @@ fn a_move_is_told_stage_by_stage() {
         "decided": "2026-01-01T00:00:10.000000Z", "ended": "2026-01-01T00:00:11.500000Z",
         "stages": { "decide": "10s", "accept": "500ms", "assign": "1s" },
     } } });
-    let evidence = Evidence {
+    let evidence = TraceInputs {
         object,
-        ..Evidence::default()
+        ..TraceInputs::default()
     };
-    let stages = Trace::of(&evidence, Timestamp::UNIX_EPOCH).stages;
+    let stages = ObjectTrace::of(&evidence, Timestamp::UNIX_EPOCH).stages;
     let gaps: Vec<Option<i64>> = stages.iter().map(|stage| stage.gap_ms).collect();
     assert_eq!(
         gaps,

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::{Node, Stage, Trace, Winner};
+use super::{ConflictWinner, ObjectTrace, TraceNode, TraceStage};
 use crate::table::{align, since};
 
-impl Trace {
+impl ObjectTrace {
     /// Everything, section by section.
     #[must_use]
     pub fn text(&self) -> String {
@@ -91,7 +91,7 @@ fn titles<const N: usize>(titles: [&str; N]) -> Vec<String> {
     titles.map(str::to_owned).to_vec()
 }
 
-fn branch(node: &Node, own: &str, below: &str, at: Timestamp, lines: &mut Vec<Vec<String>>) {
+fn branch(node: &TraceNode, own: &str, below: &str, at: Timestamp, lines: &mut Vec<Vec<String>>) {
     lines.push(node_line(node, own, at));
     for (n, child) in node.children.iter().enumerate() {
         let (tip, stem) = match n + 1 == node.children.len() {
@@ -108,7 +108,7 @@ fn branch(node: &Node, own: &str, below: &str, at: Timestamp, lines: &mut Vec<Ve
     }
 }
 
-fn node_line(node: &Node, indent: &str, at: Timestamp) -> Vec<String> {
+fn node_line(node: &TraceNode, indent: &str, at: Timestamp) -> Vec<String> {
     let name = format!("{indent}{}/{}", node.kind, node.name);
     let what = match (&node.note, node.role.as_str()) {
         (Some(note), "") => note.clone(),
@@ -128,7 +128,7 @@ fn node_line(node: &Node, indent: &str, at: Timestamp) -> Vec<String> {
     vec![name, status, reason, since, ago(node.created, at), what]
 }
 
-fn stage_line(stage: &Stage) -> Vec<String> {
+fn stage_line(stage: &TraceStage) -> Vec<String> {
     let millis = |ms: Option<i64>| ms.map_or("-".to_owned(), |ms| format!("{ms} ms"));
     let pushback = stage.pushback.iter();
     let pushback: Vec<String> = pushback
@@ -152,7 +152,7 @@ fn stage_line(stage: &Stage) -> Vec<String> {
     ]
 }
 
-fn winner(winner: &Winner) -> String {
+fn winner(winner: &ConflictWinner) -> String {
     let manager = winner.manager.as_deref().unwrap_or("<unknown>");
     format!("{manager} x{} on {}", winner.times, winner.object)
 }

@@ -10,7 +10,7 @@ use super::{text_at, time_at};
 /// An object in the tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Node {
+pub struct TraceNode {
     /// Its kind.
     pub kind: String,
     /// Its namespace, if it has one.
@@ -30,19 +30,19 @@ pub struct Node {
     pub generation: Option<i64>,
     /// Its conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<TraceCondition>,
     /// What sums it up beside its conditions, such as who holds a Lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// What belongs to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub children: Vec<Node>,
+    pub children: Vec<TraceNode>,
 }
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Condition {
+pub struct TraceCondition {
     /// Its type.
     #[serde(rename = "type")]
     pub type_: String,
@@ -58,10 +58,10 @@ pub struct Condition {
     pub current: bool,
 }
 
-impl Node {
+impl TraceNode {
     /// The condition that says most about it.
     #[must_use]
-    pub fn summary(&self) -> Option<&Condition> {
+    pub fn summary(&self) -> Option<&TraceCondition> {
         let telling = ["Ready", "Online", "Programmed", "Available", "Accepted"];
         let of = |type_: &&str| self.conditions.iter().find(|it| it.type_ == *type_);
         telling.iter().find_map(of)
@@ -69,7 +69,7 @@ impl Node {
 }
 
 /// The tree under `object`.
-pub(super) fn of(object: &Value, relatives: &[Relative]) -> Node {
+pub(super) fn of(object: &Value, relatives: &[Relative]) -> TraceNode {
     let mut root = node(object);
     let uid = text_at(object, "/metadata/uid");
     root.children = below(&mut vec![uid], relatives);
@@ -77,7 +77,7 @@ pub(super) fn of(object: &Value, relatives: &[Relative]) -> Node {
 }
 
 /// What belongs to the last of `above`. What names one further up, as a claim does its claimant, ends there.
-fn below<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<Node> {
+fn below<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<TraceNode> {
     let of = above.last().copied().unwrap_or_default();
     let mut nodes = Vec::new();
     for relative in relatives.iter().filter(|it| it.of == of) {
@@ -102,8 +102,8 @@ fn below<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<Node> {
     nodes
 }
 
-fn absent(relative: &Relative) -> Node {
-    Node {
+fn absent(relative: &Relative) -> TraceNode {
+    TraceNode {
         kind: relative.kind.clone(),
         namespace: relative.namespace.clone(),
         name: relative.name.clone(),
@@ -117,12 +117,12 @@ fn absent(relative: &Relative) -> Node {
     }
 }
 
-fn node(object: &Value) -> Node {
+fn node(object: &Value) -> TraceNode {
     let generation = object
         .pointer("/metadata/generation")
         .and_then(Value::as_i64);
     let namespace = text_at(object, "/metadata/namespace");
-    Node {
+    TraceNode {
         kind: text_at(object, "/kind").to_owned(),
         namespace: Some(namespace.to_owned()).filter(|it| !it.is_empty()),
         name: text_at(object, "/metadata/name").to_owned(),
@@ -137,7 +137,7 @@ fn node(object: &Value) -> Node {
 }
 
 /// Those of the object, and those that a route has for each of its parents.
-fn conditions(object: &Value, generation: Option<i64>) -> Vec<Condition> {
+fn conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
     let own = object
         .pointer("/status/conditions")
         .and_then(Value::as_array);
@@ -147,7 +147,7 @@ fn conditions(object: &Value, generation: Option<i64>) -> Vec<Condition> {
     let all = own.into_iter().chain(of_parents).flatten();
     let read = |condition: &Value| {
         let observed = condition["observedGeneration"].as_i64();
-        Condition {
+        TraceCondition {
             type_: text_at(condition, "/type").to_owned(),
             status: text_at(condition, "/status").to_owned(),
             reason: text_at(condition, "/reason").to_owned(),

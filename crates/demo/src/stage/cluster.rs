@@ -24,12 +24,12 @@ const MANAGER: &str = "aplomb-demo";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A cluster that is served.
-pub(super) struct Cluster {
+pub(super) struct DemoCluster {
     running: Running,
     _actors: actors::Running,
 }
 
-impl Cluster {
+impl DemoCluster {
     /// Starts one, and writes how to reach it to `kubeconfig`.
     pub(super) async fn start(kubeconfig: &Path) -> Result<Self> {
         let server = ApiServer::builder().build();

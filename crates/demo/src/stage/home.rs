@@ -10,13 +10,13 @@ use tempfile::TempDir;
 
 /// Where the files are. Dropping it removes them.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct DemoDir {
     dir: TempDir,
     kubeconfig: PathBuf,
     ours: Cell<bool>,
 }
 
-impl Home {
+impl DemoDir {
     /// A new directory that only this user can read.
     pub(crate) fn make(kubeconfig: Option<&Path>) -> Result<Self> {
         let owner = std::fs::Permissions::from_mode(0o700);
@@ -55,7 +55,7 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for DemoDir {
     /// The directory goes by itself; so must a kubeconfig elsewhere, which leads nowhere any more.
     fn drop(&mut self) {
         if self.ours.get()

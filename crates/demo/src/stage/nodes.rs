@@ -22,13 +22,13 @@ const TRIES: usize = 16;
 
 /// The nodes.
 #[derive(Debug)]
-pub(crate) struct Nodes {
+pub(crate) struct DemoNodes {
     port: u16,
     /// A node without its listener is dead. The kernel answers for one that has it.
     listeners: Mutex<Vec<Option<TcpListener>>>,
 }
 
-impl Nodes {
+impl DemoNodes {
     /// Starts the listeners and registers the nodes.
     pub(crate) async fn start(client: &Client) -> Result<Self> {
         let (port, listeners) = listen().await?;

@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use aplomb::admin::{self, Board};
+use aplomb::admin::{self, AdminRegistry};
 use aplomb::{Clock, Telemetry, budget};
-use aplomb_console::serve::{self, Console};
+use aplomb_console::serve::{self, ConsoleState};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -15,8 +15,8 @@ use super::Start;
 /// What the operators share.
 pub(crate) struct Office {
     pub(crate) telemetry: Telemetry,
-    pub(crate) board: Board,
-    pub(super) server: budget::Server,
+    pub(crate) board: AdminRegistry,
+    pub(super) server: budget::ApiServerLimits,
     address: SocketAddr,
 }
 
@@ -29,15 +29,15 @@ impl Office {
             )
         })?;
         let telemetry = Telemetry::default();
-        let config = budget::Config::api_server();
+        let config = budget::LimitConfig::api_server();
         let office = Self {
-            server: budget::Server::new(&config, &telemetry, &Clock::system()),
+            server: budget::ApiServerLimits::new(&config, &telemetry, &Clock::system()),
             address: listener.local_addr()?,
-            board: Board::default(),
+            board: AdminRegistry::default(),
             telemetry,
         };
         let (ends, stopped) = (CancellationToken::new(), start.stopped());
-        let console = Console::new(office.board.clone(), Clock::system(), ends.clone());
+        let console = ConsoleState::new(office.board.clone(), Clock::system(), ends.clone());
         let pages = office.board.router().merge(serve::router(console));
         start.part("the page", async move {
             // A page stays open for hours: whoever still looks at the end is not waited for.

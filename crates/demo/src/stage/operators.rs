@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use aplomb_coder_operator as coder;
-use aplomb_egress_operator as egress;
-use aplomb_http_client::Transport;
 use aplomb_apiserver::clock::Clock;
 use aplomb_apiserver::coderd::{self, Coderd, OWNER_TOKEN, Pods};
 use aplomb_apiserver::hetzner::{self, Hetzner};
+use aplomb_coder_operator as coder;
+use aplomb_egress_operator as egress;
+use aplomb_http_client::Transport;
 use aplomb_tunnel_operator as tunnel;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
@@ -19,7 +19,7 @@ use serde_json::json;
 use super::nodes::{IP_NAME, NODES};
 use super::office::Office;
 use super::{NAMESPACE, SYSTEM, Start};
-use crate::rival::Rival;
+use crate::rival::RivalWriter;
 
 /// The floating IP at the provider.
 pub(crate) const FLOATING_IP: u64 = 4711;
@@ -64,18 +64,18 @@ pub(super) async fn secrets(client: &Client) -> Result<()> {
 }
 
 /// Starts the tunnel operator, with the rival between it and the API server.
-pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival: &Rival) {
+pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival: &RivalWriter) {
     let (client, stopped) = (rival.before(client), start.stopped());
-    let settings = tunnel::Settings {
+    let settings = tunnel::TunnelSettings {
         identity: IDENTITY.to_owned(),
         admin: Some(office.url()),
-        ..tunnel::Settings::default()
+        ..tunnel::TunnelSettings::default()
     };
-    let parts = tunnel::Parts {
+    let parts = tunnel::TunnelDeps {
         telemetry: office.telemetry.clone(),
         board: office.board.clone(),
         server: Some(office.server.clone()),
-        ..tunnel::Parts::real(u64::from(std::process::id()))
+        ..tunnel::TunnelDeps::real(u64::from(std::process::id()))
     };
     start.part("the tunnel operator", async move {
         Ok(tunnel::run(client, &settings, parts, stopped).await?)
@@ -85,17 +85,17 @@ pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival
 /// Starts the Coder operator, and the pods that it orders.
 pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd: &Coderd) {
     let (of_operator, stopped, service) = (client.clone(), start.stopped(), coderd.service());
-    let settings = coder::Settings {
+    let settings = coder::CoderSettings {
         identity: IDENTITY.to_owned(),
         admin: Some(office.url()),
-        ..coder::Settings::default()
+        ..coder::CoderSettings::default()
     };
-    let parts = coder::Parts {
+    let parts = coder::CoderDeps {
         connect: Arc::new(move |_| Ok(Transport::new(service.clone()))),
         telemetry: office.telemetry.clone(),
         board: office.board.clone(),
         server: Some(office.server.clone()),
-        ..coder::Parts::real()
+        ..coder::CoderDeps::real()
     };
     start.part("the Coder operator", async move {
         Ok(coder::run(of_operator, &settings, parts, stopped).await?)
@@ -112,20 +112,20 @@ pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd:
 /// Starts the egress operator.
 pub(super) fn egress(start: &Start<'_>, client: &Client, office: &Office, hetzner: &Hetzner) {
     let (client, stopped, service) = (client.clone(), start.stopped(), hetzner.service());
-    let settings = egress::Settings {
+    let settings = egress::EgressSettings {
         identity: IDENTITY.to_owned(),
         admin: Some(office.url()),
-        ..egress::Settings::default()
+        ..egress::EgressSettings::default()
     };
-    let parts = egress::Parts {
+    let parts = egress::EgressDeps {
         connect: Arc::new(move || Transport::new(service.clone())),
-        probe: Arc::new(egress::probe::Tcp),
+        probe: Arc::new(egress::probe::TcpProbe),
         clock: aplomb::Clock::system(),
         tasks: None,
         telemetry: office.telemetry.clone(),
         board: office.board.clone(),
         server: Some(office.server.clone()),
-        egress: egress::telemetry::Egress::default(),
+        egress: egress::telemetry::EgressMetrics::default(),
     };
     start.part("the egress operator", async move {
         Ok(egress::run(client, &settings, parts, stopped).await?)

@@ -5,20 +5,20 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use aplomb_tunnel_agent::register::{ConnectorWish, ProxyWish};
-use aplomb_tunnel_agent::serve::Network;
-use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_tunnel_agent::{Key, Target};
 use aplomb_api::tunnel::{GatewayReplica, HttpProxy};
+use aplomb_tunnel_agent::register::{DesiredConnector, DesiredHttpProxy};
+use aplomb_tunnel_agent::serve::NetworkConfig;
+use aplomb_tunnel_agent::tls::OriginTlsSettings;
+use aplomb_tunnel_agent::{AgentKey, ExposedTarget};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Home, NAMESPACE, SYSTEM, Start};
-use crate::service::Service;
-use crate::watch::{Eye, holds};
+use super::{DemoDir, NAMESPACE, SYSTEM, Start};
+use crate::service::LocalService;
+use crate::watch::{ObjectWatch, holds};
 
 /// The tunnel behind the printed address, and the one that a story makes.
 const HELLO: &str = "hello";
@@ -31,27 +31,27 @@ const LOOPBACK: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// The data plane.
-pub(crate) struct Tunnels {
+pub(crate) struct DataPlane {
     /// The public listener.
     pub(crate) gateway: SocketAddr,
     /// When the agent began.
     pub(crate) registered: Instant,
     /// Behind the first tunnel.
-    _hello: Service,
+    _hello: LocalService,
     /// Behind the others.
-    pub(crate) shop: Service,
+    pub(crate) shop: LocalService,
 }
 
-impl Tunnels {
+impl DataPlane {
     /// Starts it, and returns when the first tunnel is proven.
-    pub(super) async fn start(start: &Start<'_>, client: &Client, home: &Home) -> Result<Self> {
-        let hello = Service::start("hello from your laptop\n", start.tasks).await?;
-        let shop = Service::start("hello from the shop\n", start.tasks).await?;
+    pub(super) async fn start(start: &Start<'_>, client: &Client, home: &DemoDir) -> Result<Self> {
+        let hello = LocalService::start("hello from your laptop\n", start.tasks).await?;
+        let shop = LocalService::start("hello from the shop\n", start.tasks).await?;
         serve(start, client.clone());
         let registered = Instant::now();
         agent(start, client.clone(), home, &[&hello, &shop])?;
         let replicas: Api<GatewayReplica> = Api::namespaced(client.clone(), SYSTEM);
-        let mut eye = Eye::on(replicas, REPLICA);
+        let mut eye = ObjectWatch::on(replicas, REPLICA);
         let replica = eye.until(PATIENCE, "there", |_| true).await?;
         let gateway = replica
             .spec
@@ -59,7 +59,7 @@ impl Tunnels {
             .parse()
             .context("the gateway's address")?;
         let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), NAMESPACE);
-        let mut eye = Eye::on(proxies, HELLO);
+        let mut eye = ObjectWatch::on(proxies, HELLO);
         eye.until(PATIENCE, "Ready", ready).await?;
         Ok(Self {
             gateway,
@@ -90,7 +90,7 @@ pub(crate) fn by_hand() -> PostParams {
 }
 
 /// A tunnel to `service`, as a person writes it.
-pub(crate) fn proxy(name: &str, service: &Service) -> Result<HttpProxy> {
+pub(crate) fn proxy(name: &str, service: &LocalService) -> Result<HttpProxy> {
     let endpoint = format!("http://{}", service.address());
     let proxy = json!({
         "apiVersion": "aplomb.dev/v1alpha1",
@@ -108,7 +108,7 @@ pub(crate) fn proxy(name: &str, service: &Service) -> Result<HttpProxy> {
 }
 
 fn serve(start: &Start<'_>, client: Client) {
-    let mut settings = aplomb_tunnel_gateway::Settings::new(REPLICA, LOOPBACK);
+    let mut settings = aplomb_tunnel_gateway::GatewaySettings::new(REPLICA, LOOPBACK);
     settings.quic = Some(LOOPBACK);
     settings.default_host = Some(hostname(HELLO));
     settings.drain = Duration::from_secs(1);
@@ -118,29 +118,34 @@ fn serve(start: &Start<'_>, client: Client) {
     });
 }
 
-fn agent(start: &Start<'_>, client: Client, home: &Home, services: &[&Service]) -> Result<()> {
+fn agent(
+    start: &Start<'_>,
+    client: Client,
+    home: &DemoDir,
+    services: &[&LocalService],
+) -> Result<()> {
     let expose = services.iter().map(|it| target(it));
-    let expose = expose.collect::<Result<Vec<Target>>>()?;
-    let settings = aplomb_tunnel_agent::Settings {
-        key: Key::open(&home.key())?,
-        connector: ConnectorWish {
+    let expose = expose.collect::<Result<Vec<ExposedTarget>>>()?;
+    let settings = aplomb_tunnel_agent::AgentSettings {
+        key: AgentKey::open(&home.key())?,
+        connector: DesiredConnector {
             namespace: NAMESPACE.to_owned(),
             name: CONNECTOR.to_owned(),
             class: None,
             lease: None,
         },
-        proxy: expose.first().map(|target| ProxyWish {
+        proxy: expose.first().map(|target| DesiredHttpProxy {
             name: HELLO.to_owned(),
             hostnames: vec![hostname(HELLO)],
             target: target.clone(),
             https: false,
         }),
         expose,
-        network: Network {
+        network: NetworkConfig {
             bind: vec![LOOPBACK],
-            ..Network::default()
+            ..NetworkConfig::default()
         },
-        origin: TlsSettings::default(),
+        origin: OriginTlsSettings::default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         device: Some(CONNECTOR.to_owned()),
         delete_on_exit: false,
@@ -157,7 +162,7 @@ fn agent(start: &Start<'_>, client: Client, home: &Home, services: &[&Service]) 
     Ok(())
 }
 
-fn target(service: &Service) -> Result<Target> {
+fn target(service: &LocalService) -> Result<ExposedTarget> {
     let target = service.address().to_string().parse();
     target.map_err(|why: String| anyhow::anyhow!(why))
 }

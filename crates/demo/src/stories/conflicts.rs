@@ -10,12 +10,12 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::rival::{Answer, RIVAL};
-use crate::stage::{NAMESPACE, Stage, by_hand, proxy, ready};
-use crate::tell::{Moment, Teller, Title, Verdict};
-use crate::usual::Queue;
-use crate::watch::Eye;
+use crate::stage::{DemoStage, NAMESPACE, by_hand, proxy, ready};
+use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
+use crate::usual::BaselineQueue;
+use crate::watch::ObjectWatch;
 
-pub(super) const TITLE: Title = Title {
+pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "conflicts",
     title: "a conflict is not a failure",
     elsewhere: "a write that comes second (409) counts as a failure, and each failure doubles the delay. \
@@ -42,10 +42,10 @@ struct Seen {
     counted: u64,
 }
 
-pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
+pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
     stage.rival.storm(STORM, TIMES);
     let proxies: Api<HttpProxy> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let mut eye = Eye::on(proxies.clone(), STORM);
+    let mut eye = ObjectWatch::on(proxies.clone(), STORM);
     let before = counted(stage);
     let began = Instant::now();
     let made = proxy(STORM, &stage.tunnels.shop)?;
@@ -63,7 +63,7 @@ pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
     Ok(judge(&seen))
 }
 
-fn counted(stage: &Stage) -> u64 {
+fn counted(stage: &DemoStage) -> u64 {
     stage
         .office
         .telemetry
@@ -86,7 +86,7 @@ fn sorted(answers: &[Answer], began: Instant) -> Option<Seen> {
     })
 }
 
-fn tell(teller: &Teller, seen: &Seen) {
+fn tell(teller: &Narrator, seen: &Seen) {
     if let (Some(first), Some(last)) = (seen.conflicts.first(), seen.conflicts.last()) {
         teller.event(*first, "the first conflict");
         let many = seen.conflicts.len();
@@ -102,7 +102,7 @@ fn tell(teller: &Teller, seen: &Seen) {
     ));
 }
 
-fn judge(seen: &Seen) -> Verdict {
+fn judge(seen: &Seen) -> StoryResult {
     let last = seen.conflicts.last().copied().unwrap_or_default();
     let gap = seen.landed.saturating_sub(last);
     let many = seen.conflicts.len();
@@ -122,26 +122,26 @@ fn judge(seen: &Seen) -> Verdict {
         "gapSeconds": gap.as_secs_f64(),
         "readySeconds": seen.ready.as_secs_f64(),
     });
-    Verdict {
+    StoryResult {
         pass: stormy && named && gap <= PROMISE,
         figure,
         numbers,
     }
 }
 
-fn moments(seen: &Seen) -> Vec<Moment> {
-    let usual = Queue::default().lands(&seen.conflicts);
+fn moments(seen: &Seen) -> Vec<StoryMoment> {
+    let usual = BaselineQueue::default().lands(&seen.conflicts);
     let last = seen.conflicts.last().copied().unwrap_or_default();
     let silence = usual.at.saturating_sub(last).as_secs_f64();
     let ours = format!("conflict {}", seen.conflicts.len());
     let theirs = format!("conflict {}: silent for {silence:.0} s now", usual.failures);
     vec![
-        Moment::both(Duration::ZERO, "created"),
-        Moment::ours(last, ours),
-        Moment::usual(last, theirs),
-        Moment::ours(seen.landed, "the write lands"),
-        Moment::ours(seen.ready, "green: proven by a request"),
-        Moment::usual(usual.at, "the write lands"),
+        StoryMoment::both(Duration::ZERO, "created"),
+        StoryMoment::ours(last, ours),
+        StoryMoment::usual(last, theirs),
+        StoryMoment::ours(seen.landed, "the write lands"),
+        StoryMoment::ours(seen.ready, "green: proven by a request"),
+        StoryMoment::usual(usual.at, "the write lands"),
     ]
 }
 

@@ -15,12 +15,12 @@ use serde_json::json;
 use tokio::time::{Instant, interval};
 
 use super::node_death;
-use crate::stage::{EGRESS, OTHERS, Stage};
-use crate::tell::{Moment, Teller, Title, Verdict};
-use crate::usual::Watchman;
-use crate::watch::Eye;
+use crate::stage::{DemoStage, EGRESS, OTHERS};
+use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
+use crate::usual::BaselinePoller;
+use crate::watch::ObjectWatch;
 
-pub(super) const TITLE: Title = Title {
+pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "heartbeats",
     title: "noise costs nothing",
     elsewhere: "every heartbeat of every node ran the controller, and every run asked the provider, until \
@@ -65,10 +65,10 @@ impl Count {
     }
 }
 
-pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
+pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
     // What its own beginning cost shall not be counted.
     let egress: Api<StableEgress> = Api::all(stage.client.clone());
-    Eye::on(egress, EGRESS)
+    ObjectWatch::on(egress, EGRESS)
         .until(PATIENCE, "Ready", node_death::is_ready)
         .await?;
     let began = Instant::now();
@@ -145,7 +145,7 @@ async fn heartbeat(nodes: &Api<Node>, worker: u32, beat: u32) -> Result<()> {
 }
 
 /// The counters once so many events were seen and no more come, or as they are when patience ends.
-async fn settled(stage: &Stage, least: u64) -> Count {
+async fn settled(stage: &DemoStage, least: u64) -> Count {
     let deadline = Instant::now() + PATIENCE;
     let mut looks = interval(LOOK);
     let mut last = count(stage);
@@ -161,7 +161,7 @@ async fn settled(stage: &Stage, least: u64) -> Count {
     last
 }
 
-fn count(stage: &Stage) -> Count {
+fn count(stage: &DemoStage) -> Count {
     let ours = |entry: &&Entry| entry.client != OTHERS;
     Count {
         dropped: stage
@@ -183,7 +183,7 @@ fn routine(time: Duration) -> usize {
     usize::try_from(time.as_secs() / RESYNC.as_secs()).unwrap_or(usize::MAX - 1) + 1
 }
 
-fn judge(seen: &Seen) -> Verdict {
+fn judge(seen: &Seen) -> StoryResult {
     let routine = routine(seen.took);
     let caused = seen.calls.saturating_sub(routine);
     let pass = seen.sent >= ALL && seen.dropped >= seen.sent && seen.passed == 0 && caused == 0;
@@ -200,25 +200,25 @@ fn judge(seen: &Seen) -> Verdict {
         "calls": caused,
         "routineCalls": seen.calls - caused,
     });
-    Verdict {
+    StoryResult {
         pass,
         figure,
         numbers,
     }
 }
 
-fn moments(seen: &Seen) -> Vec<Moment> {
+fn moments(seen: &Seen) -> Vec<StoryMoment> {
     let caused = seen.calls.saturating_sub(routine(seen.took));
     let ours = format!("{} runs, {caused} calls", seen.passed);
     let usual = format!("{0} runs, {0} calls", seen.sent);
     let mut all = vec![
-        Moment::both(Duration::ZERO, "the first heartbeat"),
-        Moment::ours(seen.took, ours),
-        Moment::usual(seen.took, usual),
+        StoryMoment::both(Duration::ZERO, "the first heartbeat"),
+        StoryMoment::ours(seen.took, ours),
+        StoryMoment::usual(seen.took, usual),
     ];
-    if let Some(empty) = Watchman::default().empty_after(WORKERS) {
+    if let Some(empty) = BaselinePoller::default().empty_after(WORKERS) {
         let what = "at the rate of these nodes no call is left: the provider refuses everything";
-        all.push(Moment::usual(empty, what));
+        all.push(StoryMoment::usual(empty, what));
     }
     all
 }

@@ -12,12 +12,12 @@ use kube::api::ListParams;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::stage::{EGRESS, FLOATING_IP, NODES, OTHERS, Stage};
-use crate::tell::{Moment, Teller, Title, Verdict};
-use crate::usual::{Landed, Queue, Watchman};
-use crate::watch::{Eye, holds};
+use crate::stage::{DemoStage, EGRESS, FLOATING_IP, NODES, OTHERS};
+use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
+use crate::usual::{BaselinePoller, BaselineQueue, BaselineWrite};
+use crate::watch::{ObjectWatch, holds};
 
-pub(super) const TITLE: Title = Title {
+pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "node-death",
     title: "a reserve for the move that matters",
     elsewhere: "a dead gateway was noticed at the next look, 30 s apart, and given 90 s to come back. Then \
@@ -60,9 +60,9 @@ struct Call {
     remaining: u64,
 }
 
-pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
+pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
     let all: Api<StableEgress> = Api::all(stage.client.clone());
-    let mut eye = Eye::on(all, EGRESS);
+    let mut eye = ObjectWatch::on(all, EGRESS);
     let settled = eye.until(PATIENCE, "Ready", is_ready).await?;
     let from = active(&settled).context("it has a gateway")?;
     scarcity(stage)?;
@@ -111,7 +111,7 @@ fn active(egress: &StableEgress) -> Option<String> {
 }
 
 /// Others leave almost nothing from now on.
-fn scarcity(stage: &Stage) -> Result<()> {
+fn scarcity(stage: &DemoStage) -> Result<()> {
     let bucket = json!({ "buckets": [{ "name": "default", "remaining": LEFT }] });
     let change = serde_json::from_value(bucket)?;
     stage.hetzner.change(change).map_err(|why| anyhow!(why))?;
@@ -120,7 +120,7 @@ fn scarcity(stage: &Stage) -> Result<()> {
 }
 
 /// The node whose server the provider has the address on.
-fn holder(stage: &Stage) -> Option<String> {
+fn holder(stage: &DemoStage) -> Option<String> {
     let server = stage.hetzner.holder(FLOATING_IP)?;
     let node = NODES.iter().find(|(_, id)| *id == server)?;
     Some(node.0.to_owned())
@@ -149,7 +149,7 @@ fn own_fault(calls: &[Call]) -> usize {
     refused.filter(taken).count()
 }
 
-fn judge(seen: &Seen) -> Verdict {
+fn judge(seen: &Seen) -> StoryResult {
     let assigns = seen.calls.iter().filter(|it| it.ours && it.assign);
     let (refused, taken): (Vec<_>, Vec<_>) = assigns.partition(|it| it.refused);
     let own = own_fault(&seen.calls);
@@ -167,7 +167,7 @@ fn judge(seen: &Seen) -> Verdict {
         "refused": refused.len(),
         "refusedForOwnReads": own,
     });
-    Verdict {
+    StoryResult {
         pass,
         figure,
         numbers,
@@ -175,12 +175,12 @@ fn judge(seen: &Seen) -> Verdict {
 }
 
 /// When the usual way wants to move the address, and when it can, with the others as they were here.
-fn usual(seen: &Seen) -> (Duration, Landed) {
-    let watchman = Watchman::default();
+fn usual(seen: &Seen) -> (Duration, BaselineWrite) {
+    let watchman = BaselinePoller::default();
     let wants = watchman.wants(seen.age).saturating_sub(seen.age);
     let others = open(&seen.calls, watchman.refill_per_second);
     let refusals = watchman.refusals(seen.nodes, others);
-    (wants, Queue::default().after(wants, refusals))
+    (wants, BaselineQueue::default().after(wants, refusals))
 }
 
 /// The share of the time between the calls that were seen in which the bucket had one left.
@@ -199,24 +199,24 @@ fn open(calls: &[Call], refill_per_second: f64) -> f64 {
     if all > 0.0 { open / all } else { 0.0 }
 }
 
-fn moments(seen: &Seen) -> Vec<Moment> {
+fn moments(seen: &Seen) -> Vec<StoryMoment> {
     let (wants, landed) = usual(seen);
-    let mut all = vec![Moment::both(Duration::ZERO, "the gateway dies")];
+    let mut all = vec![StoryMoment::both(Duration::ZERO, "the gateway dies")];
     let assigned = seen
         .calls
         .iter()
         .find(|it| it.ours && it.assign && !it.refused);
-    all.extend(assigned.map(|call| Moment::ours(call.at, "the move is accepted")));
-    all.push(Moment::ours(
+    all.extend(assigned.map(|call| StoryMoment::ours(call.at, "the move is accepted")));
+    all.push(StoryMoment::ours(
         seen.moved,
         format!("the address is on {}", seen.to),
     ));
-    all.push(Moment::usual(wants, "noticed, and its grace is over"));
+    all.push(StoryMoment::usual(wants, "noticed, and its grace is over"));
     let what = match landed.failures {
         0 => "the move is accepted".to_owned(),
         many => format!("the move is accepted, after {many} refusals"),
     };
-    all.push(Moment::usual(landed.at, what));
+    all.push(StoryMoment::usual(landed.at, what));
     all
 }
 

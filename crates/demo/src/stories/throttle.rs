@@ -13,12 +13,12 @@ use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
-use crate::stage::{NAMESPACE, Stage, by_hand};
-use crate::tell::{Moment, Teller, Title, Verdict};
-use crate::usual::Loop;
-use crate::watch::{Eye, condition, holds};
+use crate::stage::{DemoStage, NAMESPACE, by_hand};
+use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
+use crate::usual::BaselineLoop;
+use crate::watch::{ObjectWatch, condition, holds};
 
-pub(super) const TITLE: Title = Title {
+pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "throttle",
     title: "a refusal is an order to wait",
     elsewhere: "an operator wrote its failure into the status of its own object, was woken by that write \
@@ -52,13 +52,13 @@ struct Seen {
     echo: Duration,
 }
 
-pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
+pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
     let mut seen = Seen {
         echo: echo(stage).await?,
         ..Seen::default()
     };
     let all: Api<CoderProvisioner> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let mut eye = Eye::on(all.clone(), PROVISIONER);
+    let mut eye = ObjectWatch::on(all.clone(), PROVISIONER);
     let (began, first, writes) = (
         Instant::now(),
         stage.coderd.requests().len(),
@@ -113,7 +113,7 @@ fn said(provisioner: &CoderProvisioner) -> Option<String> {
 }
 
 /// From now on, for half a minute.
-fn refuse(stage: &Stage) -> Result<()> {
+fn refuse(stage: &DemoStage) -> Result<()> {
     let fault = json!({
         "path": "/api/v2/",
         "status": 429,
@@ -140,7 +140,7 @@ fn provisioner() -> Result<CoderProvisioner> {
     }))?)
 }
 
-fn written(stage: &Stage) -> u64 {
+fn written(stage: &DemoStage) -> u64 {
     let telemetry = &stage.office.telemetry;
     telemetry
         .writes
@@ -159,7 +159,7 @@ fn refused(asked: &[Entry]) -> Vec<Duration> {
 }
 
 /// How long a write takes until its watch shows it: the median of a few.
-async fn echo(stage: &Stage) -> Result<Duration> {
+async fn echo(stage: &DemoStage) -> Result<Duration> {
     let maps: Api<ConfigMap> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let map = ConfigMap {
         metadata: ObjectMeta {
@@ -169,7 +169,7 @@ async fn echo(stage: &Stage) -> Result<Duration> {
         ..ConfigMap::default()
     };
     maps.create(&PostParams::default(), &map).await?;
-    let mut eye = Eye::on(maps.clone(), "echo");
+    let mut eye = ObjectWatch::on(maps.clone(), "echo");
     let mut times = Vec::new();
     for turn in 0..SAMPLES {
         let turn = turn.to_string();
@@ -190,7 +190,7 @@ async fn echo(stage: &Stage) -> Result<Duration> {
     Ok(median)
 }
 
-fn judge(seen: &Seen) -> Verdict {
+fn judge(seen: &Seen) -> StoryResult {
     let attempts = seen.attempts.len();
     let recovery = seen.ready.saturating_sub(seen.lifted);
     let pass = (1..=ATTEMPTS).contains(&attempts)
@@ -208,29 +208,32 @@ fn judge(seen: &Seen) -> Verdict {
         "statusWrites": seen.writes,
         "recoverySeconds": recovery.as_secs_f64(),
     });
-    Verdict {
+    StoryResult {
         pass,
         figure,
         numbers,
     }
 }
 
-fn moments(seen: &Seen) -> Vec<Moment> {
-    let usual = Loop::new(seen.echo);
+fn moments(seen: &Seen) -> Vec<StoryMoment> {
+    let usual = BaselineLoop::new(seen.echo);
     let (attempts, writes) = usual.within(REFUSES);
-    let mut all = vec![Moment::both(Duration::ZERO, "created; refused with 429")];
+    let mut all = vec![StoryMoment::both(
+        Duration::ZERO,
+        "created; refused with 429",
+    )];
     let second = usual.within(Duration::from_secs(1)).0;
-    all.push(Moment::usual(
+    all.push(StoryMoment::usual(
         Duration::from_secs(1),
         format!("request {second}"),
     ));
     let again = seen.attempts.iter().enumerate().skip(1);
-    all.extend(again.map(|(at, time)| Moment::ours(*time, format!("request {}", at + 1))));
-    all.push(Moment::usual(
+    all.extend(again.map(|(at, time)| StoryMoment::ours(*time, format!("request {}", at + 1))));
+    all.push(StoryMoment::usual(
         REFUSES,
         format!("request {attempts}, status write {writes}"),
     ));
-    all.push(Moment::ours(seen.ready, "Ready"));
+    all.push(StoryMoment::ours(seen.ready, "Ready"));
     all
 }
 

@@ -9,12 +9,12 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::request;
-use crate::stage::{NAMESPACE, SHOP, Stage, by_hand, hostname, proxy, ready};
-use crate::tell::{Moment, Teller, Title, Verdict};
-use crate::usual::Heartbeat;
-use crate::watch::{Eye, condition, holds};
+use crate::stage::{DemoStage, NAMESPACE, SHOP, by_hand, hostname, proxy, ready};
+use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
+use crate::usual::BaselineHeartbeat;
+use crate::watch::{ObjectWatch, condition, holds};
 
-pub(super) const TITLE: Title = Title {
+pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "tunnel",
     title: "green means that it works",
     elsewhere: "a tunnel is green when its objects are written. How its agent is reached is sent with the \
@@ -43,9 +43,9 @@ struct Seen {
     age: Duration,
 }
 
-pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
+pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
     let proxies: Api<HttpProxy> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let mut eye = Eye::on(proxies.clone(), SHOP);
+    let mut eye = ObjectWatch::on(proxies.clone(), SHOP);
     let mut seen = Seen {
         age: stage.tunnels.registered.elapsed(),
         ..Seen::default()
@@ -69,14 +69,14 @@ pub(super) async fn play(stage: &Stage, teller: &Teller) -> Result<Verdict> {
 
 /// The one who plays it.
 struct Tale<'a> {
-    stage: &'a Stage,
-    teller: &'a Teller,
+    stage: &'a DemoStage,
+    teller: &'a Narrator,
     began: Instant,
 }
 
 impl Tale<'_> {
     /// From nothing to green.
-    async fn rise(&self, eye: &mut Eye<HttpProxy>, seen: &mut Seen) -> Result<()> {
+    async fn rise(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut Seen) -> Result<()> {
         let stages = [
             ("Accepted", "Accepted: the hostname is ours"),
             (
@@ -112,7 +112,7 @@ impl Tale<'_> {
     }
 
     /// From green to broken, and back.
-    async fn fall(&self, eye: &mut Eye<HttpProxy>, seen: &mut Seen) -> Result<()> {
+    async fn fall(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut Seen) -> Result<()> {
         self.stage.tunnels.shop.stop();
         seen.stopped = self.began.elapsed();
         self.teller
@@ -133,7 +133,7 @@ impl Tale<'_> {
     }
 
     /// Waits for green, and asks at that moment whether it is true.
-    async fn green(&self, eye: &mut Eye<HttpProxy>, seen: &mut Seen) -> Result<Duration> {
+    async fn green(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut Seen) -> Result<Duration> {
         eye.until(PATIENCE, "Ready", ready).await?;
         let at = self.began.elapsed();
         let wanted = self.stage.tunnels.shop.answer();
@@ -150,7 +150,7 @@ impl Tale<'_> {
     }
 }
 
-fn judge(seen: &Seen) -> Verdict {
+fn judge(seen: &Seen) -> StoryResult {
     let withdrawn = seen.withdrawn.saturating_sub(seen.stopped);
     let back = seen.back.saturating_sub(seen.restarted);
     let honest = seen.lies.is_empty();
@@ -170,26 +170,26 @@ fn judge(seen: &Seen) -> Verdict {
         "backSeconds": back.as_secs_f64(),
         "greenWithoutTraffic": seen.lies.len(),
     });
-    Verdict {
+    StoryResult {
         pass,
         figure,
         numbers,
     }
 }
 
-fn moments(seen: &Seen) -> Vec<Moment> {
-    let told = Heartbeat::default()
+fn moments(seen: &Seen) -> Vec<StoryMoment> {
+    let told = BaselineHeartbeat::default()
         .after(seen.age)
         .saturating_sub(seen.age);
     vec![
-        Moment::both(Duration::ZERO, "created"),
-        Moment::ours(seen.accepted, "accepted"),
-        Moment::usual(seen.programmed, "green: its objects are written"),
-        Moment::ours(seen.proven, "green: proven by a request"),
-        Moment::ours(seen.withdrawn, "not green: the service is gone"),
-        Moment::usual(seen.withdrawn, "still green: nobody asks"),
-        Moment::ours(seen.back, "green: proven anew"),
-        Moment::usual(told, "the agent's next heartbeat: first request answered"),
+        StoryMoment::both(Duration::ZERO, "created"),
+        StoryMoment::ours(seen.accepted, "accepted"),
+        StoryMoment::usual(seen.programmed, "green: its objects are written"),
+        StoryMoment::ours(seen.proven, "green: proven by a request"),
+        StoryMoment::ours(seen.withdrawn, "not green: the service is gone"),
+        StoryMoment::usual(seen.withdrawn, "still green: nobody asks"),
+        StoryMoment::ours(seen.back, "green: proven anew"),
+        StoryMoment::usual(told, "the agent's next heartbeat: first request answered"),
     ]
 }
 

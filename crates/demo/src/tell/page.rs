@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Moment, Ready, Title, Verdict, word};
+use super::{ReadyMessage, StoryMoment, StoryResult, StoryTitle, word};
 
 /// No line is longer.
 const WIDTH: usize = 100;
@@ -13,7 +13,7 @@ const OURS: usize = 36;
 
 /// How text looks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Page {
+pub(super) struct TextPage {
     colour: bool,
 }
 
@@ -25,12 +25,12 @@ enum Style {
     Red,
 }
 
-impl Page {
+impl TextPage {
     pub(super) fn new(colour: bool) -> Self {
         Self { colour }
     }
 
-    pub(super) fn ready(self, ready: &Ready) -> String {
+    pub(super) fn ready(self, ready: &ReadyMessage) -> String {
         let mut text = wrapped(
             "",
             "A Kubernetes API server in a box, three operators, a gateway, an agent with a local service, \
@@ -51,7 +51,7 @@ impl Page {
         text
     }
 
-    pub(super) fn begin(self, number: usize, of: usize, title: &Title) -> String {
+    pub(super) fn begin(self, number: usize, of: usize, title: &StoryTitle) -> String {
         let head = format!("{number}/{of}  {}: {}", title.name, title.title);
         let elsewhere = wrapped("     ", &format!("Elsewhere: {}", title.elsewhere));
         let head = self.styled(Style::Bold, &head);
@@ -71,14 +71,14 @@ impl Page {
         format!("     {:<TIME$}{}", clock(at), text.trim_start())
     }
 
-    pub(super) fn beside(self, moments: &[Moment]) -> String {
+    pub(super) fn beside(self, moments: &[StoryMoment]) -> String {
         let moments = merged(moments);
         let head = format!(
             "     {:<TIME$}{:<OURS$}the usual way, on the same events",
             "", "here"
         );
         let mut text = format!("\n{}\n", self.styled(Style::Bold, &head));
-        for Moment { at, ours, usual } in moments {
+        for StoryMoment { at, ours, usual } in moments {
             let room = WIDTH - 5 - TIME - OURS;
             let ours = lines(ours.as_deref().unwrap_or_default(), OURS - 2);
             let usual = lines(usual.as_deref().unwrap_or_default(), room);
@@ -95,7 +95,7 @@ impl Page {
         text
     }
 
-    pub(super) fn result(self, script: &str, verdict: &Verdict) -> String {
+    pub(super) fn result(self, script: &str, verdict: &StoryResult) -> String {
         let style = if verdict.pass {
             Style::Green
         } else {
@@ -142,10 +142,10 @@ impl Page {
 }
 
 /// In order of time, with what happened at the same time in one row.
-fn merged(moments: &[Moment]) -> Vec<Moment> {
+fn merged(moments: &[StoryMoment]) -> Vec<StoryMoment> {
     let mut sorted = moments.to_vec();
     sorted.sort_by_key(|it| it.at);
-    let mut all: Vec<Moment> = Vec::new();
+    let mut all: Vec<StoryMoment> = Vec::new();
     for moment in sorted {
         match all.last_mut() {
             Some(last) if last.at == moment.at && last.usual.is_none() && moment.ours.is_none() => {
@@ -196,14 +196,14 @@ mod tests {
     #[test]
     fn the_timelines_stand_beside_each_other_in_order_of_time() {
         let moments = [
-            Moment::usual(Duration::from_secs(651), "the first request is answered"),
-            Moment::both(Duration::ZERO, "created"),
-            Moment::ours(
+            StoryMoment::usual(Duration::from_secs(651), "the first request is answered"),
+            StoryMoment::both(Duration::ZERO, "created"),
+            StoryMoment::ours(
                 Duration::from_millis(420),
                 "proven, and ".to_owned() + &"w ".repeat(60),
             ),
         ];
-        let text = Page::new(false).beside(&moments);
+        let text = TextPage::new(false).beside(&moments);
         let rows: Vec<&str> = text.lines().skip(2).collect();
         assert!(rows[0].starts_with("     0.000 s      created"), "{text}");
         assert_eq!(rows[0].matches("created").count(), 2);
@@ -216,15 +216,15 @@ mod tests {
 
     #[test]
     fn a_result_begins_with_its_word_and_is_plain_without_colour() {
-        let verdict = Verdict {
+        let verdict = StoryResult {
             pass: false,
             figure: "proven after 7 s".to_owned(),
             numbers: serde_json::Value::Null,
         };
-        let plain = Page::new(false).result("tunnel", &verdict);
+        let plain = TextPage::new(false).result("tunnel", &verdict);
         assert_eq!(plain, "FAIL tunnel      proven after 7 s\n");
         assert!(
-            Page::new(true)
+            TextPage::new(true)
                 .result("tunnel", &verdict)
                 .starts_with("\x1b[31mFAIL")
         );

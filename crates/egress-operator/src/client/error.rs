@@ -4,8 +4,8 @@ use std::fmt;
 
 use http::{HeaderMap, StatusCode};
 
-use super::model::Refusal;
-use aplomb_http_client::Token;
+use super::model::HcloudErrorBody;
+use aplomb_http_client::ApiToken;
 
 /// How much of a message is kept.
 const LONGEST: usize = 300;
@@ -17,7 +17,7 @@ pub const UNREADABLE: &str = "unreadable";
 
 /// A call that did not succeed. Holds no part of the token.
 #[derive(Clone)]
-pub struct ProviderError {
+pub struct HcloudError {
     /// The word to decide on: the provider's own where it gave one, else one that stands for the
     /// status, or [`NO_ANSWER`] or [`UNREADABLE`].
     pub code: String,
@@ -29,9 +29,9 @@ pub struct ProviderError {
     pub headers: HeaderMap,
 }
 
-impl ProviderError {
+impl HcloudError {
     /// No answer came.
-    pub(super) fn no_answer(token: &Token, cause: &dyn fmt::Display) -> Self {
+    pub(super) fn no_answer(token: &ApiToken, cause: &dyn fmt::Display) -> Self {
         Self {
             code: NO_ANSWER.to_owned(),
             status: None,
@@ -42,7 +42,7 @@ impl ProviderError {
 
     /// An answer of success that cannot be read.
     pub(super) fn unreadable(
-        token: &Token,
+        token: &ApiToken,
         status: StatusCode,
         headers: HeaderMap,
         cause: &serde_json::Error,
@@ -58,12 +58,12 @@ impl ProviderError {
     /// An answer of failure. Its own code counts; the status only where a gateway answered that does
     /// not speak the provider's language.
     pub(super) fn refused(
-        token: &Token,
+        token: &ApiToken,
         status: StatusCode,
         headers: HeaderMap,
         body: &[u8],
     ) -> Self {
-        let said = serde_json::from_slice::<Refusal>(body).ok();
+        let said = serde_json::from_slice::<HcloudErrorBody>(body).ok();
         let said = said
             .map(|body| body.error)
             .filter(|said| !said.code.is_empty());
@@ -83,7 +83,7 @@ impl ProviderError {
     }
 }
 
-fn clean(token: &Token, text: &str) -> String {
+fn clean(token: &ApiToken, text: &str) -> String {
     let text = token.redact(text);
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => text[..end].to_owned(),
@@ -108,14 +108,14 @@ fn by_status(status: StatusCode) -> String {
     code.to_owned()
 }
 
-impl fmt::Display for ProviderError {
+impl fmt::Display for HcloudError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.message)
     }
 }
 
 /// Without the headers: what a gateway puts there is nobody's to vouch for.
-impl fmt::Debug for ProviderError {
+impl fmt::Debug for HcloudError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProviderError")
             .field("code", &self.code)
@@ -125,4 +125,4 @@ impl fmt::Debug for ProviderError {
     }
 }
 
-impl std::error::Error for ProviderError {}
+impl std::error::Error for HcloudError {}

@@ -30,21 +30,21 @@ pub struct FloatingIp {
 
 /// Something the provider does.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Action {
+pub struct HcloudAction {
     /// Its id.
     pub id: i64,
     /// How it stands.
     #[serde(default)]
-    pub status: ActionStatus,
+    pub status: HcloudActionStatus,
     /// Why it ended in an error.
     #[serde(default)]
-    pub error: Option<ActionError>,
+    pub error: Option<HcloudActionError>,
 }
 
 /// How an action stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ActionStatus {
+pub enum HcloudActionStatus {
     /// Done.
     Success,
     /// Ended in an error.
@@ -57,7 +57,7 @@ pub enum ActionStatus {
 
 /// Why an action ended in an error.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct ActionError {
+pub struct HcloudActionError {
     /// The word to match on.
     #[serde(default, deserialize_with = "null")]
     pub code: String,
@@ -65,14 +65,14 @@ pub struct ActionError {
 
 /// One page of floating IPs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Page {
+pub struct FloatingIpPage {
     /// What is on it.
     pub floating_ips: Vec<FloatingIp>,
     #[serde(default)]
     meta: Meta,
 }
 
-impl Page {
+impl FloatingIpPage {
     /// The number of the next page, if there is one.
     #[must_use]
     pub fn next(&self) -> Option<u32> {
@@ -101,17 +101,17 @@ pub(super) struct OneFloatingIp {
 /// A body with one action.
 #[derive(Debug, Deserialize)]
 pub(super) struct OneAction {
-    pub(super) action: Action,
+    pub(super) action: HcloudAction,
 }
 
 /// A body that explains a refusal.
 #[derive(Debug, Deserialize)]
-pub(super) struct Refusal {
-    pub(super) error: Explained,
+pub(super) struct HcloudErrorBody {
+    pub(super) error: HcloudErrorDetail,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Explained {
+pub(super) struct HcloudErrorDetail {
     #[serde(default, deserialize_with = "null")]
     pub(super) code: String,
     #[serde(default, deserialize_with = "null")]
@@ -119,12 +119,12 @@ pub(super) struct Explained {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct AssignTo {
+pub(super) struct AssignRequest {
     pub(super) server: i64,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Labelled<'a> {
+pub(super) struct LabelsRequest<'a> {
     pub(super) labels: &'a BTreeMap<String, String>,
 }
 
@@ -154,14 +154,15 @@ mod tests {
 
     #[test]
     fn a_state_that_is_not_known_is_not_an_end() {
-        let read: Action = serde_json::from_str(r#"{"id": 1, "status": "queued", "error": null}"#)
-            .expect("an action");
-        assert_eq!(read.status, ActionStatus::Running);
+        let read: HcloudAction =
+            serde_json::from_str(r#"{"id": 1, "status": "queued", "error": null}"#)
+                .expect("an action");
+        assert_eq!(read.status, HcloudActionStatus::Running);
     }
 
     #[test]
     fn the_last_page_has_no_next() {
-        let page = |meta: &str| -> Page {
+        let page = |meta: &str| -> FloatingIpPage {
             let text = format!(r#"{{"floating_ips": [], "meta": {meta}}}"#);
             serde_json::from_str(&text).expect("a page")
         };

@@ -13,7 +13,7 @@ const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnop
 type Asked = Arc<Mutex<Vec<(Method, String, String)>>>;
 
 /// A client whose every request is answered with `status` and `body`, and what it asked.
-fn answered(status: u16, body: String) -> (Client, Asked) {
+fn answered(status: u16, body: String) -> (HcloudClient, Asked) {
     let asked = Asked::default();
     let log = asked.clone();
     let transport = BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
@@ -26,15 +26,15 @@ fn answered(status: u16, body: String) -> (Client, Asked) {
             .body(Bytes::from(body.clone()));
         async move { answer.map_err(Into::into) }
     }));
-    let token = Token::new(SECRET).expect("a token");
-    let client = Client::new(transport, "http://sim.example.com/v1/", token);
+    let token = ApiToken::new(SECRET).expect("a token");
+    let client = HcloudClient::new(transport, "http://sim.example.com/v1/", token);
     (client, asked)
 }
 
 #[tokio::test]
 async fn a_name_is_escaped_and_the_headers_are_kept() {
     let (client, asked) = answered(200, r#"{"floating_ips": []}"#.to_owned());
-    let query = Query {
+    let query = FloatingIpQuery {
         name: Some("a b&c/\u{e4}".to_owned()),
         page: 2,
     };
@@ -116,8 +116,8 @@ async fn a_failure_on_the_way_is_no_answer_and_holds_no_secret() {
             "proxy saw Bearer {SECRET}"
         )))
     }));
-    let token = Token::new(SECRET).expect("a token");
-    let client = Client::new(transport, ENDPOINT, token).in_lane("failover");
+    let token = ApiToken::new(SECRET).expect("a token");
+    let client = HcloudClient::new(transport, ENDPOINT, token).in_lane("failover");
     let error = client.assign(1, 2).await.expect_err("lost");
     assert_eq!((error.code.as_str(), error.status), (NO_ANSWER, None));
     assert_eq!(error.to_string(), "no_answer: proxy saw Bearer [redacted]");

@@ -4,57 +4,64 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::budget::Budget;
+use aplomb::budget::RateLimiter;
 use aplomb::fence::Fence;
-use aplomb::{Clock, Flight, Key};
+use aplomb::{Clock, ObjectKey, SingleFlight};
 use aplomb_api::egress::{FloatingIpRef, labels};
 use tokio::time::Instant;
 
-use super::Settings;
-use super::call::{Purpose, config};
-use super::known::{Known, Mark, Reading, Which};
-use super::thrift::Thrift;
-use super::trouble::Failure;
-use crate::client::{Action, ActionStatus, Client, Token};
-use crate::forecast::{Forecast, Forecaster};
-use crate::telemetry::{Egress, Operation};
-use crate::world::{ActionSeen, ActionState, BudgetSeen, Seen, Trouble};
+use super::HcloudSettings;
+use super::call::{CallPurpose, config};
+use super::known::{FloatingIpCache, FloatingIpSelector, ReadMark, ReadPlan};
+use super::thrift::ReadThrottle;
+use super::trouble::CallFailure;
+use crate::client::{ApiToken, HcloudAction, HcloudActionStatus, HcloudClient};
+use crate::forecast::{BudgetForecast, BudgetForecaster};
+use crate::telemetry::{EgressMetrics, HcloudOperation};
+use crate::world::{
+    ActionState, ObservedAction, ObservedFloatingIp, ProviderTrouble, RemainingCalls,
+};
 
 /// How fast an attempt may follow another, and how slow, whatever the refill.
 const PACE: (f64, f64) = (0.25, 5.0);
 
 /// One token. Cheap to clone; clones are the same account.
 #[derive(Clone)]
-pub struct Account(pub(super) Arc<Inner>);
+pub struct HcloudAccount(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) label: String,
-    pub(super) budget: Budget,
-    pub(super) client: Client,
+    pub(super) budget: RateLimiter,
+    pub(super) client: HcloudClient,
     started: Instant,
     pub(super) clock: Clock,
-    pub(super) egress: Egress,
+    pub(super) egress: EgressMetrics,
     state: Mutex<State>,
     /// Reads under way: after how many writes, what for, of what.
-    pub(super) flight: Flight<(u64, Purpose, Reading), Result<(), Trouble>>,
+    pub(super) flight: SingleFlight<(u64, CallPurpose, ReadPlan), Result<(), ProviderTrouble>>,
 }
 
 pub(super) struct State {
-    pub(super) known: Known,
-    pub(super) thrift: Thrift,
-    pub(super) forecaster: Forecaster,
+    pub(super) known: FloatingIpCache,
+    pub(super) thrift: ReadThrottle,
+    pub(super) forecaster: BudgetForecaster,
     /// The last look that failed, and when.
-    pub(super) failure: Option<(Duration, Trouble)>,
+    pub(super) failure: Option<(Duration, ProviderTrouble)>,
     /// Calls of ours since the provider last said what is left.
     pub(super) ours: u32,
     rng: fastrand::Rng,
 }
 
-impl Account {
-    pub(super) fn new(settings: &Settings, started: Instant, token: Token, label: &str) -> Self {
+impl HcloudAccount {
+    pub(super) fn new(
+        settings: &HcloudSettings,
+        started: Instant,
+        token: ApiToken,
+        label: &str,
+    ) -> Self {
         let name = format!("hetzner/{label}");
         let telemetry = settings.telemetry.clone();
-        let budget = Budget::new(&name, config(), telemetry, settings.clock.clone());
+        let budget = RateLimiter::new(&name, config(), telemetry, settings.clock.clone());
         settings.budgets.add(budget.clone());
         let seed = label.bytes().fold(0, |seed: u64, byte| {
             seed.wrapping_mul(31).wrapping_add(u64::from(byte))
@@ -62,25 +69,25 @@ impl Account {
         Self(Arc::new(Inner {
             label: label.to_owned(),
             budget,
-            client: Client::new((settings.connect)(), &settings.endpoint, token),
+            client: HcloudClient::new((settings.connect)(), &settings.endpoint, token),
             started,
             clock: settings.clock.clone(),
             egress: settings.egress.clone(),
             state: Mutex::new(State {
-                known: Known::default(),
-                thrift: Thrift::default(),
-                forecaster: Forecaster::default(),
+                known: FloatingIpCache::default(),
+                thrift: ReadThrottle::default(),
+                forecaster: BudgetForecaster::default(),
                 failure: None,
                 ours: 0,
                 rng: fastrand::Rng::with_seed(seed),
             }),
-            flight: Flight::new(Duration::ZERO, 8),
+            flight: SingleFlight::new(Duration::ZERO, 8),
         }))
     }
 
     /// What was seen last of a floating IP, however long ago. No call.
     #[must_use]
-    pub fn peek(&self, asked: &FloatingIpRef) -> Option<Seen> {
+    pub fn peek(&self, asked: &FloatingIpRef) -> Option<ObservedFloatingIp> {
         self.state(|state| state.known.last(&asked.into()))
     }
 
@@ -90,19 +97,19 @@ impl Account {
     }
 
     /// Somebody asks for nothing any more.
-    pub fn forget(&self, who: &Key) {
+    pub fn forget(&self, who: &ObjectKey) {
         self.state(|state| state.known.forget(who));
     }
 
     /// What the provider said last of its rate limit.
     #[must_use]
-    pub fn budget(&self) -> Option<BudgetSeen> {
+    pub fn budget(&self) -> Option<RemainingCalls> {
         self.state(|state| state.thrift.seen())
     }
 
     /// What others spend and when the limit is used up, from what the provider has said.
     #[must_use]
-    pub fn forecast(&self) -> Option<Forecast> {
+    pub fn forecast(&self) -> Option<BudgetForecast> {
         let now = self.now();
         self.state(|state| state.forecaster.forecast(now))
     }
@@ -114,7 +121,7 @@ impl Account {
         self.state(|state| state.resync(every, now))
     }
 
-    /// When a look that can wait may be made, in the time of [`super::Clouds::uptime`], if not now.
+    /// When a look that can wait may be made, in the time of [`super::HcloudAccounts::uptime`], if not now.
     #[must_use]
     pub fn not_before(&self) -> Option<Duration> {
         let now = self.now();
@@ -146,18 +153,18 @@ impl Account {
         server: i64,
         deadline: Instant,
         fence: &Fence,
-    ) -> Result<ActionSeen, Trouble> {
-        let send = |client: Client| async move { client.assign(floating_ip, server).await };
-        let terms = (Purpose::Move, deadline, fence);
-        let answer = self.call(Operation::Assign, terms, send).await;
+    ) -> Result<ObservedAction, ProviderTrouble> {
+        let send = |client: HcloudClient| async move { client.assign(floating_ip, server).await };
+        let terms = (CallPurpose::Move, deadline, fence);
+        let answer = self.call(HcloudOperation::Assign, terms, send).await;
         if answer
             .as_ref()
-            .map_or_else(Failure::leaves_a_doubt, |_| true)
+            .map_or_else(CallFailure::leaves_a_doubt, |_| true)
         {
             self.state(|state| state.known.doubt());
         }
         let now = self.now();
-        let seen = |id, state| ActionSeen {
+        let seen = |id, state| ObservedAction {
             id,
             state,
             accepted: now,
@@ -172,8 +179,8 @@ impl Account {
             }
             Err(failure) => {
                 let trouble = failure.of_an_assign();
-                if trouble == Trouble::NotFound {
-                    let (which, mark) = (Which::Id(floating_ip), self.mark());
+                if trouble == ProviderTrouble::NotFound {
+                    let (which, mark) = (FloatingIpSelector::Id(floating_ip), self.mark());
                     self.state(|state| state.known.missed(which, mark));
                 }
                 Err(trouble)
@@ -191,15 +198,15 @@ impl Account {
         action: i64,
         deadline: Instant,
         fence: &Fence,
-    ) -> Result<ActionState, Trouble> {
-        let send = |client: Client| async move { client.action(action).await };
-        let terms = (Purpose::Move, deadline, fence);
-        let answer = self.call(Operation::Action, terms, send).await;
+    ) -> Result<ActionState, ProviderTrouble> {
+        let send = |client: HcloudClient| async move { client.action(action).await };
+        let terms = (CallPurpose::Move, deadline, fence);
+        let answer = self.call(HcloudOperation::Action, terms, send).await;
         let state = answer.map(|answer| state_of(answer.body));
-        let state = state.map_err(Trouble::from);
+        let state = state.map_err(ProviderTrouble::from);
         let over = match &state {
             Ok(state) => *state != ActionState::Running,
-            Err(trouble) => *trouble == Trouble::NotFound,
+            Err(trouble) => *trouble == ProviderTrouble::NotFound,
         };
         if over {
             self.state(|state| state.known.doubt());
@@ -214,33 +221,36 @@ impl Account {
     /// What kept it from being written.
     pub async fn claim(
         &self,
-        seen: &Seen,
+        seen: &ObservedFloatingIp,
         term: u64,
         deadline: Instant,
         fence: &Fence,
-    ) -> Result<(), Trouble> {
-        let (id, terms) = (seen.id, (Purpose::Move, deadline, fence));
+    ) -> Result<(), ProviderTrouble> {
+        let (id, terms) = (seen.id, (CallPurpose::Move, deadline, fence));
         let known = self.state(|state| state.known.labels(id));
         let mut wanted = match known {
             Some(labels) => labels,
             None => {
-                let read = |client: Client| async move { client.floating_ip(id).await };
-                self.call(Operation::Get, terms, read).await?.body.labels
+                let read = |client: HcloudClient| async move { client.floating_ip(id).await };
+                self.call(HcloudOperation::Get, terms, read)
+                    .await?
+                    .body
+                    .labels
             }
         };
         wanted.insert(labels::TERM.to_owned(), term.to_string());
         let mark = self.mark();
-        let write = |client: Client| async move { client.label(id, &wanted).await };
-        let written = self.call(Operation::Label, terms, write).await?.body;
+        let write = |client: HcloudClient| async move { client.label(id, &wanted).await };
+        let written = self.call(HcloudOperation::Label, terms, write).await?.body;
         if written.labels.get(labels::TERM) != Some(&term.to_string()) {
             // Accepted and not kept: what else the answer says is not believed, and a look is due as ever.
-            return Err(Trouble::Refused("no_effect".to_owned()));
+            return Err(ProviderTrouble::Refused("no_effect".to_owned()));
         }
         self.state(|state| state.known.read(written, mark));
         Ok(())
     }
 
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> ReadMark {
         let now = self.now();
         self.state(|state| state.known.mark(now))
     }
@@ -278,18 +288,18 @@ impl State {
     }
 }
 
-fn state_of(action: Action) -> ActionState {
+fn state_of(action: HcloudAction) -> ActionState {
     match action.status {
-        ActionStatus::Running => ActionState::Running,
-        ActionStatus::Success => ActionState::Success,
-        ActionStatus::Error => {
+        HcloudActionStatus::Running => ActionState::Running,
+        HcloudActionStatus::Success => ActionState::Success,
+        HcloudActionStatus::Error => {
             let code = action.error.map(|error| error.code).unwrap_or_default();
             ActionState::Error(code)
         }
     }
 }
 
-impl fmt::Debug for Account {
+impl fmt::Debug for HcloudAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Account").field(&self.0.label).finish()
     }

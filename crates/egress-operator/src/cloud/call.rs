@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use aplomb::budget::{Config, HETZNER, Lane, LaneConfig, Permit};
+use aplomb::budget::{HETZNER, LimitConfig, LimitLane, LimitLaneConfig, Permit};
 use aplomb::fence::Fence;
 use http::HeaderMap;
 use tokio::time::Instant;
 
-use super::account::Account;
+use super::account::HcloudAccount;
 use super::quota;
-use super::trouble::Failure;
-use crate::client::{self, Answer, Client};
-use crate::forecast::Sample;
-use crate::telemetry::{BudgetForecast, Operation, ProviderCall};
+use super::trouble::CallFailure;
+use crate::client::{self, HcloudClient, HcloudResponse};
+use crate::forecast::BudgetSample;
+use crate::telemetry::{ForecastReported, HcloudOperation, ProviderCall};
 use crate::world::RESERVE;
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Purpose {
+pub(super) enum CallPurpose {
     /// A move, or what it cannot do without. It may spend everything.
     Move,
     /// A look that can wait. It never takes the reserve.
@@ -27,11 +27,11 @@ pub(super) enum Purpose {
     Probe,
 }
 
-impl Purpose {
-    fn lane(self) -> Lane {
+impl CallPurpose {
+    fn lane(self) -> LimitLane {
         match self {
-            Self::Move | Self::Probe => Lane(0),
-            Self::Look => Lane(1),
+            Self::Move | Self::Probe => LimitLane(0),
+            Self::Look => LimitLane(1),
         }
     }
 
@@ -49,16 +49,16 @@ impl Purpose {
 const CALL: Duration = Duration::from_secs(5);
 
 /// What for, until when, and by which right.
-pub(super) type Terms<'a> = (Purpose, Instant, &'a Fence);
+pub(super) type CallTerms<'a> = (CallPurpose, Instant, &'a Fence);
 
-impl Account {
+impl HcloudAccount {
     /// One call: its turn, the lease, the request, and what its answer says of the rate limit.
     pub(super) async fn call<T, F>(
         &self,
-        operation: Operation,
-        (purpose, deadline, fence): Terms<'_>,
-        send: impl FnOnce(Client) -> F,
-    ) -> Result<Answer<T>, Failure>
+        operation: HcloudOperation,
+        (purpose, deadline, fence): CallTerms<'_>,
+        send: impl FnOnce(HcloudClient) -> F,
+    ) -> Result<HcloudResponse<T>, CallFailure>
     where
         F: Future<Output = client::Result<T>>,
     {
@@ -75,11 +75,11 @@ impl Account {
         let (lane, what) = (purpose.lane(), operation.word());
         let budget = &self.0.budget;
         let answer = budget.call(lane, deadline, fence, what, effect).await;
-        let answer = answer.map_err(Failure::Runtime).and_then(|answer| {
+        let answer = answer.map_err(CallFailure::Runtime).and_then(|answer| {
             if let Some((status, headers)) = told(&answer) {
                 self.heed(status, headers);
             }
-            answer.map_err(Failure::Provider)
+            answer.map_err(CallFailure::Provider)
         });
         self.report(operation, purpose, &answer);
         answer
@@ -96,7 +96,7 @@ impl Account {
             let refused = u32::from(status == 429);
             let ours = std::mem::take(&mut state.ours).saturating_sub(refused);
             state.thrift.heard(quota.seen, now);
-            state.forecaster.note(Sample {
+            state.forecaster.note(BudgetSample {
                 at: now,
                 limit: quota.seen.limit,
                 remaining: quota.seen.remaining,
@@ -106,7 +106,7 @@ impl Account {
             state.forecaster.forecast(now)
         });
         if let Some(forecast) = forecast {
-            self.0.egress.emit(BudgetForecast {
+            self.0.egress.emit(ForecastReported {
                 account: &self.0.label,
                 seen: quota.seen,
                 others: forecast.others,
@@ -117,9 +117,9 @@ impl Account {
 
     fn report<T>(
         &self,
-        operation: Operation,
-        purpose: Purpose,
-        answer: &Result<Answer<T>, Failure>,
+        operation: HcloudOperation,
+        purpose: CallPurpose,
+        answer: &Result<HcloudResponse<T>, CallFailure>,
     ) {
         let status;
         let code = match answer {
@@ -127,10 +127,12 @@ impl Account {
                 status = answer.status.to_string();
                 &status
             }
-            Err(Failure::Provider(error)) => &error.code,
+            Err(CallFailure::Provider(error)) => &error.code,
             // It was never sent, and the budget counts that.
-            Err(Failure::Runtime(error)) if error.class() == aplomb::Class::Throttled => return,
-            Err(Failure::Runtime(_)) => client::NO_ANSWER,
+            Err(CallFailure::Runtime(error)) if error.class() == aplomb::ErrorClass::Throttled => {
+                return;
+            }
+            Err(CallFailure::Runtime(_)) => client::NO_ANSWER,
         };
         self.0.egress.emit(ProviderCall {
             account: &self.0.label,
@@ -143,13 +145,13 @@ impl Account {
 
 /// A bucket of an hour, of which a move has the last [`RESERVE`]. What the provider says is left takes
 /// the place of the burst with the first answer.
-pub(super) fn config() -> Config {
-    let lane = |name: &str, reserve, slots| LaneConfig {
+pub(super) fn config() -> LimitConfig {
+    let lane = |name: &str, reserve, slots| LimitLaneConfig {
         name: name.to_owned(),
         reserve,
         slots,
     };
-    Config {
+    LimitConfig {
         rate: 1.0,
         burst: 3600,
         concurrency: 10,

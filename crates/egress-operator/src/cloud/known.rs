@@ -4,20 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb_api::egress::{FloatingIpRef, labels};
 
 use crate::client::FloatingIp;
-use crate::world::{Seen, Trouble};
+use crate::world::{ObservedFloatingIp, ProviderTrouble};
 
 /// A floating IP as somebody asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Which {
+pub(super) enum FloatingIpSelector {
     Id(i64),
     Name(String),
 }
 
-impl From<&FloatingIpRef> for Which {
+impl From<&FloatingIpRef> for FloatingIpSelector {
     fn from(asked: &FloatingIpRef) -> Self {
         match asked.id {
             Some(id) => Self::Id(id),
@@ -28,7 +28,7 @@ impl From<&FloatingIpRef> for Which {
 
 /// A request, or for a listing as many as it has pages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Reading {
+pub(super) enum ReadPlan {
     /// All of the project.
     Listing,
     /// One by its id.
@@ -39,7 +39,7 @@ pub(super) enum Reading {
 
 /// When a read was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark {
+pub(super) struct ReadMark {
     /// After how many writes.
     pub(super) epoch: u64,
     /// In this process's time. What is read is at least as new.
@@ -47,18 +47,18 @@ pub(super) struct Mark {
 }
 
 #[derive(Debug)]
-pub(super) struct Known {
-    wanted: BTreeMap<Key, Which>,
+pub(super) struct FloatingIpCache {
+    wanted: BTreeMap<ObjectKey, FloatingIpSelector>,
     ids: BTreeMap<String, i64>,
-    found: BTreeMap<i64, (Mark, FloatingIp)>,
-    absent: BTreeMap<Which, Mark>,
+    found: BTreeMap<i64, (ReadMark, FloatingIp)>,
+    absent: BTreeMap<FloatingIpSelector, ReadMark>,
     /// How many writes may have changed something: what was read before the last is doubtful.
     epoch: u64,
     /// How many requests the last listing took.
     pages: u32,
 }
 
-impl Default for Known {
+impl Default for FloatingIpCache {
     fn default() -> Self {
         Self {
             wanted: BTreeMap::new(),
@@ -71,17 +71,17 @@ impl Default for Known {
     }
 }
 
-impl Known {
-    pub(super) fn want(&mut self, who: &Key, which: Which) {
+impl FloatingIpCache {
+    pub(super) fn want(&mut self, who: &ObjectKey, which: FloatingIpSelector) {
         self.wanted.insert(who.clone(), which);
     }
 
     /// Forgets somebody, and what nobody else asks for.
-    pub(super) fn forget(&mut self, who: &Key) {
+    pub(super) fn forget(&mut self, who: &ObjectKey) {
         self.wanted.remove(who);
         let wanted: BTreeSet<_> = self.wanted.values().cloned().collect();
         self.ids
-            .retain(|name, _| wanted.contains(&Which::Name(name.clone())));
+            .retain(|name, _| wanted.contains(&FloatingIpSelector::Name(name.clone())));
         self.absent.retain(|which, _| wanted.contains(which));
         let ids: BTreeSet<_> = wanted.iter().filter_map(|which| self.id(which)).collect();
         self.found.retain(|id, _| ids.contains(id));
@@ -91,8 +91,8 @@ impl Known {
         !self.wanted.is_empty()
     }
 
-    pub(super) fn mark(&self, now: Duration) -> Mark {
-        Mark {
+    pub(super) fn mark(&self, now: Duration) -> ReadMark {
+        ReadMark {
             epoch: self.epoch,
             at: now,
         }
@@ -105,28 +105,28 @@ impl Known {
 
     /// The read that costs least for somebody who asks for `which`. An urgent one waits for no more
     /// than it needs.
-    pub(super) fn reading(&self, which: &Which, urgent: bool) -> Reading {
+    pub(super) fn reading(&self, which: &FloatingIpSelector, urgent: bool) -> ReadPlan {
         let all: BTreeSet<_> = self.wanted.values().collect();
         let many = all.len();
         let listing = many > 1 && many >= self.pages as usize && !(urgent && self.pages > 1);
         match (self.id(which), which) {
-            _ if listing => Reading::Listing,
-            (Some(id), _) => Reading::One(id),
-            (None, Which::Id(id)) => Reading::One(*id),
-            (None, Which::Name(name)) => Reading::Named(name.clone()),
+            _ if listing => ReadPlan::Listing,
+            (Some(id), _) => ReadPlan::One(id),
+            (None, FloatingIpSelector::Id(id)) => ReadPlan::One(*id),
+            (None, FloatingIpSelector::Name(name)) => ReadPlan::Named(name.clone()),
         }
     }
 
     /// A page was read. All of it is kept, for those who will ask next.
-    pub(super) fn keep(&mut self, page: Vec<FloatingIp>, mark: Mark) {
+    pub(super) fn keep(&mut self, page: Vec<FloatingIp>, mark: ReadMark) {
         for ip in page {
             self.read(ip, mark);
         }
     }
 
     /// Whether a listing has shown everybody what they ask for.
-    pub(super) fn is_complete(&self, mark: Mark) -> bool {
-        let seen = |which: &Which| {
+    pub(super) fn is_complete(&self, mark: ReadMark) -> bool {
+        let seen = |which: &FloatingIpSelector| {
             let found = self.id(which).and_then(|id| self.found.get(&id));
             found.is_some_and(|(since, _)| *since >= mark)
         };
@@ -134,7 +134,7 @@ impl Known {
     }
 
     /// A listing has ended after so many pages: what it did not show is not there.
-    pub(super) fn listed(&mut self, pages: u32, mark: Mark) {
+    pub(super) fn listed(&mut self, pages: u32, mark: ReadMark) {
         self.pages = pages;
         let all: BTreeSet<_> = self.wanted.values().cloned().collect();
         let ids: BTreeSet<_> = all.iter().filter_map(|which| self.id(which)).collect();
@@ -150,27 +150,28 @@ impl Known {
     }
 
     /// A floating IP was read. An answer that was overtaken by a later one is not kept.
-    pub(super) fn read(&mut self, ip: FloatingIp, mark: Mark) {
-        let overtaken = |(since, _): &(Mark, FloatingIp)| *since > mark;
+    pub(super) fn read(&mut self, ip: FloatingIp, mark: ReadMark) {
+        let overtaken = |(since, _): &(ReadMark, FloatingIp)| *since > mark;
         if self.found.get(&ip.id).is_some_and(overtaken) {
             return;
         }
         self.ids.retain(|_, id| *id != ip.id);
         self.ids.insert(ip.name.clone(), ip.id);
-        self.absent.remove(&Which::Id(ip.id));
-        self.absent.remove(&Which::Name(ip.name.clone()));
+        self.absent.remove(&FloatingIpSelector::Id(ip.id));
+        self.absent
+            .remove(&FloatingIpSelector::Name(ip.name.clone()));
         self.found.insert(ip.id, (mark, ip));
     }
 
     /// There is none.
-    pub(super) fn missed(&mut self, which: Which, mark: Mark) {
+    pub(super) fn missed(&mut self, which: FloatingIpSelector, mark: ReadMark) {
         match &which {
-            Which::Id(id) => {
+            FloatingIpSelector::Id(id) => {
                 self.found.remove(id);
                 // A name may be given to another: it is looked for again.
                 self.ids.retain(|_, known| known != id);
             }
-            Which::Name(name) => {
+            FloatingIpSelector::Name(name) => {
                 self.ids.remove(name);
             }
         }
@@ -178,15 +179,18 @@ impl Known {
     }
 
     /// What was seen last, however long ago. What is not there any more is not shown.
-    pub(super) fn last(&self, which: &Which) -> Option<Seen> {
+    pub(super) fn last(&self, which: &FloatingIpSelector) -> Option<ObservedFloatingIp> {
         let (mark, ip) = self.found.get(&self.id(which)?)?;
         Some(seen(ip, *mark))
     }
 
     /// What is known of it, present or absent, and since when.
-    pub(super) fn known(&self, which: &Which) -> Option<(Mark, Result<Seen, Trouble>)> {
+    pub(super) fn known(
+        &self,
+        which: &FloatingIpSelector,
+    ) -> Option<(ReadMark, Result<ObservedFloatingIp, ProviderTrouble>)> {
         if let Some(mark) = self.absent.get(which) {
-            return Some((*mark, Err(Trouble::NotFound)));
+            return Some((*mark, Err(ProviderTrouble::NotFound)));
         }
         let (mark, ip) = self.found.get(&self.id(which)?)?;
         Some((*mark, Ok(seen(ip, *mark))))
@@ -195,10 +199,10 @@ impl Known {
     /// The same, if it is younger than `max_age` and nothing was written since.
     pub(super) fn fresh(
         &self,
-        which: &Which,
+        which: &FloatingIpSelector,
         now: Duration,
         max_age: Duration,
-    ) -> Option<Result<Seen, Trouble>> {
+    ) -> Option<Result<ObservedFloatingIp, ProviderTrouble>> {
         let (mark, known) = self.known(which)?;
         let young = now.saturating_sub(mark.at) < max_age;
         (young && mark.epoch == self.epoch).then_some(known)
@@ -209,17 +213,17 @@ impl Known {
         self.found.get(&id).map(|(_, ip)| ip.labels.clone())
     }
 
-    fn id(&self, which: &Which) -> Option<i64> {
+    fn id(&self, which: &FloatingIpSelector) -> Option<i64> {
         match which {
-            Which::Id(id) => Some(*id),
-            Which::Name(name) => self.ids.get(name).copied(),
+            FloatingIpSelector::Id(id) => Some(*id),
+            FloatingIpSelector::Name(name) => self.ids.get(name).copied(),
         }
     }
 }
 
-fn seen(ip: &FloatingIp, mark: Mark) -> Seen {
+fn seen(ip: &FloatingIp, mark: ReadMark) -> ObservedFloatingIp {
     let term = ip.labels.get(labels::TERM);
-    Seen {
+    ObservedFloatingIp {
         id: ip.id,
         ip: ip.ip,
         server: ip.server,

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn key(name: &str) -> Key {
-    Key::new(None, name)
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(None, name)
 }
 
-fn name(name: &str) -> Which {
-    Which::Name(name.to_owned())
+fn name(name: &str) -> FloatingIpSelector {
+    FloatingIpSelector::Name(name.to_owned())
 }
 
 fn ip(id: i64, name: &str, server: i64) -> FloatingIp {
@@ -27,49 +27,49 @@ fn secs(seconds: u64) -> Duration {
 
 #[test]
 fn one_is_read_by_name_and_then_by_id() {
-    let mut known = Known::default();
+    let mut known = FloatingIpCache::default();
     known.want(&key("a"), name("web"));
     assert_eq!(
         known.reading(&name("web"), false),
-        Reading::Named("web".to_owned())
+        ReadPlan::Named("web".to_owned())
     );
     known.read(ip(7, "web", 1), known.mark(secs(0)));
-    assert_eq!(known.reading(&name("web"), false), Reading::One(7));
+    assert_eq!(known.reading(&name("web"), false), ReadPlan::One(7));
 }
 
 #[test]
 fn several_are_read_together_unless_that_costs_more() {
-    let mut known = Known::default();
-    for (who, which) in [("a", name("web")), ("b", Which::Id(8))] {
+    let mut known = FloatingIpCache::default();
+    for (who, which) in [("a", name("web")), ("b", FloatingIpSelector::Id(8))] {
         known.want(&key(who), which);
     }
-    assert_eq!(known.reading(&name("web"), true), Reading::Listing);
+    assert_eq!(known.reading(&name("web"), true), ReadPlan::Listing);
     known.read(ip(7, "web", 1), known.mark(secs(0)));
     known.listed(2, known.mark(secs(0)));
     assert_eq!(
         known.reading(&name("web"), false),
-        Reading::Listing,
+        ReadPlan::Listing,
         "two for two"
     );
     assert_eq!(
         known.reading(&name("web"), true),
-        Reading::One(7),
+        ReadPlan::One(7),
         "nothing but what it needs"
     );
     known.listed(3, known.mark(secs(0)));
     assert_eq!(
-        known.reading(&Which::Id(8), false),
-        Reading::One(8),
+        known.reading(&FloatingIpSelector::Id(8), false),
+        ReadPlan::One(8),
         "three for two"
     );
     known.forget(&key("b"));
-    assert_eq!(known.reading(&name("web"), false), Reading::One(7));
-    assert_eq!(known.last(&Which::Id(8)), None);
+    assert_eq!(known.reading(&name("web"), false), ReadPlan::One(7));
+    assert_eq!(known.last(&FloatingIpSelector::Id(8)), None);
 }
 
 #[test]
 fn what_was_read_before_a_write_is_not_fresh_though_it_is_young() {
-    let mut known = Known::default();
+    let mut known = FloatingIpCache::default();
     known.want(&key("a"), name("web"));
     let before = known.mark(secs(5));
     known.read(ip(7, "web", 1), before);
@@ -93,13 +93,13 @@ fn what_was_read_before_a_write_is_not_fresh_though_it_is_young() {
 
 #[test]
 fn a_name_that_was_given_to_another_is_looked_for_again() {
-    let mut known = Known::default();
+    let mut known = FloatingIpCache::default();
     known.want(&key("a"), name("web"));
     known.read(ip(7, "web", 1), known.mark(secs(0)));
     known.read(ip(7, "old", 1), known.mark(secs(30)));
     assert_eq!(
         known.reading(&name("web"), false),
-        Reading::Named("web".to_owned())
+        ReadPlan::Named("web".to_owned())
     );
     known.read(ip(9, "web", 2), known.mark(secs(31)));
     assert_eq!(known.last(&name("web")).map(|seen| seen.id), Some(9));
@@ -107,7 +107,7 @@ fn a_name_that_was_given_to_another_is_looked_for_again() {
 
 #[test]
 fn what_a_listing_did_not_show_is_not_there() {
-    let mut known = Known::default();
+    let mut known = FloatingIpCache::default();
     known.want(&key("a"), name("web"));
     known.want(&key("b"), name("db"));
     let mark = known.mark(secs(1));
@@ -116,22 +116,29 @@ fn what_a_listing_did_not_show_is_not_there() {
     known.listed(1, mark);
     assert_eq!(
         known.fresh(&name("db"), secs(2), secs(30)),
-        Some(Err(Trouble::NotFound))
+        Some(Err(ProviderTrouble::NotFound))
     );
     assert!(
-        known.last(&Which::Id(8)).is_some(),
+        known.last(&FloatingIpSelector::Id(8)).is_some(),
         "somebody may ask for it next"
     );
     known.listed(1, known.mark(secs(2)));
-    assert_eq!(known.last(&Which::Id(8)), None, "gone, and nobody asked");
+    assert_eq!(
+        known.last(&FloatingIpSelector::Id(8)),
+        None,
+        "gone, and nobody asked"
+    );
 }
 
 #[test]
 fn the_term_is_read_from_its_label() {
-    let mut known = Known::default();
-    known.want(&key("a"), Which::Id(7));
+    let mut known = FloatingIpCache::default();
+    known.want(&key("a"), FloatingIpSelector::Id(7));
     let mut read = ip(7, "web", 1);
     read.labels.insert(labels::TERM.to_owned(), "12".to_owned());
     known.read(read, known.mark(secs(0)));
-    assert_eq!(known.last(&Which::Id(7)).map(|seen| seen.term), Some(12));
+    assert_eq!(
+        known.last(&FloatingIpSelector::Id(7)).map(|seen| seen.term),
+        Some(12)
+    );
 }

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb::fence::Fence;
 use aplomb_api::egress::FloatingIpRef;
 use tokio::time::Instant;
 
-use super::account::Account;
-use super::call::{Purpose, Terms};
-use super::known::{Reading, Which};
-use crate::client::{Client, Query};
-use crate::telemetry::Operation;
-use crate::world::{Seen, Trouble};
+use super::account::HcloudAccount;
+use super::call::{CallPurpose, CallTerms};
+use super::known::{FloatingIpSelector, ReadPlan};
+use crate::client::{FloatingIpQuery, HcloudClient};
+use crate::telemetry::HcloudOperation;
+use crate::world::{ObservedFloatingIp, ProviderTrouble};
 
 /// For how long one who can wait hears of a failure that another has just met.
 const STILL_SO: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const STILL_SO: Duration = Duration::from_secs(10);
 /// once more if it was moved in between.
 const ROUNDS: usize = 3;
 
-impl Account {
+impl HcloudAccount {
     /// What is known of a floating IP, read again unless it is younger than `max_age`. An urgent look
     /// is part of a move: it may take the reserve, and so may the first, without which there is no
     /// move at all.
@@ -31,14 +31,14 @@ impl Account {
     /// a move needs.
     pub async fn look(
         &self,
-        who: &Key,
+        who: &ObjectKey,
         asked: &FloatingIpRef,
         max_age: Duration,
         urgent: bool,
         deadline: Instant,
         fence: &Fence,
-    ) -> Result<Seen, Trouble> {
-        let which = Which::from(asked);
+    ) -> Result<ObservedFloatingIp, ProviderTrouble> {
+        let which = FloatingIpSelector::from(asked);
         let now = self.now();
         self.state(|state| state.known.want(who, which.clone()));
         for round in 0..ROUNDS {
@@ -54,15 +54,20 @@ impl Account {
             self.read(&which, (purpose, deadline, fence)).await?;
         }
         let known = self.state(|state| state.known.known(&which));
-        known.map_or(Err(Trouble::NotFound), |(_, known)| known)
+        known.map_or(Err(ProviderTrouble::NotFound), |(_, known)| known)
     }
 
     /// What a look is for; an error where it has to wait.
-    fn purpose(&self, which: &Which, max_age: Duration, urgent: bool) -> Result<Purpose, Trouble> {
+    fn purpose(
+        &self,
+        which: &FloatingIpSelector,
+        max_age: Duration,
+        urgent: bool,
+    ) -> Result<CallPurpose, ProviderTrouble> {
         let now = self.now();
         self.state(|state| {
             if urgent || state.known.known(which).is_none() {
-                return Ok(Purpose::Move);
+                return Ok(CallPurpose::Move);
             }
             match &state.failure {
                 Some((at, trouble)) if now.saturating_sub(*at) < STILL_SO.min(max_age) => {
@@ -71,9 +76,9 @@ impl Account {
                 _ => {}
             }
             match (state.is_scarce(now), state.not_before(now)) {
-                (_, Some(_)) => Err(Trouble::Throttled),
-                (true, None) => Ok(Purpose::Probe),
-                (false, None) => Ok(Purpose::Look),
+                (_, Some(_)) => Err(ProviderTrouble::Throttled),
+                (true, None) => Ok(CallPurpose::Probe),
+                (false, None) => Ok(CallPurpose::Look),
             }
         })
     }
@@ -81,10 +86,10 @@ impl Account {
     /// Reads what costs least, once for all who want it now.
     async fn read(
         &self,
-        which: &Which,
-        (purpose, deadline, fence): Terms<'_>,
-    ) -> Result<(), Trouble> {
-        let urgent = purpose == Purpose::Move;
+        which: &FloatingIpSelector,
+        (purpose, deadline, fence): CallTerms<'_>,
+    ) -> Result<(), ProviderTrouble> {
+        let urgent = purpose == CallPurpose::Move;
         let now = self.now();
         let (reading, mark) = self.state(|state| {
             let reading = state.known.reading(which, urgent);
@@ -100,28 +105,28 @@ impl Account {
             Ok(read)
         };
         let read = self.0.flight.get(&key, begin).await;
-        read.unwrap_or_else(|error| Err(Trouble::Unreachable(error.to_string())))
+        read.unwrap_or_else(|error| Err(ProviderTrouble::Unreachable(error.to_string())))
     }
 
-    async fn fetch(&self, reading: Reading, terms: Terms<'_>) -> Result<(), Trouble> {
+    async fn fetch(&self, reading: ReadPlan, terms: CallTerms<'_>) -> Result<(), ProviderTrouble> {
         let now = self.now();
         self.state(|state| state.thrift.sent(now));
         let read = match reading {
-            Reading::Listing => self.list(terms).await,
-            Reading::One(id) => self.one(id, terms).await,
-            Reading::Named(name) => self.named(name, terms).await,
+            ReadPlan::Listing => self.list(terms).await,
+            ReadPlan::One(id) => self.one(id, terms).await,
+            ReadPlan::Named(name) => self.named(name, terms).await,
         };
         read.map_err(of_a_read)
     }
 
     /// Page by page, until everybody has what they ask for.
-    async fn list(&self, terms: Terms<'_>) -> Result<(), Trouble> {
+    async fn list(&self, terms: CallTerms<'_>) -> Result<(), ProviderTrouble> {
         let mark = self.mark();
         let (mut page, mut pages) = (1, 0);
         loop {
-            let query = Query { name: None, page };
-            let send = |client: Client| async move { client.floating_ips(&query).await };
-            let answer = self.call(Operation::List, terms, send).await?;
+            let query = FloatingIpQuery { name: None, page };
+            let send = |client: HcloudClient| async move { client.floating_ips(&query).await };
+            let answer = self.call(HcloudOperation::List, terms, send).await?;
             pages += 1;
             let next = answer.body.next().filter(|next| *next > page);
             let complete = self.state(|state| {
@@ -137,31 +142,33 @@ impl Account {
         Ok(())
     }
 
-    async fn one(&self, id: i64, terms: Terms<'_>) -> Result<(), Trouble> {
+    async fn one(&self, id: i64, terms: CallTerms<'_>) -> Result<(), ProviderTrouble> {
         let mark = self.mark();
-        let send = |client: Client| async move { client.floating_ip(id).await };
-        let answer = self.call(Operation::Get, terms, send).await;
-        match answer.map_err(Trouble::from) {
+        let send = |client: HcloudClient| async move { client.floating_ip(id).await };
+        let answer = self.call(HcloudOperation::Get, terms, send).await;
+        match answer.map_err(ProviderTrouble::from) {
             Ok(answer) => self.state(|state| state.known.read(answer.body, mark)),
-            Err(Trouble::NotFound) => self.state(|state| state.known.missed(Which::Id(id), mark)),
+            Err(ProviderTrouble::NotFound) => {
+                self.state(|state| state.known.missed(FloatingIpSelector::Id(id), mark))
+            }
             Err(trouble) => return Err(trouble),
         }
         Ok(())
     }
 
-    async fn named(&self, name: String, terms: Terms<'_>) -> Result<(), Trouble> {
+    async fn named(&self, name: String, terms: CallTerms<'_>) -> Result<(), ProviderTrouble> {
         let mark = self.mark();
-        let query = Query {
+        let query = FloatingIpQuery {
             name: Some(name.clone()),
             page: 1,
         };
-        let send = |client: Client| async move { client.floating_ips(&query).await };
-        let answer = self.call(Operation::List, terms, send).await?;
+        let send = |client: HcloudClient| async move { client.floating_ips(&query).await };
+        let answer = self.call(HcloudOperation::List, terms, send).await?;
         let mut found = answer.body.floating_ips.into_iter();
         let found = found.find(|ip| ip.name == name);
         self.state(|state| match found {
             Some(ip) => state.known.read(ip, mark),
-            None => state.known.missed(Which::Name(name), mark),
+            None => state.known.missed(FloatingIpSelector::Name(name), mark),
         });
         Ok(())
     }
@@ -169,10 +176,14 @@ impl Account {
 
 /// A read moves nothing, so that there is nothing to refuse or to lock: whoever says so has not said
 /// who holds the floating IP.
-fn of_a_read(trouble: Trouble) -> Trouble {
+fn of_a_read(trouble: ProviderTrouble) -> ProviderTrouble {
     match trouble {
-        Trouble::Refused(code) => Trouble::Unreachable(format!("it refuses a read: {code}")),
-        Trouble::Locked => Trouble::Unreachable("it refuses a read: locked".to_owned()),
+        ProviderTrouble::Refused(code) => {
+            ProviderTrouble::Unreachable(format!("it refuses a read: {code}"))
+        }
+        ProviderTrouble::Locked => {
+            ProviderTrouble::Unreachable("it refuses a read: locked".to_owned())
+        }
         other => other,
     }
 }

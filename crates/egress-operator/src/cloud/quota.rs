@@ -7,19 +7,19 @@ use http::header::DATE;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use crate::world::BudgetSeen;
+use crate::world::RemainingCalls;
 
 /// What an answer says of the rate limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quota {
-    pub(super) seen: BudgetSeen,
+    pub(super) seen: RemainingCalls,
     /// When the bucket is full again if nobody spends, which is what the provider calls its reset.
     pub(super) full_in: Option<Duration>,
 }
 
 /// Reads an answer. `wall` stands in for an answer's own date, so that clocks may differ.
 pub(super) fn read(headers: &HeaderMap, wall: Timestamp) -> Option<Quota> {
-    let seen = BudgetSeen {
+    let seen = RemainingCalls {
         limit: number(headers, "ratelimit-limit")?,
         remaining: number(headers, "ratelimit-remaining")?,
     };

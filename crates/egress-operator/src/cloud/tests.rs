@@ -12,15 +12,15 @@ use serde_json::json;
 use tower::util::BoxCloneSyncService;
 
 use super::*;
-use crate::world::{Seen, Trouble};
+use crate::world::{ObservedFloatingIp, ProviderTrouble};
 
 const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnopqrstuv";
 
 /// A simulator and an account in front of it.
 struct Bench {
     hetzner: Hetzner,
-    clouds: Clouds,
-    account: Account,
+    clouds: HcloudAccounts,
+    account: HcloudAccount,
     fence: Fence,
 }
 
@@ -42,13 +42,13 @@ impl Bench {
         });
         hetzner.change(change(state)).expect("it fits");
         let service = hetzner.service();
-        let clouds = Clouds::new(Settings {
+        let clouds = HcloudAccounts::new(HcloudSettings {
             endpoint: "http://sim.example.com/v1".to_owned(),
             connect: Arc::new(move || BoxCloneSyncService::new(service.clone())),
             telemetry: Telemetry::default(),
-            egress: Egress::default(),
+            egress: EgressMetrics::default(),
             clock: Clock::new(move || clock.now()),
-            budgets: Shelf::default(),
+            budgets: LimiterRegistry::default(),
         });
         let account = clouds.with(&who(0), &token(SECRET), "hcloud");
         Self {
@@ -59,11 +59,16 @@ impl Bench {
         }
     }
 
-    async fn look(&self, at: u64, max_age: u64) -> Result<Seen, Trouble> {
+    async fn look(&self, at: u64, max_age: u64) -> Result<ObservedFloatingIp, ProviderTrouble> {
         self.see(at, max_age, false).await
     }
 
-    async fn see(&self, at: u64, max_age: u64, urgent: bool) -> Result<Seen, Trouble> {
+    async fn see(
+        &self,
+        at: u64,
+        max_age: u64,
+        urgent: bool,
+    ) -> Result<ObservedFloatingIp, ProviderTrouble> {
         let (who, which) = (who(at), named(&format!("ip-{at}")));
         let max_age = Duration::from_secs(max_age);
         self.account
@@ -90,12 +95,12 @@ fn change(value: serde_json::Value) -> Change {
     serde_json::from_value(value).expect("a change")
 }
 
-fn token(text: &str) -> Token {
-    Token::new(text).expect("a token")
+fn token(text: &str) -> ApiToken {
+    ApiToken::new(text).expect("a token")
 }
 
-fn who(at: u64) -> Key {
-    Key::new(None, &format!("egress-{at}"))
+fn who(at: u64) -> ObjectKey {
+    ObjectKey::new(None, &format!("egress-{at}"))
 }
 
 fn named(name: &str) -> FloatingIpRef {

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::world::BudgetSeen;
+use crate::world::RemainingCalls;
 
 /// How long nobody looks while there is nothing to spare.
 pub(super) const PROBE: Duration = Duration::from_secs(900);
@@ -17,7 +17,7 @@ const RARER: u32 = 4;
 
 /// How much there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum BudgetPressure {
     /// Enough, or nobody knows.
     #[default]
     Plenty,
@@ -28,16 +28,16 @@ pub(super) enum Level {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Thrift {
-    level: Level,
-    seen: Option<BudgetSeen>,
+pub(super) struct ReadThrottle {
+    level: BudgetPressure,
+    seen: Option<RemainingCalls>,
     /// When an answer last told what is left, or a look was last tried.
     asked: Duration,
 }
 
-impl Thrift {
+impl ReadThrottle {
     /// The provider has said what is left.
-    pub(super) fn heard(&mut self, seen: BudgetSeen, now: Duration) {
+    pub(super) fn heard(&mut self, seen: RemainingCalls, now: Duration) {
         self.level = next(self.level, seen);
         self.seen = Some(seen);
         self.asked = now;
@@ -48,7 +48,7 @@ impl Thrift {
         self.asked = now;
     }
 
-    pub(super) fn seen(&self) -> Option<BudgetSeen> {
+    pub(super) fn seen(&self) -> Option<RemainingCalls> {
         self.seen
     }
 
@@ -56,8 +56,8 @@ impl Thrift {
     pub(super) fn resync(&self, asked_for: Duration, expected: Option<f64>) -> Duration {
         match self.level {
             _ if self.is_scarce(expected) => (asked_for * RARER).max(PROBE),
-            Level::Plenty => asked_for,
-            Level::Low | Level::Scarce => asked_for * 2,
+            BudgetPressure::Plenty => asked_for,
+            BudgetPressure::Low | BudgetPressure::Scarce => asked_for * 2,
         }
     }
 
@@ -68,7 +68,7 @@ impl Thrift {
         let spent = expected
             .zip(least)
             .is_some_and(|(left, least)| left <= least);
-        self.level == Level::Scarce || spent
+        self.level == BudgetPressure::Scarce || spent
     }
 
     /// When a look that can wait may be sent, if not now.
@@ -79,18 +79,18 @@ impl Thrift {
 }
 
 /// A level is left later than it was entered, so that nothing swings around a border.
-fn next(level: Level, seen: BudgetSeen) -> Level {
-    let BudgetSeen { limit, remaining } = seen;
+fn next(level: BudgetPressure, seen: RemainingCalls) -> BudgetPressure {
+    let RemainingCalls { limit, remaining } = seen;
     let reserve = seen.reserve();
     let spare = reserve + reserve.min((limit - reserve) / 2);
     let share = |percent: u32| u64::from(limit) * u64::from(percent) / 100;
-    let was_low = level != Level::Plenty;
-    if remaining <= reserve || (level == Level::Scarce && remaining <= spare) {
-        Level::Scarce
+    let was_low = level != BudgetPressure::Plenty;
+    if remaining <= reserve || (level == BudgetPressure::Scarce && remaining <= spare) {
+        BudgetPressure::Scarce
     } else if u64::from(remaining) < share(if was_low { 30 } else { 25 }) {
-        Level::Low
+        BudgetPressure::Low
     } else {
-        Level::Plenty
+        BudgetPressure::Plenty
     }
 }
 
@@ -104,8 +104,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn left(remaining: u32) -> BudgetSeen {
-        BudgetSeen {
+    fn left(remaining: u32) -> RemainingCalls {
+        RemainingCalls {
             limit: 3600,
             remaining,
         }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn looks_become_rarer_and_then_as_frequent_again_with_hysteresis() {
-        let mut thrift = Thrift::default();
+        let mut thrift = ReadThrottle::default();
         let mut resync = |remaining| {
             thrift.heard(left(remaining), secs(0));
             thrift.resync(secs(30), None).as_secs()
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn nobody_looks_while_there_is_nothing_to_spare_but_once_in_a_while() {
-        let mut thrift = Thrift::default();
+        let mut thrift = ReadThrottle::default();
         assert_eq!(thrift.not_before(secs(0), None), None, "nobody knows");
         thrift.heard(left(30), secs(10));
         assert_eq!(thrift.not_before(secs(11), Some(100.0)), Some(secs(910)));
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_others_have_spent_since_counts_too() {
-        let mut thrift = Thrift::default();
+        let mut thrift = ReadThrottle::default();
         thrift.heard(left(60), secs(0));
         assert_eq!(thrift.not_before(secs(30), Some(45.0)), None);
         assert_eq!(thrift.resync(secs(30), Some(45.0)), secs(60));
@@ -157,10 +157,10 @@ mod tests {
     proptest! {
         #[test]
         fn a_full_bucket_is_never_scarce_for_long(limit in 1u32..100_000, from in 0u32..100_000) {
-            let seen = |remaining| BudgetSeen { limit, remaining };
-            let level = next(Level::Scarce, seen(from.min(limit)));
-            prop_assert!(next(level, seen(limit)) == Level::Plenty);
-            prop_assert!(next(level, seen(seen(limit).reserve())) == Level::Scarce);
+            let seen = |remaining| RemainingCalls { limit, remaining };
+            let level = next(BudgetPressure::Scarce, seen(from.min(limit)));
+            prop_assert!(next(level, seen(limit)) == BudgetPressure::Plenty);
+            prop_assert!(next(level, seen(seen(limit).reserve())) == BudgetPressure::Scarce);
         }
     }
 }

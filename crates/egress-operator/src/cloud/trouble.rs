@@ -1,23 +1,23 @@
 //! What a call that failed means to a decision: the provider's words and the runtime's, made one.
 
-use aplomb::Class;
+use aplomb::ErrorClass;
 
-use crate::client::{NO_ANSWER, ProviderError, UNREADABLE};
-use crate::world::Trouble;
+use crate::client::{HcloudError, NO_ANSWER, UNREADABLE};
+use crate::world::ProviderTrouble;
 
 /// Assigning a floating IP to the server that has it already.
 const THERE_ALREADY: &str = "floating_ip_assigned";
 
 /// Why a call failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum CallFailure {
     /// The provider said so, or nothing.
-    Provider(ProviderError),
+    Provider(HcloudError),
     /// It was not sent: no turn in time, or no lease. Or it was given up.
     Runtime(aplomb::Error),
 }
 
-impl Failure {
+impl CallFailure {
     /// Whether the floating IP is where it was wanted.
     pub(super) fn is_there_already(&self) -> bool {
         matches!(self, Self::Provider(error) if error.code == THERE_ALREADY)
@@ -25,14 +25,14 @@ impl Failure {
 
     /// Whether the provider misses the server, and not the floating IP: the code is the same.
     fn misses_the_server(&self) -> bool {
-        let server = |error: &ProviderError| error.message.starts_with("server ");
+        let server = |error: &HcloudError| error.message.starts_with("server ");
         matches!(self, Self::Provider(error) if error.code == "not_found" && server(error))
     }
 
     /// What it means for an Assign.
-    pub(super) fn of_an_assign(self) -> Trouble {
+    pub(super) fn of_an_assign(self) -> ProviderTrouble {
         if self.misses_the_server() {
-            return Trouble::Refused("server_not_found".to_owned());
+            return ProviderTrouble::Refused("server_not_found".to_owned());
         }
         self.into()
     }
@@ -40,35 +40,37 @@ impl Failure {
     /// Whether a write may have happened all the same.
     pub(super) fn leaves_a_doubt(&self) -> bool {
         match self {
-            Self::Provider(error) => matches!(of_provider(error), Trouble::Unreachable(_)),
-            Self::Runtime(error) => error.class() == Class::Unavailable,
+            Self::Provider(error) => matches!(of_provider(error), ProviderTrouble::Unreachable(_)),
+            Self::Runtime(error) => error.class() == ErrorClass::Unavailable,
         }
     }
 }
 
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
+impl From<CallFailure> for ProviderTrouble {
+    fn from(failure: CallFailure) -> Self {
         match failure {
-            Failure::Provider(error) => of_provider(&error),
-            Failure::Runtime(error) if error.class() == Class::Throttled => Self::Throttled,
-            Failure::Runtime(error) => Self::Unreachable(error.to_string()),
+            CallFailure::Provider(error) => of_provider(&error),
+            CallFailure::Runtime(error) if error.class() == ErrorClass::Throttled => {
+                Self::Throttled
+            }
+            CallFailure::Runtime(error) => Self::Unreachable(error.to_string()),
         }
     }
 }
 
 /// By the code. The status counts only where the code is one that nobody knows.
-fn of_provider(error: &ProviderError) -> Trouble {
+fn of_provider(error: &HcloudError) -> ProviderTrouble {
     match error.code.as_str() {
-        "rate_limit_exceeded" => Trouble::Throttled,
-        "locked" | "conflict" => Trouble::Locked,
-        "unauthorized" | "token_readonly" | "forbidden" => Trouble::Unauthorized,
-        "not_found" => Trouble::NotFound,
+        "rate_limit_exceeded" => ProviderTrouble::Throttled,
+        "locked" | "conflict" => ProviderTrouble::Locked,
+        "unauthorized" | "token_readonly" | "forbidden" => ProviderTrouble::Unauthorized,
+        "not_found" => ProviderTrouble::NotFound,
         "server_error" | "bad_gateway" | "timeout" | "maintenance" | "unavailable" | NO_ANSWER
-        | UNREADABLE => Trouble::Unreachable(error.to_string()),
+        | UNREADABLE => ProviderTrouble::Unreachable(error.to_string()),
         // A gateway's answer says nothing about what was asked for.
-        other if other.starts_with("http_") => Trouble::Unreachable(error.to_string()),
-        _ if error.status >= Some(500) => Trouble::Unreachable(error.to_string()),
-        other => Trouble::Refused(other.to_owned()),
+        other if other.starts_with("http_") => ProviderTrouble::Unreachable(error.to_string()),
+        _ if error.status >= Some(500) => ProviderTrouble::Unreachable(error.to_string()),
+        other => ProviderTrouble::Refused(other.to_owned()),
     }
 }
 
@@ -78,32 +80,32 @@ mod tests {
 
     use super::*;
 
-    fn said(code: &str, status: Option<u16>) -> Trouble {
-        let error = ProviderError {
+    fn said(code: &str, status: Option<u16>) -> ProviderTrouble {
+        let error = HcloudError {
             code: code.to_owned(),
             status,
             message: "so".to_owned(),
             headers: HeaderMap::new(),
         };
-        Failure::Provider(error).into()
+        CallFailure::Provider(error).into()
     }
 
     #[test]
     fn each_code_is_the_trouble_it_stands_for() {
-        let down = |code: &str| Trouble::Unreachable(format!("{code}: so"));
+        let down = |code: &str| ProviderTrouble::Unreachable(format!("{code}: so"));
         for (code, status, trouble) in [
-            ("rate_limit_exceeded", Some(429), Trouble::Throttled),
-            ("locked", Some(423), Trouble::Locked),
-            ("conflict", Some(409), Trouble::Locked),
+            ("rate_limit_exceeded", Some(429), ProviderTrouble::Throttled),
+            ("locked", Some(423), ProviderTrouble::Locked),
+            ("conflict", Some(409), ProviderTrouble::Locked),
             (
                 "resource_locked",
                 Some(423),
-                Trouble::Refused("resource_locked".to_owned()),
+                ProviderTrouble::Refused("resource_locked".to_owned()),
             ),
-            ("unauthorized", Some(401), Trouble::Unauthorized),
-            ("token_readonly", Some(401), Trouble::Unauthorized),
-            ("forbidden", Some(403), Trouble::Unauthorized),
-            ("not_found", Some(404), Trouble::NotFound),
+            ("unauthorized", Some(401), ProviderTrouble::Unauthorized),
+            ("token_readonly", Some(401), ProviderTrouble::Unauthorized),
+            ("forbidden", Some(403), ProviderTrouble::Unauthorized),
+            ("not_found", Some(404), ProviderTrouble::NotFound),
             ("maintenance", Some(403), down("maintenance")),
             ("server_error", Some(500), down("server_error")),
             ("no_answer", None, down("no_answer")),
@@ -112,17 +114,17 @@ mod tests {
             (
                 "protected",
                 Some(423),
-                Trouble::Refused("protected".to_owned()),
+                ProviderTrouble::Refused("protected".to_owned()),
             ),
             (
                 "uniqueness_error",
                 Some(409),
-                Trouble::Refused("uniqueness_error".to_owned()),
+                ProviderTrouble::Refused("uniqueness_error".to_owned()),
             ),
             (
                 "invalid_input",
                 Some(422),
-                Trouble::Refused("invalid_input".to_owned()),
+                ProviderTrouble::Refused("invalid_input".to_owned()),
             ),
         ] {
             assert_eq!(said(code, status), trouble);

@@ -13,7 +13,7 @@ pub struct Cidr {
 /// Not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no network: write it like 192.0.2.0/24 or 192.0.2.7/32")]
-pub struct NotACidr(String);
+pub struct InvalidCidr(String);
 
 impl Cidr {
     /// Whether `address` is in it. An IPv4 address that is written as IPv6 counts as IPv4.
@@ -36,10 +36,10 @@ impl Cidr {
 }
 
 impl FromStr for Cidr {
-    type Err = NotACidr;
+    type Err = InvalidCidr;
 
-    fn from_str(text: &str) -> Result<Self, NotACidr> {
-        let wrong = || NotACidr(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidCidr> {
+        let wrong = || InvalidCidr(text.to_owned());
         let (network, bits) = text.split_once('/').ok_or_else(wrong)?;
         let network: IpAddr = network.parse().map_err(|_| wrong())?;
         let digits = (1..=3).contains(&bits.len()) && bits.bytes().all(|b| b.is_ascii_digit());

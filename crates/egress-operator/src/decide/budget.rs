@@ -2,11 +2,11 @@
 
 use aplomb_api::egress::{BudgetLevel, BudgetStatus, StableEgressStatus};
 
-use crate::world::{BudgetSeen, World};
+use crate::world::{Observed, RemainingCalls};
 
 /// `status`, with what it shall say of the budget: the figures of the last change of level, or of the
 /// last change of anything else.
-pub(super) fn noted(world: &World, mut status: StableEgressStatus) -> StableEgressStatus {
+pub(super) fn noted(world: &Observed, mut status: StableEgressStatus) -> StableEgressStatus {
     let Some(seen) = world.cloud.budget else {
         return status;
     };
@@ -25,7 +25,7 @@ pub(super) fn noted(world: &World, mut status: StableEgressStatus) -> StableEgre
 }
 
 /// The level of `seen`. A better one than `before` must be clearly so, lest it goes to and fro.
-fn level(seen: BudgetSeen, before: Option<BudgetLevel>) -> BudgetLevel {
+fn level(seen: RemainingCalls, before: Option<BudgetLevel>) -> BudgetLevel {
     let at = |margin: u32| {
         let reserve = seen.reserve() * margin / 100;
         let low = seen.limit / 4 * margin / 100;

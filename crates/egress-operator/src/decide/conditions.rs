@@ -2,18 +2,18 @@
 //! changes by itself.
 
 use aplomb::Condition;
-use aplomb::conditions::{READY, Status};
-use aplomb_api::egress::{Cause, StableEgressStatus, conditions as kinds, reasons};
+use aplomb::conditions::{ConditionStatus, READY};
+use aplomb_api::egress::{MoveCause, StableEgressStatus, conditions as kinds, reasons};
 
 use super::election::Election;
-use super::health::{Standing, suspicion};
-use super::scene::Scene;
+use super::health::{GatewayHealth, suspicion};
+use super::scene::Assessment;
 use super::status::{confirmed, serves};
 use super::wording::{about, reason, said, troubled, unwritten, why_not};
-use crate::world::{Labels, Node, Trouble};
+use crate::world::{CandidateNode, LabelState, ProviderTrouble};
 
 /// The conditions of `scene`.
-pub(super) fn of(scene: &Scene<'_>, status: &StableEgressStatus) -> Vec<Condition> {
+pub(super) fn of(scene: &Assessment<'_>, status: &StableEgressStatus) -> Vec<Condition> {
     let available = available(scene, status);
     let ready = Condition {
         kind: READY.to_owned(),
@@ -36,7 +36,7 @@ fn no(reason: &str, message: impl Into<String>) -> Condition {
 }
 
 /// Whether traffic can leave through the floating IP: the first thing that speaks against it.
-fn available(scene: &Scene<'_>, status: &StableEgressStatus) -> Condition {
+fn available(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
     unwatched(scene)
         .or_else(|| provider(scene))
         .or_else(|| address(scene))
@@ -45,13 +45,13 @@ fn available(scene: &Scene<'_>, status: &StableEgressStatus) -> Condition {
 }
 
 /// Nobody can tell who is prepared.
-fn unwatched(scene: &Scene<'_>) -> Option<Condition> {
+fn unwatched(scene: &Assessment<'_>) -> Option<Condition> {
     let message = scene.world.unwatched.as_ref()?;
     Some(no(reasons::PODS_NOT_WATCHED, message))
 }
 
 /// What the provider says against it, or its silence.
-fn provider(scene: &Scene<'_>) -> Option<Condition> {
+fn provider(scene: &Assessment<'_>) -> Option<Condition> {
     let cloud = &scene.world.cloud;
     // Said until this leader has tried to write its own term: that it stood down is known from here alone.
     if scene.newer_term() && !scene.claim_failed() {
@@ -65,11 +65,15 @@ fn provider(scene: &Scene<'_>) -> Option<Condition> {
         scene.stale().then_some(condition)
     };
     match cloud.trouble.as_ref() {
-        Some(trouble @ (Trouble::NoToken(_) | Trouble::Unauthorized | Trouble::NotFound)) => {
+        Some(
+            trouble @ (ProviderTrouble::NoToken(_)
+            | ProviderTrouble::Unauthorized
+            | ProviderTrouble::NotFound),
+        ) => Some(no(reason(trouble), said(scene, trouble))),
+        Some(trouble @ ProviderTrouble::Unreachable(_)) => {
             Some(no(reason(trouble), said(scene, trouble)))
         }
-        Some(trouble @ Trouble::Unreachable(_)) => Some(no(reason(trouble), said(scene, trouble))),
-        Some(Trouble::Throttled) => {
+        Some(ProviderTrouble::Throttled) => {
             let message = "the provider's rate limit has left nothing for a look for too long to \
                            say who holds the floating IP";
             stale(reasons::STALE, message)
@@ -82,7 +86,7 @@ fn provider(scene: &Scene<'_>) -> Option<Condition> {
 }
 
 /// What the address says against it.
-fn address(scene: &Scene<'_>) -> Option<Condition> {
+fn address(scene: &Assessment<'_>) -> Option<Condition> {
     let seen = scene.world.cloud.seen.as_ref()?;
     if seen.blocked {
         let message = format!("the provider has blocked {}: ask its support why", seen.ip);
@@ -93,7 +97,7 @@ fn address(scene: &Scene<'_>) -> Option<Condition> {
 }
 
 /// What the nodes say against it.
-fn gateway(scene: &Scene<'_>) -> Option<Condition> {
+fn gateway(scene: &Assessment<'_>) -> Option<Condition> {
     match &scene.election {
         Election::Grace { node, trouble } => {
             let then = format!("it is replaced if that lasts until {}", trouble.ends);
@@ -114,7 +118,7 @@ fn gateway(scene: &Scene<'_>) -> Option<Condition> {
 }
 
 /// No node can be elected. A gateway that is merely cordoned still carries the traffic.
-fn nobody(scene: &Scene<'_>) -> Option<Condition> {
+fn nobody(scene: &Assessment<'_>) -> Option<Condition> {
     if cordoned_gateway(scene).is_some() {
         return None;
     }
@@ -129,17 +133,17 @@ fn nobody(scene: &Scene<'_>) -> Option<Condition> {
 }
 
 /// The gateway that works although it is cordoned, where nobody can take over.
-pub(super) fn cordoned_gateway<'a>(scene: &Scene<'a>) -> Option<&'a Node> {
-    let cordoned = Standing::Out(Cause::NodeCordoned);
+pub(super) fn cordoned_gateway<'a>(scene: &Assessment<'a>) -> Option<&'a CandidateNode> {
+    let cordoned = GatewayHealth::Out(MoveCause::NodeCordoned);
     let mut standings = scene.standings.iter();
     let (node, _) = standings.find(|(_, standing)| *standing == cordoned)?;
     let well = suspicion(&scene.world.spec, node).is_none();
-    let works = well && node.candidate && node.labels == Labels::All && confirmed(scene, node);
+    let works = well && node.candidate && node.labels == LabelState::All && confirmed(scene, node);
     (works && scene.election == Election::Nobody).then_some(*node)
 }
 
 /// Where the floating IP and the labels are, when nothing else speaks against it.
-fn placed(scene: &Scene<'_>, status: &StableEgressStatus) -> Condition {
+fn placed(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
     let seen = scene.world.cloud.seen.as_ref();
     let ip = seen.map_or_else(String::new, |seen| seen.ip.to_string());
     let node = match &scene.election {
@@ -153,7 +157,7 @@ fn placed(scene: &Scene<'_>, status: &StableEgressStatus) -> Condition {
     };
     let name = &node.name;
     if confirmed(scene, node) {
-        if node.labels == Labels::All {
+        if node.labels == LabelState::All {
             let message = format!("{ip} is on {name}, which carries the gateway labels");
             return Condition::yes(kinds::AVAILABLE, reasons::SERVING, message);
         }
@@ -181,14 +185,16 @@ fn placed(scene: &Scene<'_>, status: &StableEgressStatus) -> Condition {
     }
 }
 
-fn provider_reachable(scene: &Scene<'_>) -> Condition {
+fn provider_reachable(scene: &Assessment<'_>) -> Condition {
     let kind = kinds::PROVIDER_REACHABLE;
     match scene.world.cloud.trouble.as_ref() {
-        Some(trouble @ (Trouble::NoToken(_) | Trouble::Unauthorized | Trouble::Unreachable(_))) => {
-            Condition::no(kind, reason(trouble), said(scene, trouble))
-        }
+        Some(
+            trouble @ (ProviderTrouble::NoToken(_)
+            | ProviderTrouble::Unauthorized
+            | ProviderTrouble::Unreachable(_)),
+        ) => Condition::no(kind, reason(trouble), said(scene, trouble)),
         // Every call that is refused for its rate would turn it otherwise.
-        Some(trouble @ Trouble::Throttled) if scene.stale() => {
+        Some(trouble @ ProviderTrouble::Throttled) if scene.stale() => {
             Condition::no(kind, reason(trouble), said(scene, trouble))
         }
         _ if scene.world.cloud.seen.is_none() && scene.world.cloud.trouble.is_none() => {
@@ -198,7 +204,7 @@ fn provider_reachable(scene: &Scene<'_>) -> Condition {
     }
 }
 
-fn redundant(scene: &Scene<'_>) -> Condition {
+fn redundant(scene: &Assessment<'_>) -> Condition {
     let kind = kinds::REDUNDANT;
     let nodes = scene.world.nodes.iter();
     let fit: Vec<&str> = nodes
@@ -223,7 +229,7 @@ fn redundant(scene: &Scene<'_>) -> Condition {
     Condition::no(kind, reason, message)
 }
 
-fn held(scene: &Scene<'_>) -> Condition {
+fn held(scene: &Assessment<'_>) -> Condition {
     match &scene.held {
         Some(held) => Condition::yes(kinds::HELD, reasons::HELD, held.message.clone()),
         None => Condition::no(kinds::HELD, reasons::NOT_HELD, "automation is not frozen"),
@@ -231,12 +237,12 @@ fn held(scene: &Scene<'_>) -> Condition {
 }
 
 /// Whether Node and CiliumNode agree; nothing to say where there is no CiliumNode.
-fn labels_consistent(scene: &Scene<'_>) -> Option<Condition> {
+fn labels_consistent(scene: &Assessment<'_>) -> Option<Condition> {
     let kind = kinds::LABELS_CONSISTENT;
     let nodes = || scene.world.nodes.iter();
     nodes().find(|node| node.cilium.is_some())?;
-    let differs = |node: &&Node| {
-        let labelled = |labels: Labels| labels != Labels::None;
+    let differs = |node: &&CandidateNode| {
+        let labelled = |labels: LabelState| labels != LabelState::None;
         node.cilium
             .is_some_and(|c| labelled(c) != labelled(node.labels))
     };
@@ -253,7 +259,7 @@ fn labels_consistent(scene: &Scene<'_>) -> Option<Condition> {
 }
 
 /// Said only where it speaks against it, and not of one failure: the next write may succeed.
-fn fenced(scene: &Scene<'_>) -> Option<Condition> {
+fn fenced(scene: &Assessment<'_>) -> Option<Condition> {
     let cloud = &scene.world.cloud;
     let failed = cloud.claim.as_ref().filter(|failed| failed.times > 1)?;
     // It may have been written all the same, and only the answer was lost.
@@ -268,11 +274,11 @@ fn fenced(scene: &Scene<'_>) -> Option<Condition> {
 }
 
 /// Whether a condition of this kind and reason, with this status, is news: the object does not say it.
-pub(super) fn is_news(scene: &Scene<'_>, condition: &Condition) -> bool {
+pub(super) fn is_news(scene: &Assessment<'_>, condition: &Condition) -> bool {
     let mut before = scene.world.status.conditions.iter();
     !before.any(|before| {
         before.type_ == condition.kind
             && before.reason == condition.reason
-            && Status::parse(&before.status) == Some(condition.status)
+            && ConditionStatus::parse(&before.status) == Some(condition.status)
     })
 }

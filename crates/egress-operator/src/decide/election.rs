@@ -1,13 +1,13 @@
 //! Who shall be the gateway. Knows nothing of how the floating IP gets there.
 
-use aplomb_api::egress::{Cause, Suspicion};
+use aplomb_api::egress::{MoveCause, Suspicion};
 use jiff::Timestamp;
 
 use super::elsewhere::holder;
-use super::health::{Standing, Trouble, dead, out, promotable, suspicion};
+use super::health::{GatewayHealth, HealthIssue, dead, out, promotable, suspicion};
 use super::limits::{capped_until, dwells_until};
 use super::pace::LOCKED;
-use crate::world::{ActionState, Labels, Node, World};
+use crate::world::{ActionState, CandidateNode, LabelState, Observed};
 
 /// How many Assigns to one server are refused, or meet a lock, before another candidate is tried.
 pub(crate) const REFUSALS: u32 = 3;
@@ -16,20 +16,20 @@ pub(crate) const REFUSALS: u32 = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Election<'a> {
     /// This node.
-    Chosen(Choice<'a>),
+    Chosen(ElectedNode<'a>),
     /// The gateway is in trouble and its grace is running: nothing is done.
     Grace {
         /// The gateway.
-        node: &'a Node,
+        node: &'a CandidateNode,
         /// What is wrong with it.
-        trouble: Trouble,
+        trouble: HealthIssue,
     },
     /// The gateway is in trouble for too long, but there were too many moves already.
     Capped {
         /// The gateway.
-        node: &'a Node,
+        node: &'a CandidateNode,
         /// What is wrong with it.
-        trouble: Trouble,
+        trouble: HealthIssue,
         /// When it may be moved.
         until: Timestamp,
     },
@@ -39,11 +39,11 @@ pub(super) enum Election<'a> {
 
 /// The node that shall be the gateway.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Choice<'a> {
+pub(super) struct ElectedNode<'a> {
     /// The node.
-    pub(super) node: &'a Node,
+    pub(super) node: &'a CandidateNode,
     /// Why it is another than before, if it is.
-    pub(super) cause: Option<Cause>,
+    pub(super) cause: Option<MoveCause>,
     /// When the need for that was first seen.
     pub(super) detected: Timestamp,
     /// When the pinned node may be chosen instead.
@@ -52,16 +52,16 @@ pub(super) struct Choice<'a> {
 
 /// Holds the election.
 pub(super) fn elect<'a>(
-    world: &'a World,
+    world: &'a Observed,
     now: Timestamp,
-    standings: &[(&'a Node, Standing)],
+    standings: &[(&'a CandidateNode, GatewayHealth)],
 ) -> Election<'a> {
     let incumbent = incumbent(world, standings);
     if let Some(incumbent) = incumbent.filter(|node| !gives_way(world, now, node)) {
         return Election::Chosen(confirmed_or_pinned(world, now, incumbent, standings));
     }
     let graces = standings.iter().filter_map(|(node, standing)| {
-        let Standing::Grace(trouble) = standing else {
+        let GatewayHealth::Grace(trouble) = standing else {
             return None;
         };
         Some((*node, trouble.clone()))
@@ -73,10 +73,13 @@ pub(super) fn elect<'a>(
 }
 
 /// The gateway that may stay, if there is one: of several, the one that holds the floating IP.
-fn incumbent<'a>(world: &'a World, standings: &[(&'a Node, Standing)]) -> Option<&'a Node> {
+fn incumbent<'a>(
+    world: &'a Observed,
+    standings: &[(&'a CandidateNode, GatewayHealth)],
+) -> Option<&'a CandidateNode> {
     let eligible = || {
         let standings = standings.iter();
-        standings.filter(|(_, standing)| *standing == Standing::Eligible)
+        standings.filter(|(_, standing)| *standing == GatewayHealth::Eligible)
     };
     let named = |name: Option<&String>| {
         let mut nodes = eligible().map(|(node, _)| *node);
@@ -90,42 +93,42 @@ fn incumbent<'a>(world: &'a World, standings: &[(&'a Node, Standing)]) -> Option
 
 /// `incumbent`, or the node to which a person has moved the floating IP or pinned it.
 fn confirmed_or_pinned<'a>(
-    world: &'a World,
+    world: &'a Observed,
     now: Timestamp,
-    incumbent: &'a Node,
-    standings: &[(&'a Node, Standing)],
-) -> Choice<'a> {
+    incumbent: &'a CandidateNode,
+    standings: &[(&'a CandidateNode, GatewayHealth)],
+) -> ElectedNode<'a> {
     let known = world.status.active_node.is_some();
     let moved = holder(world).filter(|node| known && promotable(&world.spec, node));
     let node = moved.unwrap_or(incumbent);
-    let stays = Choice {
+    let stays = ElectedNode {
         node,
-        cause: (node.name != incumbent.name).then_some(Cause::Adopted),
+        cause: (node.name != incumbent.name).then_some(MoveCause::Adopted),
         detected: now,
         pin_at: None,
     };
-    let eligible = |pinned: &Node| {
+    let eligible = |pinned: &CandidateNode| {
         let mut standings = standings.iter();
-        standings.any(|(node, s)| node.name == pinned.name && *s == Standing::Eligible)
+        standings.any(|(node, s)| node.name == pinned.name && *s == GatewayHealth::Eligible)
     };
     let pinned = pinned(world, now).filter(|node| node.name != stays.node.name);
     let pinned = pinned.filter(|node| eligible(node) || usable(world, node));
     match (pinned, dwells_until(world, now)) {
         (None, _) => stays,
-        (Some(_), Some(until)) => Choice {
+        (Some(_), Some(until)) => ElectedNode {
             pin_at: Some(until),
             ..stays
         },
-        (Some(node), None) => Choice {
+        (Some(node), None) => ElectedNode {
             node,
-            cause: Some(Cause::Pinned),
+            cause: Some(MoveCause::Pinned),
             ..stays
         },
     }
 }
 
 /// The node that a person prefers, for as long as they asked.
-fn pinned(world: &World, now: Timestamp) -> Option<&Node> {
+fn pinned(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
     let pin = world.spec.pin.as_ref()?;
     if pin.until.as_ref().is_some_and(|until| until.0 <= now) {
         return None;
@@ -134,23 +137,23 @@ fn pinned(world: &World, now: Timestamp) -> Option<&Node> {
 }
 
 /// Whether the floating IP can be moved to `node`: also the provider lets it.
-fn usable(world: &World, node: &Node) -> bool {
+fn usable(world: &Observed, node: &CandidateNode) -> bool {
     promotable(&world.spec, node) && !refused(world, node)
 }
 
 /// The same, and now: no lock is in the way, and not all others were left for it.
-fn free(world: &World, node: &Node) -> bool {
+fn free(world: &Observed, node: &CandidateNode) -> bool {
     usable(world, node) && !passed_over(world, node)
 }
 
 /// Whether the gateway cannot get back the floating IP that it has lost, and another node could.
-fn gives_way(world: &World, now: Timestamp, node: &Node) -> bool {
+fn gives_way(world: &Observed, now: Timestamp, node: &CandidateNode) -> bool {
     let declined = refused(world, node) || passed_over(world, node);
     declined && successor(world, now).is_some_and(|other| free(world, other))
 }
 
 /// Whether `node` was tried in vain in this round, or meets a lock too often.
-fn passed_over(world: &World, node: &Node) -> bool {
+fn passed_over(world: &Observed, node: &CandidateNode) -> bool {
     let holds = holder(world).is_some_and(|holder| holder.name == node.name);
     // Late in a round that goes on and on the first one that is unlocked should not wait for the others.
     let patient = world.cloud.troubles <= LOCKED;
@@ -164,7 +167,7 @@ fn passed_over(world: &World, node: &Node) -> bool {
 }
 
 /// Whether the provider refuses to move the floating IP to `node`, as far as was tried.
-fn refused(world: &World, node: &Node) -> bool {
+fn refused(world: &Observed, node: &CandidateNode) -> bool {
     let holds = holder(world).is_some_and(|holder| holder.name == node.name);
     world.moving.as_ref().is_some_and(|moving| {
         let action = moving.action.as_ref().map(|action| &action.state);
@@ -180,12 +183,12 @@ fn refused(world: &World, node: &Node) -> bool {
 
 /// Who takes over from a gateway that cannot stay.
 fn replace<'a>(
-    world: &'a World,
+    world: &'a Observed,
     now: Timestamp,
-    standings: &[(&'a Node, Standing)],
+    standings: &[(&'a CandidateNode, GatewayHealth)],
 ) -> Election<'a> {
     let gateway = gateway(world, standings);
-    if let Some((node, Standing::Spent(trouble))) = gateway
+    if let Some((node, GatewayHealth::Spent(trouble))) = gateway
         && !dead(&world.spec, node)
         && let Some(until) = capped_until(world, now)
     {
@@ -197,14 +200,14 @@ fn replace<'a>(
         };
     }
     let (cause, detected) = match gateway {
-        Some((_, Standing::Spent(trouble))) => (because(trouble.what), trouble.since),
-        Some((_, Standing::Out(cause))) => (*cause, now),
+        Some((_, GatewayHealth::Spent(trouble))) => (because(trouble.what), trouble.since),
+        Some((_, GatewayHealth::Out(cause))) => (*cause, now),
         _ => (absence(world), now),
     };
     let Some(node) = successor(world, now) else {
         return Election::Nobody;
     };
-    Election::Chosen(Choice {
+    Election::Chosen(ElectedNode {
         node,
         cause: Some(cause),
         detected,
@@ -212,13 +215,13 @@ fn replace<'a>(
     })
 }
 
-fn successor(world: &World, now: Timestamp) -> Option<&Node> {
+fn successor(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
     let begun = world.status.moving.as_ref().map(|moving| &moving.to);
     let begun = world.nodes.iter().find(|node| Some(&node.name) == begun);
     let preferred = [pinned(world, now), holder(world), begun];
-    let fits = |node: &&Node| free(world, node);
+    let fits = |node: &&CandidateNode| free(world, node);
     let mut preferred = preferred.into_iter().flatten();
-    let lowest = |fits: &dyn Fn(&&Node) -> bool| {
+    let lowest = |fits: &dyn Fn(&&CandidateNode) -> bool| {
         let nodes = world.nodes.iter().filter(|node| fits(node));
         nodes.min_by_key(|node| &node.name)
     };
@@ -230,9 +233,9 @@ fn successor(world: &World, now: Timestamp) -> Option<&Node> {
 
 /// Of the nodes with the labels, the one whose state says why it must be replaced.
 fn gateway<'a, 'b>(
-    world: &World,
-    standings: &'b [(&'a Node, Standing)],
-) -> Option<(&'a Node, &'b Standing)> {
+    world: &Observed,
+    standings: &'b [(&'a CandidateNode, GatewayHealth)],
+) -> Option<(&'a CandidateNode, &'b GatewayHealth)> {
     let named = |name: Option<&String>| {
         let mut standings = standings.iter();
         standings.find(|(node, _)| Some(&node.name) == name)
@@ -244,30 +247,30 @@ fn gateway<'a, 'b>(
 }
 
 /// Why there is no node with the labels.
-fn absence(world: &World) -> Cause {
+fn absence(world: &Observed) -> MoveCause {
     let Some(name) = world.status.active_node.as_ref() else {
-        return Cause::Unassigned;
+        return MoveCause::Unassigned;
     };
     let Some(node) = world.nodes.iter().find(|node| &node.name == name) else {
-        return Cause::NodeDeleted;
+        return MoveCause::NodeDeleted;
     };
     if left_behind(node) {
-        return Cause::NodeDeleted;
+        return MoveCause::NodeDeleted;
     }
     out(world, node)
         .or_else(|| suspicion(&world.spec, node).map(because))
-        .unwrap_or(Cause::Unassigned)
+        .unwrap_or(MoveCause::Unassigned)
 }
 
 /// Whether nothing of `node` is there but its CiliumNode.
-fn left_behind(node: &Node) -> bool {
-    let bare = node.labels == Labels::None && node.server.is_none() && !node.candidate;
+fn left_behind(node: &CandidateNode) -> bool {
+    let bare = node.labels == LabelState::None && node.server.is_none() && !node.candidate;
     node.terminating && bare && node.cilium.is_some()
 }
 
-const fn because(what: Suspicion) -> Cause {
+const fn because(what: Suspicion) -> MoveCause {
     match what {
-        Suspicion::Unhealthy => Cause::NodeUnhealthy,
-        Suspicion::Unprepared => Cause::NodeUnprepared,
+        Suspicion::Unhealthy => MoveCause::NodeUnhealthy,
+        Suspicion::Unprepared => MoveCause::NodeUnprepared,
     }
 }

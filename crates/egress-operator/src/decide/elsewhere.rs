@@ -5,11 +5,11 @@ use jiff::Timestamp;
 
 use super::health::promotable;
 use super::tidings::later;
-use crate::world::{Labels, Node, World};
+use crate::world::{CandidateNode, LabelState, Observed};
 
 /// Somebody has moved the floating IP away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Elsewhere {
+pub(super) struct ForeignAssignment {
     /// Since when it is known.
     pub(super) since: Timestamp,
     /// Until when that is respected.
@@ -17,7 +17,7 @@ pub(super) struct Elsewhere {
 }
 
 /// Whether somebody has moved the floating IP to a server outside the candidates.
-pub(super) fn elsewhere(world: &World, now: Timestamp) -> Option<Elsewhere> {
+pub(super) fn elsewhere(world: &Observed, now: Timestamp) -> Option<ForeignAssignment> {
     let seen = world.cloud.seen.as_ref()?;
     let server = seen.server?;
     // Another floating IP is asked for than before: nobody has moved that one.
@@ -34,19 +34,19 @@ pub(super) fn elsewhere(world: &World, now: Timestamp) -> Option<Elsewhere> {
     }
     let since = known.map_or(now, |since| since.0.min(now));
     let until = later(since, world.spec.respect_foreign_moves.0);
-    Some(Elsewhere { since, until })
+    Some(ForeignAssignment { since, until })
 }
 
 /// The node that holds the floating IP, as far as is known.
-pub(super) fn holder(world: &World) -> Option<&Node> {
+pub(super) fn holder(world: &Observed) -> Option<&CandidateNode> {
     let server = world.cloud.seen.as_ref()?.server?;
     world.nodes.iter().find(|node| node.server == Some(server))
 }
 
-fn is_ours(world: &World, node: &Node) -> bool {
+fn is_ours(world: &Observed, node: &CandidateNode) -> bool {
     let status = &world.status;
     let is = |name: Option<&String>| name == Some(&node.name);
-    node.labels != Labels::None
+    node.labels != LabelState::None
         || promotable(&world.spec, node)
         || is(status.active_node.as_ref())
         || is(status.moving.as_ref().map(|moving| &moving.to))

@@ -2,32 +2,32 @@
 
 use std::time::Duration;
 
-use aplomb_api::egress::{Cause, Signal, StableEgressSpec, Suspect, Suspicion};
+use aplomb_api::egress::{HealthSignal, MoveCause, StableEgressSpec, SuspectStatus, Suspicion};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::tidings::later;
-use crate::world::{Node, Ready, World};
+use crate::world::{CandidateNode, NodeReady, Observed};
 
 /// How long a gateway may be unhealthy where nothing else is said.
 const UNHEALTHY: Duration = Duration::from_secs(90);
 
 /// How a node that carries the gateway labels stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum GatewayHealth {
     /// It may stay.
     Eligible,
     /// It must go at once.
-    Out(Cause),
+    Out(MoveCause),
     /// It is in trouble, and may be so for a while.
-    Grace(Trouble),
+    Grace(HealthIssue),
     /// It has been in trouble for too long.
-    Spent(Trouble),
+    Spent(HealthIssue),
 }
 
 /// What is wrong with a gateway, and for how long it may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct HealthIssue {
     /// What.
     pub(super) what: Suspicion,
     /// Since when.
@@ -37,18 +37,18 @@ pub(super) struct Trouble {
 }
 
 /// Whether the health signal of `node` is good; `None` where it has not said anything yet.
-fn healthy(spec: &StableEgressSpec, node: &Node) -> Option<bool> {
+fn healthy(spec: &StableEgressSpec, node: &CandidateNode) -> Option<bool> {
     match spec.health.signal {
-        Signal::Ready => Some(node.ready == Ready::True),
-        Signal::Probe => node.probe.map(|probe| probe.failures == 0),
+        HealthSignal::Ready => Some(node.ready == NodeReady::True),
+        HealthSignal::Probe => node.probe.map(|probe| probe.failures == 0),
     }
 }
 
 /// Whether the floating IP may be moved to `node`.
-pub(super) fn promotable(spec: &StableEgressSpec, node: &Node) -> bool {
+pub(super) fn promotable(spec: &StableEgressSpec, node: &CandidateNode) -> bool {
     node.candidate
         && node.prepared
-        && node.ready == Ready::True
+        && node.ready == NodeReady::True
         && !node.cordoned
         && !node.terminating
         && node.server.is_some()
@@ -57,32 +57,34 @@ pub(super) fn promotable(spec: &StableEgressSpec, node: &Node) -> bool {
 }
 
 /// Whether nothing can be hoped from `node`: no limit keeps the floating IP on it.
-pub(super) fn dead(spec: &StableEgressSpec, node: &Node) -> bool {
-    let silent = spec.health.signal == Signal::Probe && healthy(spec, node) == Some(false);
-    node.terminating || node.ready == Ready::Unknown || (silent && node.ready != Ready::True)
+pub(super) fn dead(spec: &StableEgressSpec, node: &CandidateNode) -> bool {
+    let silent = spec.health.signal == HealthSignal::Probe && healthy(spec, node) == Some(false);
+    node.terminating
+        || node.ready == NodeReady::Unknown
+        || (silent && node.ready != NodeReady::True)
 }
 
 /// Why `node` must not be the gateway, grace or not.
-pub(super) fn out(world: &World, node: &Node) -> Option<Cause> {
+pub(super) fn out(world: &Observed, node: &CandidateNode) -> Option<MoveCause> {
     let was_candidate = world.status.active_was_candidate
         && world.status.active_node.as_deref() == Some(node.name.as_str());
     if node.terminating {
-        return Some(Cause::NodeTerminating);
+        return Some(MoveCause::NodeTerminating);
     }
     if node.cordoned {
-        return Some(Cause::NodeCordoned);
+        return Some(MoveCause::NodeCordoned);
     }
     // Without a server it can never hold the floating IP, whatever its labels say.
     let unusable = node.server.is_none() || node.taken.is_some();
-    ((!node.candidate && was_candidate) || unusable).then_some(Cause::CandidateLost)
+    ((!node.candidate && was_candidate) || unusable).then_some(MoveCause::CandidateLost)
 }
 
 /// What is wrong with `node` now, graces apart.
-pub(super) fn suspicion(spec: &StableEgressSpec, node: &Node) -> Option<Suspicion> {
+pub(super) fn suspicion(spec: &StableEgressSpec, node: &CandidateNode) -> Option<Suspicion> {
     let disputed = node.probe.is_some_and(|probe| probe.disputed);
     match healthy(spec, node) {
         // Another replica reaches it: it is this replica that is cut off.
-        Some(false) if spec.health.signal == Signal::Probe && disputed => None,
+        Some(false) if spec.health.signal == HealthSignal::Probe && disputed => None,
         Some(false) => Some(Suspicion::Unhealthy),
         _ if !node.prepared => Some(Suspicion::Unprepared),
         _ => None,
@@ -90,24 +92,24 @@ pub(super) fn suspicion(spec: &StableEgressSpec, node: &Node) -> Option<Suspicio
 }
 
 /// How `node`, which carries the gateway labels, stands.
-pub(super) fn standing(world: &World, now: Timestamp, node: &Node) -> Standing {
+pub(super) fn standing(world: &Observed, now: Timestamp, node: &CandidateNode) -> GatewayHealth {
     if let Some(cause) = out(world, node) {
-        return Standing::Out(cause);
+        return GatewayHealth::Out(cause);
     }
     let Some(what) = suspicion(&world.spec, node) else {
-        return Standing::Eligible;
+        return GatewayHealth::Eligible;
     };
     let since = since(world, now, node, what);
     let ends = later(since, grace(&world.spec, what));
-    let trouble = Trouble { what, since, ends };
+    let trouble = HealthIssue { what, since, ends };
     if now >= ends && failed_enough(&world.spec, node, what) {
-        return Standing::Spent(trouble);
+        return GatewayHealth::Spent(trouble);
     }
-    Standing::Grace(trouble)
+    GatewayHealth::Grace(trouble)
 }
 
 fn grace(spec: &StableEgressSpec, what: Suspicion) -> Duration {
-    let counted = spec.health.signal == Signal::Probe && spec.health.probe.failures.is_some();
+    let counted = spec.health.signal == HealthSignal::Probe && spec.health.probe.failures.is_some();
     match (what, spec.graces.unhealthy) {
         (Suspicion::Unprepared, _) => spec.graces.unprepared.0,
         (Suspicion::Unhealthy, Some(grace)) => grace.0,
@@ -116,8 +118,8 @@ fn grace(spec: &StableEgressSpec, what: Suspicion) -> Duration {
     }
 }
 
-fn failed_enough(spec: &StableEgressSpec, node: &Node, what: Suspicion) -> bool {
-    if what == Suspicion::Unprepared || spec.health.signal == Signal::Ready {
+fn failed_enough(spec: &StableEgressSpec, node: &CandidateNode, what: Suspicion) -> bool {
+    if what == Suspicion::Unprepared || spec.health.signal == HealthSignal::Ready {
         return true;
     }
     let failures = node.probe.map_or(0, |probe| probe.failures);
@@ -126,7 +128,7 @@ fn failed_enough(spec: &StableEgressSpec, node: &Node, what: Suspicion) -> bool 
 
 /// Since when `what` is wrong with `node`: as the status has it, unless that is another leader's word
 /// that shall not be taken, or the clock was set back since.
-fn since(world: &World, now: Timestamp, node: &Node, what: Suspicion) -> Timestamp {
+fn since(world: &Observed, now: Timestamp, node: &CandidateNode, what: Suspicion) -> Timestamp {
     let known = world.status.suspects.iter();
     let known = known
         .filter(|suspect| suspect.node == node.name && suspect.what == what)
@@ -139,12 +141,12 @@ fn since(world: &World, now: Timestamp, node: &Node, what: Suspicion) -> Timesta
 }
 
 /// What the status says of the gateways in trouble.
-pub(super) fn suspects(standings: &[(&Node, Standing)]) -> Vec<Suspect> {
+pub(super) fn suspects(standings: &[(&CandidateNode, GatewayHealth)]) -> Vec<SuspectStatus> {
     let suspects = standings.iter().filter_map(|(node, standing)| {
-        let (Standing::Grace(trouble) | Standing::Spent(trouble)) = standing else {
+        let (GatewayHealth::Grace(trouble) | GatewayHealth::Spent(trouble)) = standing else {
             return None;
         };
-        Some(Suspect {
+        Some(SuspectStatus {
             node: node.name.clone(),
             what: trouble.what,
             since: MicroTime(trouble.since),
@@ -154,7 +156,7 @@ pub(super) fn suspects(standings: &[(&Node, Standing)]) -> Vec<Suspect> {
 }
 
 /// Why `node` cannot take the floating IP, in a few words after its name.
-pub(super) fn unfit(spec: &StableEgressSpec, node: &Node) -> &'static str {
+pub(super) fn unfit(spec: &StableEgressSpec, node: &CandidateNode) -> &'static str {
     if node.terminating {
         return "is being deleted";
     }
@@ -167,7 +169,7 @@ pub(super) fn unfit(spec: &StableEgressSpec, node: &Node) -> &'static str {
     if node.taken.is_some() {
         return "carries the gateway label of another";
     }
-    if node.ready != Ready::True {
+    if node.ready != NodeReady::True {
         return "is not Ready";
     }
     match healthy(spec, node) {

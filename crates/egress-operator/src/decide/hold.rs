@@ -4,11 +4,11 @@ use jiff::Timestamp;
 
 use aplomb_api::egress::annotations;
 
-use crate::world::World;
+use crate::world::Observed;
 
 /// Automation is frozen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct ActiveHold {
     /// Until when; for ever if not said.
     pub(super) until: Option<Timestamp>,
     /// Who says so, for people.
@@ -17,14 +17,14 @@ pub(super) struct Held {
 
 /// Whether `world` is held at `now`: by its spec, by its annotation, or by both, and then until the
 /// later one ends.
-pub(super) fn held(world: &World, now: Timestamp) -> Option<Held> {
+pub(super) fn held(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     match (by_spec(world, now), by_annotation(world, now)) {
         (Some(one), Some(other)) if ends_later(&other, &one) => Some(other),
         (one, other) => one.or(other),
     }
 }
 
-fn ends_later(one: &Held, other: &Held) -> bool {
+fn ends_later(one: &ActiveHold, other: &ActiveHold) -> bool {
     match (one.until, other.until) {
         (_, None) => false,
         (None, Some(_)) => true,
@@ -32,26 +32,26 @@ fn ends_later(one: &Held, other: &Held) -> bool {
     }
 }
 
-fn by_spec(world: &World, now: Timestamp) -> Option<Held> {
+fn by_spec(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     let hold = world.spec.hold.as_ref()?;
     let until = hold.until.as_ref().map(|time| time.0);
     if until.is_some_and(|until| until <= now) {
         return None;
     }
     let why = hold.reason.as_deref().unwrap_or("no reason is given");
-    Some(Held {
+    Some(ActiveHold {
         until,
         message: sentence("spec.hold", until, why),
     })
 }
 
-fn by_annotation(world: &World, now: Timestamp) -> Option<Held> {
+fn by_annotation(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     let text = world.hold.as_deref()?.trim();
     let key = annotations::HOLD;
     if text.is_empty() || text.eq_ignore_ascii_case("false") {
         return None;
     }
-    let forever = |why: &str| Held {
+    let forever = |why: &str| ActiveHold {
         until: None,
         message: sentence(&format!("the annotation {key}"), None, why),
     };
@@ -65,7 +65,7 @@ fn by_annotation(world: &World, now: Timestamp) -> Option<Held> {
         );
         return Some(forever(&fix));
     };
-    (until > now).then(|| Held {
+    (until > now).then(|| ActiveHold {
         until: Some(until),
         message: sentence(
             &format!("the annotation {key}"),

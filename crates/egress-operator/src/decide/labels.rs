@@ -1,17 +1,18 @@
 //! Which gateway label goes or comes next. Never two nodes with it, and none without it before the
 //! floating IP is known to be elsewhere.
 
-use super::scene::Scene;
-use crate::world::{Labels, Node, On, Step};
+use super::scene::Assessment;
+use crate::world::{CandidateNode, LabelState, LabelTarget, Step};
 
 /// What must go because several nodes have the labels: all but one, wherever the floating IP is.
-pub(super) fn surplus(scene: &Scene<'_>, chosen: &Node) -> Option<Step> {
+pub(super) fn surplus(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<Step> {
     let labelled = || scene.standings.iter().map(|(node, _)| *node);
     if labelled().count() < 2 {
         return None;
     }
     let seen = scene.world.cloud.seen.as_ref();
-    let holds = |node: &&Node| seen.is_some_and(|s| s.server.is_some() && s.server == node.server);
+    let holds =
+        |node: &&CandidateNode| seen.is_some_and(|s| s.server.is_some() && s.server == node.server);
     let kept = labelled()
         .find(|node| node.name == chosen.name)
         .or_else(|| labelled().find(holds))
@@ -21,7 +22,7 @@ pub(super) fn surplus(scene: &Scene<'_>, chosen: &Node) -> Option<Step> {
 }
 
 /// What is left to do about labels now that `chosen` holds the floating IP.
-pub(super) fn settle(scene: &Scene<'_>, chosen: &Node) -> Option<Step> {
+pub(super) fn settle(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<Step> {
     let others = scene.world.nodes.iter();
     let others = others.filter(|node| node.name != chosen.name);
     others
@@ -31,12 +32,12 @@ pub(super) fn settle(scene: &Scene<'_>, chosen: &Node) -> Option<Step> {
         .or_else(|| label(chosen))
 }
 
-fn strip(node: &Node) -> Option<Step> {
-    let on = if node.labels != Labels::None {
-        On::Node
-    } else if node.cilium.is_some_and(|labels| labels != Labels::None) {
+fn strip(node: &CandidateNode) -> Option<Step> {
+    let on = if node.labels != LabelState::None {
+        LabelTarget::Node
+    } else if node.cilium.is_some_and(|labels| labels != LabelState::None) {
         // The agent of a dead node never takes it away itself.
-        On::CiliumNode
+        LabelTarget::CiliumNode
     } else {
         return None;
     };
@@ -44,11 +45,11 @@ fn strip(node: &Node) -> Option<Step> {
     Some(Step::Strip { node, on })
 }
 
-fn label(node: &Node) -> Option<Step> {
-    let on = if node.labels != Labels::All {
-        On::Node
-    } else if node.cilium.is_some_and(|labels| labels != Labels::All) {
-        On::CiliumNode
+fn label(node: &CandidateNode) -> Option<Step> {
+    let on = if node.labels != LabelState::All {
+        LabelTarget::Node
+    } else if node.cilium.is_some_and(|labels| labels != LabelState::All) {
+        LabelTarget::CiliumNode
     } else {
         return None;
     };

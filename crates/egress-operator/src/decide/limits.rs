@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::tidings::later;
-use crate::world::World;
+use crate::world::Observed;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// When a move without need may be made, if not yet.
-pub(super) fn dwells_until(world: &World, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn dwells_until(world: &Observed, now: Timestamp) -> Option<Timestamp> {
     let (ended, dwell) = (
         world.status.last_move.as_ref()?.ended.as_ref()?.0,
         world.spec.dwell.0,
@@ -25,7 +25,7 @@ pub(super) fn dwells_until(world: &World, now: Timestamp) -> Option<Timestamp> {
 }
 
 /// When a move away from a node that is in trouble but not dead may be made, if not yet.
-pub(super) fn capped_until(world: &World, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn capped_until(world: &Observed, now: Timestamp) -> Option<Timestamp> {
     let moves = world.status.recent_moves.iter();
     let mut recent: Vec<Timestamp> = moves
         .filter(|moment| counts(moment, now))

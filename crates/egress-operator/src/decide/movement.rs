@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use aplomb_api::egress::Cause;
+use aplomb_api::egress::MoveCause;
 
-use super::election::{Choice, Election};
+use super::election::{ElectedNode, Election};
 use super::limits::dwells_until;
-use super::scene::Scene;
+use super::scene::Assessment;
 use super::{labels, pace};
-use crate::world::{ActionSeen, ActionState, Moving, Seen, Step, Trouble};
+use crate::world::{
+    ActionState, MoveInProgress, ObservedAction, ObservedFloatingIp, ProviderTrouble, Step,
+};
 
 /// An action that runs for longer than this is not waited for any more.
 const STUCK: Duration = Duration::from_secs(60);
@@ -18,7 +20,7 @@ const STUCK_LOOK: Duration = Duration::from_secs(10);
 
 /// What comes next.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Next {
+pub(super) enum MoveStep {
     /// This.
     Do(Step),
     /// Something, but not before this time has passed.
@@ -27,7 +29,7 @@ pub(super) enum Next {
     Rest,
 }
 
-impl Next {
+impl MoveStep {
     /// The step to take now.
     pub(super) fn step(self) -> Option<Step> {
         match self {
@@ -38,35 +40,35 @@ impl Next {
 }
 
 /// What comes next in `scene`.
-pub(super) fn next(scene: &Scene<'_>) -> Next {
+pub(super) fn next(scene: &Assessment<'_>) -> MoveStep {
     if let Some(next) = see_through(scene) {
         return next;
     }
     if scene.waiting() {
-        return Next::Rest;
+        return MoveStep::Rest;
     }
     let next = match &scene.election {
         Election::Chosen(choice) if !scene.frozen() => toward(scene, choice),
-        _ => Next::Rest,
+        _ => MoveStep::Rest,
     };
     match next {
-        Next::Rest => routine(scene),
+        MoveStep::Rest => routine(scene),
         next => next,
     }
 }
 
 /// What is done where nothing has to move: the look that is due, and this leader's term. The look comes
 /// first, so that a write that is refused or hangs never delays it.
-fn routine(scene: &Scene<'_>) -> Next {
+fn routine(scene: &Assessment<'_>) -> MoveStep {
     match (look(scene), claim(scene)) {
-        (Next::Wait(_), claim @ Next::Do(_)) => claim,
-        (Next::Wait(look), Next::Wait(claim)) => Next::Wait(look.min(claim)),
+        (MoveStep::Wait(_), claim @ MoveStep::Do(_)) => claim,
+        (MoveStep::Wait(look), MoveStep::Wait(claim)) => MoveStep::Wait(look.min(claim)),
         (look, _) => look,
     }
 }
 
 /// What an Assign that was accepted, or may have been, asks for before anything else.
-fn see_through(scene: &Scene<'_>) -> Option<Next> {
+fn see_through(scene: &Assessment<'_>) -> Option<MoveStep> {
     let moving = scene.world.moving.as_ref()?;
     let read = || Some(paced(scene, Step::Read { urgent: true }));
     match &moving.action {
@@ -88,23 +90,23 @@ fn see_through(scene: &Scene<'_>) -> Option<Next> {
 
 /// Whether the last call may have had an effect, or was refused for what has changed at the provider.
 /// A look that succeeds clears it.
-const fn doubtful(scene: &Scene<'_>) -> bool {
+const fn doubtful(scene: &Assessment<'_>) -> bool {
     matches!(
         scene.world.cloud.trouble,
         Some(
-            Trouble::Refused(_)
-                | Trouble::ActionFailed(_)
-                | Trouble::Unreachable(_)
-                | Trouble::NotFound
+            ProviderTrouble::Refused(_)
+                | ProviderTrouble::ActionFailed(_)
+                | ProviderTrouble::Unreachable(_)
+                | ProviderTrouble::NotFound
         )
     )
 }
 
-fn is_stuck(scene: &Scene<'_>, action: &ActionSeen) -> bool {
+fn is_stuck(scene: &Assessment<'_>, action: &ObservedAction) -> bool {
     scene.world.uptime >= action.accepted + STUCK
 }
 
-fn poll(scene: &Scene<'_>, action: &ActionSeen) -> Next {
+fn poll(scene: &Assessment<'_>, action: &ObservedAction) -> MoveStep {
     let due = action.polled + pace::between_polls(action.polls);
     let wait = due.saturating_sub(scene.world.uptime);
     let wait = wait.max(pace::wait(scene.world));
@@ -113,7 +115,7 @@ fn poll(scene: &Scene<'_>, action: &ActionSeen) -> Next {
 }
 
 /// What brings the floating IP and the labels to the elected node.
-fn toward(scene: &Scene<'_>, choice: &Choice<'_>) -> Next {
+fn toward(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> MoveStep {
     let Some(seen) = scene.world.cloud.seen.as_ref() else {
         return first_look(scene, choice);
     };
@@ -123,32 +125,32 @@ fn toward(scene: &Scene<'_>, choice: &Choice<'_>) -> Next {
             return paced(scene, Step::Claim);
         }
         // A provider that refuses the term does not keep the address from moving.
-        if let claim @ Next::Do(_) = claim_again(scene) {
+        if let claim @ MoveStep::Do(_) = claim_again(scene) {
             return claim;
         }
     }
     if let Some(step) = labels::surplus(scene, choice.node) {
         // A label that the API server does not let go must not keep the look away that is due.
         return match look(scene) {
-            look @ Next::Do(_) => look,
-            _ => Next::Do(step),
+            look @ MoveStep::Do(_) => look,
+            _ => MoveStep::Do(step),
         };
     }
     if seen.server == choice.node.server {
         return match labels::settle(scene, choice.node) {
             Some(_) if !fresh(scene, seen) => paced(scene, Step::Read { urgent: true }),
-            Some(step) => Next::Do(step),
-            None => Next::Rest,
+            Some(step) => MoveStep::Do(step),
+            None => MoveStep::Rest,
         };
     }
     if !may_move(scene, choice) {
-        return Next::Rest;
+        return MoveStep::Rest;
     }
     assign(scene, seen, choice)
 }
 
 /// The first look of this process. It is urgent if a gateway that was there cannot stay.
-fn first_look(scene: &Scene<'_>, choice: &Choice<'_>) -> Next {
+fn first_look(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> MoveStep {
     let active = scene.world.status.active_node.as_ref();
     let urgent = active.is_some_and(|active| *active != choice.node.name);
     if urgent {
@@ -158,7 +160,7 @@ fn first_look(scene: &Scene<'_>, choice: &Choice<'_>) -> Next {
 }
 
 /// Whether a floating IP that is elsewhere may be moved to the elected node now.
-pub(super) fn may_move(scene: &Scene<'_>, choice: &Choice<'_>) -> bool {
+pub(super) fn may_move(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> bool {
     let Some(elsewhere) = scene.elsewhere else {
         return true;
     };
@@ -167,17 +169,17 @@ pub(super) fn may_move(scene: &Scene<'_>, choice: &Choice<'_>) -> bool {
     !respected && !dwells
 }
 
-fn assign(scene: &Scene<'_>, seen: &Seen, choice: &Choice<'_>) -> Next {
+fn assign(scene: &Assessment<'_>, seen: &ObservedFloatingIp, choice: &ElectedNode<'_>) -> MoveStep {
     let stands = scene.throttled() && !scene.stale();
     if !fresh(scene, seen) && !stands {
         return paced(scene, Step::Read { urgent: true });
     }
     let Some(server) = choice.node.server else {
-        return Next::Rest;
+        return MoveStep::Rest;
     };
     let moving = scene.world.moving.as_ref();
     let failed = moving.and_then(|moving| failed(moving, server));
-    if let Some((at, Trouble::Refused(_))) = failed
+    if let Some((at, ProviderTrouble::Refused(_))) = failed
         && seen.at < at + pace::TICK
     {
         // A read may lag behind the action: who reads once more a tick later is not misled.
@@ -198,74 +200,79 @@ fn assign(scene: &Scene<'_>, seen: &Seen, choice: &Choice<'_>) -> Next {
 
 /// When the last action failed, and how. One that is said to have moved the floating IP to `server`
 /// failed too: it is not there.
-fn failed(moving: &Moving, server: i64) -> Option<(Duration, Trouble)> {
+fn failed(moving: &MoveInProgress, server: i64) -> Option<(Duration, ProviderTrouble)> {
     let action = moving.action.as_ref()?;
     let trouble = match &action.state {
-        ActionState::Error(code) => Trouble::ActionFailed(code.clone()),
-        ActionState::Success if moving.server == server => Trouble::Refused("no_effect".to_owned()),
+        ActionState::Error(code) => ProviderTrouble::ActionFailed(code.clone()),
+        ActionState::Success if moving.server == server => {
+            ProviderTrouble::Refused("no_effect".to_owned())
+        }
         ActionState::Running | ActionState::Success => return None,
     };
     Some((action.polled, trouble))
 }
 
 /// Why the floating IP is moved to the elected node.
-pub(super) fn cause(scene: &Scene<'_>, choice: &Choice<'_>) -> Cause {
+pub(super) fn cause(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> MoveCause {
     let begun = scene.world.status.moving.as_ref();
     if let Some(begun) = begun.filter(|begun| begun.to == choice.node.name) {
         return begun.cause;
     }
     match (choice.cause, scene.elsewhere) {
         (Some(cause), _) => cause,
-        (None, Some(_)) => Cause::TakenBack,
-        (None, None) => Cause::Unassigned,
+        (None, Some(_)) => MoveCause::TakenBack,
+        (None, None) => MoveCause::Unassigned,
     }
 }
 
 /// Whether what was seen is recent enough to act on: one resync, or since this move began.
-fn fresh(scene: &Scene<'_>, seen: &Seen) -> bool {
+fn fresh(scene: &Assessment<'_>, seen: &ObservedFloatingIp) -> bool {
     let world = scene.world;
     let age = world.uptime.saturating_sub(seen.at);
     let looked = world.moving.as_ref().is_some_and(|moving| moving.looked);
     // Locks and refused tokens may last, and a person may move the address meanwhile.
     let trouble = world.cloud.trouble.as_ref();
-    let lasting = matches!(trouble, Some(Trouble::Locked | Trouble::Unauthorized));
+    let lasting = matches!(
+        trouble,
+        Some(ProviderTrouble::Locked | ProviderTrouble::Unauthorized)
+    );
     let looked = looked && !lasting && !scene.stale();
     age <= world.cloud.resync + world.cloud.resync / 8 || looked
 }
 
 /// This leader's term on the floating IP, once all else is done.
-fn claim(scene: &Scene<'_>) -> Next {
+fn claim(scene: &Assessment<'_>) -> MoveStep {
     let world = scene.world;
     let (Election::Chosen(choice), Some(seen)) = (&scene.election, &world.cloud.seen) else {
-        return Next::Rest;
+        return MoveStep::Rest;
     };
     let written = world.term == 0 || seen.term == world.term;
     if scene.frozen() || written || seen.server != choice.node.server {
-        return Next::Rest;
+        return MoveStep::Rest;
     }
     claim_again(scene)
 }
 
-fn claim_again(scene: &Scene<'_>) -> Next {
+fn claim_again(scene: &Assessment<'_>) -> MoveStep {
     let due = pace::next_claim(scene.world);
     after(due.saturating_sub(scene.world.uptime), Step::Claim)
 }
 
 /// The look that is due although nothing changed.
-fn look(scene: &Scene<'_>) -> Next {
+fn look(scene: &Assessment<'_>) -> MoveStep {
     let due = pace::next_look(scene.world);
     let wait = due.saturating_sub(scene.world.uptime);
     after(wait, Step::Read { urgent: false })
 }
 
 /// `step`, as soon as the last failure is long enough ago.
-fn paced(scene: &Scene<'_>, step: Step) -> Next {
+fn paced(scene: &Assessment<'_>, step: Step) -> MoveStep {
     after(pace::wait(scene.world), step)
 }
 
-fn after(wait: Duration, step: Step) -> Next {
+fn after(wait: Duration, step: Step) -> MoveStep {
     if wait.is_zero() {
-        return Next::Do(step);
+        return MoveStep::Do(step);
     }
-    Next::Wait(wait)
+    MoveStep::Wait(wait)
 }

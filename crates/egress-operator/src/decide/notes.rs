@@ -1,21 +1,21 @@
 //! What is told as Events: what turned since the object was last written, and moves that ended.
 
-use aplomb::conditions::Status;
-use aplomb::{Condition, Note};
-use aplomb_api::egress::{Move, StableEgressStatus, conditions as kinds, reasons};
+use aplomb::conditions::ConditionStatus;
+use aplomb::{Condition, EventNote};
+use aplomb_api::egress::{MoveStatus, StableEgressStatus, conditions as kinds, reasons};
 
 use super::conditions::is_news;
-use super::scene::Scene;
-use crate::world::Node;
+use super::scene::Assessment;
+use crate::world::CandidateNode;
 
 /// What to tell people of `scene`.
 pub(super) fn of(
-    scene: &Scene<'_>,
+    scene: &Assessment<'_>,
     status: &StableEgressStatus,
     conditions: &[Condition],
-) -> Vec<Note> {
+) -> Vec<EventNote> {
     let told = conditions.iter().filter(|c| is_news(scene, c));
-    let mut notes: Vec<Note> = told.filter_map(turned).collect();
+    let mut notes: Vec<EventNote> = told.filter_map(turned).collect();
     notes.extend(moved(scene, status));
     notes.extend(overdue(scene, status));
     let redundant = conditions.iter().find(|c| c.kind == kinds::REDUNDANT);
@@ -25,27 +25,27 @@ pub(super) fn of(
 }
 
 /// What a condition that turned is worth telling.
-fn turned(condition: &Condition) -> Option<Note> {
+fn turned(condition: &Condition) -> Option<EventNote> {
     let words = (condition.kind.as_str(), condition.status);
     let passing = [reasons::MOVING, reasons::UNLABELLED, reasons::UNASSIGNED];
     let passing = passing.contains(&condition.reason.as_str());
     match words {
-        (kinds::AVAILABLE, Status::False) if !passing => Some(Note::warning(
+        (kinds::AVAILABLE, ConditionStatus::False) if !passing => Some(EventNote::warning(
             &condition.reason,
             "Watch",
             condition.message.clone(),
         )),
-        (kinds::REDUNDANT, Status::False) => Some(Note::warning(
+        (kinds::REDUNDANT, ConditionStatus::False) => Some(EventNote::warning(
             &condition.reason,
             "Watch",
             condition.message.clone(),
         )),
-        (kinds::FENCED, Status::False) => Some(Note::warning(
+        (kinds::FENCED, ConditionStatus::False) => Some(EventNote::warning(
             &condition.reason,
             "Claim",
             condition.message.clone(),
         )),
-        (kinds::HELD, Status::True) => Some(Note::normal(
+        (kinds::HELD, ConditionStatus::True) => Some(EventNote::normal(
             reasons::HELD,
             "Hold",
             condition.message.clone(),
@@ -54,24 +54,28 @@ fn turned(condition: &Condition) -> Option<Note> {
     }
 }
 
-fn moved(scene: &Scene<'_>, status: &StableEgressStatus) -> Option<Note> {
+fn moved(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<EventNote> {
     let last = status.last_move.as_ref()?;
     if scene.world.status.last_move.as_ref() == Some(last) {
         return None;
     }
     let ip = status.ip.as_deref().unwrap_or("the floating IP");
-    Some(Note::normal(reasons::MOVED, "Move", sentence(ip, last)))
+    Some(EventNote::normal(
+        reasons::MOVED,
+        "Move",
+        sentence(ip, last),
+    ))
 }
 
-fn sentence(ip: &str, moved: &Move) -> String {
+fn sentence(ip: &str, moved: &MoveStatus) -> String {
     let from = moved.from.as_deref().unwrap_or("nowhere");
     let (to, cause) = (&moved.to, moved.cause.word());
     let took = moved.stages.total.unwrap_or_default();
     format!("{ip} moved from {from} to {to} because of {cause}, {took} after the first sign")
 }
 
-fn overdue(scene: &Scene<'_>, status: &StableEgressStatus) -> Option<Note> {
-    let is_late = |status: &StableEgressStatus, late: &Move| {
+fn overdue(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<EventNote> {
+    let is_late = |status: &StableEgressStatus, late: &MoveStatus| {
         let moves = [status.moving.as_ref(), status.last_move.as_ref()];
         let mut moves = moves.into_iter().flatten();
         moves.any(|m| m.overdue && m.decided == late.decided)
@@ -81,23 +85,23 @@ fn overdue(scene: &Scene<'_>, status: &StableEgressStatus) -> Option<Note> {
     let late = moves.find(|m| m.overdue && !is_late(&scene.world.status, m))?;
     let limit = scene.world.spec.move_deadline;
     let message = format!("the move to {} takes longer than {limit}", late.to);
-    Some(Note::warning(reasons::DEADLINE, "Move", message))
+    Some(EventNote::warning(reasons::DEADLINE, "Move", message))
 }
 
 /// Candidates that can never be used as they are, told when they are first seen and again when
 /// redundancy is lost.
-fn unusable(scene: &Scene<'_>, news: bool) -> Vec<Note> {
-    let told = |node: &Node| scene.world.told.contains(&node.name);
+fn unusable(scene: &Assessment<'_>, news: bool) -> Vec<EventNote> {
+    let told = |node: &CandidateNode| scene.world.told.contains(&node.name);
     let nodes = scene.world.nodes.iter().filter(|node| node.unusable());
     let nodes = nodes.filter(|node| news || !told(node));
-    let note = |node: &Node| {
+    let note = |node: &CandidateNode| {
         let name = &node.name;
         if let Some(value) = &node.taken {
             let message = format!("{name} carries the gateway label of another: {value}");
-            return Note::warning(reasons::TAKEN, "Elect", message);
+            return EventNote::warning(reasons::TAKEN, "Elect", message);
         }
         let message = format!("{name} is skipped: its spec.providerID is not hcloud://<number>");
-        Note::warning(reasons::NO_SERVER, "Elect", message)
+        EventNote::warning(reasons::NO_SERVER, "Elect", message)
     };
     nodes.map(note).collect()
 }

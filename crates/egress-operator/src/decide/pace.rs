@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::election::REFUSALS;
-use crate::world::{Trouble, World};
+use crate::world::{Observed, ProviderTrouble};
 
 /// One tick of the refill of a rate limit of 3,600 an hour.
 pub(super) const TICK: Duration = Duration::from_secs(1);
@@ -18,8 +18,8 @@ const CLAIM: Duration = Duration::from_secs(600);
 const SPREAD_MILLIS: u64 = 250;
 
 /// How long to wait before what a move needs is tried again, counted from the last failure.
-fn pause(world: &World, trouble: &Trouble) -> Duration {
-    if let (Trouble::Throttled, Some(pace)) = (trouble, world.cloud.pace) {
+fn pause(world: &Observed, trouble: &ProviderTrouble) -> Duration {
+    if let (ProviderTrouble::Throttled, Some(pace)) = (trouble, world.cloud.pace) {
         return pace;
     }
     let refusals = world.moving.as_ref().map_or(0, |moving| moving.refusals);
@@ -28,24 +28,26 @@ fn pause(world: &World, trouble: &Trouble) -> Duration {
     let always = refusals >= 2 * REFUSALS || (refusals >= REFUSALS && times >= 4 * REFUSALS);
     let grown = TICK * 2_u32.saturating_pow(times.min(8) - 1);
     let pause = match trouble {
-        Trouble::Throttled => TICK,
+        ProviderTrouble::Throttled => TICK,
         // Locks go within seconds; one that does not must not cost the budget much.
-        Trouble::Locked if times <= LOCKED => TICK,
-        Trouble::Locked => LONGEST,
+        ProviderTrouble::Locked if times <= LOCKED => TICK,
+        ProviderTrouble::Locked => LONGEST,
         // What was refused so often is refused for good, and must not cost the budget.
-        Trouble::Refused(_) if always => world.cloud.resync.max(LONGEST),
-        Trouble::Unreachable(_) | Trouble::ActionFailed(_) | Trouble::Refused(_) => {
-            grown.min(LONGEST)
-        }
+        ProviderTrouble::Refused(_) if always => world.cloud.resync.max(LONGEST),
+        ProviderTrouble::Unreachable(_)
+        | ProviderTrouble::ActionFailed(_)
+        | ProviderTrouble::Refused(_) => grown.min(LONGEST),
         // Only a person can help, and what they change is seen at once.
-        Trouble::NoToken(_) | Trouble::Unauthorized | Trouble::NotFound => world.cloud.resync,
+        ProviderTrouble::NoToken(_) | ProviderTrouble::Unauthorized | ProviderTrouble::NotFound => {
+            world.cloud.resync
+        }
     };
     let spread = rng(world, u64::from(times)).u64(0..SPREAD_MILLIS);
     pause + Duration::from_millis(spread)
 }
 
 /// How long a move must wait before its next call.
-pub(super) fn wait(world: &World) -> Duration {
+pub(super) fn wait(world: &Observed) -> Duration {
     let cloud = &world.cloud;
     let (Some(trouble), Some(at)) = (&cloud.trouble, cloud.trouble_at) else {
         return Duration::ZERO;
@@ -54,7 +56,7 @@ pub(super) fn wait(world: &World) -> Duration {
 }
 
 /// How long a move must wait before it is tried again after an action that came to nothing at `at`.
-pub(super) fn wait_after(world: &World, at: Duration, trouble: &Trouble) -> Duration {
+pub(super) fn wait_after(world: &Observed, at: Duration, trouble: &ProviderTrouble) -> Duration {
     (at + pause(world, trouble)).saturating_sub(world.uptime)
 }
 
@@ -71,7 +73,7 @@ pub(super) fn between_polls(polls: u32) -> Duration {
 
 /// When the floating IP is looked at next although nothing changed, in this process's time. Jitter
 /// goes upwards only: the number of looks an hour is a promise.
-pub(super) fn next_look(world: &World) -> Duration {
+pub(super) fn next_look(world: &Observed) -> Duration {
     let cloud = &world.cloud;
     let seen = cloud.seen.as_ref().map(|seen| seen.at);
     let Some(last) = seen.max(cloud.trouble_at) else {
@@ -87,7 +89,7 @@ pub(super) fn next_look(world: &World) -> Duration {
 /// When this leader's term may be written next, in this process's time: at once, a resync after a call that
 /// failed, and ever more rarely while it is the write itself that fails. A look always comes in between: the
 /// term may be there, and only the answer was lost.
-pub(super) fn next_claim(world: &World) -> Duration {
+pub(super) fn next_claim(world: &Observed) -> Duration {
     let cloud = &world.cloud;
     // After the look that is due then, with its jitter.
     let answered = cloud
@@ -101,7 +103,7 @@ pub(super) fn next_claim(world: &World) -> Duration {
 }
 
 /// Draws that belong to this object and `salt`, in every process alike.
-fn rng(world: &World, salt: u64) -> fastrand::Rng {
+fn rng(world: &Observed, salt: u64) -> fastrand::Rng {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let hash = world.name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(PRIME)

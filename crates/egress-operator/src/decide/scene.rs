@@ -7,11 +7,11 @@ use jiff::Timestamp;
 
 use super::allowlist;
 use super::election::{Election, elect};
-use super::elsewhere::{Elsewhere, elsewhere};
-use super::health::{Standing, standing};
-use super::hold::{Held, held};
+use super::elsewhere::{ForeignAssignment, elsewhere};
+use super::health::{GatewayHealth, standing};
+use super::hold::{ActiveHold, held};
 use super::tidings::{between, written};
-use crate::world::{Labels, Node, Trouble, World};
+use crate::world::{CandidateNode, LabelState, Observed, ProviderTrouble};
 
 /// How long a leader stands down before a newer leader's term: longer than any lease. One that still
 /// leads then is the newest, and the term a leftover of a lease that was deleted.
@@ -19,24 +19,24 @@ const STANDS_DOWN: Duration = Duration::from_secs(60);
 
 /// A world, and what follows from it at once.
 #[derive(Debug)]
-pub(super) struct Scene<'a> {
-    pub(super) world: &'a World,
+pub(super) struct Assessment<'a> {
+    pub(super) world: &'a Observed,
     /// Wall time, as fine as it is written.
     pub(super) now: Timestamp,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<ActiveHold>,
     /// The nodes with gateway labels, and how they stand.
-    pub(super) standings: Vec<(&'a Node, Standing)>,
+    pub(super) standings: Vec<(&'a CandidateNode, GatewayHealth)>,
     pub(super) election: Election<'a>,
-    pub(super) elsewhere: Option<Elsewhere>,
+    pub(super) elsewhere: Option<ForeignAssignment>,
     /// Why the floating IP's address may not be used, if it may not.
     pub(super) refusal: Option<String>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Assessment<'a> {
     /// `world`, judged.
-    pub(super) fn of(world: &'a World) -> Self {
+    pub(super) fn of(world: &'a Observed) -> Self {
         let now = written(world.now);
-        let labelled = world.nodes.iter().filter(|n| n.labels != Labels::None);
+        let labelled = world.nodes.iter().filter(|n| n.labels != LabelState::None);
         let standings: Vec<_> = labelled
             .map(|node| (node, standing(world, now, node)))
             .collect();
@@ -106,7 +106,7 @@ impl<'a> Scene<'a> {
 
     /// Whether the rate limit is all that stands in the way.
     pub(super) fn throttled(&self) -> bool {
-        self.world.cloud.trouble == Some(Trouble::Throttled)
+        self.world.cloud.trouble == Some(ProviderTrouble::Throttled)
     }
 
     /// Whether a grace is running, or a cap: the gateway is left alone.

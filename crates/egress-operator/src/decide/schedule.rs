@@ -2,47 +2,47 @@
 
 use std::time::Duration;
 
-use aplomb_api::Span;
-use aplomb_api::egress::Signal;
+use aplomb_api::DurationString;
+use aplomb_api::egress::HealthSignal;
 use jiff::Timestamp;
 
 use super::election::Election;
 use super::limits::dwells_until;
-use super::movement::Next;
-use super::scene::Scene;
+use super::movement::MoveStep;
+use super::scene::Assessment;
 use super::tidings::{between, later};
 
 /// Nothing is waited for in shorter steps than this.
 const SHORTEST: Duration = Duration::from_millis(10);
 
 /// How long until the next decision, if nothing changes before.
-pub(super) fn again(scene: &Scene<'_>, next: &Next) -> Duration {
+pub(super) fn again(scene: &Assessment<'_>, next: &MoveStep) -> Duration {
     let world = scene.world;
     let routine = match next {
-        Next::Do(_) => Duration::ZERO,
-        Next::Wait(wait) => *wait,
-        Next::Rest => world.cloud.resync,
+        MoveStep::Do(_) => Duration::ZERO,
+        MoveStep::Wait(wait) => *wait,
+        MoveStep::Rest => world.cloud.resync,
     };
     let ends = ends_next(scene).map(|end| between(scene.now, end));
-    let probes = world.spec.health.signal == Signal::Probe;
+    let probes = world.spec.health.signal == HealthSignal::Probe;
     let probe = probes.then_some(world.spec.health.probe.interval.0);
     let soonest = [Some(routine), ends, probe].into_iter().flatten().min();
     soonest.unwrap_or(routine).max(SHORTEST)
 }
 
 /// What the status says of the next look.
-pub(super) fn next_check(scene: &Scene<'_>) -> String {
+pub(super) fn next_check(scene: &Assessment<'_>) -> String {
     if let Some(end) = ends_next(scene) {
         return end.to_string();
     }
     let (asked, now) = (scene.world.spec.resync.0, scene.world.cloud.resync);
     let times = now.as_millis().div_ceil(asked.as_millis().max(1)).max(1);
     let times = u32::try_from(times).unwrap_or(u32::MAX);
-    format!("every {}", Span(asked.saturating_mul(times)))
+    format!("every {}", DurationString(asked.saturating_mul(times)))
 }
 
 /// The next moment at which something ends by itself.
-fn ends_next(scene: &Scene<'_>) -> Option<Timestamp> {
+fn ends_next(scene: &Assessment<'_>) -> Option<Timestamp> {
     let world = scene.world;
     let held = scene.held.as_ref().and_then(|held| held.until);
     let election = match &scene.election {

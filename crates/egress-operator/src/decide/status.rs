@@ -1,21 +1,21 @@
 //! What the status says: moments of events, never of looks, so that it stays as it is while nothing
 //! happens.
 
-use aplomb_api::egress::{CandidateStatus, Cause, Move, StableEgressStatus, Stages};
+use aplomb_api::egress::{CandidateStatus, MoveCause, MoveStages, MoveStatus, StableEgressStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
 use super::conditions::cordoned_gateway;
-use super::election::{Choice, Election};
-use super::health::{self, Standing, promotable};
+use super::election::{ElectedNode, Election};
+use super::health::{self, GatewayHealth, promotable};
 use super::movement::{cause, may_move};
-use super::scene::Scene;
+use super::scene::Assessment;
 use super::tidings::{between, later, span};
 use super::{labels, limits};
-use crate::world::{ActionState, Labels, Node};
+use crate::world::{ActionState, CandidateNode, LabelState};
 
 /// What the status of `scene` shall say, next check and budget apart.
-pub(super) fn of(scene: &Scene<'_>) -> StableEgressStatus {
+pub(super) fn of(scene: &Assessment<'_>) -> StableEgressStatus {
     let mut status = scene.world.status.clone();
     if let Some(moving) = status.moving.as_mut().filter(|moving| !moving.overdue) {
         // The clock may have been set back: the deadline is no farther away for that.
@@ -49,7 +49,7 @@ pub(super) fn of(scene: &Scene<'_>) -> StableEgressStatus {
 }
 
 /// Whether an Assign is on its way, whoever is elected now.
-fn under_way(scene: &Scene<'_>) -> bool {
+fn under_way(scene: &Assessment<'_>) -> bool {
     let moving = scene.world.moving.as_ref();
     moving.is_some_and(|moving| {
         let action = moving.action.as_ref().map(|action| &action.state);
@@ -57,7 +57,7 @@ fn under_way(scene: &Scene<'_>) -> bool {
     })
 }
 
-fn candidates(scene: &Scene<'_>) -> CandidateStatus {
+fn candidates(scene: &Assessment<'_>) -> CandidateStatus {
     let nodes = scene.world.nodes.iter().filter(|node| node.candidate);
     let (mut total, mut ready) = (0, 0);
     for node in nodes {
@@ -68,14 +68,15 @@ fn candidates(scene: &Scene<'_>) -> CandidateStatus {
 }
 
 /// Whether `node` could hold the floating IP now, as the gateway or as another.
-pub(super) fn serves(scene: &Scene<'_>, node: &Node) -> bool {
+pub(super) fn serves(scene: &Assessment<'_>, node: &CandidateNode) -> bool {
     let mut standings = scene.standings.iter();
-    let eligible = standings.any(|(other, s)| other.name == node.name && *s == Standing::Eligible);
+    let eligible =
+        standings.any(|(other, s)| other.name == node.name && *s == GatewayHealth::Eligible);
     eligible || promotable(&scene.world.spec, node)
 }
 
 /// Whether the floating IP is known to be on `node`.
-pub(super) fn confirmed(scene: &Scene<'_>, node: &Node) -> bool {
+pub(super) fn confirmed(scene: &Assessment<'_>, node: &CandidateNode) -> bool {
     let seen = scene.world.cloud.seen.as_ref();
     let holds = seen.is_some_and(|seen| seen.server.is_some() && seen.server == node.server);
     let moving = scene.world.moving.as_ref();
@@ -83,7 +84,7 @@ pub(super) fn confirmed(scene: &Scene<'_>, node: &Node) -> bool {
     holds && !doubted
 }
 
-fn chosen(scene: &Scene<'_>, choice: &Choice<'_>, status: &mut StableEgressStatus) {
+fn chosen(scene: &Assessment<'_>, choice: &ElectedNode<'_>, status: &mut StableEgressStatus) {
     let node = choice.node;
     let sent = scene.world.moving.as_ref();
     if under_way(scene) && sent.is_some_and(|moving| moving.node != node.name) {
@@ -108,17 +109,22 @@ fn chosen(scene: &Scene<'_>, choice: &Choice<'_>, status: &mut StableEgressStatu
 }
 
 /// The move to the elected node: the one that has begun, if it has.
-fn moving(scene: &Scene<'_>, choice: &Choice<'_>, begun: Option<Move>, followed: bool) -> Move {
+fn moving(
+    scene: &Assessment<'_>,
+    choice: &ElectedNode<'_>,
+    begun: Option<MoveStatus>,
+    followed: bool,
+) -> MoveStatus {
     let to = &choice.node.name;
     match begun {
         Some(begun) if begun.to == *to => return begun,
         Some(begun) => {
             // Another node than at first: the need is the same, and so is the time it was seen.
-            let stages = Stages {
+            let stages = MoveStages {
                 decide: begun.stages.decide,
-                ..Stages::default()
+                ..MoveStages::default()
             };
-            return Move {
+            return MoveStatus {
                 to: to.clone(),
                 stages,
                 ..begun
@@ -127,10 +133,10 @@ fn moving(scene: &Scene<'_>, choice: &Choice<'_>, begun: Option<Move>, followed:
         None => {}
     }
     let cause = match cause(scene, choice) {
-        Cause::Unassigned if followed => Cause::Adopted,
+        MoveCause::Unassigned if followed => MoveCause::Adopted,
         cause => cause,
     };
-    Move {
+    MoveStatus {
         from: scene
             .world
             .status
@@ -144,15 +150,20 @@ fn moving(scene: &Scene<'_>, choice: &Choice<'_>, begun: Option<Move>, followed:
         ended: None,
         unlabelled_since: None,
         overdue: false,
-        stages: Stages {
+        stages: MoveStages {
             decide: Some(span(between(choice.detected, scene.now))),
-            ..Stages::default()
+            ..MoveStages::default()
         },
     }
 }
 
 /// `moving`, with the stages that are over by now.
-fn timed(scene: &Scene<'_>, node: &Node, mut moving: Move, confirmed: bool) -> Move {
+fn timed(
+    scene: &Assessment<'_>,
+    node: &CandidateNode,
+    mut moving: MoveStatus,
+    confirmed: bool,
+) -> MoveStatus {
     let accepted = scene.world.moving.as_ref();
     let accepted = accepted.is_some_and(|m| m.node == node.name && m.action.is_some());
     let elapsed = between(moving.decided.0, scene.now);
@@ -160,7 +171,7 @@ fn timed(scene: &Scene<'_>, node: &Node, mut moving: Move, confirmed: bool) -> M
     if accepted || confirmed {
         stages.accept.get_or_insert(span(elapsed));
     }
-    let so_far = |parts: [Option<aplomb_api::Span>; 2]| {
+    let so_far = |parts: [Option<aplomb_api::DurationString>; 2]| {
         let parts = parts.into_iter().flatten().map(|part| part.0).sum();
         span(elapsed.saturating_sub(parts))
     };
@@ -168,7 +179,7 @@ fn timed(scene: &Scene<'_>, node: &Node, mut moving: Move, confirmed: bool) -> M
         let rest = so_far([stages.accept, None]);
         stages.assign.get_or_insert(rest);
     }
-    if confirmed && node.labels == Labels::All {
+    if confirmed && node.labels == LabelState::All {
         let rest = so_far([stages.accept, stages.assign]);
         stages.label.get_or_insert(rest);
     }
@@ -181,7 +192,7 @@ fn timed(scene: &Scene<'_>, node: &Node, mut moving: Move, confirmed: bool) -> M
 }
 
 /// The elected node holds the floating IP and the labels, and no other node has any.
-fn settled(scene: &Scene<'_>, node: &Node, status: &mut StableEgressStatus) {
+fn settled(scene: &Assessment<'_>, node: &CandidateNode, status: &mut StableEgressStatus) {
     let was = status.active_node.as_ref() == Some(&node.name) && status.active_was_candidate;
     status.active_was_candidate = was || node.candidate;
     status.active_node = Some(node.name.clone());
@@ -194,7 +205,7 @@ fn settled(scene: &Scene<'_>, node: &Node, status: &mut StableEgressStatus) {
     moving.stages.total = Some(span(between(moving.detected.0, now)));
     let deadline = later(moving.decided.0, scene.world.spec.move_deadline.0);
     moving.overdue = moving.overdue || now > deadline;
-    if moving.cause != Cause::Adopted {
+    if moving.cause != MoveCause::Adopted {
         limits::forget_old(&mut status.recent_moves, now);
         status.recent_moves.push(Time(whole_second(now)));
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb_api::Span;
+use aplomb_api::DurationString;
 use jiff::Timestamp;
 
 /// `moment` as it is written: to the microsecond.
@@ -22,8 +22,8 @@ pub(super) fn between(earlier: Timestamp, moment: Timestamp) -> Duration {
 }
 
 /// `duration` as it is written: to the millisecond.
-pub(super) fn span(duration: Duration) -> Span {
-    Span(Duration::from_millis(
+pub(super) fn span(duration: Duration) -> DurationString {
+    DurationString(Duration::from_millis(
         u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
     ))
 }

@@ -2,25 +2,27 @@
 
 use aplomb_api::egress::{Suspicion, reasons};
 
-use super::health::{Trouble as Wrong, unfit};
-use super::scene::Scene;
+use super::health::{HealthIssue as Wrong, unfit};
+use super::scene::Assessment;
 use super::status::serves;
-use crate::world::{Node, Trouble};
+use crate::world::{CandidateNode, ProviderTrouble};
 
 /// The reason that a trouble of the provider is.
-pub(super) fn reason(trouble: &Trouble) -> &'static str {
+pub(super) fn reason(trouble: &ProviderTrouble) -> &'static str {
     match trouble {
-        Trouble::NoToken(_) => reasons::NO_TOKEN,
-        Trouble::Unauthorized => reasons::UNAUTHORIZED,
-        Trouble::NotFound => reasons::NO_FLOATING_IP,
-        Trouble::Throttled => reasons::THROTTLED,
-        Trouble::Unreachable(_) => reasons::PROVIDER_UNREACHABLE,
-        Trouble::Locked | Trouble::Refused(_) | Trouble::ActionFailed(_) => reasons::MOVING,
+        ProviderTrouble::NoToken(_) => reasons::NO_TOKEN,
+        ProviderTrouble::Unauthorized => reasons::UNAUTHORIZED,
+        ProviderTrouble::NotFound => reasons::NO_FLOATING_IP,
+        ProviderTrouble::Throttled => reasons::THROTTLED,
+        ProviderTrouble::Unreachable(_) => reasons::PROVIDER_UNREACHABLE,
+        ProviderTrouble::Locked
+        | ProviderTrouble::Refused(_)
+        | ProviderTrouble::ActionFailed(_) => reasons::MOVING,
     }
 }
 
 /// What went wrong, and what to do about it.
-pub(super) fn said(scene: &Scene<'_>, trouble: &Trouble) -> String {
+pub(super) fn said(scene: &Assessment<'_>, trouble: &ProviderTrouble) -> String {
     let fip = &scene.world.spec.floating_ip;
     let which = match (&fip.name, fip.id) {
         (Some(name), _) => format!("floating IP {name:?}"),
@@ -28,34 +30,42 @@ pub(super) fn said(scene: &Scene<'_>, trouble: &Trouble) -> String {
         (None, None) => "floating IP".to_owned(),
     };
     match trouble {
-        Trouble::NoToken(why) => why.clone(),
-        Trouble::Unauthorized => "the provider refuses the API token: put a valid one, which may \
+        ProviderTrouble::NoToken(why) => why.clone(),
+        ProviderTrouble::Unauthorized => {
+            "the provider refuses the API token: put a valid one, which may \
                                   read and write, into the Secret of spec.tokenSecretRef or the \
                                   operator's token file"
-            .to_owned(),
-        Trouble::NotFound => {
+                .to_owned()
+        }
+        ProviderTrouble::NotFound => {
             format!("the project of the API token has no {which}: correct spec.floatingIP")
         }
-        Trouble::Throttled => "the provider's rate limit is used up".to_owned(),
-        Trouble::Locked => "the provider has locked the server or the floating IP for another \
+        ProviderTrouble::Throttled => "the provider's rate limit is used up".to_owned(),
+        ProviderTrouble::Locked => {
+            "the provider has locked the server or the floating IP for another \
                             action"
-            .to_owned(),
-        Trouble::Unreachable(why) => format!("the provider cannot be reached: {why}"),
-        Trouble::Refused(code) => format!("the provider refuses the move: {code}"),
-        Trouble::ActionFailed(code) => format!("the provider could not finish the move: {code}"),
+                .to_owned()
+        }
+        ProviderTrouble::Unreachable(why) => format!("the provider cannot be reached: {why}"),
+        ProviderTrouble::Refused(code) => format!("the provider refuses the move: {code}"),
+        ProviderTrouble::ActionFailed(code) => {
+            format!("the provider could not finish the move: {code}")
+        }
     }
 }
 
 /// Why this leader's term could not be written, and what to do about it.
-pub(super) fn unwritten(trouble: &Trouble) -> String {
+pub(super) fn unwritten(trouble: &ProviderTrouble) -> String {
     match trouble {
-        Trouble::Unauthorized => "give the API token read and write permission".to_owned(),
-        Trouble::NoToken(why) => why.clone(),
-        Trouble::NotFound => "the floating IP does not exist".to_owned(),
-        Trouble::Throttled => "rate limited by the provider".to_owned(),
-        Trouble::Locked => "locked by another action".to_owned(),
-        Trouble::Unreachable(why) => why.clone(),
-        Trouble::Refused(code) | Trouble::ActionFailed(code) => format!("refused with {code}"),
+        ProviderTrouble::Unauthorized => "give the API token read and write permission".to_owned(),
+        ProviderTrouble::NoToken(why) => why.clone(),
+        ProviderTrouble::NotFound => "the floating IP does not exist".to_owned(),
+        ProviderTrouble::Throttled => "rate limited by the provider".to_owned(),
+        ProviderTrouble::Locked => "locked by another action".to_owned(),
+        ProviderTrouble::Unreachable(why) => why.clone(),
+        ProviderTrouble::Refused(code) | ProviderTrouble::ActionFailed(code) => {
+            format!("refused with {code}")
+        }
     }
 }
 
@@ -68,7 +78,7 @@ pub(super) const fn about(trouble: &Wrong) -> &'static str {
 }
 
 /// What is wrong with a gateway, and what follows.
-pub(super) fn troubled(node: &Node, trouble: &Wrong, then: &str) -> String {
+pub(super) fn troubled(node: &CandidateNode, trouble: &Wrong, then: &str) -> String {
     let what = match trouble.what {
         Suspicion::Unhealthy => "unhealthy",
         Suspicion::Unprepared => "unprepared",
@@ -78,7 +88,7 @@ pub(super) fn troubled(node: &Node, trouble: &Wrong, then: &str) -> String {
 }
 
 /// Why each candidate cannot take over, in a few words.
-pub(super) fn why_not(scene: &Scene<'_>) -> String {
+pub(super) fn why_not(scene: &Assessment<'_>) -> String {
     let candidates = scene.world.nodes.iter().filter(|node| node.candidate);
     let others = candidates.filter(|node| !serves(scene, node));
     let told: Vec<String> = others

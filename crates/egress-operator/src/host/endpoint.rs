@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use aplomb::Tasks;
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -12,14 +12,14 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::error::Error;
-use super::keeper::Standing;
+use super::keeper::NodeReadiness;
 
 /// Serves until the task is dropped.
 pub(super) async fn serve(
     listen: SocketAddr,
-    standing: watch::Receiver<Standing>,
+    standing: watch::Receiver<NodeReadiness>,
     tasks: &Tasks,
-) -> Result<Task<()>, Error> {
+) -> Result<TaskHandle<()>, Error> {
     let refused = |error| Error::Listen(listen, error);
     let listener = TcpListener::bind(listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
@@ -35,7 +35,7 @@ pub(super) async fn serve(
     }))
 }
 
-async fn ready(State(standing): State<watch::Receiver<Standing>>) -> (StatusCode, String) {
+async fn ready(State(standing): State<watch::Receiver<NodeReadiness>>) -> (StatusCode, String) {
     match &*standing.borrow() {
         Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
         Err(why) => (

@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::error::Error;
-use super::netlink::{Kernel, News};
-use super::plan::{Changes, Item, Place, changes, owned};
-use super::{Settings, Slot};
+use super::netlink::{KernelEvents, NetlinkHandle};
+use super::plan::{NetChanges, NetItem, Placement, changes, owned};
+use super::{NodeSettings, Slot};
 
 /// How often a look is taken although nothing was heard.
 const SLOWLY: Duration = Duration::from_secs(30);
@@ -24,29 +24,29 @@ const SOON: Duration = Duration::from_secs(5);
 const GATHER: Duration = Duration::from_millis(100);
 
 /// How the node stands: ready, or why not.
-pub(super) type Standing = Result<(), String>;
+pub(super) type NodeReadiness = Result<(), String>;
 
 /// Keeps one interface of a node.
-pub(super) struct Keeper {
-    settings: Settings,
+pub(super) struct AddressKeeper {
+    settings: NodeSettings,
     interface: String,
-    kernel: Kernel,
+    kernel: NetlinkHandle,
     tasks: Tasks,
     /// What this process added, for kernels that do not keep our mark.
-    added: BTreeSet<Item>,
-    standing: watch::Sender<Standing>,
+    added: BTreeSet<NetItem>,
+    standing: watch::Sender<NodeReadiness>,
     /// The interface's index, when it was last there.
     link: u32,
 }
 
-impl Keeper {
+impl AddressKeeper {
     /// Finds the interface.
     pub(super) async fn new(
-        settings: Settings,
+        settings: NodeSettings,
         tasks: &Tasks,
-        standing: watch::Sender<Standing>,
+        standing: watch::Sender<NodeReadiness>,
     ) -> Result<Self, Error> {
-        let kernel = Kernel::open(tasks)?;
+        let kernel = NetlinkHandle::open(tasks)?;
         let interface = match &settings.interface {
             Some(name) => name.clone(),
             None => kernel.default_link().await?.ok_or(Error::NoDefaultRoute)?,
@@ -71,7 +71,7 @@ impl Keeper {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         tokio::pin!(shutdown);
-        let mut news = News::open(&self.tasks)?;
+        let mut news = KernelEvents::open(&self.tasks)?;
         loop {
             let now = slots.borrow_and_update().clone();
             let pause = self.look(&now).await?;
@@ -81,7 +81,7 @@ impl Keeper {
                 Ok(()) = slots.changed() => {}
                 heard = heard(&mut news, self.link, &tables) => {
                     if !heard {
-                        news = News::open(&self.tasks)?;
+                        news = KernelEvents::open(&self.tasks)?;
                     }
                 }
                 () = sleep(pause) => {}
@@ -111,7 +111,7 @@ impl Keeper {
     async fn converge(&mut self, slots: &[Slot]) -> Result<(), Error> {
         let link = self.kernel.link(&self.interface).await?;
         self.link = link.ok_or_else(|| Error::NoInterface(self.interface.clone()))?;
-        let place = Place {
+        let place = Placement {
             link: self.link,
             gateway: self.settings.gateway,
             priority: self.settings.priority,
@@ -123,7 +123,7 @@ impl Keeper {
         let known: Vec<_> = known.collect();
         // What an unknown address needs is unknown too: what is there for it stays.
         let tables = known.iter().map(|(_, table)| *table).collect();
-        let wanted: BTreeSet<Item> = known
+        let wanted: BTreeSet<NetItem> = known
             .iter()
             .flat_map(|(ip, table)| place.wanted(*ip, *table))
             .collect();
@@ -138,12 +138,12 @@ impl Keeper {
         self.carry_out(&plan).await
     }
 
-    async fn present(&self, tables: &BTreeSet<u32>) -> Result<BTreeMap<Item, bool>, Error> {
+    async fn present(&self, tables: &BTreeSet<u32>) -> Result<BTreeMap<NetItem, bool>, Error> {
         let found = self.kernel.found(self.link, tables).await?;
         Ok(owned(&found, &self.added))
     }
 
-    async fn carry_out(&mut self, plan: &Changes) -> Result<(), Error> {
+    async fn carry_out(&mut self, plan: &NetChanges) -> Result<(), Error> {
         for item in &plan.remove {
             self.kernel.remove(item).await?;
             self.added.remove(item);
@@ -166,7 +166,7 @@ impl Keeper {
         self.carry_out(&plan).await
     }
 
-    fn say(&self, standing: Standing) {
+    fn say(&self, standing: NodeReadiness) {
         drop(self.standing.send_replace(standing));
     }
 
@@ -179,7 +179,7 @@ impl Keeper {
 }
 
 /// Whether every address is known.
-fn known(slots: &[Slot]) -> Standing {
+fn known(slots: &[Slot]) -> NodeReadiness {
     let unknown = slots.iter().find(|slot| slot.ip.is_none());
     let name = unknown.and_then(|slot| slot.name.as_deref());
     match name {
@@ -189,7 +189,7 @@ fn known(slots: &[Slot]) -> Standing {
 }
 
 /// Waits for a burst of notices that may concern us; `false` when no more can come.
-async fn heard(news: &mut News, link: u32, tables: &[u32]) -> bool {
+async fn heard(news: &mut KernelEvents, link: u32, tables: &[u32]) -> bool {
     let more = news.next(link, tables).await;
     sleep(GATHER).await;
     news.drain();

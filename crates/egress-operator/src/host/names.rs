@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Context, Controller, Engine, Lens, Scope, Verdict};
+use aplomb::{Action, Context, Controller, Engine, Predicate, Scope};
 use aplomb_api::StableEgress;
 use tokio::sync::watch;
 
@@ -20,11 +20,11 @@ pub(super) fn engine(client: kube::Client, slots: watch::Sender<Vec<Slot>>) -> E
     let scope = scope(&slots.borrow());
     let pass = move |egress: Arc<StableEgress>, _: Context<StableEgress>| {
         fill(&slots, &egress);
-        async { Ok(Verdict::Settled) }
+        async { Ok(Action::Settled) }
     };
     let controller = Controller::new("egress-host", pass)
         .everywhere()
-        .lens(Lens::fields(|egress: &StableEgress| {
+        .lens(Predicate::fields(|egress: &StableEgress| {
             said(egress).map(str::to_owned)
         }))
         .within(scope);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use aplomb::Tasks;
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{Stream, StreamExt, TryStreamExt};
 use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
@@ -17,8 +17,8 @@ use rtnetlink::sys::SocketAddr;
 use rtnetlink::{Handle, IpVersion, MulticastGroup};
 
 use super::error::Error;
-use super::plan::{Found, Item};
-use super::wire::{self, Message};
+use super::plan::{KernelItems, NetItem};
+use super::wire::{self, NetItemMessage};
 
 /// Errors of the kernel, by number.
 mod number {
@@ -34,12 +34,12 @@ mod number {
 
 /// A connection to the kernel of this network namespace.
 #[derive(Debug)]
-pub(super) struct Kernel {
+pub(super) struct NetlinkHandle {
     handle: Handle,
-    _connection: Task<()>,
+    _connection: TaskHandle<()>,
 }
 
-impl Kernel {
+impl NetlinkHandle {
     pub(super) fn open(tasks: &Tasks) -> Result<Self, Error> {
         let (connection, handle, _) = rtnetlink::new_connection().map_err(Error::Socket)?;
         Ok(Self {
@@ -83,10 +83,14 @@ impl Kernel {
     }
 
     /// The addresses of an interface, and the rules and routes of `tables`.
-    pub(super) async fn found(&self, link: u32, tables: &BTreeSet<u32>) -> Result<Found, Error> {
+    pub(super) async fn found(
+        &self,
+        link: u32,
+        tables: &BTreeSet<u32>,
+    ) -> Result<KernelItems, Error> {
         let addresses = self.handle.address().get().set_link_index_filter(link);
         let addresses = all(addresses.execute()).await?;
-        let mut found: Found = addresses.iter().filter_map(wire::read_address).collect();
+        let mut found: KernelItems = addresses.iter().filter_map(wire::read_address).collect();
         for version in [IpVersion::V4, IpVersion::V6] {
             let rules = all(self.handle.rule().get(version).execute()).await?;
             found.extend(rules.iter().filter_map(wire::read_rule));
@@ -96,10 +100,10 @@ impl Kernel {
             found.extend(routes.iter().filter_map(wire::read_route));
         }
         found.retain(|(item, _)| match item {
-            Item::Address { .. } => true,
-            Item::Rule { table, .. }
-            | Item::Gateway { table, .. }
-            | Item::Default { table, .. } => tables.contains(table),
+            NetItem::Address { .. } => true,
+            NetItem::Rule { table, .. }
+            | NetItem::Gateway { table, .. }
+            | NetItem::Default { table, .. } => tables.contains(table),
         });
         Ok(found)
     }
@@ -111,32 +115,32 @@ impl Kernel {
     }
 
     /// Adds an item. Refused where there is one like it.
-    pub(super) async fn add(&self, item: &Item) -> Result<(), Error> {
+    pub(super) async fn add(&self, item: &NetItem) -> Result<(), Error> {
         let handle = &self.handle;
         let done = match wire::message(item) {
-            Message::Rule(rule) => {
+            NetItemMessage::Rule(rule) => {
                 let mut request = handle.rule().add();
                 *request.message_mut() = rule;
                 request.execute().await
             }
-            Message::Address(address) => {
+            NetItemMessage::Address(address) => {
                 let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
                 let mut request = handle.address().add(0, nowhere, 0);
                 *request.message_mut() = address;
                 request.execute().await
             }
-            Message::Route(route) => handle.route().add(route).execute().await,
+            NetItemMessage::Route(route) => handle.route().add(route).execute().await,
         };
         done.map_err(|error| refused(item, &error))
     }
 
     /// Removes an item; one that is gone already, or went with another, is removed.
-    pub(super) async fn remove(&self, item: &Item) -> Result<(), Error> {
+    pub(super) async fn remove(&self, item: &NetItem) -> Result<(), Error> {
         let handle = &self.handle;
         let done = match wire::message(item) {
-            Message::Rule(rule) => handle.rule().del(rule).execute().await,
-            Message::Address(address) => handle.address().del(address).execute().await,
-            Message::Route(route) => handle.route().del(route).execute().await,
+            NetItemMessage::Rule(rule) => handle.rule().del(rule).execute().await,
+            NetItemMessage::Address(address) => handle.address().del(address).execute().await,
+            NetItemMessage::Route(route) => handle.route().del(route).execute().await,
         };
         match done {
             Err(error) if !gone(code(&error)) => Err(refused(item, &error)),
@@ -146,12 +150,12 @@ impl Kernel {
 }
 
 /// What the kernel tells of changes, as it happens.
-pub(super) struct News {
+pub(super) struct KernelEvents {
     messages: UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>,
-    _connection: Task<()>,
+    _connection: TaskHandle<()>,
 }
 
-impl News {
+impl KernelEvents {
     pub(super) fn open(tasks: &Tasks) -> Result<Self, Error> {
         let groups = [
             MulticastGroup::Link,
@@ -224,7 +228,7 @@ fn unread(error: &rtnetlink::Error) -> Error {
     Error::Unread(error.to_string())
 }
 
-fn refused(item: &Item, error: &rtnetlink::Error) -> Error {
+fn refused(item: &NetItem, error: &rtnetlink::Error) -> Error {
     let what = item.to_string();
     match error {
         rtnetlink::Error::NetlinkError(message) => match message.raw_code().abs() {

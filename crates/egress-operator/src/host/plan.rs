@@ -14,7 +14,7 @@ const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 /// it tells whose the rest is if this process dies in between, and does nothing while its table is
 /// empty. They are removed the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Item {
+pub(super) enum NetItem {
     /// What comes from an address is routed by a table of its own.
     Rule {
         from: IpAddr,
@@ -38,7 +38,7 @@ pub(super) enum Item {
     },
 }
 
-impl fmt::Display for Item {
+impl fmt::Display for NetItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule { from, table, .. } => write!(f, "the rule from {from} to table {table}"),
@@ -53,15 +53,15 @@ impl fmt::Display for Item {
 
 /// Where the items of every address go.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Placement {
     pub(super) link: u32,
     pub(super) gateway: Option<IpAddr>,
     pub(super) priority: u32,
 }
 
-impl Place {
+impl Placement {
     /// What the address `ip` needs, with `table` for itself.
-    pub(super) fn wanted(self, ip: IpAddr, table: u32) -> [Item; 4] {
+    pub(super) fn wanted(self, ip: IpAddr, table: u32) -> [NetItem; 4] {
         let (link, priority) = (self.link, self.priority);
         let given = self.gateway.filter(|it| it.is_ipv4() == ip.is_ipv4());
         let gateway = given.unwrap_or(match ip {
@@ -69,18 +69,18 @@ impl Place {
             IpAddr::V6(_) => GATEWAY_V6.into(),
         });
         [
-            Item::Rule {
+            NetItem::Rule {
                 from: ip,
                 table,
                 priority,
             },
-            Item::Address { ip, link },
-            Item::Gateway {
+            NetItem::Address { ip, link },
+            NetItem::Gateway {
                 gateway,
                 link,
                 table,
             },
-            Item::Default {
+            NetItem::Default {
                 gateway,
                 link,
                 table,
@@ -91,22 +91,22 @@ impl Place {
 }
 
 /// What the kernel has, and whether it carries our mark.
-pub(super) type Found = Vec<(Item, bool)>;
+pub(super) type KernelItems = Vec<(NetItem, bool)>;
 
 /// What is there, and whether it is ours to remove.
 ///
 /// An address with our mark may belong to another process like this one, with other tables: it is
 /// ours if we added it, or if a rule of ours leads from it to one of our tables.
-pub(super) fn owned(found: &Found, added: &BTreeSet<Item>) -> BTreeMap<Item, bool> {
+pub(super) fn owned(found: &KernelItems, added: &BTreeSet<NetItem>) -> BTreeMap<NetItem, bool> {
     let rules = found.iter().filter(|(_, marked)| *marked);
     let sources: BTreeSet<IpAddr> = rules
         .filter_map(|(item, _)| match item {
-            Item::Rule { from, .. } => Some(*from),
+            NetItem::Rule { from, .. } => Some(*from),
             _ => None,
         })
         .collect();
-    let ours = |item: &Item, marked: bool| match item {
-        Item::Address { ip, .. } => added.contains(item) || (marked && sources.contains(ip)),
+    let ours = |item: &NetItem, marked: bool| match item {
+        NetItem::Address { ip, .. } => added.contains(item) || (marked && sources.contains(ip)),
         _ => marked,
     };
     let found = found.iter();
@@ -117,17 +117,17 @@ pub(super) fn owned(found: &Found, added: &BTreeSet<Item>) -> BTreeMap<Item, boo
 
 /// What to change, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    pub(super) remove: Vec<Item>,
-    pub(super) add: Vec<Item>,
+pub(super) struct NetChanges {
+    pub(super) remove: Vec<NetItem>,
+    pub(super) add: Vec<NetItem>,
 }
 
 /// What makes `wanted` of what is `present`. What is not ours is never removed.
-pub(super) fn changes(wanted: &BTreeSet<Item>, present: &BTreeMap<Item, bool>) -> Changes {
+pub(super) fn changes(wanted: &BTreeSet<NetItem>, present: &BTreeMap<NetItem, bool>) -> NetChanges {
     let stale = present.iter().rev();
     let stale = stale.filter(|(item, ours)| **ours && !wanted.contains(*item));
     let missing = wanted.iter().filter(|item| !present.contains_key(*item));
-    Changes {
+    NetChanges {
         remove: stale.map(|(item, _)| *item).collect(),
         add: missing.copied().collect(),
     }
@@ -137,7 +137,7 @@ pub(super) fn changes(wanted: &BTreeSet<Item>, present: &BTreeMap<Item, bool>) -
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place {
+    const PLACE: Placement = Placement {
         link: 2,
         gateway: None,
         priority: 2010,
@@ -147,11 +147,11 @@ mod tests {
         Ipv4Addr::new(203, 0, 113, last).into()
     }
 
-    fn wanted(last: u8) -> BTreeSet<Item> {
+    fn wanted(last: u8) -> BTreeSet<NetItem> {
         PLACE.wanted(ip(last), 2010).into()
     }
 
-    fn present(items: &BTreeSet<Item>, marked: bool) -> BTreeMap<Item, bool> {
+    fn present(items: &BTreeSet<NetItem>, marked: bool) -> BTreeMap<NetItem, bool> {
         let found = items.iter().map(|item| (*item, marked)).collect();
         owned(&found, &BTreeSet::new())
     }
@@ -161,20 +161,20 @@ mod tests {
         let plan = changes(&wanted(7), &BTreeMap::new());
         assert!(plan.remove.is_empty());
         assert_eq!(plan.add.len(), 4);
-        assert!(matches!(plan.add[0], Item::Rule { .. }));
-        assert!(matches!(plan.add[3], Item::Default { source, .. } if source == ip(7)));
+        assert!(matches!(plan.add[0], NetItem::Rule { .. }));
+        assert!(matches!(plan.add[3], NetItem::Default { source, .. } if source == ip(7)));
     }
 
     #[test]
     fn what_is_there_is_not_added_again() {
         let plan = changes(&wanted(7), &present(&wanted(7), true));
-        assert_eq!(plan, Changes::default());
+        assert_eq!(plan, NetChanges::default());
     }
 
     #[test]
     fn only_what_was_lost_is_added() {
         let mut found = present(&wanted(7), true);
-        let address = Item::Address { ip: ip(7), link: 2 };
+        let address = NetItem::Address { ip: ip(7), link: 2 };
         found.remove(&address);
         assert_eq!(changes(&wanted(7), &found).add, [address]);
     }
@@ -183,17 +183,20 @@ mod tests {
     fn an_address_that_changed_takes_all_of_the_old_one_with_it() {
         let plan = changes(&wanted(8), &present(&wanted(7), true));
         assert_eq!(plan.remove.len(), 3, "{plan:?}");
-        assert!(matches!(plan.remove[0], Item::Default { .. }));
-        assert!(matches!(plan.remove[2], Item::Rule { .. }), "the mark last");
-        let gateway = |item: &Item| matches!(item, Item::Gateway { .. });
+        assert!(matches!(plan.remove[0], NetItem::Default { .. }));
+        assert!(
+            matches!(plan.remove[2], NetItem::Rule { .. }),
+            "the mark last"
+        );
+        let gateway = |item: &NetItem| matches!(item, NetItem::Gateway { .. });
         assert!(!plan.remove.iter().any(gateway), "needed by both");
     }
 
     #[test]
     fn what_others_made_is_used_and_left() {
         let theirs = present(&wanted(7), false);
-        assert_eq!(changes(&wanted(7), &theirs), Changes::default());
-        assert_eq!(changes(&BTreeSet::new(), &theirs), Changes::default());
+        assert_eq!(changes(&wanted(7), &theirs), NetChanges::default());
+        assert_eq!(changes(&BTreeSet::new(), &theirs), NetChanges::default());
     }
 
     #[test]
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_address_of_another_process_like_this_is_not_ours() {
-        let theirs = Item::Address { ip: ip(9), link: 2 };
+        let theirs = NetItem::Address { ip: ip(9), link: 2 };
         let found = vec![(theirs, true)];
         assert!(!owned(&found, &BTreeSet::new())[&theirs], "no rule of ours");
         assert!(owned(&found, &[theirs].into())[&theirs], "we added it");
@@ -212,13 +215,13 @@ mod tests {
 
     #[test]
     fn the_gateway_is_of_the_address_family_of_the_address() {
-        let place = Place {
+        let place = Placement {
             gateway: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
             ..PLACE
         };
         let six: IpAddr = "2001:db8::1".parse().unwrap();
-        let gateway_of = |items: [Item; 4]| match items[2] {
-            Item::Gateway { gateway, .. } => gateway.to_string(),
+        let gateway_of = |items: [NetItem; 4]| match items[2] {
+            NetItem::Gateway { gateway, .. } => gateway.to_string(),
             other => panic!("{other}"),
         };
         assert_eq!(gateway_of(place.wanted(ip(7), 2010)), "192.0.2.1");

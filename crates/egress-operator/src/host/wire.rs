@@ -15,7 +15,7 @@ use rtnetlink::packet_route::route::{
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use super::plan::Item;
+use super::plan::NetItem;
 
 /// Our number among those who write routes; no routing daemon has it.
 const PROTOCOL: u8 = 0xA9;
@@ -35,32 +35,32 @@ fn length(ip: IpAddr) -> u8 {
 
 /// An item as it is sent.
 #[derive(Clone, Debug)]
-pub(super) enum Message {
+pub(super) enum NetItemMessage {
     Rule(RuleMessage),
     Address(AddressMessage),
     Route(RouteMessage),
 }
 
 /// The message that adds an item, or removes it.
-pub(super) fn message(item: &Item) -> Message {
+pub(super) fn message(item: &NetItem) -> NetItemMessage {
     match *item {
-        Item::Rule {
+        NetItem::Rule {
             from,
             table,
             priority,
-        } => Message::Rule(rule(from, table, priority)),
-        Item::Address { ip, link } => Message::Address(address(ip, link)),
-        Item::Gateway {
+        } => NetItemMessage::Rule(rule(from, table, priority)),
+        NetItem::Address { ip, link } => NetItemMessage::Address(address(ip, link)),
+        NetItem::Gateway {
             gateway: to,
             link,
             table,
-        } => Message::Route(gateway(to, link, table)),
-        Item::Default {
+        } => NetItemMessage::Route(gateway(to, link, table)),
+        NetItem::Default {
             gateway,
             link,
             table,
             source,
-        } => Message::Route(default(gateway, link, table, source)),
+        } => NetItemMessage::Route(default(gateway, link, table, source)),
     }
 }
 
@@ -128,7 +128,7 @@ fn rule(from: IpAddr, table: u32, priority: u32) -> RuleMessage {
 }
 
 /// The address in a message, whatever its prefix, and whether it carries our mark.
-pub(super) fn read_address(message: &AddressMessage) -> Option<(Item, bool)> {
+pub(super) fn read_address(message: &AddressMessage) -> Option<(NetItem, bool)> {
     let (mut local, mut address, mut marked) = (None, None, false);
     for attribute in &message.attributes {
         match attribute {
@@ -140,11 +140,11 @@ pub(super) fn read_address(message: &AddressMessage) -> Option<(Item, bool)> {
     }
     let link = message.header.index;
     let ip = local.or(address)?;
-    Some((Item::Address { ip, link }, marked))
+    Some((NetItem::Address { ip, link }, marked))
 }
 
 /// The route in a message, if it is of a kind that is wanted, and whether it carries our mark.
-pub(super) fn read_route(message: &RouteMessage) -> Option<(Item, bool)> {
+pub(super) fn read_route(message: &RouteMessage) -> Option<(NetItem, bool)> {
     let (mut to, mut via, mut source, mut link) = (None, None, None, None);
     for attribute in &message.attributes {
         match attribute {
@@ -158,13 +158,13 @@ pub(super) fn read_route(message: &RouteMessage) -> Option<(Item, bool)> {
     let (table, link) = (table_of(message), link?);
     let marked = message.header.protocol == RouteProtocol::Other(PROTOCOL);
     let item = match (to, via, message.header.destination_prefix_length) {
-        (None, Some(gateway), 0) => Item::Default {
+        (None, Some(gateway), 0) => NetItem::Default {
             gateway,
             link,
             table,
             source: source?,
         },
-        (Some(gateway), None, bits) if bits == length(gateway) => Item::Gateway {
+        (Some(gateway), None, bits) if bits == length(gateway) => NetItem::Gateway {
             gateway,
             link,
             table,
@@ -175,7 +175,7 @@ pub(super) fn read_route(message: &RouteMessage) -> Option<(Item, bool)> {
 }
 
 /// The rule in a message, if it asks for nothing but a source, and whether it carries our mark.
-pub(super) fn read_rule(message: &RuleMessage) -> Option<(Item, bool)> {
+pub(super) fn read_rule(message: &RuleMessage) -> Option<(NetItem, bool)> {
     let (mut from, mut table, mut priority) = (None, u32::from(message.header.table), 0);
     let mut marked = false;
     for attribute in &message.attributes {
@@ -195,7 +195,7 @@ pub(super) fn read_rule(message: &RuleMessage) -> Option<(Item, bool)> {
         }
     }
     let from = from.filter(|from| message.header.src_len == length(*from))?;
-    let item = Item::Rule {
+    let item = NetItem::Rule {
         from,
         table,
         priority,
@@ -258,19 +258,19 @@ pub(super) fn concerns(message: &RouteNetlinkMessage, link: u32, tables: &[u32])
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::plan::Place;
+    use crate::host::plan::Placement;
 
-    fn read(item: &Item) -> Option<(Item, bool)> {
+    fn read(item: &NetItem) -> Option<(NetItem, bool)> {
         match message(item) {
-            Message::Rule(message) => read_rule(&message),
-            Message::Address(message) => read_address(&message),
-            Message::Route(message) => read_route(&message),
+            NetItemMessage::Rule(message) => read_rule(&message),
+            NetItemMessage::Address(message) => read_address(&message),
+            NetItemMessage::Route(message) => read_route(&message),
         }
     }
 
     #[test]
     fn what_is_written_is_read_back_with_our_mark() {
-        let place = Place {
+        let place = Placement {
             link: 2,
             gateway: None,
             priority: 2010,

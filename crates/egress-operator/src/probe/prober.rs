@@ -10,23 +10,23 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb_api::egress;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, join_all};
 use tokio::time::Instant;
 
-use super::Probe;
+use super::NodeProbe;
 
 /// A node that nobody asked about for so many intervals is forgotten.
 const KEPT: u32 = 10;
 
 type Dial = Shared<BoxFuture<'static, ()>>;
-type Hook = dyn Fn(&Key, &str, &Outcome) + Send + Sync;
+type Hook = dyn Fn(&ObjectKey, &str, &ProbeOutcome) + Send + Sync;
 
 /// What one probe has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ProbeOutcome {
     /// Failures in a row, this one included. 0: it answered.
     pub failures: u32,
     /// What they were before; `None` for the first probe.
@@ -37,8 +37,8 @@ pub struct Outcome {
 
 /// Probes nodes when they are due. Clones share what they know.
 #[derive(Clone)]
-pub struct Prober {
-    probe: Arc<dyn Probe>,
+pub struct NodeProber {
+    probe: Arc<dyn NodeProbe>,
     hook: Option<Arc<Hook>>,
     records: Arc<Mutex<Records>>,
 }
@@ -46,7 +46,7 @@ pub struct Prober {
 #[derive(Default)]
 struct Records {
     number: u64,
-    of: BTreeMap<Key, BTreeMap<String, Record>>,
+    of: BTreeMap<ObjectKey, BTreeMap<String, Record>>,
 }
 
 /// What is known of one node.
@@ -60,9 +60,9 @@ struct Record {
     asked: bool,
 }
 
-impl Prober {
+impl NodeProber {
     /// Probes by `probe`.
-    pub fn new(probe: Arc<dyn Probe>) -> Self {
+    pub fn new(probe: Arc<dyn NodeProbe>) -> Self {
         Self {
             probe,
             hook: None,
@@ -72,7 +72,10 @@ impl Prober {
 
     /// Tells `hook` of every probe that was made, for metrics.
     #[must_use]
-    pub fn tell(mut self, hook: impl Fn(&Key, &str, &Outcome) + Send + Sync + 'static) -> Self {
+    pub fn tell(
+        mut self,
+        hook: impl Fn(&ObjectKey, &str, &ProbeOutcome) + Send + Sync + 'static,
+    ) -> Self {
         self.hook = Some(Arc::new(hook));
         self
     }
@@ -81,9 +84,9 @@ impl Prober {
     /// failed. Takes no longer than the time-out.
     pub async fn round(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         nodes: &[(String, Vec<IpAddr>)],
-        settings: &egress::Probe,
+        settings: &egress::ProbeSpec,
         now: Instant,
     ) -> BTreeMap<String, u32> {
         let dials: Vec<Dial> = nodes
@@ -108,7 +111,7 @@ impl Prober {
 
     /// How often in a row each node of `key` has failed, as far as it was probed.
     #[must_use]
-    pub fn known(&self, key: &Key) -> BTreeMap<String, u32> {
+    pub fn known(&self, key: &ObjectKey) -> BTreeMap<String, u32> {
         let records = self.records();
         let known = records.of.get(key).into_iter().flatten();
         known
@@ -118,7 +121,12 @@ impl Prober {
 
     /// How long until one of the nodes of `key` is due; `None` if the last round was about none.
     #[must_use]
-    pub fn due(&self, key: &Key, settings: &egress::Probe, now: Instant) -> Option<Duration> {
+    pub fn due(
+        &self,
+        key: &ObjectKey,
+        settings: &egress::ProbeSpec,
+        now: Instant,
+    ) -> Option<Duration> {
         let records = self.records();
         let known = records.of.get(key)?.values();
         known
@@ -128,17 +136,17 @@ impl Prober {
     }
 
     /// Forgets the nodes of `key`.
-    pub fn forget(&self, key: &Key) {
+    pub fn forget(&self, key: &ObjectKey) {
         self.records().of.remove(key);
     }
 
     /// The probe of `node` to wait for, if there is one: it is due, or under way.
     fn dial(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         node: &str,
         addresses: &[IpAddr],
-        settings: &egress::Probe,
+        settings: &egress::ProbeSpec,
         now: Instant,
     ) -> Option<Dial> {
         let mut records = self.records();
@@ -166,10 +174,10 @@ impl Prober {
 
     fn begin(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         node: &str,
         addresses: Vec<IpAddr>,
-        settings: &egress::Probe,
+        settings: &egress::ProbeSpec,
         number: u64,
     ) -> Dial {
         let (this, key, node) = (self.clone(), key.clone(), node.to_owned());
@@ -184,7 +192,7 @@ impl Prober {
         dial.boxed().shared()
     }
 
-    fn answered(&self, key: &Key, node: &str, number: u64, answer: Result<(), String>) {
+    fn answered(&self, key: &ObjectKey, node: &str, number: u64, answer: Result<(), String>) {
         let outcome = {
             let mut records = self.records();
             let known = records.of.get_mut(key).and_then(|all| all.get_mut(node));
@@ -196,7 +204,7 @@ impl Prober {
             let failures = reason.as_ref().map_or(0, |_| again);
             record.dial = None;
             record.failures = Some(failures);
-            Outcome {
+            ProbeOutcome {
                 failures,
                 before,
                 reason,
@@ -223,11 +231,11 @@ impl Prober {
 }
 
 /// From the beginning of one probe to the next: a probe never overtakes the one before.
-fn pause(settings: &egress::Probe) -> Duration {
+fn pause(settings: &egress::ProbeSpec) -> Duration {
     settings.interval.0.max(settings.timeout.0)
 }
 
-impl fmt::Debug for Prober {
+impl fmt::Debug for NodeProber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prober").finish_non_exhaustive()
     }

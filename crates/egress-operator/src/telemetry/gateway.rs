@@ -5,18 +5,18 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use aplomb::conditions::Status;
-use aplomb_api::egress::{Signal, conditions};
+use aplomb::conditions::ConditionStatus;
+use aplomb_api::egress::{HealthSignal, conditions};
 use prometheus_client::encoding::DescriptorEncoder;
 use tracing::{info, warn};
 
 use super::show::{self, Metric, Sample};
-use super::{Ledger, Occurrence};
-use crate::world::{Labels, Node, Plan, Ready, World};
+use super::{EgressCounters, Occurrence};
+use crate::world::{CandidateNode, LabelState, NodeReady, Observed, Plan};
 
 /// A StableEgress as it was last decided on.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Picture {
+pub(super) struct EgressSnapshot {
     available: bool,
     reason: String,
     active: Option<(String, String)>,
@@ -35,7 +35,7 @@ struct NodePicture {
     healthy: Option<bool>,
 }
 
-const METRICS: &[Metric<Picture, f64>] = &[
+const METRICS: &[Metric<EgressSnapshot, f64>] = &[
     Metric {
         name: "aplomb_egress_gateway_available",
         help: "Whether traffic can leave through the floating IP, as far as can be seen from here",
@@ -102,7 +102,7 @@ const METRICS: &[Metric<Picture, f64>] = &[
 ];
 
 pub(super) fn encode(
-    pictures: &BTreeMap<String, Picture>,
+    pictures: &BTreeMap<String, EgressSnapshot>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     show::gauges(METRICS, "stable_egress", pictures, encoder)
@@ -120,7 +120,7 @@ fn maybe<'a>(value: Option<bool>) -> Vec<Sample<'a, f64>> {
     value.map(number).map(one).unwrap_or_default()
 }
 
-fn by_node(seen: &Picture, read: fn(&NodePicture) -> Option<bool>) -> Vec<Sample<'_, f64>> {
+fn by_node(seen: &EgressSnapshot, read: fn(&NodePicture) -> Option<bool>) -> Vec<Sample<'_, f64>> {
     let nodes = seen.nodes.iter();
     let known = nodes.filter_map(|(name, node)| Some((name, read(node)?)));
     known
@@ -130,15 +130,15 @@ fn by_node(seen: &Picture, read: fn(&NodePicture) -> Option<bool>) -> Vec<Sample
 
 /// A StableEgress was decided on.
 #[derive(Clone, Copy, Debug)]
-pub struct GatewaySeen<'a> {
+pub struct GatewayDecided<'a> {
     /// What the decision was made from.
-    pub world: &'a World,
+    pub world: &'a Observed,
     /// The decision.
     pub plan: &'a Plan,
 }
 
-impl Occurrence for GatewaySeen<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for GatewayDecided<'_> {
+    fn emit(self, ledger: &mut EgressCounters) {
         let (name, seen) = (&self.world.name, picture(self.world, self.plan));
         let tally = ledger.tallies.entry(name.clone()).or_default();
         tally.keep(seen.nodes.keys());
@@ -161,13 +161,13 @@ impl Occurrence for GatewaySeen<'_> {
 
 /// A StableEgress is no more.
 #[derive(Clone, Copy, Debug)]
-pub struct GatewayGone<'a> {
+pub struct GatewayRemoved<'a> {
     /// Its name.
     pub name: &'a str,
 }
 
-impl Occurrence for GatewayGone<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for GatewayRemoved<'_> {
+    fn emit(self, ledger: &mut EgressCounters) {
         let known = ledger.gateways.remove(self.name).is_some();
         ledger.tallies.remove(self.name);
         if known {
@@ -183,20 +183,20 @@ fn condition<'a>(plan: &'a Plan, kind: &str) -> Option<&'a aplomb::Condition> {
 /// What cannot be told is not shown.
 fn holds(plan: &Plan, kind: &str) -> Option<bool> {
     match condition(plan, kind)?.status {
-        Status::True => Some(true),
-        Status::False => Some(false),
-        Status::Unknown => None,
+        ConditionStatus::True => Some(true),
+        ConditionStatus::False => Some(false),
+        ConditionStatus::Unknown => None,
     }
 }
 
-fn picture(world: &World, plan: &Plan) -> Picture {
+fn picture(world: &Observed, plan: &Plan) -> EgressSnapshot {
     let status = &plan.status;
     let active = status.active_node.clone();
     let ip = status.ip.clone().unwrap_or_default();
     let available = condition(plan, conditions::AVAILABLE);
-    let shown = |node: &&Node| node.candidate || node.labels != Labels::None;
-    Picture {
-        available: available.is_some_and(|c| c.status == Status::True),
+    let shown = |node: &&CandidateNode| node.candidate || node.labels != LabelState::None;
+    EgressSnapshot {
+        available: available.is_some_and(|c| c.status == ConditionStatus::True),
         reason: available.map_or("Unknown", |c| &c.reason).to_owned(),
         active: active.map(|node| (node, ip)),
         nodes: world
@@ -224,12 +224,12 @@ fn picture(world: &World, plan: &Plan) -> Picture {
 }
 
 /// A node that was not probed yet is neither healthy nor unhealthy.
-fn node_picture(node: &Node, signal: Signal) -> NodePicture {
+fn node_picture(node: &CandidateNode, signal: HealthSignal) -> NodePicture {
     NodePicture {
         prepared: node.candidate.then_some(node.prepared),
         healthy: match signal {
-            Signal::Ready => Some(node.ready == Ready::True),
-            Signal::Probe => node.probe.map(|probed| probed.failures == 0),
+            HealthSignal::Ready => Some(node.ready == NodeReady::True),
+            HealthSignal::Probe => node.probe.map(|probed| probed.failures == 0),
         },
     }
 }

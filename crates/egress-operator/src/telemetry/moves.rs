@@ -6,15 +6,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use aplomb_api::Span;
-use aplomb_api::egress::{Cause, Move, Stages};
+use aplomb_api::DurationString;
+use aplomb_api::egress::{MoveCause, MoveStages, MoveStatus};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
 use tracing::{debug, info, warn};
 
 use super::show::{self, Metric};
-use super::{Ledger, Occurrence};
+use super::{EgressCounters, Occurrence};
 
 /// From a label write to a grace of ten minutes.
 const STAGES: [f64; 14] = [
@@ -23,15 +23,15 @@ const STAGES: [f64; 14] = [
 
 /// What has happened to one StableEgress while this process led.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct MoveCounters {
     failovers: u64,
-    moves: BTreeMap<Cause, u64>,
+    moves: BTreeMap<MoveCause, u64>,
     deadlines: u64,
     failures: BTreeMap<String, u64>,
     stages: BTreeMap<&'static str, Histogram>,
 }
 
-impl Tally {
+impl MoveCounters {
     /// Counts for these nodes and no others.
     pub(super) fn keep<'a>(&mut self, nodes: impl Iterator<Item = &'a String>) {
         let mut old = std::mem::take(&mut self.failures);
@@ -40,7 +40,7 @@ impl Tally {
     }
 }
 
-const COUNTERS: &[Metric<Tally, u64>] = &[
+const COUNTERS: &[Metric<MoveCounters, u64>] = &[
     Metric {
         name: "aplomb_egress_failovers",
         help: "Moves of the floating IP that were completed",
@@ -74,7 +74,7 @@ const COUNTERS: &[Metric<Tally, u64>] = &[
 ];
 
 pub(super) fn encode(
-    tallies: &BTreeMap<String, Tally>,
+    tallies: &BTreeMap<String, MoveCounters>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     show::counters(COUNTERS, "stable_egress", tallies, encoder)?;
@@ -96,11 +96,11 @@ pub struct MoveStarted<'a> {
     /// Of which StableEgress.
     pub name: &'a str,
     /// The move.
-    pub moving: &'a Move,
+    pub moving: &'a MoveStatus,
 }
 
 impl Occurrence for MoveStarted<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+    fn emit(self, ledger: &mut EgressCounters) {
         let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
         *tally.moves.entry(self.moving.cause).or_default() += 1;
         let from = self.moving.from.as_deref().unwrap_or("nowhere");
@@ -115,11 +115,11 @@ pub struct MoveEnded<'a> {
     /// Of which StableEgress.
     pub name: &'a str,
     /// The move.
-    pub moved: &'a Move,
+    pub moved: &'a MoveStatus,
 }
 
 impl Occurrence for MoveEnded<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+    fn emit(self, ledger: &mut EgressCounters) {
         let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
         tally.failovers += 1;
         for (stage, took) in stages(&self.moved.stages) {
@@ -134,7 +134,7 @@ impl Occurrence for MoveEnded<'_> {
     }
 }
 
-fn stages(stages: &Stages) -> impl Iterator<Item = (&'static str, Span)> {
+fn stages(stages: &MoveStages) -> impl Iterator<Item = (&'static str, DurationString)> {
     let all = [
         ("decide", stages.decide),
         ("accept", stages.accept),
@@ -155,11 +155,11 @@ pub struct DeadlineBreached<'a> {
     /// To which node.
     pub to: &'a str,
     /// `spec.moveDeadline`.
-    pub deadline: Span,
+    pub deadline: DurationString,
 }
 
 impl Occurrence for DeadlineBreached<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+    fn emit(self, ledger: &mut EgressCounters) {
         let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
         tally.deadlines += 1;
         let (to, deadline) = (self.to, self.deadline);
@@ -179,7 +179,7 @@ pub struct ProbeFailed<'a> {
 }
 
 impl Occurrence for ProbeFailed<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+    fn emit(self, ledger: &mut EgressCounters) {
         let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
         *tally.failures.entry(self.node.to_owned()).or_default() += 1;
         let Self {

@@ -11,8 +11,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 use tracing::{debug, info, warn};
 
 use super::show::{self, Metric, Sample};
-use super::{Ledger, Occurrence};
-use crate::world::BudgetSeen;
+use super::{EgressCounters, Occurrence};
+use crate::world::RemainingCalls;
 
 /// The provider's word for one call too many.
 const THROTTLED: &str = "rate_limit_exceeded";
@@ -20,7 +20,7 @@ const LANES: [&str; 3] = ["failover", "routine", "probe"];
 
 /// A call that the provider knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
+pub enum HcloudOperation {
     /// Read several floating IPs.
     List,
     /// Read one.
@@ -33,7 +33,7 @@ pub enum Operation {
     Label,
 }
 
-impl Operation {
+impl HcloudOperation {
     const ALL: [Self; 5] = [
         Self::List,
         Self::Get,
@@ -61,11 +61,11 @@ impl Operation {
     }
 }
 
-type Request = (Operation, String, &'static str);
+type Request = (HcloudOperation, String, &'static str);
 
 /// What was asked of the provider with one token.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(super) struct AccountCounters {
     requests: BTreeMap<Request, u64>,
     reads: u64,
     budget: Option<Budget>,
@@ -73,17 +73,17 @@ pub(super) struct Account {
 
 #[derive(Clone, Copy, Debug)]
 struct Budget {
-    seen: BudgetSeen,
+    seen: RemainingCalls,
     others: f64,
     empty: Option<Duration>,
 }
 
 /// A refusal must be an increase from 0, or Prometheus does not see the first.
-impl Default for Account {
+impl Default for AccountCounters {
     fn default() -> Self {
         let refusals = LANES.into_iter().flat_map(|lane| {
             let refused = move |operation| ((operation, THROTTLED.to_owned(), lane), 0);
-            Operation::ALL.map(refused)
+            HcloudOperation::ALL.map(refused)
         });
         Self {
             requests: refusals.collect(),
@@ -93,7 +93,7 @@ impl Default for Account {
     }
 }
 
-const COUNTERS: &[Metric<Account, u64>] = &[
+const COUNTERS: &[Metric<AccountCounters, u64>] = &[
     Metric {
         name: "aplomb_egress_provider_requests",
         help: "Calls to the provider, by operation, status or error code, and lane",
@@ -117,7 +117,7 @@ const COUNTERS: &[Metric<Account, u64>] = &[
     },
 ];
 
-const GAUGES: &[Metric<Account, f64>] = &[
+const GAUGES: &[Metric<AccountCounters, f64>] = &[
     Metric {
         name: "aplomb_egress_budget_remaining",
         help: "What the provider last said is left of its rate limit",
@@ -140,13 +140,13 @@ const GAUGES: &[Metric<Account, f64>] = &[
     },
 ];
 
-fn budget(account: &Account, read: fn(&Budget) -> Option<f64>) -> Vec<Sample<'_, f64>> {
+fn budget(account: &AccountCounters, read: fn(&Budget) -> Option<f64>) -> Vec<Sample<'_, f64>> {
     let value = account.budget.as_ref().and_then(read);
     value.map(|value| (Vec::new(), value)).into_iter().collect()
 }
 
 pub(super) fn encode(
-    accounts: &BTreeMap<String, Account>,
+    accounts: &BTreeMap<String, AccountCounters>,
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
@@ -163,7 +163,7 @@ pub struct ProviderCall<'a> {
     /// Whose token: the name of what it was read from.
     pub account: &'a str,
     /// What was asked for.
-    pub operation: Operation,
+    pub operation: HcloudOperation,
     /// The status of an answer, the `error.code` of a refusal, or a word for no answer.
     pub code: &'a str,
     /// `failover` or `routine`.
@@ -171,7 +171,7 @@ pub struct ProviderCall<'a> {
 }
 
 impl Occurrence for ProviderCall<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+    fn emit(self, ledger: &mut EgressCounters) {
         let code = plain(self.code);
         let account = ledger.accounts.entry(self.account.to_owned()).or_default();
         account.reads += u64::from(self.operation.reads());
@@ -201,19 +201,19 @@ fn plain(code: &str) -> &str {
 
 /// What the provider said of its rate limit, and what that will come to.
 #[derive(Clone, Copy, Debug)]
-pub struct BudgetForecast<'a> {
+pub struct ForecastReported<'a> {
     /// Whose token.
     pub account: &'a str,
     /// What was said.
-    pub seen: BudgetSeen,
+    pub seen: RemainingCalls,
     /// What others spend, calls a second.
     pub others: f64,
     /// When it will be used up; `None` if it will not be.
     pub empty: Option<Duration>,
 }
 
-impl Occurrence for BudgetForecast<'_> {
-    fn emit(self, ledger: &mut Ledger) {
+impl Occurrence for ForecastReported<'_> {
+    fn emit(self, ledger: &mut EgressCounters) {
         let Self {
             seen,
             others,
@@ -226,7 +226,7 @@ impl Occurrence for BudgetForecast<'_> {
             others,
             empty,
         });
-        let low = |seen: BudgetSeen| seen.remaining < seen.limit / 4;
+        let low = |seen: RemainingCalls| seen.remaining < seen.limit / 4;
         let was = before.is_some_and(|before| low(before.seen));
         let (account, remaining, limit) = (self.account, seen.remaining, seen.limit);
         if low(seen) && !was {

@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
-use aplomb::{Condition, conditions::Status};
-use aplomb_api::Span;
-use aplomb_api::egress::{Cause, Move, StableEgressStatus, Stages, conditions, reasons};
+use aplomb::{Condition, conditions::ConditionStatus};
+use aplomb_api::DurationString;
+use aplomb_api::egress::{
+    MoveCause, MoveStages, MoveStatus, StableEgressStatus, conditions, reasons,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use prometheus_client::encoding::text::encode;
 
 use super::*;
-use crate::world::{BudgetSeen, Cloud, Labels, Node, Plan, Ready, World};
+use crate::world::{
+    CandidateNode, FloatingIpState, LabelState, NodeReady, Observed, Plan, RemainingCalls,
+};
 
-fn scrape(egress: &Egress) -> String {
+fn scrape(egress: &EgressMetrics) -> String {
     let mut registry = Registry::default();
     egress.register(&mut registry);
     let mut text = String::new();
@@ -20,21 +24,21 @@ fn scrape(egress: &Egress) -> String {
     text
 }
 
-fn samples(egress: &Egress, metric: &str) -> Vec<String> {
+fn samples(egress: &EgressMetrics, metric: &str) -> Vec<String> {
     let text = scrape(egress);
     let lines = text.lines().filter(|line| line.starts_with(metric));
     lines.map(str::to_owned).collect()
 }
 
-fn node(name: &str) -> Node {
-    Node {
+fn node(name: &str) -> CandidateNode {
+    CandidateNode {
         name: name.to_owned(),
         server: Some(1),
         candidate: true,
-        labels: Labels::None,
+        labels: LabelState::None,
         taken: None,
         cilium: None,
-        ready: Ready::True,
+        ready: NodeReady::True,
         cordoned: false,
         terminating: false,
         prepared: true,
@@ -42,9 +46,9 @@ fn node(name: &str) -> Node {
     }
 }
 
-fn world(nodes: Vec<Node>) -> World {
+fn world(nodes: Vec<CandidateNode>) -> Observed {
     let spec = serde_json::json!({ "floatingIP": { "name": "out" } });
-    World {
+    Observed {
         name: "web".to_owned(),
         spec: serde_json::from_value(spec).expect("a spec"),
         hold: None,
@@ -55,13 +59,13 @@ fn world(nodes: Vec<Node>) -> World {
         nodes,
         unwatched: None,
         told: std::collections::BTreeSet::new(),
-        cloud: Cloud::default(),
+        cloud: FloatingIpState::default(),
         moving: None,
         term: 1,
     }
 }
 
-fn plan(available: Status, reason: &str) -> Plan {
+fn plan(available: ConditionStatus, reason: &str) -> Plan {
     let status = StableEgressStatus {
         active_node: Some("a".to_owned()),
         ip: Some("192.0.2.1".to_owned()),
@@ -81,42 +85,42 @@ fn plan(available: Status, reason: &str) -> Plan {
     }
 }
 
-fn see(egress: &Egress, nodes: &[&str], available: Status, reason: &str) {
+fn see(egress: &EgressMetrics, nodes: &[&str], available: ConditionStatus, reason: &str) {
     let world = world(nodes.iter().map(|name| node(name)).collect());
     let plan = plan(available, reason);
-    egress.emit(GatewaySeen {
+    egress.emit(GatewayDecided {
         world: &world,
         plan: &plan,
     });
 }
 
-fn moved() -> Move {
+fn moved() -> MoveStatus {
     let at = MicroTime(Timestamp::UNIX_EPOCH);
-    Move {
+    MoveStatus {
         from: Some("a".to_owned()),
         to: "b".to_owned(),
-        cause: Cause::NodeCordoned,
+        cause: MoveCause::NodeCordoned,
         detected: at.clone(),
         decided: at.clone(),
         ended: Some(at),
         unlabelled_since: None,
         overdue: false,
-        stages: Stages {
-            assign: Some(Span::seconds(3)),
-            total: Some(Span::seconds(4)),
-            ..Stages::default()
+        stages: MoveStages {
+            assign: Some(DurationString::seconds(3)),
+            total: Some(DurationString::seconds(4)),
+            ..MoveStages::default()
         },
     }
 }
 
 #[test]
 fn available_is_one_only_while_the_condition_is_true() {
-    let egress = Egress::default();
+    let egress = EgressMetrics::default();
     let available = || samples(&egress, "aplomb_egress_gateway_available{");
     for (status, reason, value) in [
-        (Status::True, reasons::SERVING, "1.0"),
-        (Status::False, reasons::NOT_ALLOWED, "0.0"),
-        (Status::Unknown, reasons::STALE, "0.0"),
+        (ConditionStatus::True, reasons::SERVING, "1.0"),
+        (ConditionStatus::False, reasons::NOT_ALLOWED, "0.0"),
+        (ConditionStatus::Unknown, reasons::STALE, "0.0"),
     ] {
         see(&egress, &["a"], status, reason);
         let line = format!(r#"aplomb_egress_gateway_available{{stable_egress="web"}} {value}"#);
@@ -132,15 +136,20 @@ fn available_is_one_only_while_the_condition_is_true() {
 
 #[test]
 fn a_node_that_is_gone_takes_its_series_along() {
-    let egress = Egress::default();
-    see(&egress, &["a", "b"], Status::True, reasons::SERVING);
+    let egress = EgressMetrics::default();
+    see(
+        &egress,
+        &["a", "b"],
+        ConditionStatus::True,
+        reasons::SERVING,
+    );
     egress.emit(ProbeFailed {
         name: "web",
         node: "b",
         failures: 1,
     });
     assert!(scrape(&egress).contains(r#"node="b""#));
-    see(&egress, &["a"], Status::True, reasons::SERVING);
+    see(&egress, &["a"], ConditionStatus::True, reasons::SERVING);
     assert!(
         !scrape(&egress).contains(r#"node="b""#),
         "{}",
@@ -150,25 +159,25 @@ fn a_node_that_is_gone_takes_its_series_along() {
 
 #[test]
 fn an_object_that_is_gone_takes_its_series_along() {
-    let egress = Egress::default();
-    see(&egress, &["a"], Status::True, reasons::SERVING);
+    let egress = EgressMetrics::default();
+    see(&egress, &["a"], ConditionStatus::True, reasons::SERVING);
     egress.emit(MoveEnded {
         name: "web",
         moved: &moved(),
     });
-    egress.emit(GatewayGone { name: "web" });
+    egress.emit(GatewayRemoved { name: "web" });
     assert!(!scrape(&egress).contains("web"), "{}", scrape(&egress));
 }
 
 #[test]
 fn a_standby_shows_no_gateway_and_no_budget_and_keeps_its_counters() {
-    let egress = Egress::default();
-    see(&egress, &["a"], Status::True, reasons::SERVING);
-    let seen = BudgetSeen {
+    let egress = EgressMetrics::default();
+    see(&egress, &["a"], ConditionStatus::True, reasons::SERVING);
+    let seen = RemainingCalls {
         limit: 3600,
         remaining: 100,
     };
-    egress.emit(BudgetForecast {
+    egress.emit(ForecastReported {
         account: "s/t",
         seen,
         others: 0.5,
@@ -186,7 +195,7 @@ fn a_standby_shows_no_gateway_and_no_budget_and_keeps_its_counters() {
 
 #[test]
 fn a_move_counts_once_and_times_the_stages_it_had() {
-    let egress = Egress::default();
+    let egress = EgressMetrics::default();
     let (name, moved) = ("web", moved());
     egress.emit(MoveStarted {
         name,
@@ -208,10 +217,10 @@ fn a_move_counts_once_and_times_the_stages_it_had() {
 
 #[test]
 fn a_code_that_is_no_word_is_not_shown() {
-    let egress = Egress::default();
+    let egress = EgressMetrics::default();
     let call = |code| ProviderCall {
         account: "s/t",
-        operation: Operation::Get,
+        operation: HcloudOperation::Get,
         code,
         lane: "routine",
     };

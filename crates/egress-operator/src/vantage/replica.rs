@@ -1,6 +1,6 @@
 //! The controller that probes on every replica, leader or not, and keeps the replica's own Lease.
 //!
-//! Its probes are those of the leader's decisions where the replica leads: they share a [`Prober`], so a
+//! Its probes are those of the leader's decisions where the replica leads: they share a [`NodeProber`], so a
 //! node is probed once per interval by one process. It writes its own Lease, and deletes those of
 //! replicas that have said nothing for an hour; it writes nothing else.
 
@@ -10,15 +10,18 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aplomb::{Cache, Class, Clock, Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb::{
+    Action, Cache, Clock, Context, Controller, ErrorClass, ObjectKey, Predicate, Result, Scope,
+    View,
+};
 use aplomb_api::StableEgress;
-use aplomb_api::egress::Signal;
+use aplomb_api::egress::HealthSignal;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams};
 use tokio::time::Instant;
 
-use super::report::{LABEL, Report, Target, name};
-use crate::probe::Prober;
+use super::report::{LABEL, ProbedNode, ReachabilityReport, name};
+use crate::probe::NodeProber;
 
 /// Also the field manager.
 const NAME: &str = "egress-vantage";
@@ -28,7 +31,7 @@ const PACE: Duration = Duration::from_secs(10);
 const GONE: Duration = Duration::from_secs(3600);
 
 /// Says which nodes a StableEgress probes, with their addresses.
-pub type Targets = Arc<
+pub type ProbeTargetsFn = Arc<
     dyn Fn(&StableEgress, &Context<StableEgress>) -> Result<Vec<(String, Vec<IpAddr>)>>
         + Send
         + Sync,
@@ -36,25 +39,25 @@ pub type Targets = Arc<
 
 /// What the controller needs. Clones share what was said last.
 #[derive(Clone)]
-pub struct Shared {
+pub struct PeerReporter {
     /// This replica, as its lease for leadership names it.
     pub identity: String,
     /// The operator's namespace.
     pub namespace: String,
     /// The prober of this process.
-    pub prober: Prober,
+    pub prober: NodeProber,
     /// Wall time.
     pub clock: Clock,
     /// Who is probed.
-    pub targets: Targets,
+    pub targets: ProbeTargetsFn,
     book: Arc<Mutex<Book>>,
 }
 
 /// What this replica found, and what it last said of it.
 #[derive(Default)]
 struct Book {
-    found: BTreeMap<Key, Found>,
-    said: Option<(Instant, BTreeSet<Target>)>,
+    found: BTreeMap<ObjectKey, Found>,
+    said: Option<(Instant, BTreeSet<ProbedNode>)>,
 }
 
 struct Found {
@@ -62,15 +65,15 @@ struct Found {
     reachable: BTreeSet<String>,
 }
 
-impl Shared {
+impl PeerReporter {
     /// What the controller needs.
     #[must_use]
     pub fn new(
         identity: &str,
         namespace: &str,
-        prober: Prober,
+        prober: NodeProber,
         clock: Clock,
-        targets: Targets,
+        targets: ProbeTargetsFn,
     ) -> Self {
         Self {
             identity: identity.to_owned(),
@@ -88,7 +91,7 @@ impl Shared {
 }
 
 impl Book {
-    fn reachable(&self) -> BTreeSet<Target> {
+    fn reachable(&self) -> BTreeSet<ProbedNode> {
         let all = self.found.iter();
         all.flat_map(|(key, found)| {
             let nodes = found.reachable.iter();
@@ -103,7 +106,7 @@ impl Book {
     }
 
     /// What is to be said now; `None` if it was said, and recently enough.
-    fn news(&self, interval: Duration, now: Instant) -> Option<BTreeSet<Target>> {
+    fn news(&self, interval: Duration, now: Instant) -> Option<BTreeSet<ProbedNode>> {
         let reachable = self.reachable();
         let pace = interval.max(PACE);
         let said = self.said.as_ref().is_some_and(|(at, said)| {
@@ -125,9 +128,9 @@ pub fn scope(namespace: &str) -> Scope {
     }
 }
 
-/// The controller. What `Shared::targets` reads of caches must be watched beside it.
+/// The controller. What `PeerReporter::targets` reads of caches must be watched beside it.
 #[must_use]
-pub fn controller(shared: Shared) -> Controller<StableEgress> {
+pub fn controller(shared: PeerReporter) -> Controller<StableEgress> {
     let leases = scope(&shared.namespace);
     let pass = move |egress: Arc<StableEgress>, cx: Context<StableEgress>| {
         let shared = shared.clone();
@@ -136,14 +139,14 @@ pub fn controller(shared: Shared) -> Controller<StableEgress> {
     Controller::new(NAME, pass)
         .everywhere()
         // Reports are read when a decision needs them, and wake nobody.
-        .watches::<Lease>(leases, Lens::comparing(|_, _| true), |_, _| Vec::new())
+        .watches::<Lease>(leases, Predicate::comparing(|_, _| true), |_, _| Vec::new())
 }
 
-impl Shared {
-    async fn pass(&self, egress: &StableEgress, cx: &Context<StableEgress>) -> Result<Verdict> {
+impl PeerReporter {
+    async fn pass(&self, egress: &StableEgress, cx: &Context<StableEgress>) -> Result<Action> {
         let (key, began) = (View::meta(egress).key(), Instant::now());
         let health = &egress.spec.health;
-        let probes = health.signal == Signal::Probe;
+        let probes = health.signal == HealthSignal::Probe;
         if probes {
             let targets = (self.targets)(egress, cx)?;
             let round = self.prober.round(&key, &targets, &health.probe, began);
@@ -166,12 +169,12 @@ impl Shared {
             tracing::warn!(%error, "Cannot say which nodes are reached from here");
         }
         if !probes {
-            return Ok(Verdict::Settled);
+            return Ok(Action::Settled);
         }
         let due = self.prober.due(&key, &health.probe, Instant::now());
         // Nobody to probe yet: whoever comes is found an interval later.
         let due = due.unwrap_or(health.probe.interval.0);
-        Ok(Verdict::Recheck(due.max(Duration::from_millis(100))))
+        Ok(Action::Recheck(due.max(Duration::from_millis(100))))
     }
 
     async fn publish(&self, cx: &Context<StableEgress>, began: Instant) -> Result<()> {
@@ -181,7 +184,7 @@ impl Shared {
         };
         let news = self.book().news(interval, began);
         if let Some(reachable) = news {
-            let report = Report::new(
+            let report = ReachabilityReport::new(
                 &self.identity,
                 self.clock.now(),
                 interval,
@@ -194,7 +197,7 @@ impl Shared {
     }
 
     /// Applies the report, which also makes its Lease: nobody else does.
-    async fn say(&self, cx: &Context<StableEgress>, report: &Report) -> Result<()> {
+    async fn say(&self, cx: &Context<StableEgress>, report: &ReachabilityReport) -> Result<()> {
         let leases: Api<Lease> = Api::namespaced(cx.client(), &self.namespace);
         let params = PatchParams::apply(NAME).force();
         let lease = Patch::Apply(report.lease(&self.namespace));
@@ -204,7 +207,7 @@ impl Shared {
 
     /// Takes the own report back, since nothing is probed any more.
     async fn withdraw(&self, cx: &Context<StableEgress>, leases: &Cache<Lease>) -> Result<()> {
-        let own = Key::new(Some(&self.namespace), &name(&self.identity));
+        let own = ObjectKey::new(Some(&self.namespace), &name(&self.identity));
         self.book().said = None;
         if leases.get(&own).is_some() {
             remove(cx, &own).await?;
@@ -216,7 +219,7 @@ impl Shared {
     async fn tidy(&self, cx: &Context<StableEgress>, leases: &Cache<Lease>) -> Result<()> {
         let now = self.clock.now();
         for lease in leases.list() {
-            let report = Report::read(&lease);
+            let report = ReachabilityReport::read(&lease);
             let gone = report.is_none_or(|report| report.age(now) > GONE);
             let key = View::meta(&*lease).key();
             if gone && *key.name != name(&self.identity) {
@@ -228,14 +231,14 @@ impl Shared {
 }
 
 /// Deletes a Lease, unless somebody was first or it has come to life again.
-async fn remove(cx: &Context<StableEgress>, key: &Key) -> Result<()> {
+async fn remove(cx: &Context<StableEgress>, key: &ObjectKey) -> Result<()> {
     match cx.delete_other::<Lease>(key).await {
-        Err(error) if error.class() == Class::Conflict => Ok(()),
+        Err(error) if error.class() == ErrorClass::Conflict => Ok(()),
         other => other,
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for PeerReporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
             .field("identity", &self.identity)
@@ -254,7 +257,7 @@ mod tests {
             reachable: nodes.iter().map(|&node| node.to_owned()).collect(),
         };
         Book {
-            found: [(Key::new(None, "office"), found)].into(),
+            found: [(ObjectKey::new(None, "office"), found)].into(),
             said: None,
         }
     }
@@ -276,7 +279,12 @@ mod tests {
         for seconds in [1, 5, 10, 60] {
             let interval = Duration::from_secs(seconds);
             let (mut book, began) = (book(&["node-1"]), Instant::now());
-            let valid = Report::new("a", jiff::Timestamp::UNIX_EPOCH, interval, BTreeSet::new());
+            let valid = ReachabilityReport::new(
+                "a",
+                jiff::Timestamp::UNIX_EPOCH,
+                interval,
+                BTreeSet::new(),
+            );
             let mut last = began;
             for pass in 0..100 {
                 let now = began + interval * pass;

@@ -25,11 +25,11 @@ const INTERVALS: u32 = 3;
 const AT_LEAST: Duration = Duration::from_secs(15);
 
 /// A StableEgress and a node that it probes: two of them may probe a node at different ports.
-pub(super) type Target = (String, String);
+pub(super) type ProbedNode = (String, String);
 
 /// Which nodes one replica reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct ReachabilityReport {
     /// The replica.
     pub identity: String,
     /// When it said so, by its clock.
@@ -37,16 +37,16 @@ pub struct Report {
     /// For how long that counts.
     pub valid: Duration,
     /// Which it reaches.
-    pub(super) reachable: BTreeSet<Target>,
+    pub(super) reachable: BTreeSet<ProbedNode>,
 }
 
-impl Report {
+impl ReachabilityReport {
     /// What `identity` has to say at `at`, probing every `interval`.
     pub(super) fn new(
         identity: &str,
         at: Timestamp,
         interval: Duration,
-        reachable: BTreeSet<Target>,
+        reachable: BTreeSet<ProbedNode>,
     ) -> Self {
         let valid = (interval * INTERVALS).max(AT_LEAST);
         // A Lease counts in whole seconds.
@@ -136,18 +136,24 @@ pub(super) fn name(identity: &str) -> String {
 
 /// What the replicas say.
 #[must_use]
-pub fn reports(leases: &Cache<Lease>) -> Vec<Report> {
+pub fn reports(leases: &Cache<Lease>) -> Vec<ReachabilityReport> {
     let leases: Vec<Arc<Lease>> = leases.list();
     leases
         .iter()
-        .filter_map(|lease| Report::read(lease))
+        .filter_map(|lease| ReachabilityReport::read(lease))
         .collect()
 }
 
 /// Whether another replica than `own` says, recently enough, that it reaches `node`, as the
 /// StableEgress `egress` probes it.
 #[must_use]
-pub fn disputed(reports: &[Report], own: &str, egress: &str, node: &str, now: Timestamp) -> bool {
+pub fn disputed(
+    reports: &[ReachabilityReport],
+    own: &str,
+    egress: &str,
+    node: &str,
+    now: Timestamp,
+) -> bool {
     let target = (egress.to_owned(), node.to_owned());
     let others = reports.iter().filter(|report| report.identity != own);
     others
@@ -163,12 +169,12 @@ mod tests {
         Timestamp::from_second(1_790_000_000 + second).unwrap()
     }
 
-    fn report(identity: &str, at: i64, node: &str) -> Report {
+    fn report(identity: &str, at: i64, node: &str) -> ReachabilityReport {
         let reachable = [("office".to_owned(), node.to_owned())].into();
-        Report::new(identity, second(at), Duration::from_secs(5), reachable)
+        ReachabilityReport::new(identity, second(at), Duration::from_secs(5), reachable)
     }
 
-    fn disputed_at(reports: &[Report], now: i64) -> bool {
+    fn disputed_at(reports: &[ReachabilityReport], now: i64) -> bool {
         disputed(reports, "a", "office", "node-1", second(now))
     }
 
@@ -197,7 +203,7 @@ mod tests {
     fn a_short_interval_counts_for_a_quarter_of_a_minute_and_a_long_one_for_three() {
         let valid = |millis| {
             let interval = Duration::from_millis(millis);
-            Report::new("b", second(0), interval, BTreeSet::new()).valid
+            ReachabilityReport::new("b", second(0), interval, BTreeSet::new()).valid
         };
         assert_eq!(valid(1000), Duration::from_secs(15));
         assert_eq!(valid(60_000), Duration::from_secs(180));
@@ -216,14 +222,14 @@ mod tests {
         said.reachable
             .insert(("lab".to_owned(), "node-2".to_owned()));
         let lease = said.lease("aplomb-egress");
-        assert_eq!(Report::read(&lease), Some(said));
+        assert_eq!(ReachabilityReport::read(&lease), Some(said));
         let nobody = report("b", 0, "").lease("aplomb-egress");
-        assert!(Report::read(&nobody).is_some());
+        assert!(ReachabilityReport::read(&nobody).is_some());
     }
 
     #[test]
     fn a_lease_that_is_no_report_says_nothing() {
-        assert_eq!(Report::read(&Lease::default()), None);
+        assert_eq!(ReachabilityReport::read(&Lease::default()), None);
     }
 
     #[test]
@@ -239,9 +245,9 @@ mod tests {
     #[test]
     fn what_no_annotation_can_hold_is_cut() {
         let many = (0..10_000).map(|n| ("office".to_owned(), format!("node-{n:05}-of-many")));
-        let said = Report::new("b", second(0), AT_LEAST, many.collect());
+        let said = ReachabilityReport::new("b", second(0), AT_LEAST, many.collect());
         assert!(said.text().len() <= MOST);
-        let read = Report::read(&said.lease("ns")).unwrap();
+        let read = ReachabilityReport::read(&said.lease("ns")).unwrap();
         assert!(read.reachable.is_subset(&said.reachable), "whole entries");
         assert!(read.reachable.len() > 1000);
     }

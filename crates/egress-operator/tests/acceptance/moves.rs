@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb_api::egress::Cause;
+use aplomb_api::egress::MoveCause;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -48,12 +48,12 @@ async fn death(lab: Lab, spec: Value) -> (Duration, Duration) {
         std::future::pending().await
     };
     let times = tokio::select! { biased; times = serving => times, never = dying => never };
-    timed(&lab, &replica, Cause::NodeUnhealthy);
+    timed(&lab, &replica, MoveCause::NodeUnhealthy);
     times
 }
 
 /// That status and the histogram have every stage of the last move.
-fn timed(lab: &Lab, replica: &Replica, cause: Cause) {
+fn timed(lab: &Lab, replica: &Replica, cause: MoveCause) {
     let moved = lab.status(WEB).last_move.expect("there was a move");
     assert_eq!(moved.cause, cause);
     let stages = &moved.stages;
@@ -132,13 +132,13 @@ enum Event {
 }
 
 impl Event {
-    const ALL: [(Self, Cause, u64); 6] = [
-        (Self::Cordoned, Cause::NodeCordoned, 0),
-        (Self::Deleted, Cause::NodeDeleted, 0),
-        (Self::Terminating, Cause::NodeTerminating, 0),
-        (Self::NoCandidate, Cause::CandidateLost, 0),
-        (Self::NotReady, Cause::NodeUnhealthy, 90),
-        (Self::Silent, Cause::NodeUnhealthy, 90),
+    const ALL: [(Self, MoveCause, u64); 6] = [
+        (Self::Cordoned, MoveCause::NodeCordoned, 0),
+        (Self::Deleted, MoveCause::NodeDeleted, 0),
+        (Self::Terminating, MoveCause::NodeTerminating, 0),
+        (Self::NoCandidate, MoveCause::CandidateLost, 0),
+        (Self::NotReady, MoveCause::NodeUnhealthy, 90),
+        (Self::Silent, MoveCause::NodeUnhealthy, 90),
     ];
 
     async fn happen(self, lab: &Lab) {
@@ -153,7 +153,7 @@ impl Event {
     }
 }
 
-async fn moves_after(lab: Lab, event: Event, cause: Cause, grace: Duration) -> Duration {
+async fn moves_after(lab: Lab, event: Event, cause: MoveCause, grace: Duration) -> Duration {
     let replica = lab.settled(3, &json!({})).await;
     some_time(&lab).await;
     let began = Instant::now();

@@ -5,13 +5,13 @@ use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aplomb::admin::Board;
+use aplomb::admin::AdminRegistry;
 use aplomb::{Clock, Tasks, Telemetry};
-use aplomb_egress_operator::telemetry::Egress;
-use aplomb_egress_operator::{Parts, Settings};
-use aplomb_http_client::Transport;
 use aplomb_apiserver::hetzner::Hetzner;
 use aplomb_apiserver::world::{Component, Process};
+use aplomb_egress_operator::telemetry::EgressMetrics;
+use aplomb_egress_operator::{EgressDeps, EgressSettings};
+use aplomb_http_client::Transport;
 use bytes::Bytes;
 use http::Request;
 use prometheus_client::encoding::text;
@@ -26,7 +26,7 @@ use crate::valve::Valve;
 pub struct Replica {
     pub component: Component,
     pub telemetry: Telemetry,
-    pub egress: Egress,
+    pub egress: EgressMetrics,
 }
 
 impl Replica {
@@ -40,20 +40,20 @@ impl Replica {
     }
 
     fn with(lab: &Lab, name: &str, token_file: Option<PathBuf>) -> Self {
-        let (telemetry, egress) = (Telemetry::default(), Egress::default());
+        let (telemetry, egress) = (Telemetry::default(), EgressMetrics::default());
         let (counts, shows) = (telemetry.clone(), egress.clone());
         let (hetzner, probe) = (lab.hetzner.clone(), lab.reach.from(name));
         let valve = lab.valve.clone();
         let component = lab.cluster.start(name, move |process| {
             let (wire, tasks) = (process.clone(), process.clone());
             let (hetzner, valve) = (hetzner.clone(), valve.clone());
-            let parts = Parts {
+            let parts = EgressDeps {
                 connect: Arc::new(move || transport(&wire, &hetzner, &valve)),
                 probe: probe.clone(),
                 clock: Clock::system(),
                 tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
-                board: Board::default(),
+                board: AdminRegistry::default(),
                 server: None,
                 egress: shows.clone(),
             };
@@ -84,13 +84,13 @@ impl Replica {
     }
 }
 
-async fn run(process: Process, token_file: Option<PathBuf>, parts: Parts) {
-    let settings = Settings {
+async fn run(process: Process, token_file: Option<PathBuf>, parts: EgressDeps) {
+    let settings = EgressSettings {
         endpoint: "https://api.example.com/v1".to_owned(),
         namespace: NAMESPACE.to_owned(),
         identity: process.name().to_owned(),
         token_file,
-        ..Settings::default()
+        ..EgressSettings::default()
     };
     let engine = aplomb_egress_operator::operator(process.plain_client(), &settings, parts);
     engine

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb::{Hub, Meta, MetaRef, Scope, Tasks, Telemetry, View};
+use aplomb::{InformerSet, MetaRef, Scope, Tasks, Telemetry, View, ViewMeta};
 use k8s_openapi::api::core::v1::Node;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::sleep;
@@ -15,7 +15,7 @@ use crate::quiet::{BEAT, around};
 
 #[derive(serde::Deserialize)]
 struct Name {
-    metadata: Meta,
+    metadata: ViewMeta,
 }
 
 impl View for Name {
@@ -31,7 +31,7 @@ async fn reads_per_event(lab: Lab, count: usize, time: Duration) -> (u64, usize,
         lab.nodes.create(&nodes::node(number, None)).await;
     }
     lab.floating_ip(0, "web", |_| {});
-    let hub = Hub::new(lab.cluster.plain_client("peer"), Telemetry::default());
+    let hub = InformerSet::new(lab.cluster.plain_client("peer"), Telemetry::default());
     let (sender, mut events) = unbounded_channel();
     let watch = hub.watch::<Name>(Scope::default());
     // Nobody reads it any more when the world ends.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb_egress_operator::probe::Probe;
+use aplomb_egress_operator::probe::NodeProbe;
 use futures::future::BoxFuture;
 use tokio::time::sleep;
 
@@ -38,7 +38,7 @@ impl Reach {
     }
 
     /// How a replica sees it.
-    pub fn from(&self, replica: &str) -> Arc<dyn Probe> {
+    pub fn from(&self, replica: &str) -> Arc<dyn NodeProbe> {
         Arc::new(Vantage {
             reach: self.clone(),
             replica: replica.to_owned(),
@@ -60,7 +60,7 @@ struct Vantage {
     replica: String,
 }
 
-impl Probe for Vantage {
+impl NodeProbe for Vantage {
     fn dial<'a>(
         &'a self,
         addresses: &'a [IpAddr],

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb_api::egress::{Cause, annotations};
+use aplomb_api::egress::{MoveCause, annotations};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -106,7 +106,7 @@ fn a_pin_is_followed_after_the_dwell_and_only_until_its_time() {
             took > seconds(50),
             "it has to stay a minute first: {took:?}"
         );
-        assert_eq!(lab.status(WEB).last_move.unwrap().cause, Cause::Pinned);
+        assert_eq!(lab.status(WEB).last_move.unwrap().cause, MoveCause::Pinned);
         // It goes away from the pinned node if it must, and back as soon as it may.
         lab.nodes.cordon(2, true).await;
         lab.serves(0, seconds(5)).await;
@@ -284,7 +284,7 @@ fn a_gateway_that_is_no_longer_prepared_is_left_after_five_minutes() {
         assert!(took <= Duration::from_secs(302), "{took:?}");
         assert_eq!(
             lab.status(WEB).last_move.unwrap().cause,
-            Cause::NodeUnprepared
+            MoveCause::NodeUnprepared
         );
         // The third was never prepared.
         lab.nodes.cordon(1, true).await;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::fence::Fence;
-use aplomb::{Clock, Key, Telemetry};
+use aplomb::{Clock, ObjectKey, Telemetry};
 use aplomb_api::egress::FloatingIpRef;
-use aplomb_egress_operator::client::{Client, ENDPOINT, ProviderError, Token};
-use aplomb_egress_operator::cloud::{Account, Clouds, Settings};
-use aplomb_egress_operator::telemetry::Egress;
-use aplomb_http_client::Transport;
 use aplomb_apiserver::hetzner::{Config, Entry, Hetzner, Noise, Shape};
+use aplomb_egress_operator::client::{ApiToken, ENDPOINT, HcloudClient, HcloudError};
+use aplomb_egress_operator::cloud::{HcloudAccount, HcloudAccounts, HcloudSettings};
+use aplomb_egress_operator::telemetry::EgressMetrics;
+use aplomb_http_client::Transport;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::util::BoxCloneSyncService;
@@ -81,19 +81,19 @@ impl Scene {
         BoxCloneSyncService::new(self.hetzner.service())
     }
 
-    fn account(&self) -> Account {
+    fn account(&self) -> HcloudAccount {
         let (service, clock) = (self.hetzner.service(), self.clock.clone());
-        let clouds = Clouds::new(Settings {
+        let clouds = HcloudAccounts::new(HcloudSettings {
             endpoint: ENDPOINT.to_owned(),
             connect: Arc::new(move || BoxCloneSyncService::new(service.clone())),
             telemetry: Telemetry::default(),
-            egress: Egress::default(),
+            egress: EgressMetrics::default(),
             clock: Clock::new(move || clock.now()),
-            budgets: aplomb::budget::Shelf::default(),
+            budgets: aplomb::budget::LimiterRegistry::default(),
         });
         clouds.with(
-            &Key::new(None, "web"),
-            &Token::new(TOKEN).unwrap(),
+            &ObjectKey::new(None, "web"),
+            &ApiToken::new(TOKEN).unwrap(),
             "hcloud",
         )
     }
@@ -108,7 +108,7 @@ impl Scene {
 async fn ours(mut scene: Scene) -> (Duration, Vec<Entry>) {
     let begins = scene.begins();
     let account = scene.account();
-    let (who, which) = (Key::new(None, "web"), web());
+    let (who, which) = (ObjectKey::new(None, "web"), web());
     let fence = Fence::open();
     let within = || Instant::now() + Duration::from_secs(10);
     let look = |max_age| account.look(&who, &which, max_age, false, within(), &fence);
@@ -131,7 +131,7 @@ async fn ours(mut scene: Scene) -> (Duration, Vec<Entry>) {
 /// controller-runtime does: looks twice a minute, and knows the id, as ours does.
 async fn theirs(mut scene: Scene) -> (Duration, Vec<Entry>) {
     let begins = scene.begins();
-    let client = Client::new(scene.transport(), ENDPOINT, Token::new(TOKEN).unwrap());
+    let client = HcloudClient::new(scene.transport(), ENDPOINT, ApiToken::new(TOKEN).unwrap());
     while Instant::now() + RESYNC < begins {
         sleep(RESYNC).await;
         let looks = client.in_lane("routine");
@@ -157,7 +157,7 @@ async fn theirs(mut scene: Scene) -> (Duration, Vec<Entry>) {
 /// One call of hcloud-go: five repetitions of what it thinks worth repeating. Whether it succeeded.
 async fn retried<F>(rng: &mut fastrand::Rng, call: impl Fn() -> F) -> bool
 where
-    F: Future<Output = Result<(), ProviderError>>,
+    F: Future<Output = Result<(), HcloudError>>,
 {
     const RETRIES: u32 = 5;
     const AGAIN: [&str; 4] = ["conflict", "rate_limit_exceeded", "bad_gateway", "timeout"];

@@ -20,7 +20,7 @@ use std::time::Duration;
 use aplomb::tasks::Tasks;
 use aplomb::telemetry::{EventResult, Telemetry};
 use aplomb::watch::Scope;
-use aplomb::{Hub, Lens};
+use aplomb::{InformerSet, Predicate};
 use bytes::Bytes;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
@@ -102,21 +102,25 @@ fn ours_spent(beats: &[Bytes]) -> Duration {
     };
     runtime().block_on(async {
         let telemetry = Telemetry::default();
-        let hub = Hub::new(client(content), telemetry.clone());
+        let hub = InformerSet::new(client(content), telemetry.clone());
         let watch = hub.watch::<NodeView>(Scope::default());
         let (seen, all) = (AtomicUsize::new(0), Arc::new(Notify::new()));
         let (done, total) = (all.clone(), NODES + beats.len());
         let listed = Arc::new(std::sync::OnceLock::new());
         let begin = listed.clone();
-        watch.observe(Lens::comparing(NodeView::same), "bench", move |_, _| {
-            let count = seen.fetch_add(1, Ordering::Relaxed) + 1;
-            if count == NODES {
-                begin.get_or_init(on_cpu);
-            }
-            if count == total {
-                done.notify_one();
-            }
-        });
+        watch.observe(
+            Predicate::comparing(NodeView::same),
+            "bench",
+            move |_, _| {
+                let count = seen.fetch_add(1, Ordering::Relaxed) + 1;
+                if count == NODES {
+                    begin.get_or_init(on_cpu);
+                }
+                if count == total {
+                    done.notify_one();
+                }
+            },
+        );
         let _tasks = hub.start(&Tasks::on_runtime());
         all.notified().await;
         let spent = on_cpu() - *listed.get().unwrap();
@@ -179,9 +183,9 @@ fn hold<H>(fill: impl AsyncFnOnce(kube::Client) -> H) -> ExitCode {
 }
 
 async fn ours_held(client: kube::Client) -> impl Sized {
-    let hub = Hub::new(client, Telemetry::default());
+    let hub = InformerSet::new(client, Telemetry::default());
     let watch = hub.watch::<NodeView>(Scope::default());
-    watch.observe(Lens::comparing(NodeView::same), "bench", |_, _| {});
+    watch.observe(Predicate::comparing(NodeView::same), "bench", |_, _| {});
     let tasks = hub.start(&Tasks::on_runtime());
     hub.ready(Instant::now() + Duration::from_secs(120))
         .await

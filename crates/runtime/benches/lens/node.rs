@@ -1,13 +1,13 @@
 //! A Node as a cloud provider's cluster has it: images, conditions, managed fields, about 9 KB.
 
-use aplomb::{Meta, MetaRef, View};
+use aplomb::{MetaRef, View, ViewMeta};
 use k8s_openapi::api::core::v1;
 use serde_json::{Value, json};
 
 /// What an operator that moves addresses between nodes reads of one.
 #[derive(PartialEq, serde::Deserialize)]
 pub(crate) struct NodeView {
-    metadata: Meta,
+    metadata: ViewMeta,
     #[serde(default)]
     spec: Spec,
     #[serde(default)]

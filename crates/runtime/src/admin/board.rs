@@ -11,44 +11,44 @@ use axum::Router;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
-use super::{Introspect, State};
+use super::{DebugState, EngineInspector};
 use crate::cache::Cache;
 use crate::engine::Kind;
-use crate::journal::Line;
-use crate::key::ObjectId;
-use crate::telemetry::{self, Metrics, Telemetry};
+use crate::journal::JournalLine;
+use crate::key::ObjectRef;
+use crate::telemetry::{self, MetricsSource, Telemetry};
 
 /// What can be looked at in one process. Clones share it.
 #[derive(Clone)]
-pub struct Board(Arc<Inner>);
+pub struct AdminRegistry(Arc<Inner>);
 
 struct Inner {
-    entries: Mutex<Vec<Arc<Shown>>>,
+    entries: Mutex<Vec<Arc<EngineEntry>>>,
     changed: watch::Sender<u64>,
 }
 
 /// What one engine shows.
-pub struct Shown {
+pub struct EngineEntry {
     /// What the engine is called.
     pub name: String,
     /// Its state.
-    pub process: Arc<dyn Introspect>,
+    pub process: Arc<dyn EngineInspector>,
     /// Where it counts. Engines of one process share it, or `/metrics` names families twice.
     pub telemetry: Telemetry,
     /// Metrics of its own.
-    pub metrics: Vec<Metrics>,
+    pub metrics: Vec<MetricsSource>,
     pub(crate) caches: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Takes an engine off the board when it is dropped.
 #[must_use = "what is shown is shown for as long as this is kept"]
 #[derive(Debug)]
-pub struct Showing {
-    board: Board,
-    entry: Arc<Shown>,
+pub struct EngineRegistration {
+    board: AdminRegistry,
+    entry: Arc<EngineEntry>,
 }
 
-impl Default for Board {
+impl Default for AdminRegistry {
     fn default() -> Self {
         Self(Arc::new(Inner {
             entries: Mutex::default(),
@@ -57,13 +57,13 @@ impl Default for Board {
     }
 }
 
-impl Board {
+impl AdminRegistry {
     /// Shows one more engine.
-    pub fn show(&self, entry: Shown) -> Showing {
+    pub fn show(&self, entry: EngineEntry) -> EngineRegistration {
         let entry = Arc::new(entry);
         self.lock().push(entry.clone());
         self.touch();
-        Showing {
+        EngineRegistration {
             board: self.clone(),
             entry,
         }
@@ -71,7 +71,7 @@ impl Board {
 
     /// The state of each engine, by its name.
     #[must_use]
-    pub fn engines(&self) -> Vec<(String, State)> {
+    pub fn engines(&self) -> Vec<(String, DebugState)> {
         let entries = self.entries();
         let each = entries.iter();
         each.map(|entry| (entry.name.clone(), entry.process.state()))
@@ -80,9 +80,9 @@ impl Board {
 
     /// The states of all engines as one.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> DebugState {
         let states = self.engines().into_iter().map(|(_, state)| state);
-        states.fold(State::default(), State::and)
+        states.fold(DebugState::default(), DebugState::and)
     }
 
     /// The objects of a controller's own kind, if one of the engines has such a controller.
@@ -95,10 +95,11 @@ impl Board {
 
     /// What the engines remember of `object`, oldest first.
     #[must_use]
-    pub fn journal(&self, object: &ObjectId) -> Vec<Line> {
+    pub fn journal(&self, object: &ObjectRef) -> Vec<JournalLine> {
         let entries = self.entries();
         let journals = entries.iter().filter_map(|entry| entry.process.journal());
-        let mut lines: Vec<Line> = journals.flat_map(|journal| journal.read(object)).collect();
+        let mut lines: Vec<JournalLine> =
+            journals.flat_map(|journal| journal.read(object)).collect();
         lines.sort_by_key(|line| line.at);
         lines
     }
@@ -138,20 +139,20 @@ impl Board {
         self.0.changed.send_modify(|count| *count += 1);
     }
 
-    fn entries(&self) -> Vec<Arc<Shown>> {
+    fn entries(&self) -> Vec<Arc<EngineEntry>> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Shown>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<EngineEntry>>> {
         let entries = self.0.entries.lock();
         entries.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shown {
+impl EngineEntry {
     /// A process called `name` that counts in `telemetry`.
     #[must_use]
-    pub fn new(name: &str, process: Arc<dyn Introspect>, telemetry: Telemetry) -> Self {
+    pub fn new(name: &str, process: Arc<dyn EngineInspector>, telemetry: Telemetry) -> Self {
         Self {
             name: name.to_owned(),
             process,
@@ -162,22 +163,22 @@ impl Shown {
     }
 }
 
-impl Drop for Showing {
+impl Drop for EngineRegistration {
     fn drop(&mut self) {
         let entry = &self.entry;
-        let stays = |other: &Arc<Shown>| !Arc::ptr_eq(other, entry);
+        let stays = |other: &Arc<EngineEntry>| !Arc::ptr_eq(other, entry);
         self.board.lock().retain(stays);
         self.board.touch();
     }
 }
 
-impl fmt::Debug for Board {
+impl fmt::Debug for AdminRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.entries()).finish()
     }
 }
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for EngineEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Shown").field(&self.name).finish()
     }

@@ -2,7 +2,7 @@
 //!
 //! Decided from the state alone, so that what fails a check is in `/debug/state.json` too.
 
-use super::state::State;
+use super::state::DebugState;
 
 /// A watch that was silent for longer than this is dead: bookmarks come about every minute.
 const FRESH: f64 = 90.0;
@@ -12,12 +12,12 @@ const RECONNECTED: f64 = 30.0;
 
 /// One check, as kube-apiserver prints it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Check {
+pub(super) struct HealthCheck {
     name: String,
     failure: Option<String>,
 }
 
-impl Check {
+impl HealthCheck {
     fn new(name: impl Into<String>, failure: Option<String>) -> Self {
         Self {
             name: name.into(),
@@ -27,13 +27,13 @@ impl Check {
 }
 
 /// Whether the process makes progress. A replica that fails this should be started again.
-pub(super) fn live(state: &State) -> Vec<Check> {
+pub(super) fn live(state: &DebugState) -> Vec<HealthCheck> {
     let tasks = state.tasks.iter().map(|task| {
         let failure = task
             .dead
             .as_ref()
             .map(|why| format!("the task ended: {why}"));
-        Check::new(format!("task/{}", task.name), failure)
+        HealthCheck::new(format!("task/{}", task.name), failure)
     });
     let runs = state.controllers.iter().map(|controller| {
         let stuck = controller
@@ -44,13 +44,13 @@ pub(super) fn live(state: &State) -> Vec<Check> {
             let (key, running, bound) = (&run.key, run.running, run.bound);
             format!("{key} has been running for {running:.0} s, its bound is {bound:.0} s")
         });
-        Check::new(format!("runs/{}", controller.name), failure)
+        HealthCheck::new(format!("runs/{}", controller.name), failure)
     });
     tasks.chain(runs).collect()
 }
 
 /// Whether what the controllers read is complete and fresh. A standby can be ready.
-pub(super) fn ready(state: &State) -> Vec<Check> {
+pub(super) fn ready(state: &DebugState) -> Vec<HealthCheck> {
     let watches = state.watches.iter().filter(|watch| watch.required);
     let inputs = watches.map(|watch| {
         let trouble = watch.trouble.as_deref();
@@ -63,32 +63,32 @@ pub(super) fn ready(state: &State) -> Vec<Check> {
             (.., Some(down)) => Some(format!("down for {down:.0} s{because}")),
             _ => None,
         };
-        Check::new(format!("watch/{}", watch.name), failure)
+        HealthCheck::new(format!("watch/{}", watch.name), failure)
     });
     let program = state
         .unready
         .clone()
-        .map(|why| Check::new("program", Some(why)));
+        .map(|why| HealthCheck::new("program", Some(why)));
     inputs.chain(live(state)).chain(program).collect()
 }
 
-impl State {
+impl DebugState {
     /// Why `/readyz` fails, a line each; nothing if it does not.
     #[must_use]
     pub fn trouble(&self) -> Vec<String> {
-        let failed = |check: Check| Some(format!("{}: {}", check.name, check.failure?));
+        let failed = |check: HealthCheck| Some(format!("{}: {}", check.name, check.failure?));
         ready(self).into_iter().filter_map(failed).collect()
     }
 }
 
 /// The checks as text, and whether all passed.
-pub(super) fn report(endpoint: &str, checks: &[Check], verbose: bool) -> (bool, String) {
+pub(super) fn report(endpoint: &str, checks: &[HealthCheck], verbose: bool) -> (bool, String) {
     let passed = checks.iter().all(|check| check.failure.is_none());
     if passed && !verbose {
         return (true, "ok".to_owned());
     }
     let mut text = String::new();
-    for Check { name, failure } in checks {
+    for HealthCheck { name, failure } in checks {
         match failure {
             None => text.push_str(&format!("[+]{name} ok\n")),
             Some(why) => text.push_str(&format!("[-]{name} failed: {why}\n")),
@@ -102,32 +102,32 @@ pub(super) fn report(endpoint: &str, checks: &[Check], verbose: bool) -> (bool, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::state::{Controller, Run, Task, Watch};
+    use crate::admin::state::{ControllerState, RunState, TaskState, WatchHealth};
 
-    fn well() -> State {
-        State {
-            watches: vec![Watch {
+    fn well() -> DebugState {
+        DebugState {
+            watches: vec![WatchHealth {
                 name: "ConfigMap".to_owned(),
                 required: true,
                 synced: true,
                 age: Some(30.0),
-                ..Watch::default()
+                ..WatchHealth::default()
             }],
-            controllers: vec![Controller {
+            controllers: vec![ControllerState {
                 name: "demo".to_owned(),
-                running: vec![Run {
+                running: vec![RunState {
                     key: "default/a".to_owned(),
                     running: 5.0,
                     bound: 60.0,
-                    ..Run::default()
+                    ..RunState::default()
                 }],
-                ..Controller::default()
+                ..ControllerState::default()
             }],
-            tasks: vec![Task {
+            tasks: vec![TaskState {
                 name: "lease".to_owned(),
                 dead: None,
             }],
-            ..State::default()
+            ..DebugState::default()
         }
     }
 

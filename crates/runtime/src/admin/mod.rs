@@ -19,10 +19,13 @@ use axum::{Json, Router};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use self::board::{Board, Showing, Shown};
-pub use self::state::{Controller, KindTally, Lane, Run, State, Task, Trigger, Watch};
+pub use self::board::{AdminRegistry, EngineEntry, EngineRegistration};
+pub use self::state::{
+    ControllerState, DebugState, KindCounters, QueueLaneState, RunState, TaskState, TriggerRecord,
+    WatchHealth,
+};
 use crate::journal::Journal;
-use crate::key::{Key, ObjectId};
+use crate::key::{ObjectKey, ObjectRef};
 
 /// Whether a program wants traffic, beside what the runtime knows of its inputs.
 #[derive(Clone)]
@@ -53,9 +56,9 @@ impl fmt::Debug for Readiness {
 }
 
 /// A process that can say what it is doing.
-pub trait Introspect: Send + Sync + 'static {
+pub trait EngineInspector: Send + Sync + 'static {
     /// Its state now. Must not wait for anything that work in progress may hold.
-    fn state(&self) -> State;
+    fn state(&self) -> DebugState;
 
     /// Moves the metrics that grow while nothing occurs; called before metrics are read.
     fn measure(&self) {}
@@ -67,7 +70,7 @@ pub trait Introspect: Send + Sync + 'static {
 }
 
 /// The endpoints.
-fn router(board: Board) -> Router {
+fn router(board: AdminRegistry) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(livez))
@@ -95,20 +98,20 @@ pub async fn serve(
         .await
 }
 
-async fn metrics(Shared(board): Shared<Board>) -> Response {
+async fn metrics(Shared(board): Shared<AdminRegistry>) -> Response {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(CONTENT_TYPE, OPEN_METRICS)], board.metrics()).into_response()
 }
 
-async fn livez(Shared(board): Shared<Board>, uri: Uri) -> Response {
+async fn livez(Shared(board): Shared<AdminRegistry>, uri: Uri) -> Response {
     answer("livez", &health::live(&board.state()), &uri)
 }
 
-async fn readyz(Shared(board): Shared<Board>, uri: Uri) -> Response {
+async fn readyz(Shared(board): Shared<AdminRegistry>, uri: Uri) -> Response {
     answer("readyz", &health::ready(&board.state()), &uri)
 }
 
-fn answer(endpoint: &str, checks: &[health::Check], uri: &Uri) -> Response {
+fn answer(endpoint: &str, checks: &[health::HealthCheck], uri: &Uri) -> Response {
     let mut options = uri.query().unwrap_or_default().split('&');
     let verbose = options.any(|option| option == "verbose" || option.starts_with("verbose="));
     let (passed, text) = health::report(endpoint, checks, verbose);
@@ -120,26 +123,26 @@ fn answer(endpoint: &str, checks: &[health::Check], uri: &Uri) -> Response {
     (status, text).into_response()
 }
 
-async fn debug_state(Shared(board): Shared<Board>) -> Json<State> {
+async fn debug_state(Shared(board): Shared<AdminRegistry>) -> Json<DebugState> {
     Json(board.state())
 }
 
 async fn journal_of_cluster_scoped(
-    Shared(board): Shared<Board>,
+    Shared(board): Shared<AdminRegistry>,
     Path((kind, name)): Path<(String, String)>,
 ) -> Response {
-    read_journal(&board, &kind, Key::new(None, &name))
+    read_journal(&board, &kind, ObjectKey::new(None, &name))
 }
 
 async fn journal_of_namespaced(
-    Shared(board): Shared<Board>,
+    Shared(board): Shared<AdminRegistry>,
     Path((kind, namespace, name)): Path<(String, String, String)>,
 ) -> Response {
-    read_journal(&board, &kind, Key::new(Some(&namespace), &name))
+    read_journal(&board, &kind, ObjectKey::new(Some(&namespace), &name))
 }
 
-fn read_journal(board: &Board, kind: &str, key: Key) -> Response {
-    let object = ObjectId {
+fn read_journal(board: &AdminRegistry, kind: &str, key: ObjectKey) -> Response {
+    let object = ObjectRef {
         kind: kind.into(),
         key,
     };

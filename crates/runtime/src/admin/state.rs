@@ -8,33 +8,33 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::version::Version;
+use crate::version::ResourceVersion;
 use crate::{budget, hub, lease};
 
 /// Everything a person asks first when a controller seems to stand still.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct State {
+pub struct DebugState {
     /// How long the process has been running.
     pub uptime: f64,
     /// The controllers.
-    pub controllers: Vec<Controller>,
+    pub controllers: Vec<ControllerState>,
     /// The watches behind the caches.
-    pub watches: Vec<Watch>,
+    pub watches: Vec<WatchHealth>,
     /// The budgets, by target.
-    pub budgets: Vec<budget::Snapshot>,
+    pub budgets: Vec<budget::LimiterSnapshot>,
     /// The leases this replica contends for.
-    pub leases: Vec<lease::Status>,
+    pub leases: Vec<lease::LeaseStatus>,
     /// The tasks that must live as long as the process does.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TaskState>,
     /// What came in and went out of each kind.
-    pub kinds: Vec<KindTally>,
+    pub kinds: Vec<KindCounters>,
     /// Why the program itself wants no traffic, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unready: Option<String>,
 }
 
-impl State {
+impl DebugState {
     /// The state of both as one. What they share is told once.
     #[must_use]
     pub(super) fn and(mut self, other: Self) -> Self {
@@ -65,7 +65,7 @@ impl State {
 /// What came in and went out of one kind, since the process began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KindTally {
+pub struct KindCounters {
     /// The kind.
     pub kind: String,
     /// Events that a lens let through.
@@ -83,7 +83,7 @@ pub struct KindTally {
 /// A controller, its queue and its runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Controller {
+pub struct ControllerState {
     /// Its name.
     pub name: String,
     /// Whether it takes keys from its queue: a standby does not.
@@ -91,21 +91,21 @@ pub struct Controller {
     /// How many runs it may have at once.
     pub concurrency: usize,
     /// The lanes of its queue, most urgent first.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<QueueLaneState>,
     /// How many keys wait for a time or for a version.
     pub waiting: usize,
     /// The runs in progress.
-    pub running: Vec<Run>,
+    pub running: Vec<RunState>,
     /// The keys that are not run because their reconcile keeps failing by a defect.
     pub quarantined: Vec<String>,
     /// What came in last, newest first.
-    pub triggers: Vec<Trigger>,
+    pub triggers: Vec<TriggerRecord>,
 }
 
 /// A lane of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Lane {
+pub struct QueueLaneState {
     /// Its name.
     pub name: Cow<'static, str>,
     /// How many keys are in it.
@@ -117,7 +117,7 @@ pub struct Lane {
 /// A run in progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Run {
+pub struct RunState {
     /// The object.
     pub key: String,
     /// In which lane it had waited.
@@ -135,7 +135,7 @@ pub struct Run {
 /// Something that put a key into a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Trigger {
+pub struct TriggerRecord {
     /// The key.
     pub key: String,
     /// Why.
@@ -149,7 +149,7 @@ pub struct Trigger {
 /// A watch and the cache behind it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Watch {
+pub struct WatchHealth {
     /// The kind, with its scope where it has one.
     pub name: String,
     /// Whether nothing may run without it.
@@ -168,10 +168,10 @@ pub struct Watch {
     pub trouble: Option<String>,
 }
 
-impl Watch {
+impl WatchHealth {
     /// A watch of a hub, as it is now.
     #[must_use]
-    pub fn of(state: &hub::WatchState, required: bool) -> Self {
+    pub fn of(state: &hub::InformerStatus, required: bool) -> Self {
         let ago = |moment: Instant| moment.elapsed().as_secs_f64();
         let freshness = &state.freshness;
         Self {
@@ -181,7 +181,10 @@ impl Watch {
             objects: state.objects,
             age: freshness.last_activity.map(ago),
             reconnecting: freshness.reconnecting_since.map(ago),
-            version: freshness.list_version.as_ref().map(Version::to_string),
+            version: freshness
+                .list_version
+                .as_ref()
+                .map(ResourceVersion::to_string),
             trouble: state.trouble.clone(),
         }
     }
@@ -190,7 +193,7 @@ impl Watch {
 /// A task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Task {
+pub struct TaskState {
     /// Its name.
     pub name: String,
     /// Why it is dead, if it is.

@@ -3,16 +3,16 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::queue::{Config, Hold, Lane, Next, Queue, Reason};
+use crate::queue::{FairQueue, Lane, NextRun, QueueConfig, RunReason, WaitPolicy};
 
-const CLASS: Class = Class::Unavailable;
+const CLASS: ErrorClass = ErrorClass::Unavailable;
 
 fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-fn backoff(curve: Curve) -> Backoff {
-    Backoff::new(Arc::new(Curves::default().with(CLASS, curve)))
+fn backoff(curve: BackoffPolicy) -> Backoff {
+    Backoff::new(Arc::new(BackoffPolicies::default().with(CLASS, curve)))
 }
 
 fn jitter() -> impl Strategy<Value = Jitter> {
@@ -23,8 +23,8 @@ prop_compose! {
     fn curve()(
         base in 0_u64..5_000, factor in 0.5_f64..10.0, cap in 0_u64..100_000,
         floor in 0_u64..2_000, decay in 0_u64..600_000, jitter in jitter(),
-    ) -> Curve {
-        Curve { base: millis(base), factor, cap: millis(cap), floor: millis(floor), jitter, decay: millis(decay) }
+    ) -> BackoffPolicy {
+        BackoffPolicy { base: millis(base), factor, cap: millis(cap), floor: millis(floor), jitter, decay: millis(decay) }
     }
 }
 
@@ -45,7 +45,7 @@ proptest! {
 
     #[test]
     fn draws_are_uniform_over_their_range(failures in 1_u32..12, seed: u64) {
-        let curve = Curve::default();
+        let curve = BackoffPolicy::default();
         let mut rng = fastrand::Rng::with_seed(seed);
         let draws = 2_000_u32;
         let mean = (0..draws).map(|_| curve.draw(failures, &mut rng)).sum::<Duration>() / draws;
@@ -57,27 +57,27 @@ proptest! {
     #[test]
     fn events_inside_a_window_neither_count_nor_extend_it(seed: u64, gaps in prop::collection::vec(0_u64..8, 1_000)) {
         // The window is longer than the whole storm.
-        let curve = Curve { base: millis(20_000), floor: millis(8_000), ..Curve::default() };
+        let curve = BackoffPolicy { base: millis(20_000), floor: millis(8_000), ..BackoffPolicy::default() };
         let mut backoff = backoff(curve);
         let mut rng = fastrand::Rng::with_seed(seed);
-        let first = backoff.failed(CLASS, Cause::Event, Duration::ZERO, &mut rng);
+        let first = backoff.failed(CLASS, RunCause::Event, Duration::ZERO, &mut rng);
         let mut now = 0;
         for gap in gaps {
             now += gap;
-            prop_assert_eq!(backoff.failed(CLASS, Cause::Event, millis(now), &mut rng), first);
+            prop_assert_eq!(backoff.failed(CLASS, RunCause::Event, millis(now), &mut rng), first);
         }
         prop_assert_eq!(backoff.failures(CLASS), 1);
     }
 
     #[test]
     fn no_storm_of_events_buys_more_silence_than_it_lasted(factor in 1.0_f64..4.0, gaps in prop::collection::vec(0_u64..50, 1..500)) {
-        let curve = Curve { base: millis(5), factor, cap: millis(1_000_000), floor: Duration::ZERO, jitter: Jitter::None, decay: Duration::MAX };
+        let curve = BackoffPolicy { base: millis(5), factor, cap: millis(1_000_000), floor: Duration::ZERO, jitter: Jitter::None, decay: Duration::MAX };
         let mut backoff = backoff(curve);
         let mut rng = fastrand::Rng::with_seed(0);
         let mut now = 0;
         for gap in gaps {
             now += gap;
-            let deadline = backoff.failed(CLASS, Cause::Event, millis(now), &mut rng);
+            let deadline = backoff.failed(CLASS, RunCause::Event, millis(now), &mut rng);
             let silence = deadline.saturating_sub(millis(now));
             let earned = millis(now).mul_f64(factor - 1.0) + curve.base;
             prop_assert!(silence <= earned + Duration::from_micros(1), "{silence:?} after {now} ms");
@@ -87,18 +87,18 @@ proptest! {
 
 #[test]
 fn a_thousand_event_driven_failures_in_four_seconds_leave_the_deadline_where_it_was() {
-    let curve = Curve {
+    let curve = BackoffPolicy {
         base: millis(5_000),
         jitter: Jitter::None,
-        ..Curve::default()
+        ..BackoffPolicy::default()
     };
     let (mut backoff, mut rng) = (backoff(curve), fastrand::Rng::with_seed(1));
-    let first = backoff.failed(CLASS, Cause::Due, Duration::ZERO, &mut rng);
+    let first = backoff.failed(CLASS, RunCause::Due, Duration::ZERO, &mut rng);
     for n in 1..=1_000 {
-        let deadline = backoff.failed(CLASS, Cause::Event, millis(4 * n), &mut rng);
+        let deadline = backoff.failed(CLASS, RunCause::Event, millis(4 * n), &mut rng);
         assert_eq!(deadline, first);
     }
-    let due = backoff.failed(CLASS, Cause::Due, first, &mut rng);
+    let due = backoff.failed(CLASS, RunCause::Due, first, &mut rng);
     assert_eq!(
         due - first,
         millis(10_000),
@@ -108,20 +108,20 @@ fn a_thousand_event_driven_failures_in_four_seconds_leave_the_deadline_where_it_
 
 #[test]
 fn a_queue_lets_such_a_storm_run_the_key_once() {
-    let curve = Curve::flat(millis(5_000));
+    let curve = BackoffPolicy::flat(millis(5_000));
     let (mut backoff, mut rng) = (backoff(curve), fastrand::Rng::with_seed(1));
-    let mut queue = Queue::new(Config::default());
+    let mut queue = FairQueue::new(QueueConfig::default());
     let mut runs = 0;
     for n in 0..=1_000 {
         let now = millis(4 * n);
-        queue.push(&"a", Lane::Input, Reason::Input("Pod"), now);
+        queue.push(&"a", Lane::Input, RunReason::Input("Pod"), now);
         while let Some(dispatch) = queue.pop(now) {
             runs += 1;
-            let next = Next::At {
+            let next = NextRun::At {
                 due: backoff.failed(CLASS, dispatch.by, now, &mut rng),
                 lane: Lane::Retry,
-                reason: Reason::Retry(CLASS),
-                hold: Hold::Once,
+                reason: RunReason::Retry(CLASS),
+                hold: WaitPolicy::Once,
             };
             queue.finish(dispatch.ticket, next, now);
         }
@@ -135,15 +135,15 @@ fn a_queue_lets_such_a_storm_run_the_key_once() {
 
 #[test]
 fn one_success_of_the_class_resets_it_and_no_other() {
-    let mut backoff = backoff(Curve::default());
+    let mut backoff = backoff(BackoffPolicy::default());
     let mut rng = fastrand::Rng::with_seed(1);
     for _ in 0..5 {
-        backoff.failed(CLASS, Cause::Due, Duration::ZERO, &mut rng);
-        backoff.failed(Class::Fault, Cause::Due, Duration::ZERO, &mut rng);
+        backoff.failed(CLASS, RunCause::Due, Duration::ZERO, &mut rng);
+        backoff.failed(ErrorClass::Fault, RunCause::Due, Duration::ZERO, &mut rng);
     }
     backoff.succeeded(CLASS);
     assert_eq!(backoff.failures(CLASS), 0);
-    assert_eq!(backoff.failures(Class::Fault), 5);
+    assert_eq!(backoff.failures(ErrorClass::Fault), 5);
     backoff.clear();
     assert!(backoff.is_clear());
 }
@@ -151,26 +151,26 @@ fn one_success_of_the_class_resets_it_and_no_other() {
 #[test]
 fn failures_are_forgiven_with_time() {
     let decay = Duration::from_secs(60);
-    let mut backoff = backoff(Curve {
+    let mut backoff = backoff(BackoffPolicy {
         decay,
-        ..Curve::default()
+        ..BackoffPolicy::default()
     });
     let mut rng = fastrand::Rng::with_seed(1);
     let mut now = Duration::ZERO;
     for _ in 0..6 {
-        now = backoff.failed(CLASS, Cause::Due, now, &mut rng);
+        now = backoff.failed(CLASS, RunCause::Due, now, &mut rng);
     }
     assert_eq!(backoff.failures(CLASS), 6);
-    now = backoff.failed(CLASS, Cause::Due, now + 3 * decay, &mut rng);
+    now = backoff.failed(CLASS, RunCause::Due, now + 3 * decay, &mut rng);
     assert_eq!(backoff.failures(CLASS), 4);
-    backoff.failed(CLASS, Cause::Due, now + 100 * decay, &mut rng);
+    backoff.failed(CLASS, RunCause::Due, now + 100 * decay, &mut rng);
     assert_eq!(backoff.failures(CLASS), 1);
 }
 
 #[test]
 fn what_is_invalid_is_not_tried_again_within_a_minute() {
-    let curves = Curves::default();
-    let (shortest, longest) = curves.of(Class::Invalid).range(1);
+    let curves = BackoffPolicies::default();
+    let (shortest, longest) = curves.of(ErrorClass::Invalid).range(1);
     assert_eq!(shortest, Duration::from_secs(60));
     assert_eq!(longest, Duration::from_secs(300));
 }

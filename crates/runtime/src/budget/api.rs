@@ -5,24 +5,24 @@
 
 use std::time::Duration;
 
-use super::{Config, KUBERNETES, Lane, LaneConfig};
+use super::{KUBERNETES, LimitConfig, LimitLane, LimitLaneConfig};
 
 /// Leases: nothing else may wait longer than a term.
-pub const LEASE: Lane = Lane(0);
+pub const LEASE: LimitLane = LimitLane(0);
 /// Status writes: what people look at.
-pub const STATUS: Lane = Lane(1);
+pub const STATUS: LimitLane = LimitLane(1);
 /// Everything else a run does.
-pub const WORK: Lane = Lane(2);
+pub const WORK: LimitLane = LimitLane(2);
 /// Lists and watches.
-pub const BACKGROUND: Lane = Lane(3);
+pub const BACKGROUND: LimitLane = LimitLane(3);
 /// Events, the first thing to be given up.
-pub const EVENTS: Lane = Lane(4);
+pub const EVENTS: LimitLane = LimitLane(4);
 
-impl Config {
+impl LimitConfig {
     /// The budget of an API server.
     #[must_use]
     pub fn api_server() -> Self {
-        let lane = |name: &str, reserve, slots| LaneConfig {
+        let lane = |name: &str, reserve, slots| LimitLaneConfig {
             name: name.to_owned(),
             reserve,
             slots,

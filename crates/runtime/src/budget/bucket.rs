@@ -4,12 +4,12 @@
 const ROUNDING: f64 = 1e-6;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bucket {
+pub(super) struct TokenBucket {
     level: f64,
     cap: f64,
 }
 
-impl Bucket {
+impl TokenBucket {
     pub(super) fn full(cap: f64) -> Self {
         Self { level: cap, cap }
     }

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 /// How one target speaks of its limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dialect {
+pub struct HeaderFormat {
     /// What logs call it.
     pub name: &'static str,
     /// The headers that say on every answer what is left, if it sends any.
-    pub quota: Option<Names>,
+    pub quota: Option<HeaderNames>,
     /// Which hint counts when a refusal carries both.
-    pub precedence: Precedence,
+    pub precedence: HintPrecedence,
     /// What a hint may fall short by: a fraction of a second that was cut off.
     pub slack: Duration,
 }
 
 /// The headers that say what is left.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Names {
+pub struct HeaderNames {
     /// How much there is at all.
     pub limit: &'static str,
     /// How much of it is left.
@@ -25,14 +25,14 @@ pub struct Names {
     /// When it is there again.
     pub reset: &'static str,
     /// How that time is written.
-    pub unit: Unit,
+    pub unit: ResetUnit,
     /// What happens at that time.
-    pub quota: Quota,
+    pub quota: QuotaModel,
 }
 
 /// How a time is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum ResetUnit {
     /// Seconds from now.
     Seconds,
     /// Seconds since 1970. Read against the answer's own `Date`, so that clocks may differ.
@@ -43,7 +43,7 @@ pub enum Unit {
 
 /// What a reset time means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quota {
+pub enum QuotaModel {
     /// A window ends and the whole limit is there again: nothing more before it.
     Window,
     /// A bucket that fills steadily will be full: one call is there again long before.
@@ -52,7 +52,7 @@ pub enum Quota {
 
 /// Which hint counts when a refusal carries both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Precedence {
+pub enum HintPrecedence {
     /// `Retry-After`, as RFC 9110 has it.
     RetryAfter,
     /// The reset time, where `Retry-After` is only a loose bound.
@@ -60,63 +60,63 @@ pub enum Precedence {
 }
 
 /// The API server: `Retry-After` and nothing else.
-pub const KUBERNETES: Dialect = Dialect {
+pub const KUBERNETES: HeaderFormat = HeaderFormat {
     name: "kubernetes",
     quota: None,
-    precedence: Precedence::RetryAfter,
+    precedence: HintPrecedence::RetryAfter,
     slack: Duration::ZERO,
 };
 
 /// Hetzner Cloud: 3,600 an hour in a bucket that fills by one a second; the reset time is when it
 /// is full, so a refusal costs about a second and not an hour.
-pub const HETZNER: Dialect = Dialect {
+pub const HETZNER: HeaderFormat = HeaderFormat {
     name: "hetzner",
-    quota: Some(Names {
+    quota: Some(HeaderNames {
         limit: "ratelimit-limit",
         remaining: "ratelimit-remaining",
         reset: "ratelimit-reset",
-        unit: Unit::Epoch,
-        quota: Quota::Leaky,
+        unit: ResetUnit::Epoch,
+        quota: QuotaModel::Leaky,
     }),
-    precedence: Precedence::RetryAfter,
+    precedence: HintPrecedence::RetryAfter,
     slack: Duration::ZERO,
 };
 
 /// coderd: windows of a minute. `Retry-After` is always the whole window; the reset time is the
 /// end of this one with its fraction cut off.
-pub const CODER: Dialect = Dialect {
+pub const CODER: HeaderFormat = HeaderFormat {
     name: "coder",
     quota: Some(X_RATE_LIMIT),
-    precedence: Precedence::Reset,
+    precedence: HintPrecedence::Reset,
     slack: Duration::from_secs(1),
 };
 
 /// GitHub and those who copied it.
-pub const GITHUB: Dialect = Dialect {
+pub const GITHUB: HeaderFormat = HeaderFormat {
     name: "github",
     quota: Some(X_RATE_LIMIT),
-    precedence: Precedence::RetryAfter,
+    precedence: HintPrecedence::RetryAfter,
     slack: Duration::from_secs(1),
 };
 
 /// The IETF's draft headers, with seconds from now.
-pub const IETF: Dialect = Dialect {
+pub const IETF: HeaderFormat = HeaderFormat {
     name: "ietf",
-    quota: Some(Names {
+    quota: Some(HeaderNames {
         limit: "ratelimit-limit",
         remaining: "ratelimit-remaining",
         reset: "ratelimit-reset",
-        unit: Unit::Seconds,
-        quota: Quota::Window,
+        unit: ResetUnit::Seconds,
+        quota: QuotaModel::Window,
     }),
-    precedence: Precedence::RetryAfter,
+    precedence: HintPrecedence::RetryAfter,
     slack: Duration::ZERO,
 };
 
-const X_RATE_LIMIT: Names = Names {
+const X_RATE_LIMIT: HeaderNames = HeaderNames {
     limit: "x-ratelimit-limit",
     remaining: "x-ratelimit-remaining",
     reset: "x-ratelimit-reset",
-    unit: Unit::Epoch,
-    quota: Quota::Window,
+    unit: ResetUnit::Epoch,
+    quota: QuotaModel::Window,
 };

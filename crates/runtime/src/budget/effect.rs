@@ -2,12 +2,12 @@
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{Budget, Lane, Permit};
-use crate::error::{Class, Error, Result};
+use super::{LimitLane, Permit, RateLimiter};
+use crate::error::{Error, ErrorClass, Result};
 use crate::fence::Fence;
-use crate::telemetry::EffectStale;
+use crate::telemetry::StaleEffect;
 
-impl Budget {
+impl RateLimiter {
     /// Makes one call to the target: waits for its turn, checks `fence` right before `effect` is
     /// begun, and gives it up at `deadline`. `what` names it in logs. `effect` tells the permit what was answered.
     ///
@@ -15,11 +15,11 @@ impl Budget {
     /// returned, and it is counted as stale.
     ///
     /// # Errors
-    /// [`Class::Throttled`] without a turn in time, [`Class::Unavailable`] without the lease or at
+    /// [`ErrorClass::Throttled`] without a turn in time, [`ErrorClass::Unavailable`] without the lease or at
     /// the deadline, and whatever `effect` returns.
     pub async fn call<T, F>(
         &self,
-        lane: Lane,
+        lane: LimitLane,
         deadline: Instant,
         fence: &Fence,
         what: &str,
@@ -32,14 +32,14 @@ impl Budget {
         let guard = fence.guard()?;
         let result = timeout_at(deadline, effect(permit)).await;
         if !guard.still_holds() {
-            self.telemetry().emit(EffectStale {
+            self.telemetry().emit(StaleEffect {
                 target: self.name(),
                 what,
             });
         }
         result.unwrap_or_else(|_| {
             let late = format!("{what}: {} did not answer in time", self.name());
-            Err(Error::new(Class::Unavailable, late))
+            Err(Error::new(ErrorClass::Unavailable, late))
         })
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 const STEPS: u32 = 8;
 
 #[derive(Clone, Debug)]
-pub(super) struct Flow {
+pub(super) struct RefillSchedule {
     full: f64,
     /// Rates below the full one, each until a moment; in order.
     steps: Vec<Step>,
@@ -23,7 +23,7 @@ struct Step {
     rate: f64,
 }
 
-impl Flow {
+impl RefillSchedule {
     pub(super) fn steady(rate: f64) -> Self {
         Self {
             full: rate,
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn nothing_flows_while_closed_and_a_trickle_after() {
-        let mut flow = Flow::steady(8.0);
+        let mut flow = RefillSchedule::steady(8.0);
         flow.close(Duration::ZERO, secs(10.0), secs(8.0));
         assert_eq!(flow.closed_until(secs(9.0)), Some(secs(10.0)));
         assert_eq!(flow.between(Duration::ZERO, secs(10.0)), 0.0);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_overtaken_does_not_open_it() {
-        let mut flow = Flow::steady(1.0);
+        let mut flow = RefillSchedule::steady(1.0);
         flow.close(Duration::ZERO, secs(60.0), Duration::ZERO);
         flow.close(secs(1.0), secs(2.0), Duration::ZERO);
         assert_eq!(flow.closed_until(secs(3.0)), Some(secs(60.0)));
@@ -147,7 +147,7 @@ mod tests {
             rate in 0.01f64..1000.0, close in 0.0f64..100.0, ramp in 0.0f64..30.0,
             pace in 0.0f64..10.0, until in 0.0f64..200.0, from in 0.0f64..150.0, amount in 0.01f64..50.0,
         ) {
-            let mut flow = Flow::steady(rate);
+            let mut flow = RefillSchedule::steady(rate);
             flow.close(Duration::ZERO, secs(close), secs(ramp));
             flow.pace(pace, secs(until));
             let then = flow.when(secs(from), amount);

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use super::dialect::Quota;
-use super::ledger::Ledger;
-use super::lesson::{Left, Lesson};
+use super::dialect::QuotaModel;
+use super::ledger::BucketModel;
+use super::lesson::{LimitHint, RemainingQuota};
 
 /// How long a refusal closes the budget at least, so that "now" is no hot loop.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -14,10 +14,10 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const UNHINTED: Duration = Duration::from_secs(1);
 const UNHINTED_MOST: Duration = Duration::from_secs(60);
 
-impl Ledger {
+impl BucketModel {
     /// Changes what may be spent by what an answer said. Returns whether it asked for more than
     /// is believed.
-    pub(super) fn learn(&mut self, lesson: &Lesson, now: Duration) -> bool {
+    pub(super) fn learn(&mut self, lesson: &LimitHint, now: Duration) -> bool {
         self.refill(now);
         if let Some(left) = lesson.left {
             self.heed(left, now);
@@ -40,23 +40,23 @@ impl Ledger {
     }
 
     /// Paces calls ahead of the limit.
-    fn heed(&mut self, left: Left, now: Duration) {
+    fn heed(&mut self, left: RemainingQuota, now: Duration) {
         // Calls that are on their way may not be in the target's count yet.
         let others = self.in_flight().saturating_sub(1);
         let remaining = (left.remaining - others as f64).max(0.0);
         let over = left.over.min(self.config.longest_wait);
         let until = now.saturating_add(over);
         match (left.quota, left.refill) {
-            (Quota::Leaky, refill) => {
+            (QuotaModel::Leaky, refill) => {
                 self.clip(remaining);
                 if let Some(refill) = refill {
                     self.flow.pace(refill, until);
                 }
             }
             // The window is over; what was left in it says nothing about the next.
-            (Quota::Window, _) if over.is_zero() => {}
-            (Quota::Window, _) if left.remaining < 1.0 => self.close(now, over),
-            (Quota::Window, _) => {
+            (QuotaModel::Window, _) if over.is_zero() => {}
+            (QuotaModel::Window, _) if left.remaining < 1.0 => self.close(now, over),
+            (QuotaModel::Window, _) => {
                 self.clip(remaining);
                 let flows = (remaining - self.tokens()).max(0.0);
                 self.flow.pace(flows / over.as_secs_f64(), until);

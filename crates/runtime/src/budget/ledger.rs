@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Lane;
-use super::bucket::Bucket;
-use super::config::Config;
-use super::flow::Flow;
+use super::LimitLane;
+use super::bucket::TokenBucket;
+use super::config::LimitConfig;
+use super::flow::RefillSchedule;
 
 /// One token in this many flows past the reserves.
 const PAST: f64 = 8.0;
@@ -20,18 +20,18 @@ const FAIR: u64 = 8;
 
 /// A place in a queue. Smaller came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Ticket(u64);
+pub(super) struct WaitTicket(u64);
 
 #[derive(Debug)]
-pub(super) struct Ledger {
-    pub(super) config: Config,
-    pub(super) flow: Flow,
+pub(super) struct BucketModel {
+    pub(super) config: LimitConfig,
+    pub(super) flow: RefillSchedule,
     /// Up to when what flowed is accounted for.
     pub(super) at: Duration,
-    pub(super) shared: Bucket,
-    pub(super) lanes: Vec<LaneState>,
+    pub(super) shared: TokenBucket,
+    pub(super) lanes: Vec<LaneBalance>,
     /// Granted and not yet taken up.
-    granted: BTreeMap<Ticket, Grant>,
+    granted: BTreeMap<WaitTicket, Grant>,
     tickets: u64,
     shared_grants: u64,
     /// Refusals in a row that did not say how long.
@@ -39,11 +39,11 @@ pub(super) struct Ledger {
 }
 
 #[derive(Debug)]
-pub(super) struct LaneState {
-    pub(super) reserve: Bucket,
+pub(super) struct LaneBalance {
+    pub(super) reserve: TokenBucket,
     slots: usize,
     in_flight: usize,
-    waiting: BTreeSet<Ticket>,
+    waiting: BTreeSet<WaitTicket>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +52,11 @@ struct Grant {
     from_reserve: bool,
 }
 
-impl Ledger {
-    pub(super) fn new(config: Config) -> Self {
+impl BucketModel {
+    pub(super) fn new(config: LimitConfig) -> Self {
         let config = config.sane();
-        let lane = |reserve, slots| LaneState {
-            reserve: Bucket::full(f64::from(reserve)),
+        let lane = |reserve, slots| LaneBalance {
+            reserve: TokenBucket::full(f64::from(reserve)),
             slots,
             in_flight: 0,
             waiting: BTreeSet::new(),
@@ -66,9 +66,9 @@ impl Ledger {
         let reserved: f64 = lanes.iter().map(|lane| lane.reserve.cap()).sum();
         let shared = (f64::from(config.burst) - reserved).max(1.0);
         Self {
-            flow: Flow::steady(config.rate),
+            flow: RefillSchedule::steady(config.rate),
             at: Duration::ZERO,
-            shared: Bucket::full(shared),
+            shared: TokenBucket::full(shared),
             lanes,
             granted: BTreeMap::new(),
             tickets: 0,
@@ -79,16 +79,16 @@ impl Ledger {
     }
 
     /// Takes a place at the end of a lane.
-    pub(super) fn enqueue(&mut self, lane: Lane) -> Ticket {
+    pub(super) fn enqueue(&mut self, lane: LimitLane) -> WaitTicket {
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = WaitTicket(self.tickets);
         let lane = self.config.index(lane);
         self.lanes[lane].waiting.insert(ticket);
         ticket
     }
 
     /// Grants what can be granted now.
-    pub(super) fn pump(&mut self, now: Duration) -> Vec<Ticket> {
+    pub(super) fn pump(&mut self, now: Duration) -> Vec<WaitTicket> {
         self.refill(now);
         let mut granted = Vec::new();
         while let Some((lane, ticket)) = self.next() {
@@ -109,17 +109,17 @@ impl Ledger {
     }
 
     #[cfg(test)]
-    pub(super) fn is_granted(&self, ticket: Ticket) -> bool {
+    pub(super) fn is_granted(&self, ticket: WaitTicket) -> bool {
         self.granted.contains_key(&ticket)
     }
 
-    /// Takes up what was granted to a ticket. It counts as in flight until [`Ledger::finish`].
-    pub(super) fn take(&mut self, ticket: Ticket) -> bool {
+    /// Takes up what was granted to a ticket. It counts as in flight until [`BucketModel::finish`].
+    pub(super) fn take(&mut self, ticket: WaitTicket) -> bool {
         self.granted.remove(&ticket).is_some()
     }
 
     /// Whoever held the ticket no longer wants it. What was granted and not taken up goes back.
-    pub(super) fn cancel(&mut self, ticket: Ticket) {
+    pub(super) fn cancel(&mut self, ticket: WaitTicket) {
         for lane in &mut self.lanes {
             lane.waiting.remove(&ticket);
         }
@@ -146,7 +146,7 @@ impl Ledger {
     }
 
     /// A call of this lane is over.
-    pub(super) fn finish(&mut self, lane: Lane) {
+    pub(super) fn finish(&mut self, lane: LimitLane) {
         let lane = self.config.index(lane);
         let in_flight = &mut self.lanes[lane].in_flight;
         *in_flight = in_flight.saturating_sub(1);
@@ -161,7 +161,7 @@ impl Ledger {
     }
 
     /// When one more waiter of this lane is served, at the earliest: after those before it.
-    pub(super) fn forecast(&self, lane: Lane) -> Duration {
+    pub(super) fn forecast(&self, lane: LimitLane) -> Duration {
         let lane = self.config.index(lane);
         let before = &self.lanes[..=lane];
         let ahead: usize = before.iter().map(|lane| lane.waiting.len()).sum();
@@ -181,8 +181,8 @@ impl Ledger {
     }
 
     /// The first of each lane: whose turn it may be next.
-    pub(super) fn heads(&self) -> impl Iterator<Item = Ticket> {
-        let first = |lane: &LaneState| lane.waiting.first().copied();
+    pub(super) fn heads(&self) -> impl Iterator<Item = WaitTicket> {
+        let first = |lane: &LaneBalance| lane.waiting.first().copied();
         self.lanes.iter().filter_map(first)
     }
 
@@ -213,7 +213,7 @@ impl Ledger {
     }
 
     /// Who is served next, if anybody can be.
-    fn next(&self) -> Option<(usize, Ticket)> {
+    fn next(&self) -> Option<(usize, WaitTicket)> {
         if self.flow.closed_until(self.at).is_some() {
             return None;
         }
@@ -239,7 +239,7 @@ impl Ledger {
             return true;
         }
         let reserved: usize = self.lanes.iter().map(|lane| lane.slots).sum();
-        let taken = |lane: &LaneState| lane.in_flight.saturating_sub(lane.slots);
+        let taken = |lane: &LaneBalance| lane.in_flight.saturating_sub(lane.slots);
         let shared: usize = self.lanes.iter().map(taken).sum();
         shared < self.config.concurrency.saturating_sub(reserved).max(1)
     }
@@ -251,8 +251,9 @@ impl Ledger {
             return 0.0;
         }
         let wanted = 1.0 - self.shared.level();
-        let missing =
-            |lanes: &[LaneState]| -> f64 { lanes.iter().map(|lane| lane.reserve.missing()).sum() };
+        let missing = |lanes: &[LaneBalance]| -> f64 {
+            lanes.iter().map(|lane| lane.reserve.missing()).sum()
+        };
         // What flows past the reserves is enough, or they are full before.
         let shared = (wanted * PAST).min(wanted + missing(&self.lanes));
         if state.reserve.cap() < 1.0 {

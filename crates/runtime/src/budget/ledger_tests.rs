@@ -2,16 +2,16 @@
 
 use proptest::prelude::*;
 
-use super::super::dialect::{KUBERNETES, Quota};
-use super::super::lesson::{Left, Lesson};
+use super::super::dialect::{KUBERNETES, QuotaModel};
+use super::super::lesson::{LimitHint, RemainingQuota};
 use super::*;
-use crate::budget::LaneConfig;
+use crate::budget::LimitLaneConfig;
 
-const FIRST: Lane = Lane(0);
-const LAST: Lane = Lane(2);
+const FIRST: LimitLane = LimitLane(0);
+const LAST: LimitLane = LimitLane(2);
 
-fn lanes(reserves: [u32; 3], slots: [usize; 3]) -> Vec<LaneConfig> {
-    let lane = |(reserve, slots)| LaneConfig {
+fn lanes(reserves: [u32; 3], slots: [usize; 3]) -> Vec<LimitLaneConfig> {
+    let lane = |(reserve, slots)| LimitLaneConfig {
         name: String::new(),
         reserve,
         slots,
@@ -19,8 +19,8 @@ fn lanes(reserves: [u32; 3], slots: [usize; 3]) -> Vec<LaneConfig> {
     reserves.into_iter().zip(slots).map(lane).collect()
 }
 
-fn config(rate: f64, burst: u32, reserves: [u32; 3]) -> Config {
-    Config {
+fn config(rate: f64, burst: u32, reserves: [u32; 3]) -> LimitConfig {
+    LimitConfig {
         rate,
         burst,
         concurrency: 1000,
@@ -31,33 +31,33 @@ fn config(rate: f64, burst: u32, reserves: [u32; 3]) -> Config {
     }
 }
 
-fn refused(seconds: u64) -> Lesson {
-    Lesson {
+fn refused(seconds: u64) -> LimitHint {
+    LimitHint {
         refused: true,
         wait: Some(Duration::from_secs(seconds)),
-        ..Lesson::default()
+        ..LimitHint::default()
     }
 }
 
-fn left(remaining: f64, over: u64, quota: Quota) -> Lesson {
-    let left = Left {
+fn left(remaining: f64, over: u64, quota: QuotaModel) -> LimitHint {
+    let left = RemainingQuota {
         remaining,
         over: Duration::from_secs(over),
         quota,
         refill: None,
     };
-    Lesson {
+    LimitHint {
         left: Some(left),
-        ..Lesson::default()
+        ..LimitHint::default()
     }
 }
 
-fn drained(seconds: Option<u64>) -> Lesson {
-    Lesson {
+fn drained(seconds: Option<u64>) -> LimitHint {
+    LimitHint {
         refused: true,
         wait: seconds.map(Duration::from_secs),
         steady: true,
-        ..Lesson::default()
+        ..LimitHint::default()
     }
 }
 
@@ -65,13 +65,13 @@ fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-fn crowd(ledger: &mut Ledger, lane: Lane, many: usize) -> Vec<Ticket> {
+fn crowd(ledger: &mut BucketModel, lane: LimitLane, many: usize) -> Vec<WaitTicket> {
     (0..many).map(|_| ledger.enqueue(lane)).collect()
 }
 
 #[test]
 fn a_reserve_is_there_however_many_others_call() {
-    let mut ledger = Ledger::new(config(1.0, 20, [5, 0, 0]));
+    let mut ledger = BucketModel::new(config(1.0, 20, [5, 0, 0]));
     crowd(&mut ledger, LAST, 100);
     assert_eq!(ledger.pump(Duration::ZERO).len(), 15);
     let urgent = crowd(&mut ledger, FIRST, 5);
@@ -80,7 +80,7 @@ fn a_reserve_is_there_however_many_others_call() {
 
 #[test]
 fn after_a_refusal_the_reserve_lane_is_first_and_nobody_is_early() {
-    let mut ledger = Ledger::new(config(8.0, 100, [5, 0, 0]));
+    let mut ledger = BucketModel::new(config(8.0, 100, [5, 0, 0]));
     ledger.learn(&refused(60), Duration::ZERO);
     let last = crowd(&mut ledger, LAST, 50);
     let first = crowd(&mut ledger, FIRST, 5);
@@ -96,7 +96,7 @@ fn after_a_refusal_the_reserve_lane_is_first_and_nobody_is_early() {
 
 #[test]
 fn what_is_granted_and_not_yet_sent_waits_again_after_a_refusal() {
-    let mut ledger = Ledger::new(config(10.0, 10, [0, 0, 0]));
+    let mut ledger = BucketModel::new(config(10.0, 10, [0, 0, 0]));
     let tickets = crowd(&mut ledger, LAST, 3);
     assert_eq!(ledger.pump(Duration::ZERO), tickets);
     assert!(ledger.take(tickets[0]));
@@ -108,7 +108,7 @@ fn what_is_granted_and_not_yet_sent_waits_again_after_a_refusal() {
 
 #[test]
 fn a_busy_lane_starves_no_other() {
-    let mut ledger = Ledger::new(config(1.0, 20, [10, 0, 0]));
+    let mut ledger = BucketModel::new(config(1.0, 20, [10, 0, 0]));
     ledger.learn(&refused(1), Duration::ZERO);
     crowd(&mut ledger, FIRST, 10_000);
     let patient = ledger.enqueue(LAST);
@@ -123,7 +123,7 @@ fn slots_have_lanes_too() {
     let mut config = config(1000.0, 1000, [0, 0, 0]);
     config.concurrency = 4;
     config.lanes = lanes([0, 0, 0], [2, 0, 0]);
-    let mut ledger = Ledger::new(config);
+    let mut ledger = BucketModel::new(config);
     let slow = crowd(&mut ledger, LAST, 5);
     assert_eq!(ledger.pump(Duration::ZERO), slow[..2]);
     let urgent = crowd(&mut ledger, FIRST, 3);
@@ -142,8 +142,8 @@ fn slots_have_lanes_too() {
 
 #[test]
 fn a_window_is_spent_evenly_and_closed_when_it_is_spent() {
-    let mut ledger = Ledger::new(config(100.0, 10, [0, 0, 0]));
-    ledger.learn(&left(30.0, 60, Quota::Window), Duration::ZERO);
+    let mut ledger = BucketModel::new(config(100.0, 10, [0, 0, 0]));
+    ledger.learn(&left(30.0, 60, QuotaModel::Window), Duration::ZERO);
     crowd(&mut ledger, LAST, 1000);
     assert_eq!(ledger.pump(Duration::ZERO).len(), 10);
     let within: usize = (1..60)
@@ -153,14 +153,14 @@ fn a_window_is_spent_evenly_and_closed_when_it_is_spent() {
         (15..=20).contains(&within),
         "{within} of the 20 that were left"
     );
-    ledger.learn(&left(0.0, 30, Quota::Window), secs(60.0));
+    ledger.learn(&left(0.0, 30, QuotaModel::Window), secs(60.0));
     assert_eq!(ledger.closed_until(secs(60.0)), Some(secs(90.0)));
 }
 
 #[test]
 fn what_a_bucket_has_left_is_kept_for_the_reserve() {
-    let mut ledger = Ledger::new(config(1.0, 3600, [10, 0, 0]));
-    ledger.learn(&left(8.0, 3592, Quota::Leaky), Duration::ZERO);
+    let mut ledger = BucketModel::new(config(1.0, 3600, [10, 0, 0]));
+    ledger.learn(&left(8.0, 3592, QuotaModel::Leaky), Duration::ZERO);
     crowd(&mut ledger, LAST, 10);
     assert_eq!(ledger.pump(Duration::ZERO), []);
     let urgent = crowd(&mut ledger, FIRST, 9);
@@ -169,10 +169,10 @@ fn what_a_bucket_has_left_is_kept_for_the_reserve() {
 
 #[test]
 fn refusals_without_a_hint_close_it_longer_each_time() {
-    let mut ledger = Ledger::new(config(1.0, 10, [0, 0, 0]));
-    let unhinted = Lesson {
+    let mut ledger = BucketModel::new(config(1.0, 10, [0, 0, 0]));
+    let unhinted = LimitHint {
         refused: true,
-        ..Lesson::default()
+        ..LimitHint::default()
     };
     let mut now = Duration::ZERO;
     for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
@@ -184,7 +184,7 @@ fn refusals_without_a_hint_close_it_longer_each_time() {
         assert_eq!(until - now, Duration::from_secs(expected));
         now = until;
     }
-    ledger.learn(&Lesson::default(), now);
+    ledger.learn(&LimitHint::default(), now);
     ledger.learn(&unhinted, now);
     assert_eq!(ledger.closed_until(now), Some(now + Duration::from_secs(1)));
 }
@@ -192,7 +192,7 @@ fn refusals_without_a_hint_close_it_longer_each_time() {
 #[test]
 fn an_empty_bucket_is_asked_once_in_the_time_of_a_call_by_the_first_lane_alone() {
     for wait in [Some(2), None] {
-        let mut ledger = Ledger::new(config(0.5, 3600, [30, 0, 0]));
+        let mut ledger = BucketModel::new(config(0.5, 3600, [30, 0, 0]));
         crowd(&mut ledger, FIRST, 100);
         ledger.pump(Duration::ZERO);
         ledger.learn(&drained(wait), Duration::ZERO);
@@ -213,7 +213,7 @@ fn an_empty_bucket_is_asked_once_in_the_time_of_a_call_by_the_first_lane_alone()
 
 #[test]
 fn a_bucket_that_fills_faster_than_we_may_call_is_asked_no_faster() {
-    let mut ledger = Ledger::new(config(0.1, 10, [0, 0, 0]));
+    let mut ledger = BucketModel::new(config(0.1, 10, [0, 0, 0]));
     ledger.learn(&drained(Some(1)), Duration::ZERO);
     crowd(&mut ledger, FIRST, 5);
     assert_eq!(ledger.next_at(), Some(Duration::from_secs(10)));
@@ -225,7 +225,7 @@ fn a_bucket_that_fills_faster_than_we_may_call_is_asked_no_faster() {
 
 #[test]
 fn no_answer_closes_it_for_ever() {
-    let mut ledger = Ledger::new(config(1.0, 10, [0, 0, 0]));
+    let mut ledger = BucketModel::new(config(1.0, 10, [0, 0, 0]));
     assert!(
         ledger.learn(&refused(u64::MAX / 2), Duration::ZERO),
         "not believed"
@@ -265,8 +265,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 #[derive(Default)]
 struct Onlooker {
     now: Duration,
-    waiting: Vec<(Ticket, usize)>,
-    granted: Vec<(Ticket, usize)>,
+    waiting: Vec<(WaitTicket, usize)>,
+    granted: Vec<(WaitTicket, usize)>,
     flying: Vec<usize>,
     calls: Vec<Duration>,
     closed: Option<(Duration, Duration)>,
@@ -275,9 +275,9 @@ struct Onlooker {
 }
 
 impl Onlooker {
-    fn act(&mut self, ledger: &mut Ledger, op: &Op) {
+    fn act(&mut self, ledger: &mut BucketModel, op: &Op) {
         match op {
-            Op::Enqueue(lane) => self.waiting.push((ledger.enqueue(Lane(*lane)), *lane)),
+            Op::Enqueue(lane) => self.waiting.push((ledger.enqueue(LimitLane(*lane)), *lane)),
             Op::Take => {
                 if let Some((ticket, lane)) = self.granted.pop() {
                     assert!(ledger.take(ticket));
@@ -287,7 +287,7 @@ impl Onlooker {
             }
             Op::Finish => {
                 if let Some(lane) = self.flying.pop() {
-                    ledger.finish(Lane(lane));
+                    ledger.finish(LimitLane(lane));
                 }
             }
             Op::Cancel(at) => {
@@ -307,17 +307,23 @@ impl Onlooker {
                 ledger.learn(&drained(Some(*wait).filter(|wait| *wait > 0)), self.now);
             }
             Op::Window(remaining, over) => {
-                ledger.learn(&left(f64::from(*remaining), *over, Quota::Window), self.now);
+                ledger.learn(
+                    &left(f64::from(*remaining), *over, QuotaModel::Window),
+                    self.now,
+                );
             }
             Op::Leaky(remaining) => {
-                ledger.learn(&left(f64::from(*remaining), 60, Quota::Leaky), self.now);
+                ledger.learn(
+                    &left(f64::from(*remaining), 60, QuotaModel::Leaky),
+                    self.now,
+                );
             }
             Op::Pass(millis) => self.now += Duration::from_millis(*millis),
         }
         self.closes(ledger);
     }
 
-    fn closes(&mut self, ledger: &Ledger) {
+    fn closes(&mut self, ledger: &BucketModel) {
         if let Some(until) = ledger.closed_until(self.now) {
             self.closed = Some((self.now, until));
             let revoked = self
@@ -328,7 +334,7 @@ impl Onlooker {
         }
     }
 
-    fn pump(&mut self, ledger: &mut Ledger) {
+    fn pump(&mut self, ledger: &mut BucketModel) {
         let before: Vec<f64> = ledger
             .lanes
             .iter()
@@ -348,7 +354,7 @@ impl Onlooker {
                 .iter()
                 .position(|(waiting, _)| *waiting == ticket);
             let served = self.waiting.remove(at.expect("who waited"));
-            let ahead = |other: &&(Ticket, usize)| other.1 == served.1 && other.0 < ticket;
+            let ahead = |other: &&(WaitTicket, usize)| other.1 == served.1 && other.0 < ticket;
             assert!(
                 !self.waiting.iter().any(|other| ahead(&other)),
                 "first come, first served"
@@ -357,12 +363,12 @@ impl Onlooker {
         }
     }
 
-    fn lane_of(&self, ticket: Ticket) -> usize {
+    fn lane_of(&self, ticket: WaitTicket) -> usize {
         let found = self.waiting.iter().find(|(waiting, _)| *waiting == ticket);
         found.expect("who waited").1
     }
 
-    fn check(&self, ledger: &Ledger, rate: f64, burst: f64) {
+    fn check(&self, ledger: &BucketModel, rate: f64, burst: f64) {
         let tokens = ledger.tokens();
         assert!((0.0..=burst + 1e-6).contains(&tokens), "{tokens} tokens");
         assert_eq!(ledger.in_flight(), self.flying.len() + self.granted.len());
@@ -391,7 +397,7 @@ proptest! {
         let mut config = config(rate, burst, [3, 0, 2]);
         config.concurrency = 6;
         config.lanes = lanes([3, 0, 2], [1, 0, 1]);
-        let mut ledger = Ledger::new(config);
+        let mut ledger = BucketModel::new(config);
         let mut onlooker = Onlooker::default();
         for op in &ops {
             onlooker.act(&mut ledger, op);
@@ -402,7 +408,7 @@ proptest! {
 
     #[test]
     fn a_grant_comes_when_it_is_foretold_and_not_before(ops in ops(), rate in 0.5f64..20.0) {
-        let mut ledger = Ledger::new(config(rate, 12, [3, 0, 2]));
+        let mut ledger = BucketModel::new(config(rate, 12, [3, 0, 2]));
         let mut onlooker = Onlooker::default();
         for op in &ops {
             onlooker.act(&mut ledger, op);
@@ -423,7 +429,7 @@ proptest! {
 
     #[test]
     fn everybody_is_served_in_the_end(ops in ops(), rate in 0.5f64..20.0) {
-        let mut ledger = Ledger::new(config(rate, 12, [3, 0, 2]));
+        let mut ledger = BucketModel::new(config(rate, 12, [3, 0, 2]));
         let mut onlooker = Onlooker::default();
         for op in &ops {
             onlooker.act(&mut ledger, op);

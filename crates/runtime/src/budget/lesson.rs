@@ -9,7 +9,7 @@ use http::header::{DATE, RETRY_AFTER};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use super::dialect::{Dialect, Names, Precedence, Quota, Unit};
+use super::dialect::{HeaderFormat, HeaderNames, HintPrecedence, QuotaModel, ResetUnit};
 
 /// A bucket that is full sooner says too little about how fast it fills, in whole seconds.
 const TELLING: Duration = Duration::from_secs(15);
@@ -19,7 +19,7 @@ const ROUNDING: Duration = Duration::from_secs(5);
 
 /// What an answer teaches.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Lesson {
+pub(super) struct LimitHint {
     /// The target refused the call.
     pub(super) refused: bool,
     /// How long it asks to be left alone, where it says so.
@@ -27,28 +27,28 @@ pub(super) struct Lesson {
     /// It is a bucket that fills steadily, and named no other time: the wait is the time of one call.
     pub(super) steady: bool,
     /// What it can still take.
-    pub(super) left: Option<Left>,
+    pub(super) left: Option<RemainingQuota>,
     /// Headers that made no sense.
     pub(super) nonsense: u64,
 }
 
 /// What a target can still take.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Left {
+pub(super) struct RemainingQuota {
     pub(super) remaining: f64,
     pub(super) over: Duration,
-    pub(super) quota: Quota,
+    pub(super) quota: QuotaModel,
     /// How fast a bucket fills, where it can be told.
     pub(super) refill: Option<f64>,
 }
 
 /// Reads an answer. `wall` is the time of this process, for answers that carry no date.
 pub(super) fn read(
-    dialects: &[Dialect],
+    dialects: &[HeaderFormat],
     status: u16,
     headers: &HeaderMap,
     wall: Timestamp,
-) -> Lesson {
+) -> LimitHint {
     let mut reader = Reader {
         headers,
         now: date(headers.get(DATE).and_then(|value| value.to_str().ok())).unwrap_or(wall),
@@ -68,9 +68,9 @@ pub(super) fn read(
     };
     let fills = dialect.and_then(|dialect| dialect.quota.as_ref());
     let steady = refused
-        && fills.is_some_and(|names| names.quota == Quota::Leaky)
+        && fills.is_some_and(|names| names.quota == QuotaModel::Leaky)
         && !headers.contains_key(RETRY_AFTER);
-    Lesson {
+    LimitHint {
         refused,
         wait,
         steady,
@@ -86,18 +86,18 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn left(&mut self, dialect: &Dialect) -> Option<Left> {
+    fn left(&mut self, dialect: &HeaderFormat) -> Option<RemainingQuota> {
         let names = dialect.quota.as_ref()?;
         let remaining = self.number(names.remaining)?;
         let over = self.reset(names)?.saturating_add(dialect.slack);
         let spent = self.number(names.limit).map(|limit| limit - remaining);
         // A second more than it says, because the target cut the fraction off.
         let seconds = over.as_secs_f64() + 1.0;
-        let tells = names.quota == Quota::Leaky && over >= TELLING;
+        let tells = names.quota == QuotaModel::Leaky && over >= TELLING;
         let refill = spent
             .filter(|spent| tells && *spent >= 1.0)
             .map(|spent| spent / seconds);
-        Some(Left {
+        Some(RemainingQuota {
             remaining,
             over,
             quota: names.quota,
@@ -105,15 +105,19 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn wait(&mut self, dialect: Option<&Dialect>, left: Option<Left>) -> Option<Duration> {
+    fn wait(
+        &mut self,
+        dialect: Option<&HeaderFormat>,
+        left: Option<RemainingQuota>,
+    ) -> Option<Duration> {
         let asked = self.retry_after();
         let reset = left.and_then(|left| match (left.quota, left.refill) {
-            (Quota::Window, _) => Some(left.over),
-            (Quota::Leaky, Some(refill)) => Duration::try_from_secs_f64(1.0 / refill).ok(),
-            (Quota::Leaky, None) => None,
+            (QuotaModel::Window, _) => Some(left.over),
+            (QuotaModel::Leaky, Some(refill)) => Duration::try_from_secs_f64(1.0 / refill).ok(),
+            (QuotaModel::Leaky, None) => None,
         });
         match dialect.map(|dialect| dialect.precedence) {
-            Some(Precedence::Reset) => reset.or(asked),
+            Some(HintPrecedence::Reset) => reset.or(asked),
             _ => asked.or(reset),
         }
     }
@@ -125,15 +129,15 @@ impl<'a> Reader<'a> {
         self.sensible(read)
     }
 
-    fn reset(&mut self, names: &Names) -> Option<Duration> {
+    fn reset(&mut self, names: &HeaderNames) -> Option<Duration> {
         let text = self.text(names.reset)?;
         let read = match names.unit {
-            Unit::Seconds => seconds(text),
-            Unit::Epoch => seconds(text)
+            ResetUnit::Seconds => seconds(text),
+            ResetUnit::Epoch => seconds(text)
                 .and_then(|epoch| i64::try_from(epoch.as_secs()).ok())
                 .and_then(|epoch| Timestamp::from_second(epoch).ok())
                 .and_then(|moment| self.just_past(moment)),
-            Unit::Date => date(Some(text)).and_then(|moment| self.just_past(moment)),
+            ResetUnit::Date => date(Some(text)).and_then(|moment| self.just_past(moment)),
         };
         self.sensible(read)
     }
@@ -225,7 +229,7 @@ mod tests {
             &headers(&[("retry-after", "7")]),
             wall(),
         );
-        assert_eq!(fine, Lesson::default());
+        assert_eq!(fine, LimitHint::default());
     }
 
     /// A refusal of 2021 as it was captured: the reset time is an hour away, the next call is not.

@@ -2,7 +2,7 @@
 //!
 //! One budget per credential of a target: the API server, each external API. All objects share
 //! it, so that one refusal holds everybody back and nothing can walk around it. The decisions are
-//! in the ledger, which is pure; the [`Budget`] is the ledger with a clock and with waiters.
+//! in the ledger, which is pure; the [`RateLimiter`] is the ledger with a clock and with waiters.
 //! Nothing here sends a request, and nothing here tries one again.
 //!
 //! The API server's budget comes with the engine. One for another API is a table and a call:
@@ -67,16 +67,17 @@ mod snapshot;
 
 pub mod api;
 
-pub use config::{Config, LaneConfig};
+pub use config::{LimitConfig, LimitLaneConfig};
 pub use dialect::{
-    CODER, Dialect, GITHUB, HETZNER, IETF, KUBERNETES, Names, Precedence, Quota, Unit,
+    CODER, GITHUB, HETZNER, HeaderFormat, HeaderNames, HintPrecedence, IETF, KUBERNETES,
+    QuotaModel, ResetUnit,
 };
 pub use permit::Permit;
-pub use server::Server;
-pub use shelf::{Shelf, Shown};
-pub use shell::Budget;
-pub use snapshot::{LaneSnapshot, Snapshot};
+pub use server::ApiServerLimits;
+pub use shelf::{InspectLimiter, LimiterRegistry};
+pub use shell::RateLimiter;
+pub use snapshot::{LimiterLaneSnapshot, LimiterSnapshot};
 
 /// A lane of a budget: an index into its table of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lane(pub usize);
+pub struct LimitLane(pub usize);

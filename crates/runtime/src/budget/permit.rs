@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-use super::{Budget, Lane, lesson};
-use crate::telemetry::{BudgetClosed, NonsenseHint};
+use super::{LimitLane, RateLimiter, lesson};
+use crate::telemetry::{InvalidLimitHeader, LimiterClosed};
 
 /// The right to make one call. The slot is free again when it is dropped.
 #[must_use = "a permit that is dropped was spent for nothing"]
 #[derive(Debug)]
 pub struct Permit {
-    budget: Budget,
-    lane: Lane,
+    budget: RateLimiter,
+    lane: LimitLane,
 }
 
 impl Permit {
-    pub(super) fn new(budget: Budget, lane: Lane) -> Self {
+    pub(super) fn new(budget: RateLimiter, lane: LimitLane) -> Self {
         Self { budget, lane }
     }
 
-    pub(crate) fn lane(&self) -> Lane {
+    pub(crate) fn lane(&self) -> LimitLane {
         self.lane
     }
 
@@ -53,13 +53,13 @@ impl Permit {
     fn report(&self, refused: bool, nonsense: u64, wait: Duration, longer: Duration) {
         let target = self.budget.target();
         if nonsense > 0 {
-            self.budget.telemetry().emit(NonsenseHint {
+            self.budget.telemetry().emit(InvalidLimitHeader {
                 target,
                 headers: nonsense,
             });
         }
         if refused || !longer.is_zero() {
-            self.budget.telemetry().emit(BudgetClosed {
+            self.budget.telemetry().emit(LimiterClosed {
                 target,
                 refused,
                 wait,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::ledger::Ticket;
+use super::ledger::WaitTicket;
 use super::permit::Permit;
-use super::{Budget, Lane};
+use super::{LimitLane, RateLimiter};
 
 /// What whoever holds a place has to do.
-pub(super) enum Turn {
+pub(super) enum WaitState {
     /// The permit, and how many more the lane could have at once.
     Granted(Permit, f64),
     /// The deadline is over, or the budget stays closed past it.
@@ -20,17 +20,17 @@ pub(super) enum Turn {
 }
 
 /// A place in a lane. Given up when dropped, with what was granted and not taken.
-pub(super) struct Place {
-    budget: Budget,
-    lane: Lane,
-    ticket: Ticket,
+pub(super) struct WaitSlot {
+    budget: RateLimiter,
+    lane: LimitLane,
+    ticket: WaitTicket,
     told: Arc<Notify>,
     taken: bool,
 }
 
-impl Place {
+impl WaitSlot {
     /// Takes the last place of a lane, unless it would come too late.
-    pub(super) fn enter(budget: &Budget, lane: Lane, deadline: Instant) -> Option<Self> {
+    pub(super) fn enter(budget: &RateLimiter, lane: LimitLane, deadline: Instant) -> Option<Self> {
         let told = Arc::new(Notify::new());
         let ticket = budget.update(|state| {
             if budget.at(state.ledger.forecast(lane)) > deadline {
@@ -52,7 +52,7 @@ impl Place {
     /// Takes what is granted, and else says what to do. One step under the lock: between a look and
     /// a take, a refusal heard by another thread might take the grant back. Only the first of a lane
     /// has to look at the time: it wakes the one behind it.
-    pub(super) fn advance(&mut self, deadline: Instant) -> Turn {
+    pub(super) fn advance(&mut self, deadline: Instant) -> WaitState {
         let (budget, now) = (&self.budget, self.budget.now());
         budget.update(|state| {
             if state.ledger.take(self.ticket) {
@@ -60,16 +60,16 @@ impl Place {
                 state.waiters.remove(&self.ticket);
                 let lane = state.ledger.config.index(self.lane);
                 let permit = Permit::new(budget.clone(), self.lane);
-                return Turn::Granted(permit, state.ledger.lane(lane).0);
+                return WaitState::Granted(permit, state.ledger.lane(lane).0);
             }
             let ledger = &state.ledger;
             let reopens = ledger.closed_until(now).unwrap_or(now);
             if budget.at(reopens) >= deadline {
-                return Turn::TooLate;
+                return WaitState::TooLate;
             }
             let first = ledger.heads().any(|head| head == self.ticket);
             let next = first.then(|| ledger.next_at()).flatten();
-            Turn::At(next.map_or(deadline, |next| budget.at(next).min(deadline)))
+            WaitState::At(next.map_or(deadline, |next| budget.at(next).min(deadline)))
         })
     }
 
@@ -79,7 +79,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitSlot {
     fn drop(&mut self) {
         if !self.taken {
             let ticket = self.ticket;

@@ -1,6 +1,6 @@
 //! The budgets of an API server, for engines of one process that share its credential.
 
-use super::{Budget, Config};
+use super::{LimitConfig, RateLimiter};
 use crate::clock::Clock;
 use crate::telemetry::Telemetry;
 
@@ -9,16 +9,17 @@ use crate::telemetry::Telemetry;
 /// A refusal of our work says nothing about leases, which servers treat apart: were they to share a budget, one
 /// long Retry-After would cost the lead.
 #[derive(Clone, Debug)]
-pub struct Server {
-    pub(crate) work: Budget,
-    pub(crate) leases: Budget,
+pub struct ApiServerLimits {
+    pub(crate) work: RateLimiter,
+    pub(crate) leases: RateLimiter,
 }
 
-impl Server {
+impl ApiServerLimits {
     /// Two full budgets of the same size.
     #[must_use]
-    pub fn new(config: &Config, telemetry: &Telemetry, clock: &Clock) -> Self {
-        let budget = |name| Budget::new(name, config.clone(), telemetry.clone(), clock.clone());
+    pub fn new(config: &LimitConfig, telemetry: &Telemetry, clock: &Clock) -> Self {
+        let budget =
+            |name| RateLimiter::new(name, config.clone(), telemetry.clone(), clock.clone());
         Self {
             work: budget("apiserver"),
             leases: budget("apiserver-lease"),

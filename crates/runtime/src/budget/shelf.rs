@@ -3,34 +3,34 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Budget, Snapshot};
+use super::{LimiterSnapshot, RateLimiter};
 
 /// A budget that people can look at, whoever keeps it.
-pub trait Shown: Send + Sync {
+pub trait InspectLimiter: Send + Sync {
     /// The target's name.
     fn name(&self) -> &str;
 
     /// What is there to spend.
-    fn snapshot(&self) -> Snapshot;
+    fn snapshot(&self) -> LimiterSnapshot;
 }
 
-impl Shown for Budget {
+impl InspectLimiter for RateLimiter {
     fn name(&self) -> &str {
         Self::name(self)
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> LimiterSnapshot {
         Self::snapshot(self)
     }
 }
 
 /// A list of budgets that can grow while it is shown. Clones share it.
 #[derive(Clone, Default)]
-pub struct Shelf(Arc<Mutex<Vec<Arc<dyn Shown>>>>);
+pub struct LimiterRegistry(Arc<Mutex<Vec<Arc<dyn InspectLimiter>>>>);
 
-impl Shelf {
+impl LimiterRegistry {
     /// Shows one more, in the place of one of the same name: a credential was replaced.
-    pub fn add(&self, budget: impl Shown + 'static) {
+    pub fn add(&self, budget: impl InspectLimiter + 'static) {
         let mut budgets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         budgets.retain(|shown| shown.name() != budget.name());
         budgets.push(Arc::new(budget));
@@ -38,7 +38,7 @@ impl Shelf {
 
     /// Those that are there.
     #[must_use]
-    pub fn all(&self) -> Vec<Arc<dyn Shown>> {
+    pub fn all(&self) -> Vec<Arc<dyn InspectLimiter>> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -46,7 +46,7 @@ impl Shelf {
     }
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for LimiterRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.all();
         let names = all.iter().map(|shown| shown.name());

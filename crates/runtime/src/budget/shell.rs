@@ -11,22 +11,22 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::Lane;
-use super::config::Config;
-use super::ledger::{Ledger, Ticket};
+use super::LimitLane;
+use super::config::LimitConfig;
+use super::ledger::{BucketModel, WaitTicket};
 use super::permit::Permit;
-use super::place::{Place, Turn};
-use super::snapshot::Snapshot;
+use super::place::{WaitSlot, WaitState};
+use super::snapshot::LimiterSnapshot;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::telemetry::{BudgetRefused, BudgetWaited, Telemetry};
+use crate::telemetry::{LimiterRefused, LimiterWaited, Telemetry};
 
 /// When one asks again where slots and not tokens are short: nobody can say when one is free.
 const SOON: Duration = Duration::from_millis(100);
 
 /// What may be spent on one target with one credential. Clones share it.
 #[derive(Clone)]
-pub struct Budget(Arc<Inner>);
+pub struct RateLimiter(Arc<Inner>);
 
 struct Inner {
     name: Arc<str>,
@@ -38,16 +38,16 @@ struct Inner {
 }
 
 pub(super) struct State {
-    pub(super) ledger: Ledger,
-    pub(super) waiters: BTreeMap<Ticket, Arc<Notify>>,
+    pub(super) ledger: BucketModel,
+    pub(super) waiters: BTreeMap<WaitTicket, Arc<Notify>>,
 }
 
-impl Budget {
+impl RateLimiter {
     /// A budget for the target called `name`, full. The clock is for answers that speak of wall
     /// time and carry none.
     #[must_use]
-    pub fn new(name: &str, config: Config, telemetry: Telemetry, clock: Clock) -> Self {
-        let ledger = Ledger::new(config);
+    pub fn new(name: &str, config: LimitConfig, telemetry: Telemetry, clock: Clock) -> Self {
+        let ledger = BucketModel::new(config);
         let names = ledger.config.lanes.iter();
         Self(Arc::new(Inner {
             name: name.into(),
@@ -71,17 +71,17 @@ impl Budget {
     /// Waits for the right to make one call. Dropping the future gives the place up.
     ///
     /// # Errors
-    /// [`Class::Throttled`](crate::Class::Throttled), at once, if it cannot be had before `deadline`.
-    pub async fn acquire(&self, lane: Lane, deadline: Instant) -> Result<Permit> {
+    /// [`ErrorClass::Throttled`](crate::ErrorClass::Throttled), at once, if it cannot be had before `deadline`.
+    pub async fn acquire(&self, lane: LimitLane, deadline: Instant) -> Result<Permit> {
         let begin = Instant::now();
-        let Some(mut place) = Place::enter(self, lane, deadline) else {
+        let Some(mut place) = WaitSlot::enter(self, lane, deadline) else {
             return Err(self.refuse(lane));
         };
         let (permit, tokens) = loop {
             let next = match place.advance(deadline) {
-                Turn::Granted(permit, tokens) => break (permit, tokens),
-                Turn::TooLate => return Err(self.refuse(lane)),
-                Turn::At(next) => next,
+                WaitState::Granted(permit, tokens) => break (permit, tokens),
+                WaitState::TooLate => return Err(self.refuse(lane)),
+                WaitState::At(next) => next,
             };
             tokio::select! {
                 biased;
@@ -89,7 +89,7 @@ impl Budget {
                 () = sleep_until(next) => {}
             }
         };
-        self.0.telemetry.emit(BudgetWaited {
+        self.0.telemetry.emit(LimiterWaited {
             target: &self.0.name,
             lane: self.lane_name(lane),
             waited: begin.elapsed(),
@@ -108,16 +108,16 @@ impl Budget {
 
     /// What is there to spend, for people.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> LimiterSnapshot {
         let now = self.now();
-        self.update(|state| Snapshot::of(&self.0.name, &state.ledger, now))
+        self.update(|state| LimiterSnapshot::of(&self.0.name, &state.ledger, now))
     }
 
     pub(crate) fn target(&self) -> &Arc<str> {
         &self.0.name
     }
 
-    pub(crate) fn lane_name(&self, lane: Lane) -> &Arc<str> {
+    pub(crate) fn lane_name(&self, lane: LimitLane) -> &Arc<str> {
         &self.0.lanes[lane.0.min(self.0.lanes.len() - 1)]
     }
 
@@ -139,11 +139,11 @@ impl Budget {
         self.0.started + moment
     }
 
-    fn refuse(&self, lane: Lane) -> Error {
+    fn refuse(&self, lane: LimitLane) -> Error {
         let now = self.now();
         let forecast = self.update(|state| state.ledger.forecast(lane));
         let until = forecast.max(now + SOON);
-        self.0.telemetry.emit(BudgetRefused {
+        self.0.telemetry.emit(LimiterRefused {
             target: &self.0.name,
             lane: self.lane_name(lane),
             wait: until.saturating_sub(now),
@@ -169,7 +169,7 @@ impl Budget {
 
 impl State {
     /// Has these look again.
-    pub(super) fn tell(&self, tickets: impl Iterator<Item = Ticket>) {
+    pub(super) fn tell(&self, tickets: impl Iterator<Item = WaitTicket>) {
         for ticket in tickets {
             if let Some(waiter) = self.waiters.get(&ticket) {
                 waiter.notify_one();
@@ -178,7 +178,7 @@ impl State {
     }
 }
 
-impl fmt::Debug for Budget {
+impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Budget").field(&self.0.name).finish()
     }

@@ -10,20 +10,20 @@ use tokio::time::{sleep, timeout};
 
 use super::super::dialect::KUBERNETES;
 use super::*;
-use crate::budget::LaneConfig;
-use crate::error::Class;
+use crate::budget::LimitLaneConfig;
+use crate::error::ErrorClass;
 use crate::fence::Fence;
 
-const URGENT: Lane = Lane(0);
-const USUAL: Lane = Lane(1);
+const URGENT: LimitLane = LimitLane(0);
+const USUAL: LimitLane = LimitLane(1);
 
-fn budget(rate: f64, burst: u32, reserve: u32, concurrency: usize) -> Budget {
-    let lane = |name: &str, reserve, slots| LaneConfig {
+fn budget(rate: f64, burst: u32, reserve: u32, concurrency: usize) -> RateLimiter {
+    let lane = |name: &str, reserve, slots| LimitLaneConfig {
         name: name.to_owned(),
         reserve,
         slots,
     };
-    let config = Config {
+    let config = LimitConfig {
         rate,
         burst,
         concurrency,
@@ -32,7 +32,7 @@ fn budget(rate: f64, burst: u32, reserve: u32, concurrency: usize) -> Budget {
         ramp: Duration::from_secs(2),
         longest_wait: Duration::from_secs(3600),
     };
-    Budget::new("cloud", config, Telemetry::default(), Clock::system())
+    RateLimiter::new("cloud", config, Telemetry::default(), Clock::system())
 }
 
 fn in_seconds(seconds: u64) -> Instant {
@@ -44,7 +44,7 @@ fn retry_after(text: &str) -> HeaderMap {
     HeaderMap::from_iter([(http::header::RETRY_AFTER, value)])
 }
 
-async fn drain(budget: &Budget, lane: Lane, calls: usize) {
+async fn drain(budget: &RateLimiter, lane: LimitLane, calls: usize) {
     for _ in 0..calls {
         drop(budget.acquire(lane, in_seconds(0)).await.expect("a token"));
     }
@@ -61,7 +61,7 @@ async fn a_permit_that_comes_too_late_is_refused_at_once() {
         .expect_err("ten seconds a token");
     assert_eq!(
         (error.class(), begin.elapsed()),
-        (Class::Throttled, Duration::ZERO)
+        (ErrorClass::Throttled, Duration::ZERO)
     );
     let until = error.until().expect("a time") - begin;
     assert!((10.0..10.1).contains(&until.as_secs_f64()), "{until:?}");
@@ -179,7 +179,7 @@ async fn the_reserve_lane_is_first_after_the_reset() {
     let permit = budget.acquire(USUAL, in_seconds(1)).await.expect("a turn");
     permit.answered(429, &retry_after("30"));
     drop(permit);
-    let order: Mutex<Vec<Lane>> = Mutex::default();
+    let order: Mutex<Vec<LimitLane>> = Mutex::default();
     let begin = Instant::now();
     let calls = (0..30).map(|number| {
         let (budget, order) = (&budget, &order);
@@ -202,7 +202,10 @@ async fn an_effect_has_a_turn_a_fence_and_a_deadline() {
     let refused = budget
         .call(USUAL, in_seconds(1), &fence, "assign", never)
         .await;
-    assert_eq!(refused.expect_err("no lease").class(), Class::Unavailable);
+    assert_eq!(
+        refused.expect_err("no lease").class(),
+        ErrorClass::Unavailable
+    );
 
     assert_eq!(budget.telemetry().writes.stale_effects("cloud"), 0);
     fence.hold_until(in_seconds(60));
@@ -233,7 +236,7 @@ async fn an_effect_has_a_turn_a_fence_and_a_deadline() {
         .expect_err("late");
     assert_eq!(
         (error.class(), begin.elapsed()),
-        (Class::Unavailable, Duration::from_secs(2))
+        (ErrorClass::Unavailable, Duration::from_secs(2))
     );
     assert_eq!(budget.snapshot().lanes[1].in_flight, 0);
 }
@@ -248,7 +251,7 @@ async fn a_slot_that_is_free_wakes_the_next() {
             .expect("not hanging")
             .expect_err("no slot")
             .class(),
-        Class::Throttled
+        ErrorClass::Throttled
     );
     let free = async {
         sleep(Duration::from_secs(1)).await;

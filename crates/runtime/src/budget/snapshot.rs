@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Ledger;
+use super::ledger::BucketModel;
 
 /// A budget at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Snapshot {
+pub struct LimiterSnapshot {
     /// The target's name.
     pub target: String,
     /// Calls a second at this moment.
@@ -20,13 +20,13 @@ pub struct Snapshot {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closed_for_seconds: Option<f64>,
     /// The lanes, most urgent first.
-    pub lanes: Vec<LaneSnapshot>,
+    pub lanes: Vec<LimiterLaneSnapshot>,
 }
 
 /// A lane of a budget at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LaneSnapshot {
+pub struct LimiterLaneSnapshot {
     /// Its name.
     pub name: String,
     /// Calls it could make at once.
@@ -39,11 +39,11 @@ pub struct LaneSnapshot {
     pub in_flight: usize,
 }
 
-impl Snapshot {
-    pub(super) fn of(target: &str, ledger: &Ledger, now: Duration) -> Self {
+impl LimiterSnapshot {
+    pub(super) fn of(target: &str, ledger: &BucketModel, now: Duration) -> Self {
         let lane = |(index, name): (usize, &String)| {
             let (tokens, waiting, in_flight) = ledger.lane(index);
-            LaneSnapshot {
+            LimiterLaneSnapshot {
                 name: name.clone(),
                 tokens,
                 reserve: ledger.lanes[index].reserve.level(),

@@ -11,13 +11,13 @@ use serde_json::{from_value, json, to_value};
 
 use super::tests::made;
 use super::*;
-use crate::lens::{Lens, Sight};
-use crate::view::{Meta, MetaRef};
+use crate::lens::{Predicate, PredicateResult};
+use crate::view::{MetaRef, ViewMeta};
 
 /// What is stored. `ours_by` is the field manager of `ours`, as managedFields would tell it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Thing {
-    metadata: Meta,
+    metadata: ViewMeta,
     ours: u8,
     ours_by: bool,
     theirs: u8,
@@ -33,7 +33,7 @@ impl View for Thing {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// We write our field; the answer takes until [`Act::Answer`].
+    /// We write our field; the answer takes until [`Act::ApiResponse`].
     Write {
         value: u8,
         locked: bool,
@@ -88,16 +88,16 @@ impl Act {
 }
 
 struct Answer {
-    writing: Writing<Thing>,
+    writing: PendingWrite<Thing>,
     response: Value,
-    base: Option<Version>,
+    base: Option<ResourceVersion>,
     locked: bool,
 }
 
 /// A server with one object, its watch, and a controller that reads when something passes its lens.
 struct Model {
     cache: Cache<Thing>,
-    lens: Lens<Thing>,
+    lens: Predicate<Thing>,
     version: u64,
     uid: u32,
     stored: Option<Thing>,
@@ -118,7 +118,7 @@ impl Model {
         }
         let mut model = Self {
             cache,
-            lens: Lens::fields(|thing: &Thing| (thing.ours, thing.theirs)),
+            lens: Predicate::fields(|thing: &Thing| (thing.ours, thing.theirs)),
             version: 1,
             uid: 1,
             stored: Some(thing(1, 1)),
@@ -151,7 +151,7 @@ impl Model {
             Act::Deliver => self.deliver(),
             Act::Relist => self.relist(),
             Act::Bookmark if self.undelivered.is_empty() => {
-                self.take(News::Passed(Version::Number(self.version)));
+                self.take(WatchUpdate::Passed(ResourceVersion::Number(self.version)));
             }
             Act::Bookmark => {}
         }
@@ -254,11 +254,11 @@ impl Model {
 
     fn deliver(&mut self) {
         if let Some((there, thing)) = self.undelivered.pop_front() {
-            let seen = Seen::Object(Arc::new(thing));
+            let seen = DecodedObject::Object(Arc::new(thing));
             self.take(if there {
-                News::Put(seen)
+                WatchUpdate::Put(seen)
             } else {
-                News::Gone(seen)
+                WatchUpdate::Gone(seen)
             });
         }
     }
@@ -266,18 +266,20 @@ impl Model {
     fn relist(&mut self) {
         self.undelivered.clear();
         let all = self.stored.iter().cloned();
-        let all = all.map(|thing| Seen::Object(Arc::new(thing))).collect();
-        self.take(News::All(all, Version::Number(self.version)));
+        let all = all
+            .map(|thing| DecodedObject::Object(Arc::new(thing)))
+            .collect();
+        self.take(WatchUpdate::All(all, ResourceVersion::Number(self.version)));
     }
 
-    fn take(&mut self, news: News<Thing>) {
+    fn take(&mut self, news: WatchUpdate<Thing>) {
         let events = self.cache.take(news);
         self.hear(events);
     }
 
-    fn hear(&mut self, events: Vec<Event<Thing>>) {
+    fn hear(&mut self, events: Vec<CacheEvent<Thing>>) {
         for event in events {
-            if self.lens.sees(&event, "ours") == Sight::Pass {
+            if self.lens.sees(&event, "ours") == PredicateResult::Pass {
                 self.passes += 1;
                 self.look();
             }
@@ -301,11 +303,11 @@ impl Model {
     }
 }
 
-fn key() -> Key {
-    Key::new(None, "a")
+fn key() -> ObjectKey {
+    ObjectKey::new(None, "a")
 }
 
-fn meta(uid: u32, version: u64) -> Meta {
+fn meta(uid: u32, version: u64) -> ViewMeta {
     let version = version.to_string();
     let meta = json!({ "name": "a", "uid": format!("u{uid}"), "resourceVersion": version });
     from_value(meta).unwrap()

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::key::Key;
+use crate::key::ObjectKey;
 use crate::view::View;
 
 /// A change of the watched state.
-pub enum Event<T> {
+pub enum CacheEvent<T> {
     /// An object that was not there.
     Added {
         /// As it is now.
@@ -34,7 +34,7 @@ pub enum Event<T> {
     /// An object changed into something the view cannot hold, or went away in that state.
     Unreadable {
         /// Which one.
-        key: Key,
+        key: ObjectKey,
         /// What does not fit, without any value of the object.
         error: String,
         /// As it was when it could still be read.
@@ -42,10 +42,10 @@ pub enum Event<T> {
     },
 }
 
-impl<T: View> Event<T> {
+impl<T: View> CacheEvent<T> {
     /// The object it is about.
     #[must_use]
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> ObjectKey {
         match self {
             Self::Added { new: object, .. }
             | Self::Changed { new: object, .. }
@@ -66,7 +66,7 @@ impl<T: View> Event<T> {
     }
 }
 
-impl<T> Event<T> {
+impl<T> CacheEvent<T> {
     /// The states of the object it tells of: before and after a change.
     pub fn states(&self) -> impl Iterator<Item = &T> {
         let (first, second) = match self {
@@ -94,7 +94,7 @@ impl<T> Event<T> {
     }
 }
 
-impl<T> Clone for Event<T> {
+impl<T> Clone for CacheEvent<T> {
     fn clone(&self) -> Self {
         match self {
             Self::Added { new, initial, own } => Self::Added {
@@ -118,7 +118,7 @@ impl<T> Clone for Event<T> {
 }
 
 /// The kind of event and the name of its object: what the object holds may be secret.
-impl<T: View> fmt::Debug for Event<T> {
+impl<T: View> fmt::Debug for CacheEvent<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self {
             Self::Added { initial: true, .. } => "Found",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::version::Version;
+use crate::version::ResourceVersion;
 
 /// How current a cache is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Freshness {
     /// Since when the watch is down, or has been silent for so long that it counts as down.
     pub reconnecting_since: Option<Instant>,
     /// Every change up to this version is in the cache.
-    pub list_version: Option<Version>,
+    pub list_version: Option<ResourceVersion>,
 }
 
 impl Freshness {

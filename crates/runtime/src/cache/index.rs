@@ -4,35 +4,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 
-use crate::key::Key;
+use crate::key::ObjectKey;
 
 /// What an object is found by.
-pub(super) type Values<T> = Arc<dyn Fn(&T) -> Vec<String> + Send + Sync>;
+pub(super) type IndexFn<T> = Arc<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 /// The keys of some objects by the values a function reads from each.
 struct Index<T> {
-    values: Values<T>,
-    keys: BTreeMap<Box<str>, BTreeSet<Key>>,
+    values: IndexFn<T>,
+    keys: BTreeMap<Box<str>, BTreeSet<ObjectKey>>,
 }
 
 impl<T> Index<T> {
-    fn new(values: Values<T>) -> Self {
+    fn new(values: IndexFn<T>) -> Self {
         Self {
             values,
             keys: BTreeMap::new(),
         }
     }
 
-    fn insert(&mut self, key: &Key, object: &T) {
+    fn insert(&mut self, key: &ObjectKey, object: &T) {
         self.add(key, (self.values)(object));
     }
 
-    fn remove(&mut self, key: &Key, object: &T) {
+    fn remove(&mut self, key: &ObjectKey, object: &T) {
         self.drop(key, (self.values)(object));
     }
 
     /// Most changes leave the values alone, and then the tree is left alone too.
-    fn replace(&mut self, key: &Key, old: &T, new: &T) {
+    fn replace(&mut self, key: &ObjectKey, old: &T, new: &T) {
         let (old, new) = ((self.values)(old), (self.values)(new));
         if old != new {
             self.drop(key, old);
@@ -40,14 +40,14 @@ impl<T> Index<T> {
         }
     }
 
-    fn add(&mut self, key: &Key, values: Vec<String>) {
+    fn add(&mut self, key: &ObjectKey, values: Vec<String>) {
         for value in values {
             let keys = self.keys.entry(value.into_boxed_str()).or_default();
             keys.insert(key.clone());
         }
     }
 
-    fn drop(&mut self, key: &Key, values: Vec<String>) {
+    fn drop(&mut self, key: &ObjectKey, values: Vec<String>) {
         for value in values {
             let Some(keys) = self.keys.get_mut(value.as_str()) else {
                 continue;
@@ -59,18 +59,18 @@ impl<T> Index<T> {
         }
     }
 
-    fn find(&self, value: &str) -> impl Iterator<Item = &Key> {
+    fn find(&self, value: &str) -> impl Iterator<Item = &ObjectKey> {
         self.keys.get(value).into_iter().flatten()
     }
 }
 
 /// Objects by key, with the indexes that are kept over them.
-pub(super) struct Indexed<T> {
-    objects: BTreeMap<Key, Arc<T>>,
+pub(super) struct IndexedObjects<T> {
+    objects: BTreeMap<ObjectKey, Arc<T>>,
     indexes: BTreeMap<Box<str>, Index<T>>,
 }
 
-impl<T> Default for Indexed<T> {
+impl<T> Default for IndexedObjects<T> {
     fn default() -> Self {
         Self {
             objects: BTreeMap::new(),
@@ -79,9 +79,9 @@ impl<T> Default for Indexed<T> {
     }
 }
 
-impl<T> Indexed<T> {
+impl<T> IndexedObjects<T> {
     /// Keeps an index from now on. The first function under a name stays.
-    pub(super) fn index(&mut self, name: &str, values: Values<T>) {
+    pub(super) fn index(&mut self, name: &str, values: IndexFn<T>) {
         if self.indexes.contains_key(name) {
             return;
         }
@@ -92,11 +92,11 @@ impl<T> Indexed<T> {
         self.indexes.insert(name.into(), index);
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<&Arc<T>> {
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Arc<T>> {
         self.objects.get(key)
     }
 
-    pub(super) fn insert(&mut self, key: Key, object: Arc<T>) -> Option<Arc<T>> {
+    pub(super) fn insert(&mut self, key: ObjectKey, object: Arc<T>) -> Option<Arc<T>> {
         let Some(slot) = self.objects.get_mut(&key) else {
             for index in self.indexes.values_mut() {
                 index.insert(&key, &object);
@@ -110,7 +110,7 @@ impl<T> Indexed<T> {
         Some(old)
     }
 
-    pub(super) fn remove(&mut self, key: &Key) -> Option<Arc<T>> {
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<T>> {
         let old = self.objects.remove(key)?;
         for index in self.indexes.values_mut() {
             index.remove(key, &old);
@@ -119,12 +119,12 @@ impl<T> Indexed<T> {
     }
 
     /// The keys an index has under `value`, in order; none for an index that is not kept.
-    pub(super) fn find(&self, index: &str, value: &str) -> impl Iterator<Item = &Key> {
+    pub(super) fn find(&self, index: &str, value: &str) -> impl Iterator<Item = &ObjectKey> {
         let index = self.indexes.get(index);
         index.into_iter().flat_map(move |index| index.find(value))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<T>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<T>)> {
         self.objects.iter()
     }
 

@@ -19,26 +19,26 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-pub use self::event::Event;
+pub use self::event::CacheEvent;
 pub use self::freshness::Freshness;
-pub use self::writing::{Made, Writing};
+pub use self::writing::{PendingWrite, WriteReceipt};
 
-use self::own::Foreign;
-pub(crate) use self::state::News;
-use self::state::State;
-pub(crate) use self::store::{Misfit, Seen};
-use crate::key::Key;
+use self::own::ForeignChangeFn;
+use self::state::CacheState;
+pub(crate) use self::state::WatchUpdate;
+pub(crate) use self::store::{DecodedObject, UndecodableObject};
+use crate::key::ObjectKey;
 use crate::nulls;
-use crate::version::Version;
+use crate::version::ResourceVersion;
 use crate::view::View;
 
 /// The objects of one watch. Clones share them.
 pub struct Cache<T>(Arc<Inner<T>>);
 
 struct Inner<T> {
-    state: RwLock<State<T>>,
+    state: RwLock<CacheState<T>>,
     freshness: watch::Sender<Freshness>,
-    foreign: OnceLock<Foreign<T>>,
+    foreign: OnceLock<ForeignChangeFn<T>>,
     /// A write was answered, so that changes which waited for it can be told.
     answered: Notify,
 }
@@ -62,7 +62,7 @@ impl<T: View> fmt::Debug for Cache<T> {
 impl<T: View> Cache<T> {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Inner {
-            state: RwLock::new(State::new()),
+            state: RwLock::new(CacheState::new()),
             freshness: watch::Sender::default(),
             foreign: OnceLock::new(),
             answered: Notify::new(),
@@ -73,7 +73,7 @@ impl<T: View> Cache<T> {
     ///
     /// `None` also for one that is there but does not fit the view: see [`Self::unreadable`].
     #[must_use]
-    pub fn get(&self, key: &Key) -> Option<Arc<T>> {
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.read().get(key, Instant::now())
     }
 
@@ -83,7 +83,7 @@ impl<T: View> Cache<T> {
         let now = Instant::now();
         let state = self.read();
         let watched = state.store.objects();
-        let mut keys: Vec<&Key> = watched.iter().map(|(key, _)| key).collect();
+        let mut keys: Vec<&ObjectKey> = watched.iter().map(|(key, _)| key).collect();
         let before = keys.len();
         keys.extend(
             state
@@ -111,14 +111,14 @@ impl<T: View> Cache<T> {
 
     /// The version that [`Self::get`] would give.
     #[must_use]
-    pub fn version(&self, key: &Key) -> Option<Version> {
+    pub fn version(&self, key: &ObjectKey) -> Option<ResourceVersion> {
         self.get(key).map(|object| object.meta().version())
     }
 
     /// Whether the watched state of `key` includes the write that made `version`. `None` where the
     /// server's versions do not compare.
     #[must_use]
-    pub fn includes(&self, key: &Key, version: &Version) -> Option<bool> {
+    pub fn includes(&self, key: &ObjectKey, version: &ResourceVersion) -> Option<bool> {
         let state = self.read();
         let known = state.store.known(key);
         let of_object = known.and_then(|known| known.includes(version));
@@ -132,7 +132,7 @@ impl<T: View> Cache<T> {
     /// Why the object cannot be read, if it is there and does not fit the view. Its last readable
     /// state is known to be out of date and is not shown.
     #[must_use]
-    pub fn unreadable(&self, key: &Key) -> Option<String> {
+    pub fn unreadable(&self, key: &ObjectKey) -> Option<String> {
         let state = self.read();
         state.store.unreadable(key).map(str::to_owned)
     }
@@ -167,8 +167,8 @@ impl<T: View> Cache<T> {
     /// Announces a write to `key`, before it is sent: events of it wait for the answer, which may
     /// be slower than they are.
     #[must_use]
-    pub fn writing(&self, key: &Key) -> Writing<T> {
-        Writing::begin(self, key)
+    pub fn writing(&self, key: &ObjectKey) -> PendingWrite<T> {
+        PendingWrite::begin(self, key)
     }
 
     /// Takes over what the server showed in answer to a read, where the watch lags behind.
@@ -179,7 +179,7 @@ impl<T: View> Cache<T> {
     }
 
     /// Takes over the answer to a write of this process. Readers see it from now on.
-    pub fn wrote(&self, response: &Value, mut made: Made) {
+    pub fn wrote(&self, response: &Value, mut made: WriteReceipt) {
         let Ok(object) = nulls::read::<T>(response) else {
             // The watch will show it as unreadable, with a name; there is nothing to lay over.
             return;
@@ -191,7 +191,7 @@ impl<T: View> Cache<T> {
     }
 
     /// The server has carried out a deletion of the object with this UID.
-    pub fn deleted(&self, key: &Key, uid: &str) {
+    pub fn deleted(&self, key: &ObjectKey, uid: &str) {
         self.write().deleted(key, uid);
     }
 
@@ -214,7 +214,7 @@ impl<T: View> Cache<T> {
     }
 
     /// Takes over what the watch has to say, and returns what there is to tell of it.
-    pub(crate) fn take(&self, news: News<T>) -> Vec<Event<T>> {
+    pub(crate) fn take(&self, news: WatchUpdate<T>) -> Vec<CacheEvent<T>> {
         let now = Instant::now();
         let (told, version) = {
             let mut state = self.write();
@@ -229,7 +229,7 @@ impl<T: View> Cache<T> {
     }
 
     /// The events that waited for the answer of a write and wait no more.
-    pub(crate) fn take_answered(&self) -> Vec<Event<T>> {
+    pub(crate) fn take_answered(&self) -> Vec<CacheEvent<T>> {
         let told = self.write().take_answered();
         self.events(told)
     }
@@ -248,17 +248,17 @@ impl<T: View> Cache<T> {
         });
     }
 
-    fn events(&self, told: Vec<own::Told<T>>) -> Vec<Event<T>> {
+    fn events(&self, told: Vec<own::AttributedChange<T>>) -> Vec<CacheEvent<T>> {
         let foreign = self.0.foreign.get();
         let told = told.into_iter();
         told.map(|told| told.event(foreign)).collect()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State<T>> {
+    fn read(&self) -> RwLockReadGuard<'_, CacheState<T>> {
         self.0.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State<T>> {
+    fn write(&self) -> RwLockWriteGuard<'_, CacheState<T>> {
         self.0.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,31 +8,31 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::index::{Indexed, Values};
+use super::index::{IndexFn, IndexedObjects};
 use super::store::OWNER;
-use crate::key::Key;
-use crate::version::Version;
+use crate::key::ObjectKey;
+use crate::version::ResourceVersion;
 use crate::view::View;
 
 /// A server whose versions do not compare never says that it has passed one.
 const OPAQUE_LIFETIME: Duration = Duration::from_secs(30);
 
 struct Kept {
-    version: Version,
+    version: ResourceVersion,
     expires: Option<Instant>,
 }
 
 /// Own writes and deletions in the order of their keys.
 pub(super) struct Overlay<T> {
-    objects: Indexed<T>,
-    kept: BTreeMap<Key, Kept>,
+    objects: IndexedObjects<T>,
+    kept: BTreeMap<ObjectKey, Kept>,
     /// UIDs that were deleted.
-    tombs: BTreeMap<Key, Box<str>>,
+    tombs: BTreeMap<ObjectKey, Box<str>>,
 }
 
 impl<T: View> Overlay<T> {
     pub(super) fn new() -> Self {
-        let mut objects = Indexed::default();
+        let mut objects = IndexedObjects::default();
         objects.index(OWNER, Arc::new(super::store::owners));
         Self {
             objects,
@@ -41,7 +41,7 @@ impl<T: View> Overlay<T> {
         }
     }
 
-    pub(super) fn index(&mut self, name: &str, values: Values<T>) {
+    pub(super) fn index(&mut self, name: &str, values: IndexFn<T>) {
         self.objects.index(name, values);
     }
 
@@ -54,15 +54,15 @@ impl<T: View> Overlay<T> {
             return;
         }
         let expires = match version {
-            Version::Number(_) => None,
-            Version::Opaque(_) => Some(now + OPAQUE_LIFETIME),
+            ResourceVersion::Number(_) => None,
+            ResourceVersion::Opaque(_) => Some(now + OPAQUE_LIFETIME),
         };
         self.kept.insert(key.clone(), Kept { version, expires });
         self.objects.insert(key, object);
     }
 
     /// The object with this UID was deleted: a reader no longer sees it, but does see its successor.
-    pub(super) fn deleted(&mut self, key: &Key, uid: &str) {
+    pub(super) fn deleted(&mut self, key: &ObjectKey, uid: &str) {
         let same = |object: &Arc<T>| object.meta().uid == uid;
         if self.objects.get(key).is_some_and(same) {
             self.drop(key);
@@ -71,7 +71,7 @@ impl<T: View> Overlay<T> {
     }
 
     /// The watch has shown `object`.
-    pub(super) fn saw(&mut self, key: &Key, object: &T) {
+    pub(super) fn saw(&mut self, key: &ObjectKey, object: &T) {
         let meta = object.meta();
         self.drop_if_passed(key, &meta.version());
         let buried = self.tombs.get(key);
@@ -82,16 +82,16 @@ impl<T: View> Overlay<T> {
     }
 
     /// The watch has shown that there is no such object, or none that can be read, as of `version`.
-    pub(super) fn saw_none(&mut self, key: &Key, version: &Version) {
+    pub(super) fn saw_none(&mut self, key: &ObjectKey, version: &ResourceVersion) {
         self.drop_if_passed(key, version);
         self.tombs.remove(key);
     }
 
     /// Everything up to `version` has been seen.
-    pub(super) fn passed(&mut self, version: &Version, now: Instant) {
+    pub(super) fn passed(&mut self, version: &ResourceVersion, now: Instant) {
         self.expire(now);
         let passed = |kept: &&Kept| version.includes(&kept.version) == Some(true);
-        let all: Vec<Key> = self
+        let all: Vec<ObjectKey> = self
             .kept
             .iter()
             .filter(|(_, kept)| passed(kept))
@@ -102,13 +102,18 @@ impl<T: View> Overlay<T> {
 
     /// Nothing of what was written holds any more.
     pub(super) fn clear(&mut self) {
-        let all: Vec<Key> = self.kept.keys().cloned().collect();
+        let all: Vec<ObjectKey> = self.kept.keys().cloned().collect();
         all.iter().for_each(|key| self.drop(key));
         self.tombs.clear();
     }
 
     /// What a reader sees of `key`, given what the watch shows of it.
-    pub(super) fn look(&self, key: &Key, watched: Option<&Arc<T>>, now: Instant) -> Option<Arc<T>> {
+    pub(super) fn look(
+        &self,
+        key: &ObjectKey,
+        watched: Option<&Arc<T>>,
+        now: Instant,
+    ) -> Option<Arc<T>> {
         let shown = self.own(key, now).or(watched)?;
         let buried = self.tombs.get(key);
         let visible = buried.is_none_or(|uid| **uid != *shown.meta().uid);
@@ -116,26 +121,26 @@ impl<T: View> Overlay<T> {
     }
 
     /// The keys a reader may see differently from what the watch shows.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+    pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.kept.keys()
     }
 
-    pub(super) fn find(&self, index: &str, value: &str) -> impl Iterator<Item = &Key> {
+    pub(super) fn find(&self, index: &str, value: &str) -> impl Iterator<Item = &ObjectKey> {
         self.objects.find(index, value)
     }
 
     /// Whether a write of this process stands in front of the watched state of `key`.
-    pub(super) fn covers(&self, key: &Key, now: Instant) -> bool {
+    pub(super) fn covers(&self, key: &ObjectKey, now: Instant) -> bool {
         self.own(key, now).is_some()
     }
 
-    fn own(&self, key: &Key, now: Instant) -> Option<&Arc<T>> {
+    fn own(&self, key: &ObjectKey, now: Instant) -> Option<&Arc<T>> {
         let kept = self.kept.get(key)?;
         let alive = kept.expires.is_none_or(|expires| now < expires);
         self.objects.get(key).filter(|_| alive)
     }
 
-    fn drop_if_passed(&mut self, key: &Key, version: &Version) {
+    fn drop_if_passed(&mut self, key: &ObjectKey, version: &ResourceVersion) {
         let kept = self.kept.get(key);
         if kept.is_some_and(|kept| version.includes(&kept.version) == Some(true)) {
             self.drop(key);
@@ -144,7 +149,7 @@ impl<T: View> Overlay<T> {
 
     fn expire(&mut self, now: Instant) {
         let dead = |kept: &&Kept| kept.expires.is_some_and(|expires| expires <= now);
-        let all: Vec<Key> = self
+        let all: Vec<ObjectKey> = self
             .kept
             .iter()
             .filter(|(_, kept)| dead(kept))
@@ -153,7 +158,7 @@ impl<T: View> Overlay<T> {
         all.iter().for_each(|key| self.drop(key));
     }
 
-    fn drop(&mut self, key: &Key) {
+    fn drop(&mut self, key: &ObjectKey) {
         self.kept.remove(key);
         self.objects.remove(key);
     }

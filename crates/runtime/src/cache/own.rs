@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::store::{Change, Delivery, Step};
-use crate::key::Key;
-use crate::version::Version;
+use super::store::{ChangeKind, Delivery, ObjectChange};
+use crate::key::ObjectKey;
+use crate::version::ResourceVersion;
 use crate::view::View;
 
 /// How long a write with an opaque version is remembered.
 const OPAQUE_MEMORY: Duration = Duration::from_secs(60);
 
 /// Says whether anything differs between two watched states that this field manager did not write.
-pub(super) type Foreign<T> = Arc<dyn Fn(&T, &T, &str) -> bool + Send + Sync>;
+pub(super) type ForeignChangeFn<T> = Arc<dyn Fn(&T, &T, &str) -> bool + Send + Sync>;
 
 /// A state that an answer showed before the watch did, most often to a write of this process.
-pub(super) struct Write<T> {
+pub(super) struct RecordedWrite<T> {
     /// What the server answered.
     pub(super) object: Arc<T>,
-    pub(super) version: Version,
+    pub(super) version: ResourceVersion,
     /// The version that was read before.
-    pub(super) base: Option<Version>,
+    pub(super) base: Option<ResourceVersion>,
     /// Nobody else's change lies between `base` and `version`: the server would have refused the
     /// write, or the writer has compared the two.
     pub(super) locked: bool,
@@ -35,15 +35,15 @@ pub(super) struct Write<T> {
     pub(super) at: Instant,
 }
 
-impl<T> Write<T> {
+impl<T> RecordedWrite<T> {
     fn is_fresh(&self, now: Instant) -> bool {
-        matches!(self.version, Version::Number(_)) || now < self.at + OPAQUE_MEMORY
+        matches!(self.version, ResourceVersion::Number(_)) || now < self.at + OPAQUE_MEMORY
     }
 }
 
 /// Whose change it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum ChangeOrigin {
     /// All of it was made by this manager of ours.
     Own(Arc<str>),
     Foreign,
@@ -52,14 +52,14 @@ pub(super) enum Origin {
 }
 
 /// A change and whose it is.
-pub(super) struct Told<T> {
-    pub(super) change: Change<T>,
-    pub(super) origin: Origin,
+pub(super) struct AttributedChange<T> {
+    pub(super) change: ObjectChange<T>,
+    pub(super) origin: ChangeOrigin,
 }
 
-impl<T> Told<T> {
-    fn foreign(change: Change<T>) -> Self {
-        let origin = Origin::Foreign;
+impl<T> AttributedChange<T> {
+    fn foreign(change: ObjectChange<T>) -> Self {
+        let origin = ChangeOrigin::Foreign;
         Self { change, origin }
     }
 }
@@ -68,13 +68,13 @@ impl<T> Told<T> {
 ///
 /// The event of a write often overtakes its answer. So a key with a write under way keeps its
 /// changes back until the answer says whether they are ours.
-pub(super) struct Own<T> {
-    writes: BTreeMap<Key, Vec<Write<T>>>,
-    under_way: BTreeMap<Key, usize>,
-    held: BTreeMap<Key, Vec<Change<T>>>,
+pub(super) struct OwnWrites<T> {
+    writes: BTreeMap<ObjectKey, Vec<RecordedWrite<T>>>,
+    under_way: BTreeMap<ObjectKey, usize>,
+    held: BTreeMap<ObjectKey, Vec<ObjectChange<T>>>,
 }
 
-impl<T> Default for Own<T> {
+impl<T> Default for OwnWrites<T> {
     fn default() -> Self {
         Self {
             writes: BTreeMap::new(),
@@ -84,13 +84,13 @@ impl<T> Default for Own<T> {
     }
 }
 
-impl<T: View> Own<T> {
-    pub(super) fn begin(&mut self, key: &Key) {
+impl<T: View> OwnWrites<T> {
+    pub(super) fn begin(&mut self, key: &ObjectKey) {
         *self.under_way.entry(key.clone()).or_default() += 1;
     }
 
     /// A write came to an end. Whether changes are free to go now.
-    pub(super) fn end(&mut self, key: &Key) -> bool {
+    pub(super) fn end(&mut self, key: &ObjectKey) -> bool {
         if let Some(count) = self.under_way.get_mut(key) {
             *count -= 1;
             if *count == 0 {
@@ -100,16 +100,16 @@ impl<T: View> Own<T> {
         !self.under_way.contains_key(key) && self.held.contains_key(key)
     }
 
-    pub(super) fn holds(&self, key: &Key) -> bool {
+    pub(super) fn holds(&self, key: &ObjectKey) -> bool {
         self.held.contains_key(key)
     }
 
-    pub(super) fn record(&mut self, key: &Key, write: Write<T>) {
+    pub(super) fn record(&mut self, key: &ObjectKey, write: RecordedWrite<T>) {
         let now = write.at;
         let writes = self.writes.entry(key.clone()).or_default();
         writes.retain(|old| old.is_fresh(now));
         // What was read first and turns out to be our own write is that; never the other way round.
-        let same = |other: &Write<T>| other.version == write.version;
+        let same = |other: &RecordedWrite<T>| other.version == write.version;
         if writes
             .iter()
             .any(|other| same(other) && other.manager.is_some())
@@ -118,13 +118,13 @@ impl<T: View> Own<T> {
         }
         writes.retain(|other| !same(other));
         // Answers may overtake each other.
-        let newer = |other: &Write<T>| other.version.includes(&write.version) == Some(true);
+        let newer = |other: &RecordedWrite<T>| other.version.includes(&write.version) == Some(true);
         let at = writes.iter().position(newer).unwrap_or(writes.len());
         writes.insert(at, write);
     }
 
     /// Gives the change back if it may be told, or keeps it until the write under way is answered.
-    pub(super) fn admit(&mut self, change: Change<T>) -> Option<Change<T>> {
+    pub(super) fn admit(&mut self, change: ObjectChange<T>) -> Option<ObjectChange<T>> {
         if self.under_way.contains_key(&change.key) || self.held.contains_key(&change.key) {
             let held = self.held.entry(change.key.clone()).or_default();
             held.push(change);
@@ -134,7 +134,7 @@ impl<T: View> Own<T> {
     }
 
     /// The changes that no write holds back any more.
-    pub(super) fn freed(&mut self) -> Vec<Change<T>> {
+    pub(super) fn freed(&mut self) -> Vec<ObjectChange<T>> {
         let under_way = &self.under_way;
         let free = self
             .held
@@ -143,19 +143,21 @@ impl<T: View> Own<T> {
     }
 
     /// Says whose change it is, step by step as far as is known, and forgets the writes it includes.
-    pub(super) fn tell(&mut self, change: Change<T>, told: &mut Vec<Told<T>>) {
+    pub(super) fn tell(&mut self, change: ObjectChange<T>, told: &mut Vec<AttributedChange<T>>) {
         let (old, new) = match &change.step {
-            Step::Changed { old, new } => (Some(old.clone()), new.clone()),
-            Step::Added {
+            ChangeKind::Changed { old, new } => (Some(old.clone()), new.clone()),
+            ChangeKind::Added {
                 new,
                 initial: false,
             } => (None, new.clone()),
-            Step::Added { .. } | Step::Deleted { .. } | Step::Unreadable { .. } => {
-                return told.push(Told::foreign(change));
+            ChangeKind::Added { .. }
+            | ChangeKind::Deleted { .. }
+            | ChangeKind::Unreadable { .. } => {
+                return told.push(AttributedChange::foreign(change));
             }
         };
         let Some(writes) = self.writes.get_mut(&change.key) else {
-            return told.push(Told::foreign(change));
+            return told.push(AttributedChange::foreign(change));
         };
         let key = change.key.clone();
         let version = version_of(&new);
@@ -166,10 +168,12 @@ impl<T: View> Own<T> {
             change.delivery,
         );
         match old {
-            Some(old) if !matches!(whole, Origin::Own(_)) && change.delivery == Delivery::List => {
+            Some(old)
+                if !matches!(whole, ChangeOrigin::Own(_)) && change.delivery == Delivery::List =>
+            {
                 steps(writes, old, new, &change, told);
             }
-            _ => told.push(Told {
+            _ => told.push(AttributedChange {
                 change,
                 origin: whole,
             }),
@@ -181,15 +185,19 @@ impl<T: View> Own<T> {
     }
 
     /// The states known from answers up to `version`, the newest of each object.
-    pub(super) fn known(&self, version: &Version) -> impl Iterator<Item = (&Key, &Arc<T>)> {
+    pub(super) fn known(
+        &self,
+        version: &ResourceVersion,
+    ) -> impl Iterator<Item = (&ObjectKey, &Arc<T>)> {
         self.writes.iter().filter_map(move |(key, writes)| {
-            let included = |write: &&Write<T>| version.includes(&write.version) == Some(true);
+            let included =
+                |write: &&RecordedWrite<T>| version.includes(&write.version) == Some(true);
             let newest = writes.iter().rev().find(included)?;
             Some((key, &newest.object))
         })
     }
 
-    pub(super) fn is_under_way(&self, key: &Key) -> bool {
+    pub(super) fn is_under_way(&self, key: &ObjectKey) -> bool {
         self.under_way.contains_key(key)
     }
 
@@ -200,7 +208,7 @@ impl<T: View> Own<T> {
 
     /// Everything up to `version` has been seen and told. Of an object that is gone nothing else
     /// would ever drop the writes whose versions do not compare.
-    pub(super) fn passed(&mut self, version: &Version) {
+    pub(super) fn passed(&mut self, version: &ResourceVersion) {
         let (held, now) = (&self.held, Instant::now());
         self.writes.retain(|key, writes| {
             if !held.contains_key(key) {
@@ -213,7 +221,7 @@ impl<T: View> Own<T> {
     }
 }
 
-fn version_of<T: View>(object: &Arc<T>) -> Version {
+fn version_of<T: View>(object: &Arc<T>) -> ResourceVersion {
     object.meta().version()
 }
 
@@ -221,14 +229,14 @@ fn version_of<T: View>(object: &Arc<T>) -> Version {
 /// we have read in an answer, looks like no change at all. So the states we know are put back in
 /// between, and each is compared with the next.
 fn steps<T: View>(
-    writes: &[Write<T>],
+    writes: &[RecordedWrite<T>],
     old: Arc<T>,
     new: Arc<T>,
-    change: &Change<T>,
-    told: &mut Vec<Told<T>>,
+    change: &ObjectChange<T>,
+    told: &mut Vec<AttributedChange<T>>,
 ) {
     let (first, last) = (version_of(&old), version_of(&new));
-    let between = |write: &&Write<T>| {
+    let between = |write: &&RecordedWrite<T>| {
         let later = last.includes(&write.version) == Some(false);
         let earlier = first.includes(&write.version) == Some(true);
         !later && !earlier && write.version != last
@@ -239,11 +247,11 @@ fn steps<T: View>(
     for new in known.chain([new]) {
         let (before, version) = (version_of(&old), version_of(&new));
         let origin = origin(writes, Some(&before), &version, change.delivery);
-        let step = Step::Changed {
+        let step = ChangeKind::Changed {
             old,
             new: new.clone(),
         };
-        told.push(Told {
+        told.push(AttributedChange {
             change: change.with(step),
             origin,
         });
@@ -252,22 +260,22 @@ fn steps<T: View>(
 }
 
 fn origin<T>(
-    writes: &[Write<T>],
-    old: Option<&Version>,
-    new: &Version,
+    writes: &[RecordedWrite<T>],
+    old: Option<&ResourceVersion>,
+    new: &ResourceVersion,
     delivery: Delivery,
-) -> Origin {
-    let find = |version: &Version| writes.iter().find(|write| write.version == *version);
+) -> ChangeOrigin {
+    let find = |version: &ResourceVersion| writes.iter().find(|write| write.version == *version);
     let Some(mut write) = find(new) else {
-        return Origin::Foreign;
+        return ChangeOrigin::Foreign;
     };
     let Some(manager) = write.manager.clone() else {
-        return Origin::Foreign;
+        return ChangeOrigin::Foreign;
     };
     // Without a lock the version may be another's: a write that changes nothing is answered with
     // the version it found. With one, the version is new and the stream shows no other step.
     if write.locked && delivery == Delivery::Stream {
-        return Origin::Own(manager);
+        return ChangeOrigin::Own(manager);
     }
     // A list may hide several writes: they are ours if each was locked to the one before it.
     for _ in writes {
@@ -275,7 +283,7 @@ fn origin<T>(
             break;
         }
         if write.base.as_ref() == old {
-            return Origin::Own(manager);
+            return ChangeOrigin::Own(manager);
         }
         match write.base.as_ref().and_then(find) {
             Some(before) => write = before,
@@ -283,9 +291,9 @@ fn origin<T>(
         }
     }
     if old.is_some() {
-        Origin::Unclear(manager)
+        ChangeOrigin::Unclear(manager)
     } else {
-        Origin::Foreign
+        ChangeOrigin::Foreign
     }
 }
 
@@ -298,20 +306,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_write_whose_version_does_not_compare_is_dropped_in_time() {
-        let mut own = Own::<ConfigMap>::default();
-        let write = Write {
+        let mut own = OwnWrites::<ConfigMap>::default();
+        let write = RecordedWrite {
             object: Arc::default(),
-            version: Version::parse("x"),
+            version: ResourceVersion::parse("x"),
             base: None,
             locked: false,
             manager: None,
             at: Instant::now(),
         };
-        own.record(&Key::new(Some("default"), "gone"), write);
-        own.passed(&Version::parse("y"));
+        own.record(&ObjectKey::new(Some("default"), "gone"), write);
+        own.passed(&ResourceVersion::parse("y"));
         assert_eq!(own.writes.len(), 1);
         advance(OPAQUE_MEMORY).await;
-        own.passed(&Version::parse("z"));
+        own.passed(&ResourceVersion::parse("z"));
         assert!(own.writes.is_empty());
     }
 }

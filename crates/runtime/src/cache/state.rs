@@ -5,52 +5,52 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::event::Event;
-use super::index::Values;
+use super::event::CacheEvent;
+use super::index::IndexFn;
 use super::overlay::Overlay;
-use super::own::{Foreign, Origin, Own, Told, Write};
-use super::store::{Change, Seen, Step, Store};
-use super::writing::Made;
-use crate::key::Key;
-use crate::version::Version;
+use super::own::{AttributedChange, ChangeOrigin, ForeignChangeFn, OwnWrites, RecordedWrite};
+use super::store::{ChangeKind, DecodedObject, ObjectChange, ObjectStore};
+use super::writing::WriteReceipt;
+use crate::key::ObjectKey;
+use crate::version::ResourceVersion;
 use crate::view::View;
 
 /// What a watch has to say.
-pub(crate) enum News<T> {
+pub(crate) enum WatchUpdate<T> {
     /// An object was added or modified.
-    Put(Seen<T>),
+    Put(DecodedObject<T>),
     /// An object was deleted, or left the scope of the watch.
-    Gone(Seen<T>),
+    Gone(DecodedObject<T>),
     /// Every object there is, at this version.
-    All(Vec<Seen<T>>, Version),
+    All(Vec<DecodedObject<T>>, ResourceVersion),
     /// Nothing happened up to this version.
-    Passed(Version),
+    Passed(ResourceVersion),
 }
 
-impl<T: View> Told<T> {
-    pub(super) fn event(self, foreign: Option<&Foreign<T>>) -> Event<T> {
+impl<T: View> AttributedChange<T> {
+    pub(super) fn event(self, foreign: Option<&ForeignChangeFn<T>>) -> CacheEvent<T> {
         let origin = self.origin;
         match self.change.step {
-            Step::Added { new, initial } => Event::Added {
+            ChangeKind::Added { new, initial } => CacheEvent::Added {
                 new,
                 initial,
                 own: match origin {
-                    Origin::Own(manager) => Some(manager),
-                    Origin::Foreign | Origin::Unclear(_) => None,
+                    ChangeOrigin::Own(manager) => Some(manager),
+                    ChangeOrigin::Foreign | ChangeOrigin::Unclear(_) => None,
                 },
             },
-            Step::Changed { old, new } => {
+            ChangeKind::Changed { old, new } => {
                 let own = match origin {
-                    Origin::Own(manager) => Some(manager),
-                    Origin::Foreign => None,
-                    Origin::Unclear(manager) => foreign
+                    ChangeOrigin::Own(manager) => Some(manager),
+                    ChangeOrigin::Foreign => None,
+                    ChangeOrigin::Unclear(manager) => foreign
                         .is_some_and(|foreign| !foreign(&old, &new, &manager))
                         .then_some(manager),
                 };
-                Event::Changed { old, new, own }
+                CacheEvent::Changed { old, new, own }
             }
-            Step::Deleted { old } => Event::Deleted { old },
-            Step::Unreadable { error, last } => Event::Unreadable {
+            ChangeKind::Deleted { old } => CacheEvent::Deleted { old },
+            ChangeKind::Unreadable { error, last } => CacheEvent::Unreadable {
                 key: self.change.key,
                 error,
                 last,
@@ -59,27 +59,27 @@ impl<T: View> Told<T> {
     }
 }
 
-pub(super) struct State<T> {
-    pub(super) store: Store<T>,
+pub(super) struct CacheState<T> {
+    pub(super) store: ObjectStore<T>,
     pub(super) overlay: Overlay<T>,
-    own: Own<T>,
+    own: OwnWrites<T>,
 }
 
-impl<T: View> State<T> {
+impl<T: View> CacheState<T> {
     pub(super) fn new() -> Self {
         Self {
-            store: Store::new(),
+            store: ObjectStore::new(),
             overlay: Overlay::new(),
-            own: Own::default(),
+            own: OwnWrites::default(),
         }
     }
 
-    pub(super) fn index(&mut self, name: &str, values: Values<T>) {
+    pub(super) fn index(&mut self, name: &str, values: IndexFn<T>) {
         self.overlay.index(name, values.clone());
         self.store.index(name, values);
     }
 
-    pub(super) fn get(&self, key: &Key, now: Instant) -> Option<Arc<T>> {
+    pub(super) fn get(&self, key: &ObjectKey, now: Instant) -> Option<Arc<T>> {
         let watched = self.store.objects().get(key);
         self.overlay.look(key, watched, now)
     }
@@ -90,17 +90,17 @@ impl<T: View> State<T> {
         let watched = watched.filter(|key| !self.overlay.covers(key, now));
         let own = self.overlay.find(index, value);
         let own = own.filter(|key| self.overlay.covers(key, now));
-        let keys: BTreeSet<&Key> = watched.chain(own).collect();
+        let keys: BTreeSet<&ObjectKey> = watched.chain(own).collect();
         keys.iter().filter_map(|key| self.get(key, now)).collect()
     }
 
-    pub(super) fn take(&mut self, news: News<T>, now: Instant) -> Vec<Told<T>> {
+    pub(super) fn take(&mut self, news: WatchUpdate<T>, now: Instant) -> Vec<AttributedChange<T>> {
         let mut changes = Vec::new();
         let mut passed = None;
         match news {
-            News::Put(seen) => self.store.apply(seen, &mut changes),
-            News::Gone(seen) => self.store.remove(&seen, &mut changes),
-            News::All(all, version) => {
+            WatchUpdate::Put(seen) => self.store.apply(seen, &mut changes),
+            WatchUpdate::Gone(seen) => self.store.remove(&seen, &mut changes),
+            WatchUpdate::All(all, version) => {
                 let seen = self.store.version();
                 if seen.is_some_and(|seen| version.includes(seen) == Some(false)) {
                     // Versions ran backwards, as after a restore: what we wrote is undone.
@@ -111,7 +111,7 @@ impl<T: View> State<T> {
                 self.miss(&version, &mut changes);
                 passed = Some(version);
             }
-            News::Passed(version) => {
+            WatchUpdate::Passed(version) => {
                 self.store.passed(version.clone());
                 passed = Some(version);
             }
@@ -128,14 +128,14 @@ impl<T: View> State<T> {
 
     /// What an answer showed and a list does not is gone, although the watch never had it: somebody
     /// took back what we made.
-    fn miss(&self, version: &Version, changes: &mut Vec<Change<T>>) {
-        let told: BTreeSet<Key> = changes.iter().map(|change| change.key.clone()).collect();
+    fn miss(&self, version: &ResourceVersion, changes: &mut Vec<ObjectChange<T>>) {
+        let told: BTreeSet<ObjectKey> = changes.iter().map(|change| change.key.clone()).collect();
         let known = self.own.known(version);
         let gone = known.filter(|(key, _)| self.store.known(key).is_none() && !told.contains(*key));
-        changes.extend(gone.map(|(key, old)| Change::gone(key, old)));
+        changes.extend(gone.map(|(key, old)| ObjectChange::gone(key, old)));
     }
 
-    pub(super) fn take_answered(&mut self) -> Vec<Told<T>> {
+    pub(super) fn take_answered(&mut self) -> Vec<AttributedChange<T>> {
         let mut told = Vec::new();
         for change in self.own.freed() {
             self.own.tell(change, &mut told);
@@ -143,21 +143,21 @@ impl<T: View> State<T> {
         told
     }
 
-    pub(super) fn begin(&mut self, key: &Key) {
+    pub(super) fn begin(&mut self, key: &ObjectKey) {
         self.own.begin(key);
     }
 
-    pub(super) fn end(&mut self, key: &Key) -> bool {
+    pub(super) fn end(&mut self, key: &ObjectKey) -> bool {
         self.own.end(key)
     }
 
-    pub(super) fn wrote(&mut self, object: Arc<T>, made: Made, now: Instant) {
+    pub(super) fn wrote(&mut self, object: Arc<T>, made: WriteReceipt, now: Instant) {
         let (key, version) = (object.meta().key(), object.meta().version());
         let shown = self.shows(&key, &version);
         // A write that changed nothing is answered with the version that was there.
         let effective = made.base.as_ref() != Some(&version);
         if effective && (!shown || self.own.holds(&key)) {
-            let write = Write {
+            let write = RecordedWrite {
                 object: object.clone(),
                 version,
                 base: made.base,
@@ -174,7 +174,7 @@ impl<T: View> State<T> {
             && !self.own.holds(&key)
         {
             // A list without it came before the answer.
-            self.own.admit(Change::gone(&key, &object));
+            self.own.admit(ObjectChange::gone(&key, &object));
         }
     }
 
@@ -185,7 +185,7 @@ impl<T: View> State<T> {
             return;
         }
         // Remembered, so that a relist which hides that it was taken back can be seen through.
-        let read = Write {
+        let read = RecordedWrite {
             object: object.clone(),
             version,
             base: None,
@@ -197,7 +197,7 @@ impl<T: View> State<T> {
         self.overlay.wrote(object, now);
     }
 
-    pub(super) fn deleted(&mut self, key: &Key, uid: &str) {
+    pub(super) fn deleted(&mut self, key: &ObjectKey, uid: &str) {
         let watched = self.store.objects().get(key);
         let still_there = watched.is_some_and(|object| object.meta().uid == uid);
         if still_there || self.overlay.keys().any(|own| own == key) {
@@ -206,18 +206,20 @@ impl<T: View> State<T> {
     }
 
     /// Whether the watch has shown the write that made `version`, be it that the object is gone since.
-    fn shows(&self, key: &Key, version: &Version) -> bool {
+    fn shows(&self, key: &ObjectKey, version: &ResourceVersion) -> bool {
         let known = self.store.known(key);
         let of_object = known.and_then(|known| known.includes(version));
         let of_all = self.store.version().and_then(|seen| seen.includes(version));
         of_object == Some(true) || of_all == Some(true)
     }
 
-    fn uncover(&mut self, change: &Change<T>) {
+    fn uncover(&mut self, change: &ObjectChange<T>) {
         let key = &change.key;
         match &change.step {
-            Step::Added { new, .. } | Step::Changed { new, .. } => self.overlay.saw(key, new),
-            Step::Deleted { .. } | Step::Unreadable { .. } => {
+            ChangeKind::Added { new, .. } | ChangeKind::Changed { new, .. } => {
+                self.overlay.saw(key, new)
+            }
+            ChangeKind::Deleted { .. } | ChangeKind::Unreadable { .. } => {
                 if let Some(version) = self.store.version() {
                     self.overlay.saw_none(key, version);
                 }
@@ -225,7 +227,7 @@ impl<T: View> State<T> {
         }
     }
 
-    fn tell(&mut self, changes: Vec<Change<T>>) -> Vec<Told<T>> {
+    fn tell(&mut self, changes: Vec<ObjectChange<T>>) -> Vec<AttributedChange<T>> {
         let mut told = Vec::with_capacity(changes.len());
         for change in changes {
             if let Some(change) = self.own.admit(change) {

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::index::{Indexed, Values};
-use crate::key::Key;
-use crate::version::Version;
+use super::index::{IndexFn, IndexedObjects};
+use crate::key::ObjectKey;
+use crate::version::ResourceVersion;
 use crate::view::View;
 
 /// The owners of an object by UID: the index every cache has.
@@ -23,14 +23,14 @@ pub(crate) enum Delivery {
 }
 
 /// An object as the server showed it: fit for the view, or not.
-pub(crate) enum Seen<T> {
+pub(crate) enum DecodedObject<T> {
     /// It fits.
     Object(Arc<T>),
     /// It does not.
-    Unreadable(Misfit),
+    Unreadable(UndecodableObject),
 }
 
-impl<T: View> Seen<T> {
+impl<T: View> DecodedObject<T> {
     /// The version it was seen at, as the server wrote it.
     pub(crate) fn version(&self) -> String {
         match self {
@@ -42,32 +42,32 @@ impl<T: View> Seen<T> {
 
 /// What is known of an object that does not fit the view.
 #[derive(Clone, Debug)]
-pub(crate) struct Misfit {
-    pub(crate) key: Key,
-    pub(crate) version: Version,
+pub(crate) struct UndecodableObject {
+    pub(crate) key: ObjectKey,
+    pub(crate) version: ResourceVersion,
     pub(crate) error: String,
 }
 
 /// One step of the watched state of one object.
 #[derive(Debug)]
-pub(crate) struct Change<T> {
-    pub(crate) key: Key,
+pub(crate) struct ObjectChange<T> {
+    pub(crate) key: ObjectKey,
     pub(crate) delivery: Delivery,
-    pub(crate) step: Step<T>,
+    pub(crate) step: ChangeKind<T>,
 }
 
-impl<T> Change<T> {
+impl<T> ObjectChange<T> {
     /// A list shows that what an answer had shown is gone.
-    pub(super) fn gone(key: &Key, old: &Arc<T>) -> Self {
+    pub(super) fn gone(key: &ObjectKey, old: &Arc<T>) -> Self {
         Self {
             key: key.clone(),
             delivery: Delivery::List,
-            step: Step::Deleted { old: old.clone() },
+            step: ChangeKind::Deleted { old: old.clone() },
         }
     }
 
     /// Another step of the same object, known in the same way.
-    pub(super) fn with(&self, step: Step<T>) -> Self {
+    pub(super) fn with(&self, step: ChangeKind<T>) -> Self {
         Self {
             key: self.key.clone(),
             delivery: self.delivery,
@@ -77,7 +77,7 @@ impl<T> Change<T> {
 }
 
 #[derive(Debug)]
-pub(crate) enum Step<T> {
+pub(crate) enum ChangeKind<T> {
     Added { new: Arc<T>, initial: bool },
     Changed { old: Arc<T>, new: Arc<T> },
     Deleted { old: Arc<T> },
@@ -88,22 +88,22 @@ pub(crate) enum Step<T> {
 /// it would be wrong in silence. It is kept to tell what changed once the object is readable again.
 struct SetAside<T> {
     last: Option<Arc<T>>,
-    misfit: Misfit,
+    misfit: UndecodableObject,
 }
 
 /// The watched objects.
-pub(super) struct Store<T> {
-    objects: Indexed<T>,
-    aside: BTreeMap<Key, SetAside<T>>,
+pub(super) struct ObjectStore<T> {
+    objects: IndexedObjects<T>,
+    aside: BTreeMap<ObjectKey, SetAside<T>>,
     namespaces: BTreeSet<Arc<str>>,
     listed: bool,
     /// Everything up to it has been seen.
-    version: Option<Version>,
+    version: Option<ResourceVersion>,
 }
 
-impl<T: View> Store<T> {
+impl<T: View> ObjectStore<T> {
     pub(super) fn new() -> Self {
-        let mut objects = Indexed::default();
+        let mut objects = IndexedObjects::default();
         objects.index(OWNER, Arc::new(owners));
         Self {
             objects,
@@ -114,25 +114,25 @@ impl<T: View> Store<T> {
         }
     }
 
-    pub(super) fn objects(&self) -> &Indexed<T> {
+    pub(super) fn objects(&self) -> &IndexedObjects<T> {
         &self.objects
     }
 
-    pub(super) fn index(&mut self, name: &str, values: Values<T>) {
+    pub(super) fn index(&mut self, name: &str, values: IndexFn<T>) {
         self.objects.index(name, values);
     }
 
-    pub(super) fn version(&self) -> Option<&Version> {
+    pub(super) fn version(&self) -> Option<&ResourceVersion> {
         self.version.as_ref()
     }
 
     /// Why the object cannot be read, if it is there and cannot.
-    pub(super) fn unreadable(&self, key: &Key) -> Option<&str> {
+    pub(super) fn unreadable(&self, key: &ObjectKey) -> Option<&str> {
         self.aside.get(key).map(|aside| aside.misfit.error.as_str())
     }
 
     /// Everything up to `version` has been seen, as a list, an event or a bookmark says.
-    pub(super) fn passed(&mut self, version: Version) {
+    pub(super) fn passed(&mut self, version: ResourceVersion) {
         let older = self
             .version
             .as_ref()
@@ -143,12 +143,12 @@ impl<T: View> Store<T> {
     }
 
     /// A version of an object that was added or modified.
-    pub(super) fn apply(&mut self, seen: Seen<T>, changes: &mut Vec<Change<T>>) {
+    pub(super) fn apply(&mut self, seen: DecodedObject<T>, changes: &mut Vec<ObjectChange<T>>) {
         self.put(seen, Delivery::Stream, changes);
     }
 
     /// A deletion, with the last state of the object.
-    pub(super) fn remove(&mut self, seen: &Seen<T>, changes: &mut Vec<Change<T>>) {
+    pub(super) fn remove(&mut self, seen: &DecodedObject<T>, changes: &mut Vec<ObjectChange<T>>) {
         let (key, version) = self.names(seen);
         self.passed(version.clone());
         let newer = self.known(&key).filter(|known| *known != version);
@@ -160,11 +160,12 @@ impl<T: View> Store<T> {
     /// The whole state at `version`: what is not in it is gone, what is as before says nothing.
     pub(super) fn replace(
         &mut self,
-        all: Vec<Seen<T>>,
-        version: Version,
-        changes: &mut Vec<Change<T>>,
+        all: Vec<DecodedObject<T>>,
+        version: ResourceVersion,
+        changes: &mut Vec<ObjectChange<T>>,
     ) {
-        let mut gone: BTreeSet<Key> = self.objects.iter().map(|(key, _)| key.clone()).collect();
+        let mut gone: BTreeSet<ObjectKey> =
+            self.objects.iter().map(|(key, _)| key.clone()).collect();
         gone.extend(self.aside.keys().cloned());
         for seen in all {
             let (key, _) = self.names(&seen);
@@ -181,7 +182,12 @@ impl<T: View> Store<T> {
         self.version = Some(version);
     }
 
-    fn put(&mut self, seen: Seen<T>, delivery: Delivery, changes: &mut Vec<Change<T>>) {
+    fn put(
+        &mut self,
+        seen: DecodedObject<T>,
+        delivery: Delivery,
+        changes: &mut Vec<ObjectChange<T>>,
+    ) {
         let (key, version) = self.names(&seen);
         if delivery == Delivery::Stream {
             self.passed(version.clone());
@@ -190,75 +196,75 @@ impl<T: View> Store<T> {
             return;
         }
         match seen {
-            Seen::Object(new) => self.put_object(&key, new, delivery, changes),
-            Seen::Unreadable(misfit) => self.set_aside(key, misfit, delivery, changes),
+            DecodedObject::Object(new) => self.put_object(&key, new, delivery, changes),
+            DecodedObject::Unreadable(misfit) => self.set_aside(key, misfit, delivery, changes),
         }
     }
 
     fn put_object(
         &mut self,
-        key: &Key,
+        key: &ObjectKey,
         new: Arc<T>,
         delivery: Delivery,
-        changes: &mut Vec<Change<T>>,
+        changes: &mut Vec<ObjectChange<T>>,
     ) {
         let aside = self.aside.remove(key).and_then(|aside| aside.last);
         let old = self.objects.insert(key.clone(), new.clone()).or(aside);
         let initial = !self.listed;
         let mut push = |step| {
             let key = key.clone();
-            changes.push(Change {
+            changes.push(ObjectChange {
                 key,
                 delivery,
                 step,
             });
         };
         match old {
-            Some(old) if old.meta().uid == new.meta().uid => push(Step::Changed { old, new }),
+            Some(old) if old.meta().uid == new.meta().uid => push(ChangeKind::Changed { old, new }),
             Some(old) => {
-                push(Step::Deleted { old });
-                push(Step::Added { new, initial });
+                push(ChangeKind::Deleted { old });
+                push(ChangeKind::Added { new, initial });
             }
-            None => push(Step::Added { new, initial }),
+            None => push(ChangeKind::Added { new, initial }),
         }
     }
 
     fn set_aside(
         &mut self,
-        key: Key,
-        misfit: Misfit,
+        key: ObjectKey,
+        misfit: UndecodableObject,
         delivery: Delivery,
-        changes: &mut Vec<Change<T>>,
+        changes: &mut Vec<ObjectChange<T>>,
     ) {
         let before = self.aside.remove(&key).and_then(|aside| aside.last);
         let last = self.objects.remove(&key).or(before);
         let error = misfit.error.clone();
-        let step = Step::Unreadable {
+        let step = ChangeKind::Unreadable {
             error,
             last: last.clone(),
         };
         self.aside.insert(key.clone(), SetAside { last, misfit });
-        changes.push(Change {
+        changes.push(ObjectChange {
             key,
             delivery,
             step,
         });
     }
 
-    fn take(&mut self, key: Key, delivery: Delivery, changes: &mut Vec<Change<T>>) {
+    fn take(&mut self, key: ObjectKey, delivery: Delivery, changes: &mut Vec<ObjectChange<T>>) {
         let aside = self.aside.remove(&key);
         let unreadable = aside.is_some();
         let last = self.objects.remove(&key);
         let step = match last.or(aside.and_then(|aside| aside.last)) {
-            Some(old) => Step::Deleted { old },
-            None if unreadable => Step::Unreadable {
+            Some(old) => ChangeKind::Deleted { old },
+            None if unreadable => ChangeKind::Unreadable {
                 error: "deleted before it could be read".to_owned(),
                 last: None,
             },
             // A deletion of something that was never shown changes nothing.
             None => return,
         };
-        changes.push(Change {
+        changes.push(ObjectChange {
             key,
             delivery,
             step,
@@ -266,7 +272,7 @@ impl<T: View> Store<T> {
     }
 
     /// A stream that is resumed may repeat itself; a list repeats what has not changed.
-    fn is_known(&self, key: &Key, version: &Version, delivery: Delivery) -> bool {
+    fn is_known(&self, key: &ObjectKey, version: &ResourceVersion, delivery: Delivery) -> bool {
         self.known(key).is_some_and(|known| match delivery {
             Delivery::Stream => known.includes(version) == Some(true),
             Delivery::List => known == *version,
@@ -274,7 +280,7 @@ impl<T: View> Store<T> {
     }
 
     /// The version of the object that was seen last.
-    pub(super) fn known(&self, key: &Key) -> Option<Version> {
+    pub(super) fn known(&self, key: &ObjectKey) -> Option<ResourceVersion> {
         let of_object = self.objects.get(key).map(|object| object.meta().version());
         of_object.or_else(|| {
             let aside = self.aside.get(key)?;
@@ -282,15 +288,15 @@ impl<T: View> Store<T> {
         })
     }
 
-    fn names(&mut self, seen: &Seen<T>) -> (Key, Version) {
+    fn names(&mut self, seen: &DecodedObject<T>) -> (ObjectKey, ResourceVersion) {
         match seen {
-            Seen::Object(object) => {
+            DecodedObject::Object(object) => {
                 let meta = object.meta();
                 let namespace = meta.namespace.map(|namespace| self.shared(namespace));
                 let name = Arc::from(meta.name);
-                (Key { namespace, name }, meta.version())
+                (ObjectKey { namespace, name }, meta.version())
             }
-            Seen::Unreadable(misfit) => (misfit.key.clone(), misfit.version.clone()),
+            DecodedObject::Unreadable(misfit) => (misfit.key.clone(), misfit.version.clone()),
         }
     }
 

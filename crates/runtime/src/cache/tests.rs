@@ -6,9 +6,9 @@ use tokio::time::{Duration, advance};
 
 use super::*;
 
-pub(super) fn made(base: Option<Version>, locked: bool) -> Made {
+pub(super) fn made(base: Option<ResourceVersion>, locked: bool) -> WriteReceipt {
     let manager = Arc::from("ours");
-    Made {
+    WriteReceipt {
         base,
         locked,
         manager,
@@ -22,20 +22,20 @@ fn value(name: &str, uid: &str, version: &str, data: &str) -> Value {
     })
 }
 
-fn object(name: &str, uid: &str, version: &str, data: &str) -> Seen<ConfigMap> {
+fn object(name: &str, uid: &str, version: &str, data: &str) -> DecodedObject<ConfigMap> {
     let object = serde_json::from_value(value(name, uid, version, data)).unwrap();
-    Seen::Object(Arc::new(object))
+    DecodedObject::Object(Arc::new(object))
 }
 
-fn all(objects: Vec<Seen<ConfigMap>>, version: &str) -> News<ConfigMap> {
-    News::All(objects, Version::parse(version))
+fn all(objects: Vec<DecodedObject<ConfigMap>>, version: &str) -> WatchUpdate<ConfigMap> {
+    WatchUpdate::All(objects, ResourceVersion::parse(version))
 }
 
-fn key(name: &str) -> Key {
-    Key::new(Some("n"), name)
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(Some("n"), name)
 }
 
-fn told(events: &[Event<ConfigMap>]) -> Vec<String> {
+fn told(events: &[CacheEvent<ConfigMap>]) -> Vec<String> {
     events.iter().map(|event| format!("{event:?}")).collect()
 }
 
@@ -81,12 +81,12 @@ async fn a_resumed_stream_that_repeats_itself_says_nothing_new() {
     let cache = listed();
     assert!(
         cache
-            .take(News::Put(object("a", "u", "5", "old")))
+            .take(WatchUpdate::Put(object("a", "u", "5", "old")))
             .is_empty()
     );
     assert!(
         cache
-            .take(News::Put(object("a", "u", "4", "older")))
+            .take(WatchUpdate::Put(object("a", "u", "4", "older")))
             .is_empty()
     );
     assert_eq!(data(&cache, "a").as_deref(), Some("old"));
@@ -97,13 +97,13 @@ async fn an_own_write_is_read_at_once_and_until_the_watch_passes_it() {
     let cache = listed();
     cache.wrote(&value("a", "u", "8", "ours"), made(None, false));
     assert_eq!(data(&cache, "a").as_deref(), Some("ours"));
-    cache.take(News::Put(object("a", "u", "7", "theirs")));
+    cache.take(WatchUpdate::Put(object("a", "u", "7", "theirs")));
     assert_eq!(
         data(&cache, "a").as_deref(),
         Some("ours"),
         "7 is older than ours"
     );
-    cache.take(News::Put(object("a", "u", "9", "newer")));
+    cache.take(WatchUpdate::Put(object("a", "u", "9", "newer")));
     assert_eq!(data(&cache, "a").as_deref(), Some("newer"));
 }
 
@@ -130,8 +130,8 @@ async fn an_own_creation_is_listed_and_indexed_before_the_watch_shows_it() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_after_its_event_covers_nothing() {
     let cache = listed();
-    cache.take(News::Put(object("a", "u", "8", "ours")));
-    cache.take(News::Gone(object("a", "u", "9", "ours")));
+    cache.take(WatchUpdate::Put(object("a", "u", "8", "ours")));
+    cache.take(WatchUpdate::Gone(object("a", "u", "9", "ours")));
     cache.wrote(&value("a", "u", "8", "ours"), made(None, false));
     assert!(cache.get(&key("a")).is_none(), "it was deleted since");
 }
@@ -140,9 +140,9 @@ async fn an_answer_that_comes_after_its_event_covers_nothing() {
 async fn an_own_write_out_of_scope_is_dropped_once_the_watch_is_past_it() {
     let cache = listed();
     cache.wrote(&value("z", "u9", "8", "ours"), made(None, false));
-    cache.take(News::Passed(Version::Number(7)));
+    cache.take(WatchUpdate::Passed(ResourceVersion::Number(7)));
     assert!(cache.get(&key("z")).is_some());
-    cache.take(News::Passed(Version::Number(8)));
+    cache.take(WatchUpdate::Passed(ResourceVersion::Number(8)));
     assert!(cache.get(&key("z")).is_none());
 }
 
@@ -161,14 +161,14 @@ async fn a_deleted_object_is_hidden_and_its_successor_shown() {
     let cache = listed();
     cache.deleted(&key("a"), "u");
     assert!(cache.get(&key("a")).is_none() && cache.list().is_empty());
-    cache.take(News::Put(object("a", "u", "7", "late")));
+    cache.take(WatchUpdate::Put(object("a", "u", "7", "late")));
     assert!(
         cache.get(&key("a")).is_none(),
         "an event from before the deletion"
     );
     cache.wrote(&value("a", "u2", "9", "next"), made(None, true));
     assert_eq!(data(&cache, "a").as_deref(), Some("next"));
-    cache.take(News::Gone(object("a", "u", "8", "late")));
+    cache.take(WatchUpdate::Gone(object("a", "u", "8", "late")));
     assert_eq!(data(&cache, "a").as_deref(), Some("next"));
 }
 
@@ -178,7 +178,7 @@ async fn an_event_that_overtakes_the_answer_is_still_ours() {
     let writing = cache.writing(&key("a"));
     assert!(
         cache
-            .take(News::Put(object("a", "u", "8", "ours")))
+            .take(WatchUpdate::Put(object("a", "u", "8", "ours")))
             .is_empty()
     );
     assert_eq!(
@@ -188,7 +188,7 @@ async fn an_event_that_overtakes_the_answer_is_still_ours() {
     );
     writing.wrote(
         &value("a", "u", "8", "ours"),
-        made(Some(Version::Number(5)), true),
+        made(Some(ResourceVersion::Number(5)), true),
     );
     cache.answered().await;
     assert_eq!(told(&cache.take_answered()), ["ChangedByUs(n/a)"]);
@@ -200,7 +200,7 @@ async fn a_write_that_failed_makes_what_happened_meanwhile_foreign() {
     let writing = cache.writing(&key("a"));
     assert!(
         cache
-            .take(News::Put(object("a", "u", "8", "theirs")))
+            .take(WatchUpdate::Put(object("a", "u", "8", "theirs")))
             .is_empty()
     );
     drop(writing);
@@ -212,11 +212,11 @@ async fn a_chain_of_locked_writes_is_ours_even_behind_a_relist() {
     let cache = listed();
     cache.wrote(
         &value("a", "u", "7", "one"),
-        made(Some(Version::Number(5)), true),
+        made(Some(ResourceVersion::Number(5)), true),
     );
     cache.wrote(
         &value("a", "u", "8", "two"),
-        made(Some(Version::Number(7)), true),
+        made(Some(ResourceVersion::Number(7)), true),
     );
     let events = cache.take(all(vec![object("a", "u", "8", "two")], "9"));
     assert_eq!(told(&events), ["ChangedByUs(n/a)"]);
@@ -227,7 +227,7 @@ async fn an_unlocked_write_behind_a_relist_is_ours_only_if_the_check_says_so() {
     let write = |cache: &Cache<ConfigMap>| {
         cache.wrote(
             &value("a", "u", "8", "new"),
-            made(Some(Version::Number(5)), false),
+            made(Some(ResourceVersion::Number(5)), false),
         );
         told(&cache.take(all(vec![object("a", "u", "8", "new")], "9")))
     };
@@ -245,13 +245,13 @@ async fn a_write_that_changes_nothing_does_not_take_a_foreign_change_for_its_own
     let writing = cache.writing(&key("a"));
     assert!(
         cache
-            .take(News::Put(object("a", "u", "8", "theirs")))
+            .take(WatchUpdate::Put(object("a", "u", "8", "theirs")))
             .is_empty()
     );
     // The server had nothing to do and answers with what the other one wrote.
     writing.wrote(
         &value("a", "u", "8", "theirs"),
-        made(Some(Version::Number(5)), false),
+        made(Some(ResourceVersion::Number(5)), false),
     );
     assert_eq!(told(&cache.take_answered()), ["Changed(n/a)"]);
 }
@@ -273,7 +273,7 @@ async fn an_applied_creation_is_ours_as_long_as_nobody_else_has_a_field() {
     ] {
         let cache = listed();
         cache.wrote(&managed(managers), made(None, false));
-        let events = cache.take(News::Put(object("b", "u2", "8", "new")));
+        let events = cache.take(WatchUpdate::Put(object("b", "u2", "8", "new")));
         assert_eq!(told(&events), [expected]);
     }
 }
@@ -281,19 +281,19 @@ async fn an_applied_creation_is_ours_as_long_as_nobody_else_has_a_field() {
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_object_is_not_shown_as_it_was() {
     let cache = listed();
-    let misfit = Misfit {
+    let misfit = UndecodableObject {
         key: key("a"),
-        version: Version::Number(8),
+        version: ResourceVersion::Number(8),
         error: "expected a map".to_owned(),
     };
-    let events = cache.take(News::Put(Seen::Unreadable(misfit)));
+    let events = cache.take(WatchUpdate::Put(DecodedObject::Unreadable(misfit)));
     assert_eq!(told(&events), ["Unreadable(n/a)"]);
     assert!(cache.get(&key("a")).is_none());
     assert_eq!(
         cache.unreadable(&key("a")).as_deref(),
         Some("expected a map")
     );
-    let events = cache.take(News::Put(object("a", "u", "9", "new")));
+    let events = cache.take(WatchUpdate::Put(object("a", "u", "9", "new")));
     assert_eq!(told(&events), ["Changed(n/a)"]);
     assert_eq!(cache.unreadable(&key("a")), None);
 }
@@ -301,13 +301,13 @@ async fn an_unreadable_object_is_not_shown_as_it_was() {
 #[tokio::test(start_paused = true)]
 async fn after_a_restore_the_list_is_the_truth_whatever_was_written() {
     let cache = listed();
-    cache.take(News::Put(object("a", "u", "8", "newer")));
+    cache.take(WatchUpdate::Put(object("a", "u", "8", "newer")));
     cache.wrote(&value("a", "u", "9", "ours"), made(None, false));
     cache.deleted(&key("b"), "u2");
     let events = cache.take(all(vec![object("a", "u", "3", "restored")], "4"));
     assert_eq!(told(&events), ["Changed(n/a)"]);
     assert_eq!(data(&cache, "a").as_deref(), Some("restored"));
-    let next = cache.take(News::Put(object("a", "u", "5", "next")));
+    let next = cache.take(WatchUpdate::Put(object("a", "u", "5", "next")));
     assert_eq!(told(&next), ["Changed(n/a)"]);
 }
 
@@ -320,7 +320,7 @@ async fn children_are_found_by_their_owner() {
     cache.wrote(&owned, made(None, true));
     assert_eq!(cache.owned_by("u").len(), 1, "before the watch shows it");
     let child = serde_json::from_value(owned).unwrap();
-    cache.take(News::Put(Seen::Object(Arc::new(child))));
+    cache.take(WatchUpdate::Put(DecodedObject::Object(Arc::new(child))));
     assert_eq!(cache.owned_by("u").len(), 1, "and after");
     assert!(cache.owned_by("v").is_empty());
 }
@@ -328,7 +328,7 @@ async fn children_are_found_by_their_owner() {
 /// A view with a list.
 #[derive(serde::Deserialize)]
 struct Lists {
-    metadata: crate::view::Meta,
+    metadata: crate::view::ViewMeta,
     #[serde(default)]
     data: Vec<String>,
 }
@@ -344,7 +344,7 @@ impl View for Lists {
 #[tokio::test(start_paused = true)]
 async fn an_answer_with_a_null_list_is_taken_over() {
     let cache = Cache::<Lists>::new();
-    cache.take(News::All(Vec::new(), Version::parse("5")));
+    cache.take(WatchUpdate::All(Vec::new(), ResourceVersion::parse("5")));
     let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "6" });
     cache.wrote(
         &json!({ "metadata": metadata, "data": null }),

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Cache;
-use crate::key::Key;
-use crate::version::Version;
+use crate::key::ObjectKey;
+use crate::version::ResourceVersion;
 use crate::view::View;
 
 /// How a write was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct WriteReceipt {
     /// The version that had been read; `None` when there was none.
-    pub base: Option<Version>,
+    pub base: Option<ResourceVersion>,
     /// Whether no change of anybody else can lie between that version and the answer.
     pub locked: bool,
     /// As which field manager.
@@ -23,13 +23,13 @@ pub struct Made {
 /// A write that was announced and not answered yet. Dropped, it counts as failed, and what happened
 /// to the object meanwhile as somebody else's doing.
 #[derive(Debug)]
-pub struct Writing<T: View> {
+pub struct PendingWrite<T: View> {
     cache: Cache<T>,
-    key: Key,
+    key: ObjectKey,
 }
 
-impl<T: View> Writing<T> {
-    pub(super) fn begin(cache: &Cache<T>, key: &Key) -> Self {
+impl<T: View> PendingWrite<T> {
+    pub(super) fn begin(cache: &Cache<T>, key: &ObjectKey) -> Self {
         cache.write().begin(key);
         Self {
             cache: cache.clone(),
@@ -38,7 +38,7 @@ impl<T: View> Writing<T> {
     }
 
     /// It was answered with the object: see [`Cache::wrote`].
-    pub fn wrote(self, response: &Value, made: Made) {
+    pub fn wrote(self, response: &Value, made: WriteReceipt) {
         self.cache.wrote(response, made);
     }
 
@@ -48,7 +48,7 @@ impl<T: View> Writing<T> {
     }
 }
 
-impl<T: View> Drop for Writing<T> {
+impl<T: View> Drop for PendingWrite<T> {
     fn drop(&mut self) {
         if self.cache.write().end(&self.key) {
             self.cache.0.answered.notify_one();

@@ -1,38 +1,44 @@
 //! From how a pass ended to the conditions the runtime itself answers for.
 //!
-//! `Ready` is the reconcile's to prove: a failure to look never makes it False.
+//! `LaneReadiness` is the reconcile's to prove: a failure to look never makes it False.
 
-use crate::error::{Class, Error};
-use crate::verdict::Verdict;
+use crate::error::{Error, ErrorClass};
+use crate::verdict::Action;
 
-use super::{Condition, READY, RECONCILING, STALLED, Status, Wishes};
+use super::{Condition, ConditionChanges, ConditionStatus, READY, RECONCILING, STALLED};
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug)]
-pub enum Outcome<'a> {
+pub enum PassOutcome<'a> {
     /// With a verdict.
-    Verdict(&'a Verdict),
+    Verdict(&'a Action),
     /// With pushback.
     Failed(&'a Error),
     /// With a defect, once too often: it will not be run again until its spec changes.
     Quarantined(&'a Error),
 }
 
-impl Outcome<'_> {
+impl PassOutcome<'_> {
     /// Whether the pass has taken the whole spec into account.
     pub(crate) fn observed(self) -> bool {
         match self {
             Self::Verdict(_) | Self::Quarantined(_) => true,
-            Self::Failed(error) => matches!(error.class(), Class::Invalid | Class::Exists),
+            Self::Failed(error) => {
+                matches!(error.class(), ErrorClass::Invalid | ErrorClass::Exists)
+            }
         }
     }
 }
 
 /// What a pass leaves in the conditions: what the reconcile `said`, and what its end adds to that,
-/// given what `Ready` was before. `None` after a conflict, which says nothing about the object and
+/// given what `LaneReadiness` was before. `None` after a conflict, which says nothing about the object and
 /// must leave no trace in it.
 #[must_use]
-pub fn conclude(said: &Wishes, outcome: Outcome<'_>, was: Option<Status>) -> Option<Wishes> {
+pub fn conclude(
+    said: &ConditionChanges,
+    outcome: PassOutcome<'_>,
+    was: Option<ConditionStatus>,
+) -> Option<ConditionChanges> {
     let mut wishes = said.clone();
     // A reconcile knows better than a verdict what it still waits for.
     if said.get(RECONCILING).is_none() {
@@ -40,15 +46,18 @@ pub fn conclude(said: &Wishes, outcome: Outcome<'_>, was: Option<Status>) -> Opt
     }
     wishes.retract(STALLED);
     match outcome {
-        Outcome::Verdict(verdict) => settle(&mut wishes, verdict, was),
-        Outcome::Failed(error) if error.class() == Class::Conflict => return None,
-        Outcome::Failed(error) => fail(&mut wishes, error),
-        Outcome::Quarantined(error) => {
+        PassOutcome::Verdict(verdict) => settle(&mut wishes, verdict, was),
+        PassOutcome::Failed(error) if error.class() == ErrorClass::Conflict => return None,
+        PassOutcome::Failed(error) => fail(&mut wishes, error),
+        PassOutcome::Quarantined(error) => {
             let message = format!(
                 "its reconcile keeps failing and is stopped until the spec changes: {error}"
             );
             // Nobody looks any more, so what was proven once is not known now.
-            if wishes.get(READY).is_none_or(|it| it.status == Status::True) {
+            if wishes
+                .get(READY)
+                .is_none_or(|it| it.status == ConditionStatus::True)
+            {
                 wishes.set(Condition::unknown(READY, "Quarantined", &*message));
             }
             wishes.set(Condition::yes(STALLED, "Quarantined", message));
@@ -66,10 +75,10 @@ fn unproven() -> Condition {
     Condition::unknown(READY, "Progressing", message)
 }
 
-fn settle(wishes: &mut Wishes, verdict: &Verdict, was: Option<Status>) {
+fn settle(wishes: &mut ConditionChanges, verdict: &Action, was: Option<ConditionStatus>) {
     let silent = wishes.get(READY).is_none();
     match verdict {
-        Verdict::Settled if silent => {
+        Action::Settled if silent => {
             wishes.set(Condition::yes(
                 READY,
                 "Settled",
@@ -77,34 +86,36 @@ fn settle(wishes: &mut Wishes, verdict: &Verdict, was: Option<Status>) {
             ));
         }
         // Something is still to come, so it is not ready by that alone; a proof given stays.
-        Verdict::Recheck(_) if silent && was != Some(Status::True) => wishes.set(unproven()),
-        Verdict::Settled | Verdict::Recheck(_) => {}
-        Verdict::Blocked { reason, message } => {
+        Action::Recheck(_) if silent && was != Some(ConditionStatus::True) => {
+            wishes.set(unproven())
+        }
+        Action::Settled | Action::Recheck(_) => {}
+        Action::Blocked { reason, message } => {
             wishes.set(Condition::no(READY, reason, message));
         }
-        Verdict::Rejected { reason, message } => stall(wishes, reason, message),
+        Action::Rejected { reason, message } => stall(wishes, reason, message),
     }
 }
 
-fn fail(wishes: &mut Wishes, error: &Error) {
+fn fail(wishes: &mut ConditionChanges, error: &Error) {
     let class = error.class();
     // An error's own text may name a port, an attempt or a time: it would change with each try. The
     // server's reasons for a refusal do not, and only they say what is to be done.
     let refused = error.to_string();
     let waiting = match class {
-        Class::Invalid | Class::Exists => {
+        ErrorClass::Invalid | ErrorClass::Exists => {
             return stall(wishes, class.word(), &error.to_string());
         }
-        Class::Throttled => "an API it calls allows no more calls for now; it is tried again",
-        Class::Unavailable => "something it calls does not answer; it is tried again",
-        Class::Forbidden => &refused,
-        Class::Missing => "something it reads is not there; it is tried again",
-        Class::Fault | Class::Conflict => "the last pass failed; it is tried again",
+        ErrorClass::Throttled => "an API it calls allows no more calls for now; it is tried again",
+        ErrorClass::Unavailable => "something it calls does not answer; it is tried again",
+        ErrorClass::Forbidden => &refused,
+        ErrorClass::Missing => "something it reads is not there; it is tried again",
+        ErrorClass::Fault | ErrorClass::Conflict => "the last pass failed; it is tried again",
     };
     wishes.set(Condition::yes(RECONCILING, class.word(), waiting));
 }
 
-fn stall(wishes: &mut Wishes, reason: &str, message: &str) {
+fn stall(wishes: &mut ConditionChanges, reason: &str, message: &str) {
     wishes.set(Condition::no(READY, reason, message));
     wishes.set(Condition::yes(STALLED, reason, message));
 }

@@ -6,15 +6,15 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::error::{Class, Error};
-use crate::verdict::Verdict;
+use crate::error::{Error, ErrorClass};
+use crate::verdict::Action;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + second).expect("a time")
 }
 
-fn only(condition: Condition) -> Wishes {
-    let mut wishes = Wishes::default();
+fn only(condition: Condition) -> ConditionChanges {
+    let mut wishes = ConditionChanges::default();
     wishes.set(condition);
     wishes
 }
@@ -26,8 +26,8 @@ fn find<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
 }
 
 /// The conditions after a pass that ended with `outcome`.
-fn after(existing: &[Value], said: &Wishes, outcome: Outcome<'_>) -> Vec<Value> {
-    let was = find(existing, READY).and_then(|it| Status::parse(it["status"].as_str()?));
+fn after(existing: &[Value], said: &ConditionChanges, outcome: PassOutcome<'_>) -> Vec<Value> {
+    let was = find(existing, READY).and_then(|it| ConditionStatus::parse(it["status"].as_str()?));
     match conclude(said, outcome, was) {
         Some(wishes) => merge(existing, &wishes, Some(2), at(60)),
         None => existing.to_vec(),
@@ -43,7 +43,7 @@ fn ready() -> Vec<Value> {
     )
 }
 
-fn failed(class: Class) -> Error {
+fn failed(class: ErrorClass) -> Error {
     Error::new(class, "attempt 7 at 12:34:56")
 }
 
@@ -72,8 +72,8 @@ fn the_transition_time_moves_only_with_the_status() {
 
 #[test]
 fn settled_is_ready_unless_the_reconcile_said_otherwise() {
-    let settled = Outcome::Verdict(&Verdict::Settled);
-    let by_itself = after(&[], &Wishes::default(), settled);
+    let settled = PassOutcome::Verdict(&Action::Settled);
+    let by_itself = after(&[], &ConditionChanges::default(), settled);
     assert_eq!(find(&by_itself, READY).expect("Ready")["status"], "True");
     let said = only(Condition::stale("the Node"));
     let told = after(&ready(), &said, settled);
@@ -82,23 +82,31 @@ fn settled_is_ready_unless_the_reconcile_said_otherwise() {
 
 #[test]
 fn a_recheck_claims_no_readiness_that_was_not_proven() {
-    let recheck = Verdict::Recheck(Duration::from_secs(5));
-    let fresh = after(&[], &Wishes::default(), Outcome::Verdict(&recheck));
+    let recheck = Action::Recheck(Duration::from_secs(5));
+    let fresh = after(
+        &[],
+        &ConditionChanges::default(),
+        PassOutcome::Verdict(&recheck),
+    );
     assert_eq!(find(&fresh, READY).expect("Ready")["status"], "Unknown");
     assert_eq!(
-        after(&ready(), &Wishes::default(), Outcome::Verdict(&recheck)),
+        after(
+            &ready(),
+            &ConditionChanges::default(),
+            PassOutcome::Verdict(&recheck)
+        ),
         ready()
     );
 }
 
 #[test]
 fn a_conflict_leaves_no_trace() {
-    let error = failed(Class::Conflict);
+    let error = failed(ErrorClass::Conflict);
     assert_eq!(
         conclude(
             &only(Condition::no(READY, "X", "x")),
-            Outcome::Failed(&error),
-            Some(Status::True)
+            PassOutcome::Failed(&error),
+            Some(ConditionStatus::True)
         ),
         None
     );
@@ -107,13 +115,17 @@ fn a_conflict_leaves_no_trace() {
 #[test]
 fn pushback_leaves_ready_as_last_proven() {
     for class in [
-        Class::Throttled,
-        Class::Unavailable,
-        Class::Missing,
-        Class::Fault,
+        ErrorClass::Throttled,
+        ErrorClass::Unavailable,
+        ErrorClass::Missing,
+        ErrorClass::Fault,
     ] {
         let error = failed(class);
-        let now = after(&ready(), &Wishes::default(), Outcome::Failed(&error));
+        let now = after(
+            &ready(),
+            &ConditionChanges::default(),
+            PassOutcome::Failed(&error),
+        );
         assert_eq!(find(&now, READY), Some(&ready()[0]), "{class:?}");
         let reconciling = find(&now, RECONCILING).expect("Reconciling");
         assert_eq!(
@@ -130,8 +142,12 @@ fn pushback_leaves_ready_as_last_proven() {
 #[test]
 fn a_refusal_is_shown_in_its_own_words() {
     let words = "configmaps \"a\" is forbidden: exceeded quota: few";
-    let error = Error::new(Class::Forbidden, words);
-    let now = after(&ready(), &Wishes::default(), Outcome::Failed(&error));
+    let error = Error::new(ErrorClass::Forbidden, words);
+    let now = after(
+        &ready(),
+        &ConditionChanges::default(),
+        PassOutcome::Failed(&error),
+    );
     assert_eq!(find(&now, READY), Some(&ready()[0]));
     let reconciling = find(&now, RECONCILING).expect("Reconciling");
     assert_eq!(reconciling["reason"], "Forbidden");
@@ -141,27 +157,35 @@ fn a_refusal_is_shown_in_its_own_words() {
 #[test]
 fn an_object_says_something_of_its_readiness_from_the_first_pass_on() {
     for outcome in [
-        Outcome::Failed(&failed(Class::Unavailable)),
-        Outcome::Quarantined(&failed(Class::Fault)),
+        PassOutcome::Failed(&failed(ErrorClass::Unavailable)),
+        PassOutcome::Quarantined(&failed(ErrorClass::Fault)),
     ] {
-        let now = after(&[], &Wishes::default(), outcome);
+        let now = after(&[], &ConditionChanges::default(), outcome);
         assert_eq!(find(&now, READY).expect("Ready")["status"], "Unknown");
     }
 }
 
 #[test]
 fn what_cannot_work_is_stalled_and_not_ready() {
-    let rejected = Verdict::rejected("BadPort", "spec.port must be below 65536");
-    for class in [Class::Invalid, Class::Exists] {
+    let rejected = Action::rejected("BadPort", "spec.port must be below 65536");
+    for class in [ErrorClass::Invalid, ErrorClass::Exists] {
         let error = failed(class);
-        let now = after(&ready(), &Wishes::default(), Outcome::Failed(&error));
+        let now = after(
+            &ready(),
+            &ConditionChanges::default(),
+            PassOutcome::Failed(&error),
+        );
         assert_eq!(
             find(&now, STALLED).expect("Stalled")["reason"],
             class.word()
         );
         assert_eq!(find(&now, READY).expect("Ready")["status"], "False");
     }
-    let now = after(&ready(), &Wishes::default(), Outcome::Verdict(&rejected));
+    let now = after(
+        &ready(),
+        &ConditionChanges::default(),
+        PassOutcome::Verdict(&rejected),
+    );
     assert_eq!(
         find(&now, STALLED).expect("Stalled")["message"],
         "spec.port must be below 65536"
@@ -171,16 +195,20 @@ fn what_cannot_work_is_stalled_and_not_ready() {
 
 #[test]
 fn a_quarantine_stalls_and_a_later_success_clears_it() {
-    let error = failed(Class::Fault);
-    let now = after(&ready(), &Wishes::default(), Outcome::Quarantined(&error));
+    let error = failed(ErrorClass::Fault);
+    let now = after(
+        &ready(),
+        &ConditionChanges::default(),
+        PassOutcome::Quarantined(&error),
+    );
     assert_eq!(
         find(&now, STALLED).expect("Stalled")["reason"],
         "Quarantined"
     );
     let later = after(
         &now,
-        &Wishes::default(),
-        Outcome::Verdict(&Verdict::Settled),
+        &ConditionChanges::default(),
+        PassOutcome::Verdict(&Action::Settled),
     );
     assert_eq!(
         (find(&later, STALLED), find(&later, RECONCILING)),
@@ -190,8 +218,12 @@ fn a_quarantine_stalls_and_a_later_success_clears_it() {
 
 #[test]
 fn blocked_is_not_ready_with_its_reason() {
-    let blocked = Verdict::blocked("NoSecret", "Secret team/key is not there");
-    let now = after(&ready(), &Wishes::default(), Outcome::Verdict(&blocked));
+    let blocked = Action::blocked("NoSecret", "Secret team/key is not there");
+    let now = after(
+        &ready(),
+        &ConditionChanges::default(),
+        PassOutcome::Verdict(&blocked),
+    );
     let ready = find(&now, READY).expect("Ready");
     assert_eq!(
         (&ready["status"], &ready["reason"]),
@@ -218,17 +250,17 @@ fn a_condition_that_is_retracted_goes() {
     assert_eq!(merge(&both, &wishes, None, at(2)), ready());
 }
 
-fn any_outcome() -> impl Strategy<Value = (Option<Verdict>, Class, bool)> {
+fn any_outcome() -> impl Strategy<Value = (Option<Action>, ErrorClass, bool)> {
     let verdicts = prop_oneof![
-        Just(Some(Verdict::Settled)),
-        Just(Some(Verdict::Recheck(Duration::from_secs(1)))),
-        Just(Some(Verdict::blocked("B", "b"))),
-        Just(Some(Verdict::rejected("R", "r"))),
+        Just(Some(Action::Settled)),
+        Just(Some(Action::Recheck(Duration::from_secs(1)))),
+        Just(Some(Action::blocked("B", "b"))),
+        Just(Some(Action::rejected("R", "r"))),
         Just(None),
     ];
     (
         verdicts,
-        proptest::sample::select(&Class::ALL[..]),
+        proptest::sample::select(&ErrorClass::ALL[..]),
         any::<bool>(),
     )
 }
@@ -242,15 +274,15 @@ proptest! {
         for (verdict, class, quarantined) in history {
             let error = failed(class);
             let outcome = match &verdict {
-                Some(verdict) => Outcome::Verdict(verdict),
-                None if quarantined => Outcome::Quarantined(&error),
-                None => Outcome::Failed(&error),
+                Some(verdict) => PassOutcome::Verdict(verdict),
+                None if quarantined => PassOutcome::Quarantined(&error),
+                None => PassOutcome::Failed(&error),
             };
-            conditions = after(&conditions, &Wishes::default(), outcome);
+            conditions = after(&conditions, &ConditionChanges::default(), outcome);
             for kind in [RECONCILING, STALLED] {
                 prop_assert!(find(&conditions, kind).is_none_or(|it| it["status"] == "True"));
             }
-            prop_assert_eq!(&after(&conditions, &Wishes::default(), outcome), &conditions);
+            prop_assert_eq!(&after(&conditions, &ConditionChanges::default(), outcome), &conditions);
         }
     }
 }

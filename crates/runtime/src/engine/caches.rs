@@ -15,25 +15,25 @@ use super::controller::Kind;
 use super::wiring::kind;
 use crate::cache::Cache;
 use crate::error::Result;
-use crate::key::{Key, ObjectId};
+use crate::key::{ObjectKey, ObjectRef};
 use crate::view::View;
 
 /// A cache of a kind that is written, with its type erased.
 trait Written: Send + Sync {
     /// The object as far as it is known.
-    fn newest(&self, key: &Key) -> Option<Value>;
+    fn newest(&self, key: &ObjectKey) -> Option<Value>;
     /// Reads the object from the server.
-    fn refresh(&self, client: kube::Client, key: Key) -> BoxFuture<'static, Result<()>>;
+    fn refresh(&self, client: kube::Client, key: ObjectKey) -> BoxFuture<'static, Result<()>>;
 }
 
 /// The caches of one controller.
 #[derive(Clone, Default)]
-pub(crate) struct Caches {
+pub(crate) struct ControllerCaches {
     by_type: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
     written: BTreeMap<&'static str, Arc<dyn Written>>,
 }
 
-impl Caches {
+impl ControllerCaches {
     /// An input. Where the same kind is also written, the cache of what is written stays.
     pub(crate) fn insert<T: View>(&mut self, cache: Cache<T>) {
         let entry = self.by_type.entry(TypeId::of::<T>());
@@ -52,12 +52,12 @@ impl Caches {
     }
 
     /// An object of a kind that is written, as far as it is known.
-    pub(crate) fn newest(&self, object: &ObjectId) -> Option<Value> {
+    pub(crate) fn newest(&self, object: &ObjectRef) -> Option<Value> {
         self.written.get(&*object.kind)?.newest(&object.key)
     }
 
     /// Reads an object of a kind that is written from the server into its cache.
-    pub(crate) async fn refresh(&self, client: &kube::Client, object: &ObjectId) -> Result<()> {
+    pub(crate) async fn refresh(&self, client: &kube::Client, object: &ObjectRef) -> Result<()> {
         match self.written.get(&*object.kind) {
             Some(cache) => cache.refresh(client.clone(), object.key.clone()).await,
             None => Ok(()),
@@ -66,16 +66,16 @@ impl Caches {
 }
 
 impl<C: Kind> Written for Cache<C> {
-    fn newest(&self, key: &Key) -> Option<Value> {
+    fn newest(&self, key: &ObjectKey) -> Option<Value> {
         serde_json::to_value(&*self.get(key)?).ok()
     }
 
-    fn refresh(&self, client: kube::Client, key: Key) -> BoxFuture<'static, Result<()>> {
+    fn refresh(&self, client: kube::Client, key: ObjectKey) -> BoxFuture<'static, Result<()>> {
         Box::pin(reread(self.clone(), client, key))
     }
 }
 
-async fn reread<C: Kind>(cache: Cache<C>, client: kube::Client, key: Key) -> Result<()> {
+async fn reread<C: Kind>(cache: Cache<C>, client: kube::Client, key: ObjectKey) -> Result<()> {
     let resource = ApiResource::erase::<C>(&());
     let api: Api<DynamicObject> = match &key.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
@@ -95,7 +95,7 @@ async fn reread<C: Kind>(cache: Cache<C>, client: kube::Client, key: Key) -> Res
 
 /// Whether a 404 is about the object. One that is not says that nobody serves its kind just now, and
 /// nothing about the object.
-fn names_object(status: &kube::core::Status, key: &Key) -> bool {
+fn names_object(status: &kube::core::Status, key: &ObjectKey) -> bool {
     let named = status.details.as_ref().map(|details| &*details.name);
     status.code == 404 && named == Some(&*key.name)
 }

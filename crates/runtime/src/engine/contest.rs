@@ -11,12 +11,12 @@
 
 use std::time::Duration;
 
-use crate::key::ObjectId;
-use crate::version::Version;
+use crate::key::ObjectRef;
+use crate::version::ResourceVersion;
 
 /// How conflicts are waited out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Patience {
+pub struct ConflictPolicy {
     /// After this long the key runs again whether or not its cache has passed the winner.
     pub limit: Duration,
     /// Whether the key waits for the version that won. Without, it runs again at once, on the view
@@ -24,7 +24,7 @@ pub struct Patience {
     pub wait_for_winner: bool,
 }
 
-impl Default for Patience {
+impl Default for ConflictPolicy {
     fn default() -> Self {
         Self {
             limit: Duration::from_secs(1),
@@ -38,22 +38,22 @@ const QUIET: (Duration, Duration) = (Duration::from_millis(20), Duration::from_m
 
 /// One key's open conflict.
 #[derive(Clone, Debug)]
-pub(crate) struct Contest {
+pub(crate) struct ConflictWait {
     /// The object both wrote.
-    pub(crate) object: Option<ObjectId>,
+    pub(crate) object: Option<ObjectRef>,
     /// The version the loser had read.
-    read: Option<Version>,
+    read: Option<ResourceVersion>,
     met: Duration,
     took: Duration,
     streak: u32,
     passed: Option<Duration>,
 }
 
-impl Contest {
+impl ConflictWait {
     /// A conflict met at `now`, at the end of a pass that took `took`; the `streak`-th in a row.
     pub(crate) fn new(
-        object: Option<ObjectId>,
-        read: Option<Version>,
+        object: Option<ObjectRef>,
+        read: Option<ResourceVersion>,
         streak: u32,
         now: Duration,
         took: Duration,
@@ -69,7 +69,7 @@ impl Contest {
     }
 
     /// The cache shows the object at `version` now. An opaque version that differs counts as newer.
-    pub(crate) fn saw(&mut self, version: &Version, now: Duration) {
+    pub(crate) fn saw(&mut self, version: &ResourceVersion, now: Duration) {
         let newer = match &self.read {
             Some(read) => read.includes(version) != Some(true),
             None => true,
@@ -85,7 +85,7 @@ impl Contest {
     }
 
     /// When the key runs again, as far as is known now.
-    pub(crate) fn resume(&self, patience: Patience) -> Duration {
+    pub(crate) fn resume(&self, patience: ConflictPolicy) -> Duration {
         if !patience.wait_for_winner {
             return self.met;
         }
@@ -102,7 +102,7 @@ impl Contest {
     }
 
     /// How long the cache is waited for before the object is read instead.
-    fn look(&self, patience: Patience) -> Duration {
+    fn look(&self, patience: ConflictPolicy) -> Duration {
         patience.limit / 10 * 2u32.saturating_pow(self.streak - 1)
     }
 
@@ -115,7 +115,7 @@ impl Contest {
 mod tests {
     use super::*;
 
-    const PATIENCE: Patience = Patience {
+    const PATIENCE: ConflictPolicy = ConflictPolicy {
         limit: Duration::from_secs(1),
         wait_for_winner: true,
     };
@@ -124,21 +124,27 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    fn contest(streak: u32) -> Contest {
-        Contest::new(None, Some(Version::Number(5)), streak, ms(100), ms(60))
+    fn contest(streak: u32) -> ConflictWait {
+        ConflictWait::new(
+            None,
+            Some(ResourceVersion::Number(5)),
+            streak,
+            ms(100),
+            ms(60),
+        )
     }
 
     #[test]
     fn the_version_that_won_ends_the_wait() {
         let mut contest = contest(1);
-        contest.saw(&Version::Number(6), ms(130));
+        contest.saw(&ResourceVersion::Number(6), ms(130));
         assert_eq!(contest.resume(PATIENCE), ms(130));
     }
 
     #[test]
     fn the_version_that_lost_does_not() {
         let mut contest = contest(1);
-        contest.saw(&Version::Number(5), ms(130));
+        contest.saw(&ResourceVersion::Number(5), ms(130));
         assert!(!contest.passed());
         assert!(contest.resume(PATIENCE) > ms(130));
     }
@@ -153,17 +159,17 @@ mod tests {
     fn a_rival_that_keeps_writing_is_waited_out_but_not_for_ever() {
         let mut contest = contest(2);
         for at in [120, 170, 220] {
-            contest.saw(&Version::Number(at), ms(at));
+            contest.saw(&ResourceVersion::Number(at), ms(at));
             assert_eq!(contest.resume(PATIENCE), ms(at + 90));
         }
-        contest.saw(&Version::Number(1_000), ms(1_005));
+        contest.saw(&ResourceVersion::Number(1_000), ms(1_005));
         assert_eq!(contest.resume(PATIENCE), ms(1_010));
     }
 
     #[test]
     fn the_write_lands_within_the_limit_whatever_the_pass_takes() {
         for took in [0, 1, 60, 200, 333] {
-            let contest = Contest::new(None, None, 3, ms(0), ms(took));
+            let contest = ConflictWait::new(None, None, 3, ms(0), ms(took));
             assert!(
                 contest.resume(PATIENCE) + ms(took) <= PATIENCE.limit,
                 "{took}"

@@ -6,21 +6,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::contest::{Contest, Patience};
-use crate::key::{Key, ObjectId};
-use crate::version::Version;
+use super::contest::{ConflictPolicy, ConflictWait};
+use crate::key::{ObjectKey, ObjectRef};
+use crate::version::ResourceVersion;
 
 /// Open conflicts.
 #[derive(Debug)]
-pub(crate) struct Contests {
-    patience: Patience,
-    open: BTreeMap<Key, Contest>,
-    on: BTreeSet<(ObjectId, Key)>,
-    ends: BTreeSet<(Duration, Key)>,
+pub(crate) struct ConflictWaits {
+    patience: ConflictPolicy,
+    open: BTreeMap<ObjectKey, ConflictWait>,
+    on: BTreeSet<(ObjectRef, ObjectKey)>,
+    ends: BTreeSet<(Duration, ObjectKey)>,
 }
 
-impl Contests {
-    pub(crate) fn new(patience: Patience) -> Self {
+impl ConflictWaits {
+    pub(crate) fn new(patience: ConflictPolicy) -> Self {
         Self {
             patience,
             open: BTreeMap::new(),
@@ -34,7 +34,7 @@ impl Contests {
     }
 
     /// `key` lost.
-    pub(crate) fn insert(&mut self, key: Key, contest: Contest) {
+    pub(crate) fn insert(&mut self, key: ObjectKey, contest: ConflictWait) {
         self.remove(&key);
         if let Some(object) = &contest.object {
             self.on.insert((object.clone(), key.clone()));
@@ -45,7 +45,7 @@ impl Contests {
     }
 
     /// `key` tries again, or is gone.
-    pub(crate) fn remove(&mut self, key: &Key) -> Option<Contest> {
+    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<ConflictWait> {
         let contest = self.open.remove(key)?;
         self.ends
             .remove(&(contest.resume(self.patience), key.clone()));
@@ -56,10 +56,15 @@ impl Contests {
     }
 
     /// A cache shows `object` at `version`. Gives the keys for which that is the first newer one.
-    pub(crate) fn saw(&mut self, object: &ObjectId, version: &Version, now: Duration) -> Vec<Key> {
-        let first = (object.clone(), Key::new(None, ""));
+    pub(crate) fn saw(
+        &mut self,
+        object: &ObjectRef,
+        version: &ResourceVersion,
+        now: Duration,
+    ) -> Vec<ObjectKey> {
+        let first = (object.clone(), ObjectKey::new(None, ""));
         let after = self.on.range(first..);
-        let keys: Vec<Key> = after
+        let keys: Vec<ObjectKey> = after
             .take_while(|(other, _)| other == object)
             .map(|(_, key)| key.clone())
             .collect();
@@ -84,7 +89,7 @@ impl Contests {
     }
 
     /// Those that have ended by `now`, each told once. They stay until their key runs.
-    pub(crate) fn end(&mut self, now: Duration) -> Vec<Key> {
+    pub(crate) fn end(&mut self, now: Duration) -> Vec<ObjectKey> {
         let ended = self.ends.extract_if(.., |(end, _)| *end <= now);
         ended.map(|(_, key)| key).collect()
     }
@@ -94,39 +99,39 @@ impl Contests {
 mod tests {
     use super::*;
 
-    fn object(name: &str) -> ObjectId {
-        ObjectId {
+    fn object(name: &str) -> ObjectRef {
+        ObjectRef {
             kind: "ConfigMap".into(),
-            key: Key::new(Some("n"), name),
+            key: ObjectKey::new(Some("n"), name),
         }
     }
 
-    fn key(name: &str) -> Key {
-        Key::new(Some("n"), name)
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new(Some("n"), name)
     }
 
-    fn lost(name: &str) -> Contest {
-        let read = Some(Version::Number(5));
-        Contest::new(Some(object(name)), read, 1, Duration::ZERO, Duration::ZERO)
+    fn lost(name: &str) -> ConflictWait {
+        let read = Some(ResourceVersion::Number(5));
+        ConflictWait::new(Some(object(name)), read, 1, Duration::ZERO, Duration::ZERO)
     }
 
     #[test]
     fn only_those_who_lost_on_the_object_are_told_and_only_once() {
-        let mut contests = Contests::new(Patience::default());
+        let mut contests = ConflictWaits::new(ConflictPolicy::default());
         for (key_of, lost_on) in [("a", "x"), ("b", "x"), ("c", "y")] {
             contests.insert(key(key_of), lost(lost_on));
         }
         let now = Duration::from_millis(10);
         assert!(
             contests
-                .saw(&object("x"), &Version::Number(5), now)
+                .saw(&object("x"), &ResourceVersion::Number(5), now)
                 .is_empty()
         );
-        let told = contests.saw(&object("x"), &Version::Number(6), now);
+        let told = contests.saw(&object("x"), &ResourceVersion::Number(6), now);
         assert_eq!(told, [key("a"), key("b")]);
         assert!(
             contests
-                .saw(&object("x"), &Version::Number(7), now)
+                .saw(&object("x"), &ResourceVersion::Number(7), now)
                 .is_empty()
         );
         assert_eq!(contests.end(now), [key("a"), key("b")]);

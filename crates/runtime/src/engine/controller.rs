@@ -11,16 +11,16 @@ use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::options::Options;
-use super::poke::Poke;
-use super::wiring::Wiring;
+use super::options::ControllerOptions;
+use super::poke::Trigger;
+use super::wiring::EventHandlers;
 use crate::cache::Cache;
 use crate::context::Context;
 use crate::error::Result;
-use crate::hub::{Hub, Watch};
-use crate::key::Key;
-use crate::lens::Lens;
-use crate::verdict::Verdict;
+use crate::hub::{Informer, InformerSet};
+use crate::key::ObjectKey;
+use crate::lens::Predicate;
+use crate::verdict::Action;
 use crate::view::View;
 use crate::watch::Scope;
 
@@ -41,42 +41,42 @@ impl<K> Kind for K where
 {
 }
 
-pub(crate) type Reconcile<K> =
-    Arc<dyn Fn(Arc<K>, Context<K>) -> BoxFuture<'static, Result<Verdict>> + Send + Sync>;
+pub(crate) type ReconcileFn<K> =
+    Arc<dyn Fn(Arc<K>, Context<K>) -> BoxFuture<'static, Result<Action>> + Send + Sync>;
 
-type Input<K> = Box<dyn FnOnce(&mut Wiring<'_, K>) + Send>;
+type Input<K> = Box<dyn FnOnce(&mut EventHandlers<'_, K>) + Send>;
 
 /// One kind, its reconcile, and what it reads.
 pub struct Controller<K: Kind> {
     pub(crate) name: &'static str,
-    pub(crate) reconcile: Reconcile<K>,
-    pub(crate) lens: Lens<K>,
+    pub(crate) reconcile: ReconcileFn<K>,
+    pub(crate) lens: Predicate<K>,
     pub(crate) scope: Scope,
     pub(crate) inputs: Vec<Input<K>>,
-    pub(crate) options: Options,
+    pub(crate) options: ControllerOptions,
     pub(crate) everywhere: bool,
     pub(crate) silent: bool,
     pub(crate) finalizers: Vec<&'static str>,
-    pub(crate) farewell: Farewell,
+    pub(crate) farewell: DeleteHook,
 }
 
 /// What is told of objects that are gone.
-pub(crate) type Farewell = Arc<dyn Fn(&Key) + Send + Sync>;
+pub(crate) type DeleteHook = Arc<dyn Fn(&ObjectKey) + Send + Sync>;
 
 impl<K: Kind> Controller<K> {
     /// A controller called `name`, which is also its field manager and its label in metrics.
     pub fn new<F, Fut>(name: &'static str, reconcile: F) -> Self
     where
         F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Verdict>> + Send + 'static,
+        Fut: Future<Output = Result<Action>> + Send + 'static,
     {
         Self {
             name,
             reconcile: Arc::new(move |object, context| Box::pin(reconcile(object, context))),
-            lens: Lens::desired(),
+            lens: Predicate::desired(),
             scope: Scope::default(),
             inputs: Vec::new(),
-            options: Options::default(),
+            options: ControllerOptions::default(),
             everywhere: false,
             silent: false,
             finalizers: Vec::new(),
@@ -86,7 +86,7 @@ impl<K: Kind> Controller<K> {
 
     /// What of the reconciled object matters; by default its spec, labels and annotations.
     #[must_use]
-    pub fn lens(mut self, lens: Lens<K>) -> Self {
+    pub fn lens(mut self, lens: Predicate<K>) -> Self {
         self.lens = lens;
         self
     }
@@ -100,14 +100,14 @@ impl<K: Kind> Controller<K> {
 
     /// Watches the children this controller writes. A change that `lens` sees runs their owner.
     #[must_use]
-    pub fn owns<C: Kind>(self, lens: Lens<C>) -> Self {
+    pub fn owns<C: Kind>(self, lens: Predicate<C>) -> Self {
         self.owns_some(Scope::default(), lens)
     }
 
     /// The same where not all objects of the kind need to be seen, such as Secrets of one type. The
     /// namespace is the controller's own.
     #[must_use]
-    pub fn owns_some<C: Kind>(mut self, scope: Scope, lens: Lens<C>) -> Self {
+    pub fn owns_some<C: Kind>(mut self, scope: Scope, lens: Predicate<C>) -> Self {
         self.inputs
             .push(Box::new(|wiring| wiring.owned(scope, lens)));
         self
@@ -118,8 +118,8 @@ impl<K: Kind> Controller<K> {
     pub fn watches<T: View>(
         self,
         scope: Scope,
-        lens: Lens<T>,
-        map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
+        lens: Predicate<T>,
+        map: impl Fn(&T, &Cache<K>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
         self.input(move |hub| hub.watch(scope), lens, map)
     }
@@ -130,17 +130,17 @@ impl<K: Kind> Controller<K> {
     pub fn watches_if_possible<T: View>(
         self,
         scope: Scope,
-        lens: Lens<T>,
-        map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
+        lens: Predicate<T>,
+        map: impl Fn(&T, &Cache<K>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
         self.input(move |hub| hub.watch_if_possible(scope), lens, map)
     }
 
     fn input<T: View>(
         mut self,
-        watch: impl FnOnce(&Hub) -> Watch<T> + Send + 'static,
-        lens: Lens<T>,
-        map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
+        watch: impl FnOnce(&InformerSet) -> Informer<T> + Send + 'static,
+        lens: Predicate<T>,
+        map: impl Fn(&T, &Cache<K>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
         self.inputs.push(Box::new(move |wiring| {
             let watch = watch(wiring.hub);
@@ -157,7 +157,7 @@ impl<K: Kind> Controller<K> {
         name: &'static str,
         values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
     ) -> Self {
-        let index = move |wiring: &mut Wiring<'_, K>| {
+        let index = move |wiring: &mut EventHandlers<'_, K>| {
             let watch = wiring.hub.watch_if_possible::<T>(scope);
             watch.index(name, values);
         };
@@ -193,7 +193,7 @@ impl<K: Kind> Controller<K> {
 
     /// Lets `poke` run keys for what no watch shows; `source` names it among the reasons of a run.
     #[must_use]
-    pub fn poked_by(mut self, poke: &Poke, source: &'static str) -> Self {
+    pub fn poked_by(mut self, poke: &Trigger, source: &'static str) -> Self {
         let poke = poke.clone();
         self.inputs
             .push(Box::new(move |wiring| poke.wire(&wiring.desk, source)));
@@ -203,7 +203,7 @@ impl<K: Kind> Controller<K> {
     /// Told of every object that is gone, so that what is remembered of it can be let go. No pass runs
     /// for it: what must be done before an object goes needs a finalizer. Must not block.
     #[must_use]
-    pub fn forgets(mut self, farewell: impl Fn(&Key) + Send + Sync + 'static) -> Self {
+    pub fn forgets(mut self, farewell: impl Fn(&ObjectKey) + Send + Sync + 'static) -> Self {
         self.farewell = Arc::new(farewell);
         self
     }
@@ -231,7 +231,7 @@ impl<K: Kind> Controller<K> {
 
     /// Everything else that can be set.
     #[must_use]
-    pub fn options(mut self, set: impl FnOnce(&mut Options)) -> Self {
+    pub fn options(mut self, set: impl FnOnce(&mut ControllerOptions)) -> Self {
         set(&mut self.options);
         self
     }

@@ -11,29 +11,29 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::contests::Contests;
-use super::history::{Facts, History, Outcome};
-use super::options::Options;
-use crate::admin::{self, Trigger};
+use super::contests::ConflictWaits;
+use super::history::{RetryState, RunResult, RunStats};
+use super::options::ControllerOptions;
+use crate::admin::{self, TriggerRecord};
 use crate::clock::Clock;
-use crate::error::Class;
-use crate::journal::{Entry, Journal};
-use crate::key::{Key, ObjectId};
-use crate::queue::{Dispatch, Hold, Lane, Next, Queue, Reason, Ticket};
-use crate::telemetry::{Enqueued, QuarantineEnded, Quarantined, Telemetry};
-use crate::version::Version;
+use crate::error::ErrorClass;
+use crate::journal::{Journal, JournalEntry};
+use crate::key::{ObjectKey, ObjectRef};
+use crate::queue::{Dispatch, FairQueue, Lane, NextRun, RunReason, RunTicket, WaitPolicy};
+use crate::telemetry::{Enqueued, KeyQuarantined, QuarantineEnded, Telemetry};
+use crate::version::ResourceVersion;
 
 /// Queue, histories and contests of one controller.
-pub(crate) struct Desk {
-    pub(crate) options: Options,
-    books: Books,
+pub(crate) struct WorkQueue {
+    pub(crate) options: ControllerOptions,
+    books: QueueLog,
     started: Instant,
     state: Mutex<State>,
     wake: Notify,
 }
 
 /// Where a desk writes down what happens, and under which names.
-pub(crate) struct Books {
+pub(crate) struct QueueLog {
     pub(crate) kind: Arc<str>,
     pub(crate) controller: Arc<str>,
     pub(crate) journal: Journal,
@@ -42,17 +42,17 @@ pub(crate) struct Books {
 }
 
 struct State {
-    queue: Queue<Key>,
-    histories: BTreeMap<Key, History>,
-    contests: Contests,
-    running: BTreeMap<Key, Run>,
-    triggers: VecDeque<Trigger>,
+    queue: FairQueue<ObjectKey>,
+    histories: BTreeMap<ObjectKey, RetryState>,
+    contests: ConflictWaits,
+    running: BTreeMap<ObjectKey, Run>,
+    triggers: VecDeque<TriggerRecord>,
 }
 
 /// A run in progress, for people.
 struct Run {
     lane: Lane,
-    reasons: Vec<Reason>,
+    reasons: Vec<RunReason>,
     began: Instant,
     wall: Timestamp,
     /// The object went away meanwhile: how the run ends is of no consequence.
@@ -63,16 +63,16 @@ struct Run {
 const TRIGGERS: usize = 32;
 
 /// A key that may run now.
-pub(crate) struct Work {
-    pub(crate) dispatch: Dispatch<Key>,
+pub(crate) struct WorkItem {
+    pub(crate) dispatch: Dispatch<ObjectKey>,
     /// The object whose cached view has lost a conflict and has not changed since.
-    pub(crate) stale: Option<ObjectId>,
+    pub(crate) stale: Option<ObjectRef>,
 }
 
-impl Desk {
-    pub(crate) fn new(options: Options, books: Books) -> Self {
-        let queue = Queue::new(options.queue);
-        let contests = Contests::new(options.conflict);
+impl WorkQueue {
+    pub(crate) fn new(options: ControllerOptions, books: QueueLog) -> Self {
+        let queue = FairQueue::new(options.queue);
+        let contests = ConflictWaits::new(options.conflict);
         Self {
             options,
             books,
@@ -90,18 +90,18 @@ impl Desk {
 
     /// Somebody edited the object of `key`: what was wrong with it may be right now, so it runs however
     /// often it has failed before.
-    pub(crate) fn edited(&self, key: &Key, reason: Reason) {
+    pub(crate) fn edited(&self, key: &ObjectKey, reason: RunReason) {
         self.lock().queue.renew(key);
         self.push(key, Lane::Edit, reason);
     }
 
     /// Something changed that `key` reads.
-    pub(crate) fn push(&self, key: &Key, lane: Lane, reason: Reason) {
+    pub(crate) fn push(&self, key: &ObjectKey, lane: Lane, reason: RunReason) {
         let (now, wall) = (self.now(), self.books.clock.now());
         let mut state = self.lock();
         let first = state.queue.push(key, lane, reason, now);
         state.triggers.truncate(TRIGGERS - 1);
-        state.triggers.push_front(Trigger {
+        state.triggers.push_front(TriggerRecord {
             key: key.to_string(),
             reason: reason.to_string(),
             lane: lane.word().into(),
@@ -112,13 +112,13 @@ impl Desk {
             self.books.telemetry.emit(Enqueued {
                 controller: &self.books.controller,
             });
-            self.note(key, Entry::Triggered { reason, lane });
+            self.note(key, JournalEntry::Triggered { reason, lane });
         }
         self.wake.notify_one();
     }
 
     /// The object is gone: nothing of its key is kept.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         {
             let now = self.now();
             let mut state = self.lock();
@@ -138,7 +138,7 @@ impl Desk {
     }
 
     /// A cache shows `object` at `version`: ends the waits of those that lost on it. Returns them.
-    pub(crate) fn saw(&self, object: &ObjectId, version: &Version) -> Vec<Key> {
+    pub(crate) fn saw(&self, object: &ObjectRef, version: &ResourceVersion) -> Vec<ObjectKey> {
         let now = self.now();
         let settled = self.lock().contests.saw(object, version, now);
         self.wake.notify_one();
@@ -146,7 +146,7 @@ impl Desk {
     }
 
     /// The next key that may run now.
-    pub(crate) fn take(&self) -> Option<Work> {
+    pub(crate) fn take(&self) -> Option<WorkItem> {
         let now = self.now();
         let mut state = self.lock();
         state.release_contests(now);
@@ -163,17 +163,17 @@ impl Desk {
             forgotten: false,
         };
         state.running.insert(dispatch.key.clone(), run);
-        Some(Work { dispatch, stale })
+        Some(WorkItem { dispatch, stale })
     }
 
     /// A run ended.
-    pub(crate) fn finish(&self, work: &Work, outcome: &Outcome, facts: Facts) {
+    pub(crate) fn finish(&self, work: &WorkItem, outcome: &RunResult, facts: RunStats) {
         let key = &work.dispatch.key;
         let mut state = self.lock();
         let run = state.running.remove(key);
         let ticket = work.dispatch.ticket;
-        if run.is_none_or(|run| run.forgotten) || matches!(outcome, Outcome::Gone) {
-            state.queue.finish(ticket, Next::Idle, facts.now);
+        if run.is_none_or(|run| run.forgotten) || matches!(outcome, RunResult::Gone) {
+            state.queue.finish(ticket, NextRun::Idle, facts.now);
             self.drop_history(&mut state, key, facts.now);
             return;
         }
@@ -182,7 +182,7 @@ impl Desk {
         let sequel = history.follow(outcome, facts, &self.options);
         let (still, faults) = (
             history.quarantined(facts.now),
-            history.in_a_row(Class::Fault),
+            history.in_a_row(ErrorClass::Fault),
         );
         if history.is_clear() {
             state.histories.remove(key);
@@ -194,7 +194,7 @@ impl Desk {
         drop(state);
         let controller = &*self.books.controller;
         match (inside, still) {
-            (false, true) => self.books.telemetry.emit(Quarantined {
+            (false, true) => self.books.telemetry.emit(KeyQuarantined {
                 controller,
                 key,
                 faults,
@@ -208,20 +208,20 @@ impl Desk {
     }
 
     /// A run died of a panic that nobody caught: the key is looked at again later.
-    pub(crate) fn abandon(&self, ticket: Ticket, key: &Key) {
+    pub(crate) fn abandon(&self, ticket: RunTicket, key: &ObjectKey) {
         let now = self.now();
         let mut state = self.lock();
         state.running.remove(key);
-        let next = Next::At {
+        let next = NextRun::At {
             due: now + self.options.bound(),
             lane: Lane::Retry,
-            reason: Reason::Retry(Class::Fault),
-            hold: Hold::Open,
+            reason: RunReason::Retry(ErrorClass::Fault),
+            hold: WaitPolicy::Open,
         };
         state.queue.finish(ticket, next, now);
     }
 
-    fn drop_history(&self, state: &mut State, key: &Key, now: Duration) {
+    fn drop_history(&self, state: &mut State, key: &ObjectKey, now: Duration) {
         let history = state.histories.remove(key);
         if history.is_some_and(|history| history.quarantined(now)) {
             let controller = &*self.books.controller;
@@ -255,33 +255,33 @@ impl Desk {
     }
 
     /// Whether a fault now would be one too many for `key`.
-    pub(crate) fn quarantines(&self, key: &Key, class: Class) -> bool {
+    pub(crate) fn quarantines(&self, key: &ObjectKey, class: ErrorClass) -> bool {
         let mut state = self.lock();
         let history = state.history(key, &self.options);
         history.quarantines(class, &self.options)
     }
 
     /// How often in a row `key` has ended with an error of `class`.
-    pub(crate) fn in_a_row(&self, key: &Key, class: Class) -> u32 {
+    pub(crate) fn in_a_row(&self, key: &ObjectKey, class: ErrorClass) -> u32 {
         let state = self.lock();
         let history = state.histories.get(key);
         history.map_or(0, |history| history.in_a_row(class))
     }
 
     /// A look at the queue, for metrics and the state page.
-    pub(crate) fn queue<T>(&self, look: impl FnOnce(&Queue<Key>, Duration) -> T) -> T {
+    pub(crate) fn queue<T>(&self, look: impl FnOnce(&FairQueue<ObjectKey>, Duration) -> T) -> T {
         let now = self.now();
         look(&self.lock().queue, now)
     }
 
     /// The runs in progress.
-    pub(crate) fn running(&self) -> Vec<admin::Run> {
+    pub(crate) fn running(&self) -> Vec<admin::RunState> {
         let bound = self.options.bound().as_secs_f64();
         let state = self.lock();
-        let show = |(key, run): (&Key, &Run)| admin::Run {
+        let show = |(key, run): (&ObjectKey, &Run)| admin::RunState {
             key: key.to_string(),
             lane: run.lane.word().into(),
-            reasons: run.reasons.iter().map(Reason::to_string).collect(),
+            reasons: run.reasons.iter().map(RunReason::to_string).collect(),
             started: run.wall,
             running: run.began.elapsed().as_secs_f64(),
             bound,
@@ -300,18 +300,18 @@ impl Desk {
     }
 
     /// What came in last, newest first.
-    pub(crate) fn triggers(&self) -> Vec<Trigger> {
+    pub(crate) fn triggers(&self) -> Vec<TriggerRecord> {
         self.lock().triggers.iter().cloned().collect()
     }
 
     /// Adds a line to the journal of `key`.
-    pub(crate) fn note(&self, key: &Key, entry: Entry) {
+    pub(crate) fn note(&self, key: &ObjectKey, entry: JournalEntry) {
         self.books.journal.record(&self.object(key), entry);
     }
 
     /// The object of `key`.
-    pub(crate) fn object(&self, key: &Key) -> ObjectId {
-        ObjectId {
+    pub(crate) fn object(&self, key: &ObjectKey) -> ObjectRef {
+        ObjectRef {
             kind: self.books.kind.clone(),
             key: key.clone(),
         }
@@ -323,15 +323,15 @@ impl Desk {
 }
 
 impl State {
-    fn history(&mut self, key: &Key, options: &Options) -> &mut History {
+    fn history(&mut self, key: &ObjectKey, options: &ControllerOptions) -> &mut RetryState {
         self.histories
             .entry(key.clone())
-            .or_insert_with(|| History::new(key, options.curves.clone()))
+            .or_insert_with(|| RetryState::new(key, options.curves.clone()))
     }
 
     fn release_contests(&mut self, now: Duration) {
         for key in self.contests.end(now) {
-            let reason = Reason::Retry(Class::Conflict);
+            let reason = RunReason::Retry(ErrorClass::Conflict);
             self.queue.release(&key, Lane::Input, reason, now);
         }
     }

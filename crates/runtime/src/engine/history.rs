@@ -7,30 +7,30 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::contest::Contest;
-use super::options::Options;
-use crate::backoff::{Backoff, Curves};
-use crate::error::{Class, Error};
-use crate::key::Key;
-use crate::queue::{Cause, Hold, Lane, Next, Reason};
-use crate::verdict::Verdict;
+use super::contest::ConflictWait;
+use super::options::ControllerOptions;
+use crate::backoff::{Backoff, BackoffPolicies};
+use crate::error::{Error, ErrorClass};
+use crate::key::ObjectKey;
+use crate::queue::{Lane, NextRun, RunCause, RunReason, WaitPolicy};
+use crate::verdict::Action;
 
 /// How a run ended.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum RunResult {
     /// There is no such object any more, or it goes without us.
     Gone,
     /// The reconcile returned a verdict and what it wanted written was written.
-    Ended(Verdict),
+    Ended(Action),
     /// The reconcile or a write met pushback.
     Failed(Error),
 }
 
 /// What else is known of the run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct RunStats {
     /// Whether an event or a timer started it.
-    pub(crate) by: Cause,
+    pub(crate) by: RunCause,
     /// How long it took.
     pub(crate) took: Duration,
     /// Whether one of its writes was accepted.
@@ -43,16 +43,16 @@ pub(crate) struct Facts {
 
 /// What follows from a run.
 #[derive(Debug)]
-pub(crate) struct Sequel {
+pub(crate) struct RetryDecision {
     /// For the queue.
-    pub(crate) next: Next,
+    pub(crate) next: NextRun,
     /// The conflict to be waited out, if there was one.
-    pub(crate) contest: Option<Contest>,
+    pub(crate) contest: Option<ConflictWait>,
 }
 
 /// A key's past.
 #[derive(Debug)]
-pub(crate) struct History {
+pub(crate) struct RetryState {
     backoff: Backoff,
     conflicts: u32,
     faults: u32,
@@ -61,10 +61,10 @@ pub(crate) struct History {
     rng: fastrand::Rng,
 }
 
-impl History {
+impl RetryState {
     /// A key that has not run yet. Jitter and phase follow from its name, so that they are the same
     /// after a restart and differ between keys.
-    pub(crate) fn new(key: &Key, curves: Arc<Curves>) -> Self {
+    pub(crate) fn new(key: &ObjectKey, curves: Arc<BackoffPolicies>) -> Self {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         Self {
@@ -78,10 +78,10 @@ impl History {
     }
 
     /// How often in a row the key has ended with an error of `class`.
-    pub(crate) fn in_a_row(&self, class: Class) -> u32 {
+    pub(crate) fn in_a_row(&self, class: ErrorClass) -> u32 {
         match class {
-            Class::Conflict => self.conflicts,
-            Class::Fault => self.faults,
+            ErrorClass::Conflict => self.conflicts,
+            ErrorClass::Fault => self.faults,
             class => self.backoff.failures(class),
         }
     }
@@ -97,50 +97,57 @@ impl History {
     }
 
     /// Whether the fault that is being handled is one too many.
-    pub(crate) fn quarantines(&self, class: Class, options: &Options) -> bool {
-        class == Class::Fault && self.faults + 1 >= options.quarantine_after
+    pub(crate) fn quarantines(&self, class: ErrorClass, options: &ControllerOptions) -> bool {
+        class == ErrorClass::Fault && self.faults + 1 >= options.quarantine_after
     }
 
     /// Takes a run into account and says what follows.
-    pub(crate) fn follow(&mut self, outcome: &Outcome, facts: Facts, options: &Options) -> Sequel {
+    pub(crate) fn follow(
+        &mut self,
+        outcome: &RunResult,
+        facts: RunStats,
+        options: &ControllerOptions,
+    ) -> RetryDecision {
         let conflict =
-            matches!(outcome, Outcome::Failed(error) if error.class() == Class::Conflict);
+            matches!(outcome, RunResult::Failed(error) if error.class() == ErrorClass::Conflict);
         if facts.wrote {
             // A pass that writes one object and loses on another is still losing.
             self.conflicts = if conflict { self.conflicts } else { 0 };
-            self.backoff.succeeded(Class::Invalid);
-            self.backoff.succeeded(Class::Exists);
+            self.backoff.succeeded(ErrorClass::Invalid);
+            self.backoff.succeeded(ErrorClass::Exists);
         }
         match outcome {
-            Outcome::Gone => Sequel::of(Next::Idle),
-            Outcome::Ended(verdict) => {
+            RunResult::Gone => RetryDecision::of(NextRun::Idle),
+            RunResult::Ended(verdict) => {
                 self.conflicts = 0;
                 self.faults = 0;
                 self.quarantined_until = Duration::ZERO;
                 self.backoff.clear();
-                Sequel::of(self.after(verdict, facts.now, options))
+                RetryDecision::of(self.after(verdict, facts.now, options))
             }
-            Outcome::Failed(error) if conflict => self.conflict(error, facts, options),
-            Outcome::Failed(error) => Sequel::of(self.failure(error.class(), facts, options)),
+            RunResult::Failed(error) if conflict => self.conflict(error, facts, options),
+            RunResult::Failed(error) => {
+                RetryDecision::of(self.failure(error.class(), facts, options))
+            }
         }
     }
 
-    fn after(&self, verdict: &Verdict, now: Duration, options: &Options) -> Next {
+    fn after(&self, verdict: &Action, now: Duration, options: &ControllerOptions) -> NextRun {
         let resync = options.resync.map(|every| self.resync(now, every));
         match (verdict, resync) {
-            (Verdict::Recheck(after), _) => Next::At {
+            (Action::Recheck(after), _) => NextRun::At {
                 due: now.saturating_add(*after),
                 lane: Lane::Input,
-                reason: Reason::Recheck,
-                hold: Hold::Open,
+                reason: RunReason::Recheck,
+                hold: WaitPolicy::Open,
             },
-            (_, Some(due)) => Next::At {
+            (_, Some(due)) => NextRun::At {
                 due,
                 lane: Lane::Resync,
-                reason: Reason::Resync,
-                hold: Hold::Open,
+                reason: RunReason::Resync,
+                hold: WaitPolicy::Open,
             },
-            (_, None) => Next::Idle,
+            (_, None) => NextRun::Idle,
         }
     }
 
@@ -152,46 +159,56 @@ impl History {
         now + Duration::from_nanos(u64::try_from(every - since).unwrap_or(u64::MAX))
     }
 
-    fn conflict(&mut self, error: &Error, facts: Facts, options: &Options) -> Sequel {
+    fn conflict(
+        &mut self,
+        error: &Error,
+        facts: RunStats,
+        options: &ControllerOptions,
+    ) -> RetryDecision {
         self.conflicts += 1;
         let (object, read) = match error.object() {
             Some((object, read)) => (Some(object.clone()), read.clone()),
             None => (None, None),
         };
-        let contest = Contest::new(object, read, self.conflicts, facts.now, facts.took);
-        Sequel {
-            next: Next::At {
+        let contest = ConflictWait::new(object, read, self.conflicts, facts.now, facts.took);
+        RetryDecision {
+            next: NextRun::At {
                 due: contest.resume(options.conflict),
                 lane: Lane::Input,
-                reason: Reason::Retry(Class::Conflict),
-                hold: Hold::Shut,
+                reason: RunReason::Retry(ErrorClass::Conflict),
+                hold: WaitPolicy::Shut,
             },
             contest: Some(contest),
         }
     }
 
-    fn failure(&mut self, class: Class, facts: Facts, options: &Options) -> Next {
+    fn failure(
+        &mut self,
+        class: ErrorClass,
+        facts: RunStats,
+        options: &ControllerOptions,
+    ) -> NextRun {
         let mut due = self
             .backoff
             .failed(class, facts.by, facts.now, &mut self.rng);
-        if class == Class::Fault {
+        if class == ErrorClass::Fault {
             self.faults += 1;
             due = due.max(self.quarantine(facts, options));
         }
         if let Some(closed) = facts.closed_for {
             due = due.max(facts.now.saturating_add(closed));
         }
-        Next::At {
+        NextRun::At {
             due,
             lane: Lane::Retry,
-            reason: Reason::Retry(class),
-            hold: Hold::Once,
+            reason: RunReason::Retry(class),
+            hold: WaitPolicy::Once,
         }
     }
 
     /// The end of the quarantine; an event that runs the key inside it does not prolong it.
-    fn quarantine(&mut self, facts: Facts, options: &Options) -> Duration {
-        let inside = facts.by == Cause::Event && facts.now < self.quarantined_until;
+    fn quarantine(&mut self, facts: RunStats, options: &ControllerOptions) -> Duration {
+        let inside = facts.by == RunCause::Event && facts.now < self.quarantined_until;
         if self.faults >= options.quarantine_after && !inside {
             self.quarantined_until = facts.now.saturating_add(options.quarantine);
         }
@@ -199,8 +216,8 @@ impl History {
     }
 }
 
-impl Sequel {
-    fn of(next: Next) -> Self {
+impl RetryDecision {
+    fn of(next: NextRun) -> Self {
         Self {
             next,
             contest: None,
@@ -216,8 +233,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn facts(by: Cause, now: Duration) -> Facts {
-        Facts {
+    fn facts(by: RunCause, now: Duration) -> RunStats {
+        RunStats {
             by,
             took: Duration::from_millis(10),
             wrote: false,
@@ -226,33 +243,37 @@ mod tests {
         }
     }
 
-    fn history() -> History {
-        History::new(&Key::new(Some("default"), "a"), Arc::default())
+    fn history() -> RetryState {
+        RetryState::new(&ObjectKey::new(Some("default"), "a"), Arc::default())
     }
 
-    fn failed(class: Class) -> Outcome {
-        Outcome::Failed(Error::new(class, "no"))
+    fn failed(class: ErrorClass) -> RunResult {
+        RunResult::Failed(Error::new(class, "no"))
     }
 
-    fn due(sequel: &Sequel) -> Duration {
+    fn due(sequel: &RetryDecision) -> Duration {
         match sequel.next {
-            Next::At { due, .. } => due,
-            Next::Idle | Next::Keep => panic!("{sequel:?} has no time"),
+            NextRun::At { due, .. } => due,
+            NextRun::Idle | NextRun::Keep => panic!("{sequel:?} has no time"),
         }
     }
 
     #[test]
     fn conflicts_never_advance_the_failure_backoff() {
-        let (mut history, options) = (history(), Options::default());
+        let (mut history, options) = (history(), ControllerOptions::default());
         for number in 0..1_000 {
             let now = secs(number);
-            let sequel = history.follow(&failed(Class::Conflict), facts(Cause::Due, now), &options);
+            let sequel = history.follow(
+                &failed(ErrorClass::Conflict),
+                facts(RunCause::Due, now),
+                &options,
+            );
             assert!(sequel.contest.is_some());
             assert!(due(&sequel) <= now + options.conflict.limit);
         }
-        for class in Class::ALL
+        for class in ErrorClass::ALL
             .into_iter()
-            .filter(|class| *class != Class::Conflict)
+            .filter(|class| *class != ErrorClass::Conflict)
         {
             assert_eq!(history.in_a_row(class), 0, "{class:?}");
         }
@@ -260,40 +281,40 @@ mod tests {
 
     #[test]
     fn a_conflict_does_not_make_a_failing_key_look_well() {
-        let (mut history, options) = (history(), Options::default());
+        let (mut history, options) = (history(), ControllerOptions::default());
         history.follow(
-            &failed(Class::Unavailable),
-            facts(Cause::Due, secs(1)),
+            &failed(ErrorClass::Unavailable),
+            facts(RunCause::Due, secs(1)),
             &options,
         );
         history.follow(
-            &failed(Class::Conflict),
-            facts(Cause::Due, secs(2)),
+            &failed(ErrorClass::Conflict),
+            facts(RunCause::Due, secs(2)),
             &options,
         );
-        assert_eq!(history.in_a_row(Class::Unavailable), 1);
+        assert_eq!(history.in_a_row(ErrorClass::Unavailable), 1);
     }
 
     #[test]
     fn a_quarantine_is_not_prolonged_by_events_and_ends_with_a_success() {
-        let (mut history, options) = (history(), Options::default());
+        let (mut history, options) = (history(), ControllerOptions::default());
         for number in 1..=5 {
             history.follow(
-                &failed(Class::Fault),
-                facts(Cause::Due, secs(number)),
+                &failed(ErrorClass::Fault),
+                facts(RunCause::Due, secs(number)),
                 &options,
             );
         }
         assert!(history.quarantined(secs(6)));
         let sequel = history.follow(
-            &failed(Class::Fault),
-            facts(Cause::Event, secs(100)),
+            &failed(ErrorClass::Fault),
+            facts(RunCause::Event, secs(100)),
             &options,
         );
         assert_eq!(due(&sequel), secs(5) + options.quarantine);
         history.follow(
-            &Outcome::Ended(Verdict::Settled),
-            facts(Cause::Event, secs(101)),
+            &RunResult::Ended(Action::Settled),
+            facts(RunCause::Event, secs(101)),
             &options,
         );
         assert!(history.is_clear() && !history.quarantined(secs(101)));
@@ -301,13 +322,13 @@ mod tests {
 
     #[test]
     fn a_closed_budget_is_waited_for_to_the_end() {
-        let (mut history, options) = (history(), Options::default());
-        let facts = Facts {
+        let (mut history, options) = (history(), ControllerOptions::default());
+        let facts = RunStats {
             closed_for: Some(secs(300)),
-            ..facts(Cause::Event, secs(10))
+            ..facts(RunCause::Event, secs(10))
         };
         assert_eq!(
-            due(&history.follow(&failed(Class::Throttled), facts, &options)),
+            due(&history.follow(&failed(ErrorClass::Throttled), facts, &options)),
             secs(310)
         );
     }
@@ -315,13 +336,13 @@ mod tests {
     #[test]
     fn resyncs_keep_to_the_phase_of_the_key() {
         let mut history = history();
-        let options = Options {
+        let options = ControllerOptions {
             resync: Some(secs(60)),
-            ..Options::default()
+            ..ControllerOptions::default()
         };
         let mut next = |now| {
-            let ended = Outcome::Ended(Verdict::Settled);
-            due(&history.follow(&ended, facts(Cause::Due, now), &options))
+            let ended = RunResult::Ended(Action::Settled);
+            due(&history.follow(&ended, facts(RunCause::Due, now), &options))
         };
         let first = next(secs(0));
         assert!(first > secs(0) && first <= secs(60));

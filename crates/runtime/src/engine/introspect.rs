@@ -6,48 +6,50 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::controller::Kind;
-use super::run::Crew;
-use crate::admin::{self, Introspect, KindTally, Readiness, State, Task, Watch};
-use crate::budget::{Budget, Shelf};
-use crate::hub::Hub;
+use super::run::Reconciler;
+use crate::admin::{
+    self, DebugState, EngineInspector, KindCounters, Readiness, TaskState, WatchHealth,
+};
+use crate::budget::{LimiterRegistry, RateLimiter};
+use crate::hub::InformerSet;
 use crate::journal::Journal;
-use crate::lease::Lease;
+use crate::lease::LeaderElector;
 use crate::queue::Lane;
 use crate::tasks::Tasks;
 use crate::telemetry::{EventResult, QueueLevels, Telemetry, WriteResult};
 use crate::writer;
 
 /// A controller that can say what it is doing.
-pub(crate) trait Inspect: Send + Sync {
+pub(crate) trait InspectController: Send + Sync {
     /// What it is doing, for people.
-    fn inspect(&self, open: bool) -> admin::Controller;
+    fn inspect(&self, open: bool) -> admin::ControllerState;
 
     /// Moves the metrics that grow while nothing occurs.
     fn measure(&self);
 }
 
 /// Everything of a process that can be looked at.
-pub(crate) struct Process {
+pub(crate) struct EngineProcess {
     pub(crate) started: Instant,
-    pub(crate) hub: Hub,
-    pub(crate) own: Budget,
-    pub(crate) others: Shelf,
-    pub(crate) lease: Option<Lease>,
+    pub(crate) hub: InformerSet,
+    pub(crate) own: RateLimiter,
+    pub(crate) others: LimiterRegistry,
+    pub(crate) lease: Option<LeaderElector>,
     pub(crate) journal: Journal,
     pub(crate) tasks: Tasks,
-    pub(crate) controllers: Vec<Arc<dyn Inspect>>,
+    pub(crate) controllers: Vec<Arc<dyn InspectController>>,
     pub(crate) leading: watch::Receiver<bool>,
     pub(crate) readiness: Readiness,
     pub(crate) telemetry: Telemetry,
 }
 
-impl Introspect for Process {
-    fn state(&self) -> State {
+impl EngineInspector for EngineProcess {
+    fn state(&self) -> DebugState {
         let open = *self.leading.borrow();
         let dead = self.tasks.dead().into_iter();
         let others = self.others.all();
         let others = others.iter().map(|budget| budget.snapshot());
-        State {
+        DebugState {
             uptime: self.started.elapsed().as_secs_f64(),
             controllers: self
                 .controllers
@@ -58,12 +60,12 @@ impl Introspect for Process {
                 .hub
                 .watches()
                 .iter()
-                .map(|one| Watch::of(one, one.required))
+                .map(|one| WatchHealth::of(one, one.required))
                 .collect(),
             budgets: std::iter::once(self.own.snapshot()).chain(others).collect(),
-            leases: self.lease.iter().map(Lease::status).collect(),
+            leases: self.lease.iter().map(LeaderElector::status).collect(),
             tasks: dead
-                .map(|line| Task {
+                .map(|line| TaskState {
                     name: line.clone(),
                     dead: Some(line),
                 })
@@ -82,8 +84,8 @@ impl Introspect for Process {
     }
 }
 
-impl Process {
-    fn kinds(&self) -> Vec<KindTally> {
+impl EngineProcess {
+    fn kinds(&self) -> Vec<KindCounters> {
         let mut kinds: Vec<String> = self
             .hub
             .watches()
@@ -99,7 +101,7 @@ impl Process {
     }
 }
 
-fn tally(telemetry: &Telemetry, kind: String) -> KindTally {
+fn tally(telemetry: &Telemetry, kind: String) -> KindCounters {
     let events = |result| telemetry.watch.events(&kind, result);
     let writes = |result| {
         let verbs = writer::VERBS.into_iter();
@@ -107,7 +109,7 @@ fn tally(telemetry: &Telemetry, kind: String) -> KindTally {
             .map(|verb| telemetry.writes.writes(&kind, verb, result))
             .sum()
     };
-    KindTally {
+    KindCounters {
         events_passed: events(EventResult::Passed) + events(EventResult::Unreadable),
         events_dropped: events(EventResult::Noise) + events(EventResult::Own),
         writes: writes(WriteResult::Written),
@@ -117,17 +119,17 @@ fn tally(telemetry: &Telemetry, kind: String) -> KindTally {
     }
 }
 
-impl<K: Kind> Inspect for Crew<K> {
-    fn inspect(&self, open: bool) -> admin::Controller {
+impl<K: Kind> InspectController for Reconciler<K> {
+    fn inspect(&self, open: bool) -> admin::ControllerState {
         let desk = &self.desk;
         let lane = |lane: Lane| {
-            desk.queue(|queue, now| admin::Lane {
+            desk.queue(|queue, now| admin::QueueLaneState {
                 name: lane.word().into(),
                 depth: queue.depth(lane),
                 oldest: queue.oldest(lane, now).map(|age| age.as_secs_f64()),
             })
         };
-        admin::Controller {
+        admin::ControllerState {
             name: self.name.to_owned(),
             open: open || self.everywhere,
             concurrency: desk.options.workers,

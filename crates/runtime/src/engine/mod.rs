@@ -27,60 +27,60 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::caches::Caches;
-pub use self::contest::Patience;
+pub(crate) use self::caches::ControllerCaches;
+pub use self::contest::ConflictPolicy;
 pub use self::controller::{Controller, Kind};
-use self::introspect::Inspect;
-pub use self::options::Options;
-use self::parts::Parts;
-pub use self::poke::Poke;
-use crate::admin::{Board, Readiness};
+use self::introspect::InspectController;
+pub use self::options::ControllerOptions;
+use self::parts::EngineParts;
+pub use self::poke::Trigger;
+use crate::admin::{AdminRegistry, Readiness};
 use crate::budget;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::lease;
-use crate::tasks::{Task, Tasks};
-use crate::telemetry::{Metrics, Telemetry};
+use crate::tasks::{TaskHandle, Tasks};
+use crate::telemetry::{MetricsSource, Telemetry};
 
 /// A controller that is wired up and waits for its pump to be started.
-pub(crate) struct Installed {
+pub(crate) struct InstalledController {
     pub(crate) name: &'static str,
     pub(crate) everywhere: bool,
     /// A `Cache` of the controller's own kind.
     pub(crate) cache: Arc<dyn Any + Send + Sync>,
-    pub(crate) inspect: Arc<dyn Inspect>,
-    pub(crate) pump: Box<dyn FnOnce(Terms) -> BoxFuture<'static, ()> + Send + Sync>,
+    pub(crate) inspect: Arc<dyn InspectController>,
+    pub(crate) pump: Box<dyn FnOnce(WorkerParams) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
 /// Under which a pump works.
-pub(crate) struct Terms {
+pub(crate) struct WorkerParams {
     pub(crate) leading: watch::Receiver<bool>,
     pub(crate) stop: CancellationToken,
     pub(crate) drain: Duration,
     pub(crate) tasks: Tasks,
 }
 
-type Install = Box<dyn FnOnce(&Parts) -> Installed + Send>;
+type Install = Box<dyn FnOnce(&EngineParts) -> InstalledController + Send>;
 
 /// What can be set about an engine.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct EngineSettings {
     /// Leader election; without it this process acts alone.
-    pub lease: Option<lease::Config>,
+    pub lease: Option<lease::LeaseConfig>,
     /// Where `/metrics`, `/livez`, `/readyz` and `/debug/state.json` are served.
     pub admin: Option<SocketAddr>,
     /// Where this engine is shown. Engines of one process share it, and one address serves them all.
-    pub board: Board,
+    pub board: AdminRegistry,
     /// The API server's budgets, where engines of one process share them.
-    pub server: Option<budget::Server>,
+    pub server: Option<budget::ApiServerLimits>,
     /// What may be spent on the API server.
-    pub budget: budget::Config,
+    pub budget: budget::LimitConfig,
     /// Budgets of other APIs, to be shown with the rest of the state.
-    pub budgets: budget::Shelf,
+    pub budgets: budget::LimiterRegistry,
     /// Whether the program wants traffic, for `/readyz`.
     pub readiness: Readiness,
     /// Metrics of the program, to be served with those of the runtime.
-    pub metrics: Vec<Metrics>,
+    pub metrics: Vec<MetricsSource>,
     /// How long one request may take.
     pub request_deadline: Duration,
     /// How long the first lists may take before the engine gives up and says which is missing.
@@ -95,15 +95,15 @@ pub struct Settings {
     pub tasks: Option<Tasks>,
 }
 
-impl Default for Settings {
+impl Default for EngineSettings {
     fn default() -> Self {
         Self {
             lease: None,
             admin: None,
-            board: Board::default(),
+            board: AdminRegistry::default(),
             server: None,
-            budget: budget::Config::api_server(),
-            budgets: budget::Shelf::default(),
+            budget: budget::LimitConfig::api_server(),
+            budgets: budget::LimiterRegistry::default(),
             readiness: Readiness::default(),
             metrics: Vec::new(),
             request_deadline: crate::gate::REQUEST_DEADLINE,
@@ -116,7 +116,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl EngineSettings {
     /// What this replica is called.
     fn instance(&self, name: &str) -> String {
         let lease = self.lease.as_ref();
@@ -128,7 +128,7 @@ impl Settings {
 pub struct Engine {
     name: String,
     client: kube::Client,
-    settings: Settings,
+    settings: EngineSettings,
     controllers: Vec<Install>,
 }
 
@@ -141,14 +141,14 @@ impl Engine {
         Self {
             name: name.to_owned(),
             client,
-            settings: Settings::default(),
+            settings: EngineSettings::default(),
             controllers: Vec::new(),
         }
     }
 
     /// Changes what is not as wanted by default.
     #[must_use]
-    pub fn settings(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+    pub fn settings(mut self, set: impl FnOnce(&mut EngineSettings)) -> Self {
         set(&mut self.settings);
         self
     }
@@ -183,7 +183,7 @@ impl Engine {
     /// # Errors
     /// A watch was not ready in time, or the admin address is taken.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
-        let mut parts = Parts::new(&self.name, self.client, self.settings)?;
+        let mut parts = EngineParts::new(&self.name, self.client, self.settings)?;
         let installed: Vec<_> = self
             .controllers
             .into_iter()
@@ -197,7 +197,7 @@ impl Engine {
         }
         standing.extend(parts.contend());
         let stop = CancellationToken::new();
-        let pumps: Vec<Task<()>> = installed
+        let pumps: Vec<TaskHandle<()>> = installed
             .into_iter()
             .map(|controller| parts.pump(controller, &stop))
             .collect();

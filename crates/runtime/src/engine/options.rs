@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::contest::Patience;
-use crate::backoff::Curves;
+use super::contest::ConflictPolicy;
+use crate::backoff::BackoffPolicies;
 use crate::queue;
 
 /// How a controller runs its keys.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ControllerOptions {
     /// How many keys run at once.
     pub workers: usize,
     /// A run that takes longer waits for something, and lends its place to another, until four times
@@ -21,39 +21,39 @@ pub struct Options {
     /// How often each object is looked at although nothing changed; spread by key.
     pub resync: Option<Duration>,
     /// How conflicts are waited out.
-    pub conflict: Patience,
+    pub conflict: ConflictPolicy,
     /// How failures of each class are retried.
-    pub curves: Arc<Curves>,
+    pub curves: Arc<BackoffPolicies>,
     /// After this many faults in a row a key is quarantined with `Stalled=True`.
     pub quarantine_after: u32,
     /// How long a quarantine lasts unless the object is edited.
     pub quarantine: Duration,
     /// Lanes, their shares, age bounds and pace.
-    pub queue: queue::Config,
+    pub queue: queue::QueueConfig,
 }
 
 /// The time a pass has for its status after the reconcile has used up its own.
 const CODA: Duration = Duration::from_secs(5);
 
-impl Options {
+impl ControllerOptions {
     /// How long a run can last, its status write included.
     pub(crate) fn bound(&self) -> Duration {
         self.deadline.saturating_add(CODA)
     }
 }
 
-impl Default for Options {
+impl Default for ControllerOptions {
     fn default() -> Self {
         Self {
             workers: 8,
             lend_after: Some(Duration::from_secs(5)),
             deadline: Duration::from_secs(30),
             resync: None,
-            conflict: Patience::default(),
+            conflict: ConflictPolicy::default(),
             curves: Arc::default(),
             quarantine_after: 5,
             quarantine: Duration::from_secs(600),
-            queue: queue::Config::default(),
+            queue: queue::QueueConfig::default(),
         }
     }
 }

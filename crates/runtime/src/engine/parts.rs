@@ -7,77 +7,77 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::caches::Caches;
+use super::caches::ControllerCaches;
 use super::controller::{Controller, Kind};
-use super::desk::{Books, Desk};
-use super::introspect::Process;
-use super::options::Options;
+use super::desk::{QueueLog, WorkQueue};
+use super::introspect::EngineProcess;
+use super::options::ControllerOptions;
 use super::pump::pump;
-use super::run::Crew;
-use super::wiring::{Wiring, kind};
-use super::{Installed, Settings, Terms};
-use crate::admin::{self, Showing, Shown};
-use crate::budget::{self, Budget};
+use super::run::Reconciler;
+use super::wiring::{EventHandlers, kind};
+use super::{EngineSettings, InstalledController, WorkerParams};
+use crate::admin::{self, EngineEntry, EngineRegistration};
+use crate::budget::{self, RateLimiter};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
-use crate::events::{Publisher, Recorder, Reporter};
+use crate::events::{EventPublisher, EventRecorder, EventReporter};
 use crate::fence::Fence;
-use crate::gate::{self, Gate};
-use crate::hub::Hub;
-use crate::journal::{Capacity, Journal};
-use crate::lease::Lease;
-use crate::tasks::{Task, Tasks};
+use crate::gate::{self, ClientLimits};
+use crate::hub::InformerSet;
+use crate::journal::{Journal, JournalCapacity};
+use crate::lease::LeaderElector;
+use crate::tasks::{TaskHandle, Tasks};
 use crate::telemetry::{Telemetry, WorkersSet};
 use crate::watch::Scope;
 use crate::writer::Writer;
 
 /// The shared parts of an engine.
-pub(crate) struct Parts {
+pub(crate) struct EngineParts {
     name: String,
-    settings: Settings,
+    settings: EngineSettings,
     client: kube::Client,
-    budget: Budget,
+    budget: RateLimiter,
     telemetry: Telemetry,
     journal: Journal,
-    hub: Hub,
-    recorder: Recorder,
-    publisher: Option<Publisher>,
-    publishing: Option<Task<()>>,
-    showing: Option<Showing>,
+    hub: InformerSet,
+    recorder: EventRecorder,
+    publisher: Option<EventPublisher>,
+    publishing: Option<TaskHandle<()>>,
+    showing: Option<EngineRegistration>,
     fence: Fence,
-    lease: Option<Lease>,
+    lease: Option<LeaderElector>,
     leading: watch::Receiver<bool>,
     tasks: Tasks,
     /// Cancelled last: leases, Events and the admin address outlive the work.
     over: CancellationToken,
 }
 
-impl Parts {
-    pub(crate) fn new(name: &str, client: kube::Client, settings: Settings) -> Result<Self> {
+impl EngineParts {
+    pub(crate) fn new(name: &str, client: kube::Client, settings: EngineSettings) -> Result<Self> {
         let (telemetry, clock) = (settings.telemetry.clone(), settings.clock.clone());
         let server = settings.server.clone();
-        let server =
-            server.unwrap_or_else(|| budget::Server::new(&settings.budget, &telemetry, &clock));
-        let gated = |budget: Budget, client: kube::Client| {
-            let mut gate = Gate::new(budget, telemetry.clone());
+        let server = server
+            .unwrap_or_else(|| budget::ApiServerLimits::new(&settings.budget, &telemetry, &clock));
+        let gated = |budget: RateLimiter, client: kube::Client| {
+            let mut gate = ClientLimits::new(budget, telemetry.clone());
             gate.request_deadline = settings.request_deadline;
             gate::wrap(client, gate)
         };
         let renewals = gated(server.leases, client.clone());
         let budget = server.work;
         let client = gated(budget.clone(), client);
-        let reporter = Reporter {
+        let reporter = EventReporter {
             controller: name.to_owned(),
             instance: settings.instance(name),
         };
         let (recorder, publisher) =
-            Recorder::new(client.clone(), reporter, telemetry.clone(), clock.clone());
+            EventRecorder::new(client.clone(), reporter, telemetry.clone(), clock.clone());
         let (fence, lease, leading) = right_to_act(&settings, &renewals, &telemetry)?;
         Ok(Self {
             tasks: settings.tasks.clone().unwrap_or_else(Tasks::on_runtime),
             name: name.to_owned(),
-            journal: Journal::new(Capacity::default(), clock),
-            hub: Hub::new(client.clone(), telemetry.clone()),
+            journal: Journal::new(JournalCapacity::default(), clock),
+            hub: InformerSet::new(client.clone(), telemetry.clone()),
             publisher: Some(publisher),
             publishing: None,
             showing: None,
@@ -94,15 +94,15 @@ impl Parts {
     }
 
     /// Wires a controller up. Nothing of it runs yet.
-    pub(crate) fn install<K: Kind>(&self, controller: Controller<K>) -> Installed {
+    pub(crate) fn install<K: Kind>(&self, controller: Controller<K>) -> InstalledController {
         let label: Arc<str> = controller.name.into();
         let desk = self.desk::<K>(controller.name, controller.options);
         let primary = self.primary::<K>(&controller.scope);
-        let mut wiring = Wiring {
+        let mut wiring = EventHandlers {
             hub: &self.hub,
             desk: desk.clone(),
             primary: primary.clone(),
-            caches: Caches::default(),
+            caches: ControllerCaches::default(),
             scope: controller.scope,
             manager: controller.name,
             telemetry: self.telemetry.clone(),
@@ -121,7 +121,7 @@ impl Parts {
             input(&mut wiring);
         }
         let caches = wiring.caches;
-        let crew = Arc::new(Crew {
+        let crew = Arc::new(Reconciler {
             name: controller.name,
             label,
             reconcile: controller.reconcile,
@@ -139,7 +139,7 @@ impl Parts {
             journal: self.journal.clone(),
             telemetry: self.telemetry.clone(),
         });
-        Installed {
+        InstalledController {
             name: controller.name,
             everywhere: controller.everywhere,
             cache: Arc::new(crew.primary.clone()),
@@ -155,15 +155,19 @@ impl Parts {
     }
 
     /// Where the work of a controller is handed out.
-    fn desk<K: Kind>(&self, controller: &'static str, options: Options) -> Arc<Desk> {
-        let books = Books {
+    fn desk<K: Kind>(
+        &self,
+        controller: &'static str,
+        options: ControllerOptions,
+    ) -> Arc<WorkQueue> {
+        let books = QueueLog {
             kind: kind::<K>().into(),
             controller: controller.into(),
             journal: self.journal.clone(),
             clock: self.settings.clock.clone(),
             telemetry: self.telemetry.clone(),
         };
-        let desk = Arc::new(Desk::new(options, books));
+        let desk = Arc::new(WorkQueue::new(options, books));
         self.telemetry.emit(WorkersSet {
             controller,
             concurrency: desk.options.workers,
@@ -188,7 +192,10 @@ impl Parts {
     }
 
     /// Starts everything but the work. What is returned must be kept until the end.
-    pub(crate) async fn start(&mut self, installed: &[Installed]) -> Result<Vec<Task<()>>> {
+    pub(crate) async fn start(
+        &mut self,
+        installed: &[InstalledController],
+    ) -> Result<Vec<TaskHandle<()>>> {
         let mut standing = self.hub.start(&self.tasks);
         if let Some(publisher) = self.publisher.take() {
             let run = publisher.run(self.over.clone());
@@ -203,14 +210,14 @@ impl Parts {
 
     /// Begins to contend for the lease. Not before the caches are complete: a leader that cannot
     /// act yet would keep the lease from one that can.
-    pub(crate) fn contend(&self) -> Option<Task<()>> {
+    pub(crate) fn contend(&self) -> Option<TaskHandle<()>> {
         let lease = self.lease.as_ref()?;
         Some(self.tasks.vital("lease", lease.run(self.over.clone())))
     }
 
     /// Puts this engine on the board, for as long as it runs.
-    fn show(&mut self, installed: &[Installed]) {
-        let process = Process {
+    fn show(&mut self, installed: &[InstalledController]) {
+        let process = EngineProcess {
             started: Instant::now(),
             hub: self.hub.clone(),
             own: self.budget.clone(),
@@ -223,15 +230,15 @@ impl Parts {
             readiness: self.settings.readiness.clone(),
             telemetry: self.telemetry.clone(),
         };
-        let shown = Shown {
+        let shown = EngineEntry {
             metrics: self.settings.metrics.clone(),
             caches: installed.iter().map(|one| one.cache.clone()).collect(),
-            ..Shown::new(&self.name, Arc::new(process), self.telemetry.clone())
+            ..EngineEntry::new(&self.name, Arc::new(process), self.telemetry.clone())
         };
         self.showing = Some(self.settings.board.show(shown));
     }
 
-    async fn serve(&self, address: std::net::SocketAddr) -> Result<Task<()>> {
+    async fn serve(&self, address: std::net::SocketAddr) -> Result<TaskHandle<()>> {
         let listener = TcpListener::bind(address).await.map_err(|error| {
             Error::fault(format!(
                 "the admin address {address} cannot be used: {error}"
@@ -252,13 +259,17 @@ impl Parts {
     }
 
     /// Starts the work of one controller.
-    pub(crate) fn pump(&self, controller: Installed, stop: &CancellationToken) -> Task<()> {
+    pub(crate) fn pump(
+        &self,
+        controller: InstalledController,
+        stop: &CancellationToken,
+    ) -> TaskHandle<()> {
         let leading = match controller.everywhere {
             // The value outlives its sender.
             true => watch::Sender::new(true).subscribe(),
             false => self.leading.clone(),
         };
-        let terms = Terms {
+        let terms = WorkerParams {
             leading,
             stop: stop.clone(),
             drain: self.settings.drain,
@@ -269,7 +280,7 @@ impl Parts {
     }
 
     /// Gives up the lease, once nothing of this process acts any more, and writes the last Events.
-    pub(crate) async fn finish(self, standing: Vec<Task<()>>) {
+    pub(crate) async fn finish(self, standing: Vec<TaskHandle<()>>) {
         if let Some(lease) = &self.lease {
             lease.release().await;
         }
@@ -281,10 +292,10 @@ impl Parts {
     }
 }
 
-type Right = (Fence, Option<Lease>, watch::Receiver<bool>);
+type Right = (Fence, Option<LeaderElector>, watch::Receiver<bool>);
 
 fn right_to_act(
-    settings: &Settings,
+    settings: &EngineSettings,
     client: &kube::Client,
     telemetry: &Telemetry,
 ) -> Result<Right> {
@@ -293,7 +304,7 @@ fn right_to_act(
         return Ok((Fence::open(), None, watch::Sender::new(true).subscribe()));
     };
     let fence = Fence::shut();
-    let lease = Lease::new(
+    let lease = LeaderElector::new(
         client.clone(),
         config,
         fence.clone(),

@@ -3,30 +3,30 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::desk::Desk;
-use crate::key::Key;
-use crate::queue::{Lane, Reason};
+use super::desk::WorkQueue;
+use crate::key::ObjectKey;
+use crate::queue::{Lane, RunReason};
 
 /// Runs keys of the controller that is poked by it. Clones are the same.
 #[derive(Clone, Default)]
-pub struct Poke(Arc<OnceLock<(Arc<Desk>, &'static str)>>);
+pub struct Trigger(Arc<OnceLock<(Arc<WorkQueue>, &'static str)>>);
 
-impl Poke {
+impl Trigger {
     /// Runs `key` as if an input of it had changed. Nothing happens before the engine is put together,
     /// nor for a key without an object.
-    pub fn poke(&self, key: &Key) {
+    pub fn poke(&self, key: &ObjectKey) {
         if let Some((desk, source)) = self.0.get() {
-            desk.push(key, Lane::Input, Reason::Input(source));
+            desk.push(key, Lane::Input, RunReason::Input(source));
         }
     }
 
     /// The first controller stays: another needs a poke of its own.
-    pub(super) fn wire(&self, desk: &Arc<Desk>, source: &'static str) {
+    pub(super) fn wire(&self, desk: &Arc<WorkQueue>, source: &'static str) {
         drop(self.0.set((desk.clone(), source)));
     }
 }
 
-impl fmt::Debug for Poke {
+impl fmt::Debug for Trigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Poke")
     }

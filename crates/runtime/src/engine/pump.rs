@@ -9,20 +9,20 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::time::timeout;
 
-use super::Terms;
+use super::WorkerParams;
 use super::controller::Kind;
-use super::desk::Work;
-use super::run::Crew;
-use crate::key::Key;
-use crate::queue::Ticket;
-use crate::tasks::{Task, Tasks};
+use super::desk::WorkItem;
+use super::run::Reconciler;
+use crate::key::ObjectKey;
+use crate::queue::RunTicket;
+use crate::tasks::{TaskHandle, Tasks};
 
 /// How many times the number of workers may run, the slow ones included.
 const LENT: usize = 4;
 
 /// Runs a controller's keys until it is told to stop, then waits for what is in flight, but no longer
 /// than the terms allow.
-pub(crate) async fn pump<K: Kind>(crew: Arc<Crew<K>>, mut terms: Terms) {
+pub(crate) async fn pump<K: Kind>(crew: Arc<Reconciler<K>>, mut terms: WorkerParams) {
     let workers = crew.desk.options.workers;
     let mut quick = FuturesUnordered::new();
     let mut slow = FuturesUnordered::new();
@@ -56,14 +56,14 @@ pub(crate) async fn pump<K: Kind>(crew: Arc<Crew<K>>, mut terms: Terms) {
 
 /// A run that is going on.
 struct Run<K: Kind> {
-    crew: Arc<Crew<K>>,
-    ticket: Ticket,
-    key: Key,
-    task: Task<()>,
+    crew: Arc<Reconciler<K>>,
+    ticket: RunTicket,
+    key: ObjectKey,
+    task: TaskHandle<()>,
 }
 
 impl<K: Kind> Run<K> {
-    fn start(crew: &Arc<Crew<K>>, work: Work, tasks: &Tasks) -> Self {
+    fn start(crew: &Arc<Reconciler<K>>, work: WorkItem, tasks: &Tasks) -> Self {
         Self {
             crew: crew.clone(),
             ticket: work.dispatch.ticket,

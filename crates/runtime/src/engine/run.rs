@@ -13,60 +13,60 @@ use kube::Resource;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
-use super::caches::Caches;
-use super::controller::{Kind, Reconcile};
-use super::desk::{Desk, Work};
-use super::history::{Facts, Outcome};
+use super::caches::ControllerCaches;
+use super::controller::{Kind, ReconcileFn};
+use super::desk::{WorkItem, WorkQueue};
+use super::history::{RunResult, RunStats};
 use crate::budget::api;
 use crate::cache::Cache;
 use crate::conditions;
 use crate::context::{Context, Inner};
-use crate::error::{Class, Error, Result};
-use crate::events::{Note, Recorder};
+use crate::error::{Error, ErrorClass, Result};
+use crate::events::{EventNote, EventRecorder};
 use crate::fence::Fence;
-use crate::journal::{Entry, Journal};
-use crate::key::{Key, ObjectId};
-use crate::lease::Lease;
+use crate::journal::{Journal, JournalEntry};
+use crate::key::{ObjectKey, ObjectRef};
+use crate::lease::LeaderElector;
 use crate::managed::newest_foreign_manager;
-use crate::queue::Reason;
-use crate::scope::Scope;
+use crate::queue::RunReason;
+use crate::scope::CallContext;
 use crate::telemetry::{self, ConflictLost, RunOutcome, Telemetry};
-use crate::verdict::Verdict;
-use crate::version::Version;
+use crate::verdict::Action;
+use crate::version::ResourceVersion;
 use crate::view::View;
-use crate::writer::{Owner, Writer};
+use crate::writer::{PassOwner, Writer};
 
 /// What every run of one controller shares.
-pub(crate) struct Crew<K: Kind> {
+pub(crate) struct Reconciler<K: Kind> {
     pub(crate) name: &'static str,
     /// The name as metrics carry it.
     pub(crate) label: Arc<str>,
-    pub(crate) reconcile: Reconcile<K>,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) reconcile: ReconcileFn<K>,
+    pub(crate) desk: Arc<WorkQueue>,
     pub(crate) primary: Cache<K>,
-    pub(crate) caches: Caches,
+    pub(crate) caches: ControllerCaches,
     pub(crate) writer: Writer,
     pub(crate) client: kube::Client,
     pub(crate) fence: Fence,
-    pub(crate) lease: Option<Lease>,
+    pub(crate) lease: Option<LeaderElector>,
     /// Whether it runs without the lease too.
     pub(crate) everywhere: bool,
     /// Whether its passes leave the status alone.
     pub(crate) silent: bool,
     /// The finalizers of the object that are this controller's to release.
     pub(crate) finalizers: Vec<&'static str>,
-    pub(crate) recorder: Recorder,
+    pub(crate) recorder: EventRecorder,
     pub(crate) journal: Journal,
     pub(crate) telemetry: Telemetry,
 }
 
-impl<K: Kind> Crew<K> {
+impl<K: Kind> Reconciler<K> {
     /// Runs one key and lays the outcome on the desk.
-    pub(crate) async fn run(self: Arc<Self>, work: Work) {
+    pub(crate) async fn run(self: Arc<Self>, work: WorkItem) {
         let began = Instant::now();
         let options = &self.desk.options;
         let deadline = after(began, options.deadline);
-        let scope = Scope {
+        let scope = CallContext {
             deadline: after(began, options.bound()),
             lane: api::WORK,
         };
@@ -91,17 +91,17 @@ impl<K: Kind> Crew<K> {
         );
         let pass = self.pass(&work, deadline).instrument(span);
         let (outcome, wrote) = scope.run(pass).await;
-        let facts = Facts {
+        let facts = RunStats {
             by: work.dispatch.by,
             took: began.elapsed(),
             wrote: wrote.is_some(),
             closed_for: closed_for(&outcome),
             now: self.desk.now(),
         };
-        self.telemetry.emit(telemetry::HandedBack {
+        self.telemetry.emit(telemetry::KeyDone {
             controller: &self.label,
             ran: facts.took,
-            retries: matches!(outcome, Outcome::Failed(_)),
+            retries: matches!(outcome, RunResult::Failed(_)),
         });
         if let Some(at) = wrote {
             self.telemetry.emit(telemetry::FirstWrite {
@@ -115,37 +115,37 @@ impl<K: Kind> Crew<K> {
     }
 
     /// The pass itself, and when the first write of it was accepted.
-    async fn pass(&self, work: &Work, deadline: Instant) -> (Outcome, Option<Instant>) {
+    async fn pass(&self, work: &WorkItem, deadline: Instant) -> (RunResult, Option<Instant>) {
         let key = &work.dispatch.key;
         if let Some(stale) = &work.stale {
             // What is cached is known to have lost: one read instead of one more conflict.
             let refreshed = self.caches.refresh(&self.client, stale).await;
             self.lost(key, stale);
             if let Err(error) = refreshed {
-                return (Outcome::Failed(error), None);
+                return (RunResult::Failed(error), None);
             }
         }
         let object = self.primary.get(key);
         let Some(object) = object.filter(|object| !self.is_left(&**object)) else {
-            return (Outcome::Gone, None);
+            return (RunResult::Gone, None);
         };
         let cx = match self.context(&object, work, deadline) {
             Ok(cx) => cx,
-            Err(error) => return (Outcome::Failed(error), None),
+            Err(error) => return (RunResult::Failed(error), None),
         };
         let result = self.reconcile(&object, &cx, key, deadline).await;
         let closed = self.close(&cx, key, &result).await;
         let outcome = match (closed, result) {
-            (Err(error), Ok(_)) => Outcome::Failed(error),
+            (Err(error), Ok(_)) => RunResult::Failed(error),
             // It failed because its object goes, and there is nothing to try again.
-            (_, Err(_)) if cx.pass().is_owner_gone() => Outcome::Gone,
-            (_, result) => result.map_or_else(Outcome::Failed, Outcome::Ended),
+            (_, Err(_)) if cx.pass().is_owner_gone() => RunResult::Gone,
+            (_, result) => result.map_or_else(RunResult::Failed, RunResult::Ended),
         };
         let outcome = match outcome {
-            Outcome::Failed(error) if error.object().is_none() => {
+            RunResult::Failed(error) if error.object().is_none() => {
                 // A conflict that does not say on what was almost always met on the object itself.
                 let version = View::meta(&*object).version();
-                Outcome::Failed(error.on(self.desk.object(key), Some(version)))
+                RunResult::Failed(error.on(self.desk.object(key), Some(version)))
             }
             outcome => outcome,
         };
@@ -161,14 +161,14 @@ impl<K: Kind> Crew<K> {
                 .is_ok_and(|owner| owner.goes_without(self.name))
     }
 
-    fn owner(&self, object: &K) -> Result<Owner> {
-        let owner = Owner::new(object, Some(Arc::new(self.primary.clone())))?;
+    fn owner(&self, object: &K) -> Result<PassOwner> {
+        let owner = PassOwner::new(object, Some(Arc::new(self.primary.clone())))?;
         Ok(owner
             .with_finalizers(&self.finalizers)
             .without_status(self.silent))
     }
 
-    fn context(&self, object: &Arc<K>, work: &Work, deadline: Instant) -> Result<Context<K>> {
+    fn context(&self, object: &Arc<K>, work: &WorkItem, deadline: Instant) -> Result<Context<K>> {
         let owner = self.owner(object)?;
         Ok(Context::new(Inner {
             object: object.clone(),
@@ -176,7 +176,7 @@ impl<K: Kind> Crew<K> {
             pass: self.writer.pass(owner, self.journal.clone()),
             client: self.client.clone(),
             fence: self.fence.clone(),
-            term: self.lease.as_ref().map_or(0, Lease::term),
+            term: self.lease.as_ref().map_or(0, LeaderElector::term),
             recorder: self.recorder.clone(),
             reasons: work.dispatch.reasons.iter().collect(),
             deadline,
@@ -187,10 +187,10 @@ impl<K: Kind> Crew<K> {
         &self,
         object: &Arc<K>,
         cx: &Context<K>,
-        key: &Key,
+        key: &ObjectKey,
         deadline: Instant,
-    ) -> Result<Verdict> {
-        self.desk.note(key, Entry::Started);
+    ) -> Result<Action> {
+        self.desk.note(key, JournalEntry::Started);
         let reconcile = &self.reconcile;
         // Called inside the caught future: a reconcile may panic before it returns one.
         let run = async { reconcile(object.clone(), cx.clone()).await };
@@ -204,7 +204,7 @@ impl<K: Kind> Crew<K> {
                     message: &message,
                 });
                 Err(Error::new(
-                    Class::Fault,
+                    ErrorClass::Fault,
                     format!("the reconcile panicked: {message}"),
                 ))
             }
@@ -216,7 +216,7 @@ impl<K: Kind> Crew<K> {
                     after,
                 });
                 Err(Error::new(
-                    Class::Fault,
+                    ErrorClass::Fault,
                     format!("the reconcile took over {after:?}"),
                 ))
             }
@@ -224,7 +224,7 @@ impl<K: Kind> Crew<K> {
     }
 
     /// The one status write of the pass.
-    async fn close(&self, cx: &Context<K>, key: &Key, result: &Result<Verdict>) -> Result<()> {
+    async fn close(&self, cx: &Context<K>, key: &ObjectKey, result: &Result<Action>) -> Result<()> {
         if let Err(error) = result {
             self.warn(cx, error);
         }
@@ -232,48 +232,51 @@ impl<K: Kind> Crew<K> {
             return Ok(());
         }
         let outcome = match result {
-            Ok(verdict) => conditions::Outcome::Verdict(verdict),
+            Ok(verdict) => conditions::PassOutcome::Verdict(verdict),
             Err(error) if self.desk.quarantines(key, error.class()) => {
-                conditions::Outcome::Quarantined(error)
+                conditions::PassOutcome::Quarantined(error)
             }
-            Err(error) => conditions::Outcome::Failed(error),
+            Err(error) => conditions::PassOutcome::Failed(error),
         };
-        let deadline = Scope::current().map_or(cx.deadline(), |scope| scope.deadline);
+        let deadline = CallContext::current().map_or(cx.deadline(), |scope| scope.deadline);
         let lane = api::STATUS;
         let flush = cx.pass().flush(outcome);
-        Scope { deadline, lane }.run(flush).await
+        CallContext { deadline, lane }.run(flush).await
     }
 }
 
-impl<K: Kind> Crew<K> {
+impl<K: Kind> Reconciler<K> {
     /// A name that is taken is a person's to clear up: one Event says so, beside the condition.
     fn warn(&self, cx: &Context<K>, error: &Error) {
         let message = error.to_string();
-        if error.class() == Class::Exists && !cx.pass().shows(&message) {
+        if error.class() == ErrorClass::Exists && !cx.pass().shows(&message) {
             let reason = error.class().word();
-            cx.event(Note::warning(reason, "Apply", message));
+            cx.event(EventNote::warning(reason, "Apply", message));
         }
     }
 
     /// The winner of a conflict may have been in the cache before its loser heard of it.
-    fn settle(&self, outcome: &Outcome) {
-        let Outcome::Failed(error) = outcome else {
+    fn settle(&self, outcome: &RunResult) {
+        let RunResult::Failed(error) = outcome else {
             return;
         };
-        let Some((object, _)) = error.object().filter(|_| error.class() == Class::Conflict) else {
+        let Some((object, _)) = error
+            .object()
+            .filter(|_| error.class() == ErrorClass::Conflict)
+        else {
             return;
         };
         let newest = self.caches.newest(object).unwrap_or_default();
         let Some(version) = newest["metadata"]["resourceVersion"].as_str() else {
             return;
         };
-        for key in self.desk.saw(object, &Version::parse(version)) {
+        for key in self.desk.saw(object, &ResourceVersion::parse(version)) {
             self.lost(&key, object);
         }
     }
 
     /// Counts a conflict that is over, and who won it as far as the cache tells.
-    fn lost(&self, key: &Key, object: &ObjectId) {
+    fn lost(&self, key: &ObjectKey, object: &ObjectRef) {
         let newest = self.caches.newest(object).unwrap_or_default();
         let winner = newest_foreign_manager(&newest, self.name);
         self.telemetry.emit(ConflictLost {
@@ -282,21 +285,23 @@ impl<K: Kind> Crew<K> {
             winner: winner.as_deref(),
         });
         let object = object.clone();
-        self.desk.note(key, Entry::Conflict { object, winner });
+        self.desk
+            .note(key, JournalEntry::Conflict { object, winner });
     }
 
-    fn report(&self, work: &Work, reasons: &[Reason], outcome: &Outcome, took: Duration) {
+    fn report(&self, work: &WorkItem, reasons: &[RunReason], outcome: &RunResult, took: Duration) {
         let key = &work.dispatch.key;
         let (said, in_a_row) = match outcome {
-            Outcome::Gone => (RunOutcome::Gone, 0),
-            Outcome::Ended(verdict) => {
-                self.desk.note(key, Entry::Ended(verdict.word()));
+            RunResult::Gone => (RunOutcome::Gone, 0),
+            RunResult::Ended(verdict) => {
+                self.desk.note(key, JournalEntry::Ended(verdict.word()));
                 (RunOutcome::Ended(verdict), 0)
             }
-            Outcome::Failed(error) => {
+            RunResult::Failed(error) => {
                 let class = error.class();
                 let message = error.to_string();
-                self.desk.note(key, Entry::Pushback { class, message });
+                self.desk
+                    .note(key, JournalEntry::Pushback { class, message });
                 (RunOutcome::Failed(error), self.desk.in_a_row(key, class))
             }
         };
@@ -319,7 +324,7 @@ fn after(began: Instant, time: Duration) -> Instant {
 }
 
 /// Reasons as one field of a span.
-struct Reasons<'a>(&'a [Reason]);
+struct Reasons<'a>(&'a [RunReason]);
 
 impl fmt::Display for Reasons<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -332,8 +337,8 @@ impl fmt::Display for Reasons<'_> {
 }
 
 /// How long the budget that refused a call stays closed.
-fn closed_for(outcome: &Outcome) -> Option<Duration> {
-    let Outcome::Failed(error) = outcome else {
+fn closed_for(outcome: &RunResult) -> Option<Duration> {
+    let RunResult::Failed(error) = outcome else {
         return None;
     };
     let until = error.until()?;

@@ -9,52 +9,52 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::Resource;
 use serde_json::Value;
 
-use super::caches::Caches;
-use super::controller::{Farewell, Kind};
-use super::desk::Desk;
-use crate::cache::{Cache, Event};
-use crate::hub::{Hub, Watch};
-use crate::journal::Entry;
-use crate::key::{Key, ObjectId};
-use crate::lens::{Lens, Sight};
+use super::caches::ControllerCaches;
+use super::controller::{DeleteHook, Kind};
+use super::desk::WorkQueue;
+use crate::cache::{Cache, CacheEvent};
+use crate::hub::{Informer, InformerSet};
+use crate::journal::JournalEntry;
+use crate::key::{ObjectKey, ObjectRef};
+use crate::lens::{Predicate, PredicateResult};
 use crate::managed;
-use crate::queue::{Lane, Reason};
+use crate::queue::{Lane, RunReason};
 use crate::telemetry::{ConflictLost, Telemetry};
 use crate::view::{MetaRef, View};
 use crate::watch::Scope;
 
 /// Connects the watches of one controller to its desk.
-pub(crate) struct Wiring<'a, K: Kind> {
-    pub(crate) hub: &'a Hub,
-    pub(crate) desk: Arc<Desk>,
+pub(crate) struct EventHandlers<'a, K: Kind> {
+    pub(crate) hub: &'a InformerSet,
+    pub(crate) desk: Arc<WorkQueue>,
     pub(crate) primary: Cache<K>,
-    pub(crate) caches: Caches,
+    pub(crate) caches: ControllerCaches,
     pub(crate) scope: Scope,
     pub(crate) manager: &'static str,
     pub(crate) telemetry: Telemetry,
 }
 
-impl<K: Kind> Wiring<'_, K> {
+impl<K: Kind> EventHandlers<'_, K> {
     /// The reconciled kind itself.
-    pub(crate) fn primary(&mut self, lens: Lens<K>, farewell: Farewell) {
+    pub(crate) fn primary(&mut self, lens: Predicate<K>, farewell: DeleteHook) {
         let watch = self.hub.watch::<K>(self.scope.clone());
         self.written(&watch);
         let desk = self.desk.clone();
         watch.observe(lens, self.manager, move |event, sight| {
-            if sight != Sight::Pass {
+            if sight != PredicateResult::Pass {
                 return;
             }
             match event {
-                Event::Added { new, initial, .. } => {
+                CacheEvent::Added { new, initial, .. } => {
                     let (lane, reason) = welcome(&**new, *initial);
                     desk.push(&event.key(), lane, reason);
                 }
-                Event::Changed { old, new, .. } => {
+                CacheEvent::Changed { old, new, .. } => {
                     let (old, new) = (View::meta(&**old), View::meta(&**new));
                     let reason = if new.deleting {
-                        Reason::Deleted
+                        RunReason::Deleted
                     } else {
-                        Reason::Changed
+                        RunReason::Changed
                     };
                     if edited(&old, &new) {
                         desk.edited(&event.key(), reason);
@@ -62,8 +62,10 @@ impl<K: Kind> Wiring<'_, K> {
                         desk.push(&event.key(), Lane::Edit, reason);
                     }
                 }
-                Event::Unreadable { .. } => desk.push(&event.key(), Lane::Edit, Reason::Changed),
-                Event::Deleted { .. } => {
+                CacheEvent::Unreadable { .. } => {
+                    desk.push(&event.key(), Lane::Edit, RunReason::Changed)
+                }
+                CacheEvent::Deleted { .. } => {
                     desk.forget(&event.key());
                     farewell(&event.key());
                 }
@@ -72,7 +74,7 @@ impl<K: Kind> Wiring<'_, K> {
     }
 
     /// Children, found by the owner reference that says which object controls them.
-    pub(crate) fn owned<C: Kind>(&mut self, scope: Scope, lens: Lens<C>) {
+    pub(crate) fn owned<C: Kind>(&mut self, scope: Scope, lens: Predicate<C>) {
         let scope = Scope {
             namespace: self.scope.namespace.clone(),
             ..scope
@@ -81,12 +83,12 @@ impl<K: Kind> Wiring<'_, K> {
         self.written(&watch);
         let desk = self.desk.clone();
         watch.observe(lens, self.manager, move |event, sight| {
-            if sight != Sight::Pass || event.is_initial() {
+            if sight != PredicateResult::Pass || event.is_initial() {
                 return;
             }
             for object in event.states() {
                 if let Some(owner) = owner_key::<K>(&View::meta(object)) {
-                    desk.push(&owner, Lane::Input, Reason::Input(kind::<C>()));
+                    desk.push(&owner, Lane::Input, RunReason::Input(kind::<C>()));
                 }
             }
         });
@@ -95,9 +97,9 @@ impl<K: Kind> Wiring<'_, K> {
     /// An input that is read but not written.
     pub(crate) fn input<T: View>(
         &mut self,
-        watch: &Watch<T>,
-        lens: Lens<T>,
-        map: impl Fn(&T, &Cache<K>) -> Vec<Key> + Send + Sync + 'static,
+        watch: &Informer<T>,
+        lens: Predicate<T>,
+        map: impl Fn(&T, &Cache<K>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) {
         self.caches.insert(watch.cache());
         let (desk, primary) = (self.desk.clone(), self.primary.clone());
@@ -109,12 +111,12 @@ impl<K: Kind> Wiring<'_, K> {
                 true => Lane::Resync,
                 false => Lane::Input,
             };
-            if sight != Sight::Pass {
+            if sight != PredicateResult::Pass {
                 return;
             }
             for object in event.states() {
                 for key in map(object, &primary) {
-                    desk.push(&key, lane, Reason::Input(name));
+                    desk.push(&key, lane, RunReason::Input(name));
                 }
             }
         });
@@ -122,7 +124,7 @@ impl<K: Kind> Wiring<'_, K> {
 
     /// A kind this controller writes: own writes are told from others', and conflicts on it end when
     /// the cache has passed them.
-    fn written<C: Kind>(&mut self, watch: &Watch<C>) {
+    fn written<C: Kind>(&mut self, watch: &Informer<C>) {
         self.caches.insert_written(watch.cache());
         watch.cache().foreign_by(|old, new, manager| {
             let (old, new) = (serde_json::to_value(old), serde_json::to_value(new));
@@ -140,7 +142,7 @@ impl<K: Kind> Wiring<'_, K> {
             let Some(newest) = event.object() else {
                 return;
             };
-            let object = ObjectId {
+            let object = ObjectRef {
                 kind: kind::<C>().into(),
                 key: event.key(),
             };
@@ -153,7 +155,7 @@ impl<K: Kind> Wiring<'_, K> {
                     winner: winner.as_deref(),
                 });
                 let object = object.clone();
-                desk.note(&key, Entry::Conflict { object, winner });
+                desk.note(&key, JournalEntry::Conflict { object, winner });
             }
         });
     }
@@ -169,12 +171,12 @@ pub(crate) fn kind<K: Resource<DynamicType = ()>>() -> &'static str {
 
 /// The lane of an object that appears. What was handled before a restart is not urgent; what was not
 /// handled yet is, however it was found.
-fn welcome<K: Kind>(object: &K, initial: bool) -> (Lane, Reason) {
+fn welcome<K: Kind>(object: &K, initial: bool) -> (Lane, RunReason) {
     match initial {
-        true if handled(object) => (Lane::Resync, Reason::Resync),
+        true if handled(object) => (Lane::Resync, RunReason::Resync),
         // Not ahead of what people do now: there may be thousands of them.
-        true => (Lane::Input, Reason::Created),
-        false => (Lane::Edit, Reason::Created),
+        true => (Lane::Input, RunReason::Created),
+        false => (Lane::Edit, RunReason::Created),
     }
 }
 
@@ -204,7 +206,7 @@ fn handled<K: Kind>(object: &K) -> bool {
 
 /// The key of the object of kind `K` that controls a child. An owner written with another version of
 /// the same group is the same owner.
-fn owner_key<K: Kind>(child: &MetaRef<'_>) -> Option<Key> {
+fn owner_key<K: Kind>(child: &MetaRef<'_>) -> Option<ObjectKey> {
     let owner = child.controller()?;
     let group = owner
         .api_version
@@ -214,7 +216,7 @@ fn owner_key<K: Kind>(child: &MetaRef<'_>) -> Option<Key> {
         return None;
     }
     let namespaced = TypeId::of::<K::Scope>() == TypeId::of::<NamespaceResourceScope>();
-    Some(Key::new(
+    Some(ObjectKey::new(
         child.namespace.filter(|_| namespaced),
         &owner.name,
     ))

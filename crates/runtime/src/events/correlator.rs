@@ -9,8 +9,8 @@ use k8s_openapi::api::events::v1::{Event as Object, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::core::ObjectMeta;
 
-use super::{Event, Reporter, Severity};
-use crate::recent::Recent;
+use super::{Event, EventReporter, EventType};
+use crate::recent::LruMap;
 
 /// How many objects and series are remembered.
 const REMEMBERED: usize = 4096;
@@ -28,7 +28,7 @@ const NAME_LIMIT: usize = 253;
 
 /// What to do about an Event.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Decision {
+pub(super) enum EventDecision {
     /// Write this: new, or with a series that has grown.
     Write(Box<Object>),
     /// It is counted in a series that will be written later.
@@ -42,7 +42,7 @@ pub(super) enum Decision {
 struct Same {
     regarding: Whom,
     related: Option<Whom>,
-    severity: Severity,
+    severity: EventType,
     reason: String,
     action: String,
     message: String,
@@ -84,25 +84,25 @@ struct Bucket {
 
 /// Remembers what was said of late. Times are since an arbitrary beginning.
 #[derive(Debug)]
-pub(super) struct Correlator {
-    reporter: Reporter,
-    series: Recent<Same, Series>,
-    buckets: Recent<Whom, Bucket>,
+pub(super) struct EventCorrelator {
+    reporter: EventReporter,
+    series: LruMap<Same, Series>,
+    buckets: LruMap<Whom, Bucket>,
     sequence: u64,
 }
 
-impl Correlator {
-    pub(super) fn new(reporter: Reporter) -> Self {
+impl EventCorrelator {
+    pub(super) fn new(reporter: EventReporter) -> Self {
         Self {
             reporter,
-            series: Recent::new(REMEMBERED),
-            buckets: Recent::new(REMEMBERED),
+            series: LruMap::new(REMEMBERED),
+            buckets: LruMap::new(REMEMBERED),
             sequence: 0,
         }
     }
 
     /// Decides on one Event.
-    pub(super) fn decide(&mut self, event: Event, now: Duration, wall: Timestamp) -> Decision {
+    pub(super) fn decide(&mut self, event: Event, now: Duration, wall: Timestamp) -> EventDecision {
         let event = cut(event);
         let same = Same {
             regarding: Whom::of(&event.regarding),
@@ -116,7 +116,7 @@ impl Correlator {
             return decision;
         }
         if !self.admits(&same.regarding, now) {
-            return Decision::Spam;
+            return EventDecision::Spam;
         }
         let object = self.object(event, wall);
         let new = || Series {
@@ -125,11 +125,11 @@ impl Correlator {
             written: now,
             unwritten: false,
         };
-        Decision::Write(Box::new(self.series.touch(&same, new).object.clone()))
+        EventDecision::Write(Box::new(self.series.touch(&same, new).object.clone()))
     }
 
     /// Counts an Event that was there before.
-    fn again(&mut self, same: &Same, now: Duration, wall: Timestamp) -> Option<Decision> {
+    fn again(&mut self, same: &Same, now: Duration, wall: Timestamp) -> Option<EventDecision> {
         let known = self.series.get(same)?;
         let due = known.object.series.is_none() || now >= known.written + REFRESHED;
         let write = due && self.admits(&same.regarding, now);
@@ -142,10 +142,10 @@ impl Correlator {
         series.last = now;
         series.unwritten = !write;
         if !write {
-            return Some(Decision::Counted);
+            return Some(EventDecision::Counted);
         }
         series.written = now;
-        Some(Decision::Write(Box::new(series.object.clone())))
+        Some(EventDecision::Write(Box::new(series.object.clone())))
     }
 
     /// The next series that is over by `now`, if it has to be written once more.

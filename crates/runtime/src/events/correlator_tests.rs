@@ -1,10 +1,10 @@
 //! Series, the spam filter, and names.
 
 use super::*;
-use crate::events::Note;
+use crate::events::EventNote;
 
-fn correlator() -> Correlator {
-    Correlator::new(Reporter {
+fn correlator() -> EventCorrelator {
+    EventCorrelator::new(EventReporter {
         controller: "aplomb.dev/demo".to_owned(),
         instance: "demo-0".to_owned(),
     })
@@ -19,7 +19,7 @@ fn event(name: &str, note: &str) -> Event {
             uid: Some(format!("uid-of-{name}")),
             ..ObjectReference::default()
         },
-        note: Note::normal("Applied", "Apply", note),
+        note: EventNote::normal("Applied", "Apply", note),
     }
 }
 
@@ -27,14 +27,14 @@ fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn decide(correlator: &mut Correlator, event: Event, seconds: u64) -> Decision {
+fn decide(correlator: &mut EventCorrelator, event: Event, seconds: u64) -> EventDecision {
     let wall = Timestamp::from_second(i64::try_from(seconds).expect("small")).expect("a time");
     correlator.decide(event, at(seconds), wall)
 }
 
-fn written(decision: Decision) -> Object {
+fn written(decision: EventDecision) -> Object {
     match decision {
-        Decision::Write(object) => *object,
+        EventDecision::Write(object) => *object,
         other => panic!("{other:?}"),
     }
 }
@@ -50,7 +50,7 @@ fn the_same_event_again_and_again_costs_two_calls_and_a_last_one() {
     for seconds in 3..=100 {
         assert_eq!(
             decide(&mut correlator, event("a", "done"), seconds),
-            Decision::Counted
+            EventDecision::Counted
         );
     }
     assert_eq!(correlator.finished(at(459)), None);
@@ -78,20 +78,20 @@ fn an_object_with_too_much_to_say_is_cut_short_and_others_are_not() {
     let mut spam = 0;
     for number in 0..100 {
         let decision = decide(&mut correlator, event("loud", &format!("{number}")), 1);
-        spam += usize::from(decision == Decision::Spam);
+        spam += usize::from(decision == EventDecision::Spam);
     }
     assert_eq!(spam, 75);
     written(decide(&mut correlator, event("quiet", "hello"), 1));
     assert_eq!(
         decide(&mut correlator, event("loud", "too soon"), 300),
-        Decision::Spam
+        EventDecision::Spam
     );
     written(decide(&mut correlator, event("loud", "in time"), 301));
 }
 
 #[test]
 fn names_are_valid_unique_and_the_same_in_every_run() {
-    let name = |of: &str, note: &str, correlator: &mut Correlator| {
+    let name = |of: &str, note: &str, correlator: &mut EventCorrelator| {
         let object = written(decide(correlator, event(of, note), 1));
         object.metadata.name.expect("a name")
     };

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use tokio::sync::mpsc;
 
-pub use self::publisher::Publisher;
+pub use self::publisher::EventPublisher;
 use crate::telemetry::{EventsDropped, Telemetry};
 
 /// How many Events may wait to be written, as in client-go.
@@ -19,14 +19,14 @@ const QUEUED: usize = 1000;
 
 /// Whether an Event is good news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
+pub enum EventType {
     /// Nothing is wrong.
     Normal,
     /// A person should look.
     Warning,
 }
 
-impl Severity {
+impl EventType {
     const fn word(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -37,9 +37,9 @@ impl Severity {
 
 /// Something worth telling a person about an object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Note {
+pub struct EventNote {
     /// Whether it is good news.
-    pub severity: Severity,
+    pub severity: EventType,
     /// Why, in one CamelCase word.
     pub reason: String,
     /// What was done or tried, in one CamelCase word.
@@ -50,12 +50,12 @@ pub struct Note {
     pub related: Option<ObjectReference>,
 }
 
-impl Note {
+impl EventNote {
     /// Good news.
     #[must_use]
     pub fn normal(reason: &str, action: &str, message: impl Into<String>) -> Self {
         Self {
-            severity: Severity::Normal,
+            severity: EventType::Normal,
             reason: reason.to_owned(),
             action: action.to_owned(),
             message: message.into(),
@@ -67,7 +67,7 @@ impl Note {
     #[must_use]
     pub fn warning(reason: &str, action: &str, message: impl Into<String>) -> Self {
         Self {
-            severity: Severity::Warning,
+            severity: EventType::Warning,
             ..Self::normal(reason, action, message)
         }
     }
@@ -77,12 +77,12 @@ impl Note {
 #[derive(Clone, Debug, PartialEq)]
 struct Event {
     regarding: ObjectReference,
-    note: Note,
+    note: EventNote,
 }
 
 /// Who publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reporter {
+pub struct EventReporter {
     /// The controller, such as `aplomb.dev/tunnel`.
     pub controller: String,
     /// This replica of it.
@@ -91,27 +91,27 @@ pub struct Reporter {
 
 /// Takes Events and returns at once. Clones share the queue.
 #[derive(Clone, Debug)]
-pub struct Recorder {
+pub struct EventRecorder {
     queue: mpsc::Sender<Event>,
     telemetry: Telemetry,
 }
 
-impl Recorder {
+impl EventRecorder {
     /// A recorder, and the publisher that has to run for anything to be written.
     #[must_use]
     pub fn new(
         client: kube::Client,
-        reporter: Reporter,
+        reporter: EventReporter,
         telemetry: Telemetry,
         clock: crate::clock::Clock,
-    ) -> (Self, Publisher) {
+    ) -> (Self, EventPublisher) {
         let (queue, queued) = mpsc::channel(QUEUED);
-        let publisher = Publisher::new(client, reporter, telemetry.clone(), clock, queued);
+        let publisher = EventPublisher::new(client, reporter, telemetry.clone(), clock, queued);
         (Self { queue, telemetry }, publisher)
     }
 
     /// Publishes `note` about `object` later, or never: nobody waits for it.
-    pub fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, note: Note) {
+    pub fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, note: EventNote) {
         let regarding = object.object_ref(&());
         let reason = match self.queue.try_send(Event { regarding, note }) {
             Ok(()) => return,

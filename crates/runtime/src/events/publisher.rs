@@ -11,12 +11,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::correlator::{Correlator, Decision};
-use super::{Event, Reporter};
+use super::correlator::{EventCorrelator, EventDecision};
+use super::{Event, EventReporter};
 use crate::budget::api::EVENTS;
 use crate::clock::Clock;
-use crate::error::{Class, Error, Result};
-use crate::scope::Scope;
+use crate::error::{Error, ErrorClass, Result};
+use crate::scope::CallContext;
 use crate::telemetry::{EventWritten, EventsDropped, Telemetry};
 
 /// How long one call may take.
@@ -28,16 +28,16 @@ const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The task behind a recorder.
-pub struct Publisher {
+pub struct EventPublisher {
     client: Client,
     telemetry: Telemetry,
     clock: Clock,
     queued: mpsc::Receiver<Event>,
-    correlator: Correlator,
+    correlator: EventCorrelator,
     begun: Instant,
 }
 
-impl fmt::Debug for Publisher {
+impl fmt::Debug for EventPublisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Publisher")
             .field("queued", &self.queued.len())
@@ -45,10 +45,10 @@ impl fmt::Debug for Publisher {
     }
 }
 
-impl Publisher {
+impl EventPublisher {
     pub(super) fn new(
         client: Client,
-        reporter: Reporter,
+        reporter: EventReporter,
         telemetry: Telemetry,
         clock: Clock,
         queued: mpsc::Receiver<Event>,
@@ -58,7 +58,7 @@ impl Publisher {
             telemetry,
             clock,
             queued,
-            correlator: Correlator::new(reporter),
+            correlator: EventCorrelator::new(reporter),
             begun: Instant::now(),
         }
     }
@@ -101,9 +101,9 @@ impl Publisher {
     async fn handle(&mut self, event: Event, shutdown: &CancellationToken) {
         let now = self.begun.elapsed();
         match self.correlator.decide(event, now, self.clock.now()) {
-            Decision::Write(object) => self.write(&object, shutdown).await,
-            Decision::Spam => self.dropped("spam", 1, ""),
-            Decision::Counted => {}
+            EventDecision::Write(object) => self.write(&object, shutdown).await,
+            EventDecision::Spam => self.dropped("spam", 1, ""),
+            EventDecision::Counted => {}
         }
     }
 
@@ -116,7 +116,9 @@ impl Publisher {
                 Err(error) => error,
             };
             let reason = match error.class() {
-                Class::Throttled | Class::Unavailable | Class::Forbidden => "unavailable",
+                ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Forbidden => {
+                    "unavailable"
+                }
                 _ => "refused",
             };
             if reason == "refused" || attempt == ATTEMPTS || shutdown.is_cancelled() {
@@ -141,14 +143,14 @@ impl Publisher {
             match call(api.patch(name, &params, &grown)).await {
                 Ok(_) => return Ok("update"),
                 // It has expired: the series goes on in a new object.
-                Err(error) if error.class() == Class::Missing => {}
+                Err(error) if error.class() == ErrorClass::Missing => {}
                 Err(error) => return Err(error),
             }
         }
         let params = PostParams::default();
         match call(self.api(object).create(&params, object)).await {
             // An earlier attempt was carried out, and its answer was lost.
-            Err(error) if error.class() == Class::Exists => Ok("create"),
+            Err(error) if error.class() == ErrorClass::Exists => Ok("create"),
             other => other.map(|_| "create"),
         }
     }
@@ -165,14 +167,14 @@ impl Publisher {
 
 async fn call<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T> {
     let deadline = Instant::now() + CALL;
-    let scope = Scope {
+    let scope = CallContext {
         deadline,
         lane: EVENTS,
     };
     match scope.run(timeout_at(deadline, call)).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(Error::new(
-            Class::Unavailable,
+            ErrorClass::Unavailable,
             "no answer before the deadline",
         )),
     }

@@ -12,7 +12,7 @@ use super::service::unwrapped;
 use crate::budget::Permit;
 
 /// A body under its call's deadline.
-pub(super) struct Timed {
+pub(super) struct DeadlineBody {
     inner: Option<kube::client::Body>,
     limit: Option<Limit>,
 }
@@ -24,7 +24,7 @@ struct Limit {
     _permit: Permit,
 }
 
-impl Timed {
+impl DeadlineBody {
     /// A body that nobody knows the end of: it holds no slot and has no deadline.
     pub(super) fn endless(inner: kube::client::Body) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Timed {
     }
 }
 
-impl Body for Timed {
+impl Body for DeadlineBody {
     type Data = Bytes;
     type Error = BoxError;
 

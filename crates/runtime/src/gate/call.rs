@@ -7,7 +7,7 @@ use http::{Method, Request};
 
 /// What a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct ApiRequest {
     pub(super) verb: &'static str,
     /// Plural name, group and subresource: `deployments.apps/status`. Never a name of an object.
     pub(super) resource: String,
@@ -17,7 +17,7 @@ pub(super) struct Call {
     pub(super) endless: bool,
 }
 
-impl Call {
+impl ApiRequest {
     pub(super) fn of<B>(request: &Request<B>) -> Self {
         let path = request.uri().path();
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
@@ -68,7 +68,7 @@ impl Call {
     }
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for ApiRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)
     }
@@ -98,9 +98,9 @@ fn verb(method: &Method, named: bool, watch: bool) -> &'static str {
 mod tests {
     use super::*;
 
-    fn call(method: &str, uri: &str) -> Call {
+    fn call(method: &str, uri: &str) -> ApiRequest {
         let request = Request::builder().method(method).uri(uri).body(());
-        Call::of(&request.expect("a request"))
+        ApiRequest::of(&request.expect("a request"))
     }
 
     #[test]

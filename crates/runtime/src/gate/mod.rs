@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use kube::{Client, Config};
 
-use self::service::Gated;
-use crate::budget::Budget;
+use self::service::LimitedClient;
+use crate::budget::RateLimiter;
 use crate::error::Result;
 use crate::telemetry::Telemetry;
 
@@ -26,9 +26,9 @@ pub const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What a client is held to.
 #[derive(Clone, Debug)]
-pub struct Gate {
+pub struct ClientLimits {
     /// What its calls spend from.
-    pub budget: Budget,
+    pub budget: RateLimiter,
     /// How long each may take. Inside a run, the run's own deadline if that is earlier.
     pub request_deadline: Duration,
     /// What metrics call the server.
@@ -37,10 +37,10 @@ pub struct Gate {
     pub telemetry: Telemetry,
 }
 
-impl Gate {
+impl ClientLimits {
     /// A gate with the usual deadline that calls the server by the budget's name.
     #[must_use]
-    pub fn new(budget: Budget, telemetry: Telemetry) -> Self {
+    pub fn new(budget: RateLimiter, telemetry: Telemetry) -> Self {
         Self {
             host: budget.name().into(),
             budget,
@@ -56,10 +56,10 @@ impl Gate {
 /// # Panics
 /// Outside a tokio runtime, as [`Client::new`] does.
 #[must_use]
-pub fn wrap(client: Client, gate: Gate) -> Client {
+pub fn wrap(client: Client, gate: ClientLimits) -> Client {
     let namespace = client.default_namespace().to_owned();
     let valid_until = *client.valid_until();
-    Client::new(Gated::new(client, gate), namespace).with_valid_until(valid_until)
+    Client::new(LimitedClient::new(client, gate), namespace).with_valid_until(valid_until)
 }
 
 /// A client as kube makes it, without the minutes of hidden retries and the replayed POSTs.

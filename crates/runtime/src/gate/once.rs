@@ -7,9 +7,9 @@ use kube::client::Body;
 use tower::{BoxError, service_fn};
 
 #[derive(Clone)]
-pub(super) struct Once(Client);
+pub(super) struct SingleUseBody(Client);
 
-impl Once {
+impl SingleUseBody {
     pub(super) fn new() -> Self {
         let echo = service_fn(|request: Request<Body>| async move {
             Ok::<_, BoxError>(Response::new(request.into_body()))
@@ -33,7 +33,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_sealed_body_is_the_same_but_cannot_be_cloned() {
-        let once = Once::new();
+        let once = SingleUseBody::new();
         for bytes in [Vec::new(), b"{}".to_vec()] {
             let length = bytes.len() as u64;
             let sealed = once

@@ -9,8 +9,8 @@ use http_body_util::{BodyExt, Limited};
 use kube::core::Status;
 use tower::BoxError;
 
-use super::call::Call;
-use crate::budget::{Lane, api};
+use super::call::ApiRequest;
+use crate::budget::{LimitLane, api};
 
 /// No Status is longer; a proxy's page may be.
 const MOST: usize = 64 * 1024;
@@ -19,14 +19,14 @@ const SHOWN: usize = 200;
 
 /// What a 429 says.
 #[derive(Debug, Default)]
-pub(super) struct Refusal {
+pub(super) struct ThrottleResponse {
     pub(super) body: Bytes,
     status: Option<Status>,
 }
 
 /// Who is meant by a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meant {
+pub(super) enum ThrottleScope {
     /// Everybody who calls this server.
     Everybody,
     /// Whoever reads this collection: its cache is not ready, or a watch of it was refused. Other
@@ -37,7 +37,7 @@ pub(super) enum Meant {
     Nobody,
 }
 
-impl Refusal {
+impl ThrottleResponse {
     pub(super) async fn read(body: kube::client::Body) -> Result<Self, BoxError> {
         let body = Limited::new(body, MOST).collect().await?.to_bytes();
         Ok(Self {
@@ -60,15 +60,15 @@ impl Refusal {
         hints
     }
 
-    pub(super) fn meant(&self, call: &Call, lane: Lane) -> Meant {
+    pub(super) fn meant(&self, call: &ApiRequest, lane: LimitLane) -> ThrottleScope {
         // A Status comes from the collection itself, text from the filter in front of all of them.
         let about_it = self.status.is_some() || lane == api::BACKGROUND;
         if call.is_eviction() {
-            Meant::Nobody
+            ThrottleScope::Nobody
         } else if call.is_watch() || (call.is_list() && about_it) {
-            Meant::Readers
+            ThrottleScope::Readers
         } else {
-            Meant::Everybody
+            ThrottleScope::Everybody
         }
     }
 

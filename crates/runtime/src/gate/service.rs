@@ -17,46 +17,46 @@ use tokio::time::{Instant, timeout_at};
 use tower::{BoxError, Service};
 use tracing::{Instrument, Span, field};
 
-use super::Gate;
-use super::body::Timed;
-use super::call::Call;
-use super::once::Once;
-use super::refusal::{self, Meant, Refusal};
+use super::ClientLimits;
+use super::body::DeadlineBody;
+use super::call::ApiRequest;
+use super::once::SingleUseBody;
+use super::refusal::{self, ThrottleResponse, ThrottleScope};
 use crate::budget::{Permit, api};
-use crate::error::{Class, Error};
-use crate::scope::Scope;
-use crate::telemetry::{DeadlineExceeded, ReadersThrottled, RequestDone};
+use crate::error::{Error, ErrorClass};
+use crate::scope::CallContext;
+use crate::telemetry::{CollectionThrottled, DeadlineExceeded, RequestDone};
 
 /// No request is worth more, whatever is configured.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-type Answer = Result<Response<Timed>, BoxError>;
+type Answer = Result<Response<DeadlineBody>, BoxError>;
 
 /// A client behind its gate.
 #[derive(Clone)]
-pub(super) struct Gated(Arc<Inner>);
+pub(super) struct LimitedClient(Arc<Inner>);
 
 struct Inner {
     client: Client,
-    once: Once,
-    gate: Gate,
+    once: SingleUseBody,
+    gate: ClientLimits,
     /// Collections that asked to be left alone, each until a moment.
     closed: Mutex<BTreeMap<String, Instant>>,
 }
 
-impl Gated {
-    pub(super) fn new(client: Client, gate: Gate) -> Self {
+impl LimitedClient {
+    pub(super) fn new(client: Client, gate: ClientLimits) -> Self {
         Self(Arc::new(Inner {
             client,
-            once: Once::new(),
+            once: SingleUseBody::new(),
             gate,
             closed: Mutex::default(),
         }))
     }
 }
 
-impl Service<Request<Body>> for Gated {
-    type Response = Response<Timed>;
+impl Service<Request<Body>> for LimitedClient {
+    type Response = Response<DeadlineBody>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Answer>;
 
@@ -72,9 +72,9 @@ impl Service<Request<Body>> for Gated {
 
 impl Inner {
     async fn pass(self: Arc<Self>, request: Request<Body>) -> Answer {
-        let call = Call::of(&request);
+        let call = ApiRequest::of(&request);
         // Asked here and not in `call`, which runs in the task of kube's buffer.
-        let scope = Scope::current();
+        let scope = CallContext::current();
         let usual = if call.is_watch() {
             api::BACKGROUND
         } else {
@@ -105,7 +105,7 @@ impl Inner {
         answer
     }
 
-    fn deadline(&self, scope: Option<Scope>) -> Instant {
+    fn deadline(&self, scope: Option<CallContext>) -> Instant {
         let longest = match scope {
             // A page of a list may take longer than most calls, and the watch knows how long.
             Some(scope) if scope.lane == api::BACKGROUND => LONGEST,
@@ -116,7 +116,7 @@ impl Inner {
     }
 
     /// Refuses what its collection asked to be spared.
-    fn ask(&self, call: &Call) -> Result<(), Error> {
+    fn ask(&self, call: &ApiRequest) -> Result<(), Error> {
         if !call.is_watch() && !call.is_list() {
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl Inner {
 
     async fn send(
         self: &Arc<Self>,
-        call: Call,
+        call: ApiRequest,
         request: Request<Body>,
         permit: Permit,
         deadline: Instant,
@@ -156,16 +156,16 @@ impl Inner {
         }
         permit.answered(response.status().as_u16(), response.headers());
         if call.endless || response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(response.map(Timed::endless));
+            return Ok(response.map(DeadlineBody::endless));
         }
         let gate = self.clone();
         let exceeded = move || gate.exceeded(&call, "body");
-        Ok(response.map(|body| Timed::until(body, deadline, permit, exceeded)))
+        Ok(response.map(|body| DeadlineBody::until(body, deadline, permit, exceeded)))
     }
 
     async fn refused(
         &self,
-        call: &Call,
+        call: &ApiRequest,
         response: Response<Body>,
         permit: Permit,
         deadline: Instant,
@@ -177,24 +177,24 @@ impl Inner {
             // Its body may take as long as it likes: nobody else is to call meanwhile.
             permit.answered(429, &head.headers);
         }
-        let read = timeout_at(deadline, Refusal::read(body)).await;
+        let read = timeout_at(deadline, ThrottleResponse::read(body)).await;
         let refusal = read.ok().and_then(Result::ok).unwrap_or_default();
         let hints = refusal.hints(&head.headers);
         match refusal.meant(call, lane) {
-            Meant::Nobody => {
+            ThrottleScope::Nobody => {
                 let body = Body::from(refusal.body.to_vec());
-                Ok(Response::from_parts(head, Timed::endless(body)))
+                Ok(Response::from_parts(head, DeadlineBody::endless(body)))
             }
-            Meant::Readers => {
+            ThrottleScope::Readers => {
                 let until = self.spare(call, &hints);
-                self.gate.telemetry.emit(ReadersThrottled {
+                self.gate.telemetry.emit(CollectionThrottled {
                     target: self.gate.budget.target(),
                     resource: &call.resource,
                     wait: until.duration_since(Instant::now()),
                 });
                 Err(self.throttled(call, &refusal.message(), Some(until)))
             }
-            Meant::Everybody => {
+            ThrottleScope::Everybody => {
                 if !heard {
                     permit.answered(429, &hints);
                 }
@@ -205,7 +205,7 @@ impl Inner {
     }
 
     /// No reader of this collection for as long as it asked.
-    fn spare(&self, call: &Call, hints: &HeaderMap) -> Instant {
+    fn spare(&self, call: &ApiRequest, hints: &HeaderMap) -> Instant {
         let until = Instant::now() + refusal::wait(hints);
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         let held = closed.entry(call.collection.clone()).or_insert(until);
@@ -213,7 +213,7 @@ impl Inner {
         *held
     }
 
-    fn throttled(&self, call: &Call, message: &str, until: Option<Instant>) -> BoxError {
+    fn throttled(&self, call: &ApiRequest, message: &str, until: Option<Instant>) -> BoxError {
         let what = format!(
             "{call}: {} asks to wait: {message}",
             self.gate.budget.name()
@@ -221,7 +221,7 @@ impl Inner {
         Error::throttled(what, until.unwrap_or_else(Instant::now)).into()
     }
 
-    fn exceeded(&self, call: &Call, part: &'static str) -> BoxError {
+    fn exceeded(&self, call: &ApiRequest, part: &'static str) -> BoxError {
         self.gate.telemetry.emit(DeadlineExceeded {
             target: self.gate.budget.target(),
             verb: call.verb,
@@ -230,7 +230,7 @@ impl Inner {
         });
         let name = self.gate.budget.name();
         let what = format!("{call}: no answer of {name} in time ({part})");
-        Error::new(Class::Unavailable, what).into()
+        Error::new(ErrorClass::Unavailable, what).into()
     }
 }
 

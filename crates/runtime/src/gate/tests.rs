@@ -15,7 +15,7 @@ use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 use super::super::{REQUEST_DEADLINE, wrap};
 use super::*;
-use crate::budget::{Budget, Config};
+use crate::budget::{LimitConfig, RateLimiter};
 use crate::clock::Clock;
 use crate::telemetry::Telemetry;
 
@@ -34,7 +34,7 @@ fn respond(code: u16, headers: &[(&str, &str)], body: &str) -> Full429 {
 /// A server, behind the retries that kube's clients have, behind the gate.
 struct Server {
     client: Client,
-    budget: Budget,
+    budget: RateLimiter,
     telemetry: Telemetry,
     seen: Arc<Mutex<Vec<(Duration, String)>>>,
 }
@@ -63,9 +63,9 @@ impl Server {
             .layer(RetryLayer::new(RetryPolicy::server_retry()))
             .service(service);
         let telemetry = Telemetry::default();
-        let config = Config::api_server();
-        let budget = Budget::new("api", config, telemetry.clone(), Clock::system());
-        let gate = Gate::new(budget.clone(), telemetry.clone());
+        let config = LimitConfig::api_server();
+        let budget = RateLimiter::new("api", config, telemetry.clone(), Clock::system());
+        let gate = ClientLimits::new(budget.clone(), telemetry.clone());
         Self {
             client: wrap(Client::new(stack.boxed(), "default"), gate),
             budget,
@@ -109,11 +109,14 @@ async fn a_refusal_crosses_kube_with_its_class_and_its_time() {
     let server = Server::new(async |_| respond(429, &[("retry-after", "7")], "Too many requests"));
     let begin = Instant::now();
     let error = Error::from(server.maps().get("a").await.unwrap_err());
-    assert_eq!(error.class(), Class::Throttled);
+    assert_eq!(error.class(), ErrorClass::Throttled);
     assert_eq!(error.until(), Some(begin + Duration::from_secs(7)));
     assert_eq!(server.requests(), 1, "nothing below the gate tries again");
     let again = Error::from(server.maps().get("b").await.unwrap_err());
-    assert_eq!((again.class(), server.requests()), (Class::Throttled, 2));
+    assert_eq!(
+        (again.class(), server.requests()),
+        (ErrorClass::Throttled, 2)
+    );
     assert!(
         begin.elapsed() >= Duration::from_secs(7),
         "within the deadline, so it waited"
@@ -149,7 +152,7 @@ async fn a_head_that_never_comes_costs_its_deadline_and_nothing_else() {
     let error = Error::from(server.maps().get("a").await.unwrap_err());
     assert_eq!(
         (error.class(), begin.elapsed()),
-        (Class::Unavailable, REQUEST_DEADLINE)
+        (ErrorClass::Unavailable, REQUEST_DEADLINE)
     );
     assert_eq!(server.in_flight(), 0);
     let text = server.metrics();
@@ -172,7 +175,7 @@ async fn a_body_that_never_ends_is_given_up_at_the_deadline() {
     let error = Error::from(server.maps().get("a").await.unwrap_err());
     assert_eq!(
         (error.class(), begin.elapsed()),
-        (Class::Unavailable, REQUEST_DEADLINE)
+        (ErrorClass::Unavailable, REQUEST_DEADLINE)
     );
     assert!(error.to_string().contains("configmaps"), "{error}");
     assert_eq!(server.in_flight(), 0);
@@ -183,7 +186,7 @@ async fn a_run_that_must_be_over_sooner_gives_its_calls_less_time() {
     let server = Server::new(async |_| pending().await);
     let begin = Instant::now();
     let deadline = begin + Duration::from_secs(3);
-    let scope = Scope {
+    let scope = CallContext {
         deadline,
         lane: api::STATUS,
     };
@@ -201,7 +204,7 @@ async fn a_run_that_must_be_over_sooner_gives_its_calls_less_time() {
 async fn a_page_in_the_background_may_take_as_long_as_its_watch_allows() {
     let server = Server::new(async |_| pending().await);
     let begin = Instant::now();
-    let scope = Scope {
+    let scope = CallContext {
         deadline: begin + REQUEST_DEADLINE * 6,
         lane: api::BACKGROUND,
     };
@@ -264,7 +267,7 @@ async fn a_kind_that_is_not_ready_holds_up_its_readers_alone() {
     );
     assert_eq!(
         (second.class(), server.requests()),
-        (Class::Throttled, 1),
+        (ErrorClass::Throttled, 1),
         "not asked again"
     );
     server.maps().get("a").await.expect("others go on");
@@ -287,7 +290,7 @@ async fn a_refusal_is_heard_before_its_body_is_there() {
     };
     let (slow, other) = tokio::join!(maps.get("a"), other);
     for error in [slow.unwrap_err(), other.unwrap_err()] {
-        assert_eq!(Error::from(error).class(), Class::Throttled);
+        assert_eq!(Error::from(error).class(), ErrorClass::Throttled);
     }
     assert_eq!(server.requests(), 1);
 }
@@ -309,7 +312,10 @@ async fn an_unavailable_server_is_asked_once() {
     let server = Server::new(async |_| respond(503, &[], "down"));
     let begin = Instant::now();
     let error = Error::from(server.maps().get("a").await.unwrap_err());
-    assert_eq!((error.class(), server.requests()), (Class::Unavailable, 1));
+    assert_eq!(
+        (error.class(), server.requests()),
+        (ErrorClass::Unavailable, 1)
+    );
     assert_eq!(begin.elapsed(), Duration::ZERO);
 }
 

@@ -11,22 +11,22 @@ use kube::Resource;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-use super::{Inner, Source, WatchState, ready};
-use crate::cache::{Cache, Event, Freshness};
+use super::{InformerStatus, Inner, Source, ready};
+use crate::cache::{Cache, CacheEvent, Freshness};
 use crate::error::Result;
-use crate::lens::{Lens, Sight};
+use crate::lens::{Predicate, PredicateResult};
 use crate::telemetry::{
-    EventResult, EventSeen, ListenerPanicked, ObjectUnreadable, Reading, Telemetry, WatchBegan,
+    EventResult, EventSeen, ListenerPanicked, ObjectUnreadable, Telemetry, WatchBegan, WatchGauges,
 };
 use crate::view::View;
-use crate::watch::{Drive, Scope, drive};
+use crate::watch::{ReflectorTask, Scope, drive};
 
-type Listener<T> = Arc<dyn Fn(&Event<T>) + Send + Sync>;
+type Listener<T> = Arc<dyn Fn(&CacheEvent<T>) + Send + Sync>;
 
 /// One watch, its cache and its listeners. Clones share them.
-pub struct Watch<T: View>(pub(super) Arc<Core<T>>);
+pub struct Informer<T: View>(pub(super) Arc<InformerCore<T>>);
 
-pub(super) struct Core<T: View> {
+pub(super) struct InformerCore<T: View> {
     kind: Arc<str>,
     scope: Scope,
     cache: Cache<T>,
@@ -38,7 +38,7 @@ pub(super) struct Core<T: View> {
     telemetry: Telemetry,
 }
 
-impl<T: View> Watch<T> {
+impl<T: View> Informer<T> {
     /// The objects.
     #[must_use]
     pub fn cache(&self) -> Cache<T> {
@@ -58,8 +58,8 @@ impl<T: View> Watch<T> {
 
     /// Calls `listener` with every event, in order, from the watch's own task and without any lock,
     /// after the cache shows it. Nothing is repeated for those who come late: listen before
-    /// [`super::Hub::start`].
-    pub fn listen(&self, listener: impl Fn(&Event<T>) + Send + Sync + 'static) {
+    /// [`super::InformerSet::start`].
+    pub fn listen(&self, listener: impl Fn(&CacheEvent<T>) + Send + Sync + 'static) {
         let listeners = self.0.listeners.write();
         let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut listeners).push(Arc::new(listener));
@@ -69,18 +69,18 @@ impl<T: View> Watch<T> {
     /// what the lens makes of each event, and each is counted.
     pub fn observe(
         &self,
-        lens: Lens<T>,
+        lens: Predicate<T>,
         manager: &str,
-        listener: impl Fn(&Event<T>, Sight) + Send + Sync + 'static,
+        listener: impl Fn(&CacheEvent<T>, PredicateResult) + Send + Sync + 'static,
     ) {
         let (kind, telemetry) = (self.0.kind.clone(), self.0.telemetry.clone());
         let manager: Arc<str> = manager.into();
         self.listen(move |event| {
             // A lens that cannot tell lets the event pass.
             let sees = || lens.sees(event, &manager);
-            let sight = catch_unwind(AssertUnwindSafe(sees)).unwrap_or(Sight::Pass);
+            let sight = catch_unwind(AssertUnwindSafe(sees)).unwrap_or(PredicateResult::Pass);
             let result = match event {
-                Event::Unreadable { .. } => EventResult::Unreadable,
+                CacheEvent::Unreadable { .. } => EventResult::Unreadable,
                 _ => sight.into(),
             };
             telemetry.emit(EventSeen {
@@ -101,24 +101,24 @@ impl<T: View> Watch<T> {
 
     /// How it is.
     #[must_use]
-    pub fn state(&self) -> WatchState {
+    pub fn state(&self) -> InformerStatus {
         self.0.state()
     }
 }
 
-impl<T: View> Clone for Watch<T> {
+impl<T: View> Clone for Informer<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T: View> fmt::Debug for Watch<T> {
+impl<T: View> fmt::Debug for Informer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Watch").field(&self.state()).finish()
     }
 }
 
-impl<T: View> Core<T> {
+impl<T: View> InformerCore<T> {
     pub(super) fn new(scope: Scope, telemetry: &Telemetry) -> Arc<Self> {
         let core = Arc::new(Self {
             kind: Arc::from(&*T::Kind::kind(&())),
@@ -134,7 +134,7 @@ impl<T: View> Core<T> {
         let reading = move || {
             let core = watched.upgrade()?;
             let heard = core.cache.freshness().last_activity.unwrap_or(since);
-            Some(Reading {
+            Some(WatchGauges {
                 objects: core.cache.len() as u64,
                 age: Instant::now().saturating_duration_since(heard),
             })
@@ -146,8 +146,8 @@ impl<T: View> Core<T> {
         core
     }
 
-    fn tell(&self, event: &Event<T>) {
-        if let Event::Unreadable { key, error, .. } = event {
+    fn tell(&self, event: &CacheEvent<T>) {
+        if let CacheEvent::Unreadable { key, error, .. } = event {
             self.telemetry.emit(ObjectUnreadable {
                 kind: &self.kind,
                 key,
@@ -168,7 +168,7 @@ impl<T: View> Core<T> {
     }
 }
 
-impl<T: View> Source for Core<T> {
+impl<T: View> Source for InformerCore<T> {
     fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -177,9 +177,9 @@ impl<T: View> Source for Core<T> {
         format!("watch of {} in {}", self.kind, self.scope)
     }
 
-    fn state(&self) -> WatchState {
+    fn state(&self) -> InformerStatus {
         let trouble = self.trouble.lock();
-        WatchState {
+        InformerStatus {
             kind: self.kind.clone(),
             scope: self.scope.clone(),
             objects: self.cache.len(),
@@ -197,7 +197,7 @@ impl<T: View> Source for Core<T> {
         if self.began.swap(true, Ordering::Relaxed) {
             return None;
         }
-        let work = Drive {
+        let work = ReflectorTask {
             client: inner.client.clone(),
             kind: self.kind.clone(),
             scope: self.scope.clone(),

@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::error::Class;
-use crate::key::ObjectId;
-use crate::queue::{Lane, Reason};
-use crate::version::Version;
+use crate::error::ErrorClass;
+use crate::key::ObjectRef;
+use crate::queue::{Lane, RunReason};
+use crate::version::ResourceVersion;
 
 /// Longer texts are cut: a server may quote a whole object in its message.
 pub(super) const TEXT_LIMIT: usize = 1024;
@@ -18,12 +18,12 @@ pub(super) const TEXT_LIMIT: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "what", content = "detail", rename_all = "camelCase")]
 #[non_exhaustive]
-pub enum Entry {
+pub enum JournalEntry {
     /// It was put in the queue.
     Triggered {
         /// Why.
         #[serde(serialize_with = "as_text")]
-        reason: Reason,
+        reason: RunReason,
         /// In which lane.
         #[serde(serialize_with = "lane_word")]
         lane: Lane,
@@ -36,7 +36,7 @@ pub enum Entry {
     Pushback {
         /// Of which kind.
         #[serde(serialize_with = "class_word")]
-        class: Class,
+        class: ErrorClass,
         /// What it said.
         message: String,
     },
@@ -44,7 +44,7 @@ pub enum Entry {
     Conflict {
         /// What was written to.
         #[serde(serialize_with = "as_text")]
-        object: ObjectId,
+        object: ObjectRef,
         /// The field manager that was first, where the object tells.
         winner: Option<String>,
     },
@@ -54,10 +54,10 @@ pub enum Entry {
         verb: &'static str,
         /// What it was written to.
         #[serde(serialize_with = "as_text")]
-        object: ObjectId,
+        object: ObjectRef,
         /// The version it got; `None` when nothing had to be written.
         #[serde(serialize_with = "version_text")]
-        version: Option<Version>,
+        version: Option<ResourceVersion>,
     },
     /// An effect was carried out, but the lease was no longer held when it returned.
     Stale {
@@ -65,7 +65,7 @@ pub enum Entry {
         verb: &'static str,
         /// What it was done to.
         #[serde(serialize_with = "as_text")]
-        object: ObjectId,
+        object: ObjectRef,
     },
     /// A condition changed.
     Condition {
@@ -78,7 +78,7 @@ pub enum Entry {
     },
 }
 
-impl Entry {
+impl JournalEntry {
     pub(super) fn cut(mut self) -> Self {
         if let Self::Pushback { message: text, .. } = &mut self
             && text.len() > TEXT_LIMIT
@@ -93,7 +93,7 @@ impl Entry {
 /// An entry with its time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Line {
+pub struct JournalLine {
     /// The wall time at which it happened, for people.
     pub at: Timestamp,
     /// The time since the journal began, on the monotonic clock: what differences are taken of.
@@ -107,7 +107,7 @@ pub struct Line {
     pub until: Option<Timestamp>,
     /// What happened.
     #[serde(flatten)]
-    pub entry: Entry,
+    pub entry: JournalEntry,
 }
 
 fn as_text<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
@@ -118,12 +118,12 @@ fn lane_word<S: Serializer>(lane: &Lane, serializer: S) -> Result<S::Ok, S::Erro
     serializer.serialize_str(lane.word())
 }
 
-fn class_word<S: Serializer>(class: &Class, serializer: S) -> Result<S::Ok, S::Error> {
+fn class_word<S: Serializer>(class: &ErrorClass, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(class.word())
 }
 
 fn version_text<S: Serializer>(
-    version: &Option<Version>,
+    version: &Option<ResourceVersion>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match version {

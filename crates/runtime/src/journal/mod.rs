@@ -11,22 +11,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
-use crate::key::ObjectId;
-use crate::recent::Recent;
+use crate::key::ObjectRef;
+use crate::recent::LruMap;
 
-pub use self::entry::{Entry, Line};
-use self::page::Page;
+pub use self::entry::{JournalEntry, JournalLine};
+use self::page::ObjectJournal;
 
 /// How much a journal remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capacity {
+pub struct JournalCapacity {
     /// Lines of one object; older ones that say the same become one, then the oldest goes first.
     pub lines: usize,
     /// Objects; the one that was quiet for longest goes first.
     pub objects: usize,
 }
 
-impl Default for Capacity {
+impl Default for JournalCapacity {
     fn default() -> Self {
         Self {
             lines: 64,
@@ -41,27 +41,27 @@ pub struct Journal(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    capacity: Capacity,
+    capacity: JournalCapacity,
     clock: Clock,
     begun: Instant,
-    pages: Mutex<Recent<ObjectId, Page>>,
+    pages: Mutex<LruMap<ObjectRef, ObjectJournal>>,
 }
 
 impl Journal {
     /// An empty journal.
     #[must_use]
-    pub fn new(capacity: Capacity, clock: Clock) -> Self {
+    pub fn new(capacity: JournalCapacity, clock: Clock) -> Self {
         Self(Arc::new(Inner {
             capacity,
             clock,
             begun: Instant::now(),
-            pages: Mutex::new(Recent::new(capacity.objects)),
+            pages: Mutex::new(LruMap::new(capacity.objects)),
         }))
     }
 
     /// Notes that `entry` happened to `object`, now.
-    pub fn record(&self, object: &ObjectId, entry: Entry) {
-        let line = Line {
+    pub fn record(&self, object: &ObjectRef, entry: JournalEntry) {
+        let line = JournalLine {
             at: self.0.clock.now(),
             offset: self.0.begun.elapsed(),
             times: 1,
@@ -69,14 +69,14 @@ impl Journal {
             entry: entry.cut(),
         };
         self.pages(|pages| {
-            let page = pages.touch(object, Page::default);
+            let page = pages.touch(object, ObjectJournal::default);
             page.add(line, self.0.capacity.lines);
         });
     }
 
     /// What is remembered of `object`, oldest first.
     #[must_use]
-    pub fn read(&self, object: &ObjectId) -> Vec<Line> {
+    pub fn read(&self, object: &ObjectRef) -> Vec<JournalLine> {
         self.pages(|pages| {
             let page = pages.get(object);
             page.map(|page| page.lines().cloned().collect())
@@ -86,11 +86,11 @@ impl Journal {
 
     /// The objects of which anything is remembered, in order of their names.
     #[must_use]
-    pub fn objects(&self) -> Vec<ObjectId> {
+    pub fn objects(&self) -> Vec<ObjectRef> {
         self.pages(|pages| pages.keys().cloned().collect())
     }
 
-    fn pages<T>(&self, act: impl FnOnce(&mut Recent<ObjectId, Page>) -> T) -> T {
+    fn pages<T>(&self, act: impl FnOnce(&mut LruMap<ObjectRef, ObjectJournal>) -> T) -> T {
         act(&mut self.0.pages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -104,27 +104,27 @@ mod tests {
 
     use super::entry::TEXT_LIMIT;
     use super::*;
-    use crate::error::Class;
-    use crate::key::Key;
-    use crate::version::Version;
+    use crate::error::ErrorClass;
+    use crate::key::ObjectKey;
+    use crate::version::ResourceVersion;
 
-    fn object(name: &str) -> ObjectId {
-        ObjectId {
+    fn object(name: &str) -> ObjectRef {
+        ObjectRef {
             kind: "ConfigMap".into(),
-            key: Key::new(Some("default"), name),
+            key: ObjectKey::new(Some("default"), name),
         }
     }
 
     fn journal(lines: usize, objects: usize) -> Journal {
         Journal::new(
-            Capacity { lines, objects },
+            JournalCapacity { lines, objects },
             Clock::new(|| Timestamp::UNIX_EPOCH),
         )
     }
 
-    fn said(text: &str) -> Entry {
-        Entry::Pushback {
-            class: Class::Fault,
+    fn said(text: &str) -> JournalEntry {
+        JournalEntry::Pushback {
+            class: ErrorClass::Fault,
             message: text.to_owned(),
         }
     }
@@ -133,18 +133,21 @@ mod tests {
     fn the_oldest_line_of_an_object_goes_first() {
         let journal = journal(2, 2);
         for verdict in ["one", "two", "three"] {
-            journal.record(&object("a"), Entry::Ended(verdict));
+            journal.record(&object("a"), JournalEntry::Ended(verdict));
         }
         let lines = journal.read(&object("a"));
         let entries: Vec<_> = lines.into_iter().map(|line| line.entry).collect();
-        assert_eq!(entries, [Entry::Ended("two"), Entry::Ended("three")]);
+        assert_eq!(
+            entries,
+            [JournalEntry::Ended("two"), JournalEntry::Ended("three")]
+        );
     }
 
     #[test]
     fn the_object_that_was_quiet_for_longest_goes_first() {
         let journal = journal(8, 2);
         for name in ["a", "b", "a", "c"] {
-            journal.record(&object(name), Entry::Started);
+            journal.record(&object(name), JournalEntry::Started);
         }
         assert_eq!(journal.objects(), [object("a"), object("c")]);
         assert_eq!(journal.read(&object("b")), []);
@@ -154,7 +157,8 @@ mod tests {
     fn a_long_text_is_cut_at_a_character() {
         let journal = journal(1, 1);
         journal.record(&object("a"), said(&"ä".repeat(TEXT_LIMIT)));
-        let Entry::Pushback { message: text, .. } = &journal.read(&object("a"))[0].entry else {
+        let JournalEntry::Pushback { message: text, .. } = &journal.read(&object("a"))[0].entry
+        else {
             panic!("it was a pushback");
         };
         assert!(text.len() <= TEXT_LIMIT + 3 && text.ends_with("ä..."));
@@ -164,13 +168,13 @@ mod tests {
     async fn lines_are_json_with_both_times() {
         let journal = journal(8, 8);
         tokio::time::advance(Duration::from_millis(1500)).await;
-        let wrote = Entry::Wrote {
+        let wrote = JournalEntry::Wrote {
             verb: "apply",
             object: object("b"),
-            version: Some(Version::Number(7)),
+            version: Some(ResourceVersion::Number(7)),
         };
         journal.record(&object("a"), wrote);
-        journal.record(&object("a"), Entry::Ended("settled"));
+        journal.record(&object("a"), JournalEntry::Ended("settled"));
         let lines = serde_json::to_value(journal.read(&object("a"))).expect("JSON");
         assert_eq!(
             lines[0],

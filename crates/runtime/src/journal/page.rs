@@ -3,17 +3,17 @@
 
 use std::collections::VecDeque;
 
-use super::entry::{Entry, Line};
+use super::entry::{JournalEntry, JournalLine};
 
 /// The lines of one object, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Page {
-    lines: VecDeque<Line>,
+pub(super) struct ObjectJournal {
+    lines: VecDeque<JournalLine>,
 }
 
-impl Page {
+impl ObjectJournal {
     /// Adds a line; keeps `room` lines at most.
-    pub(super) fn add(&mut self, line: Line, room: usize) {
+    pub(super) fn add(&mut self, line: JournalLine, room: usize) {
         self.lines.push_back(line);
         while self.lines.len() > room {
             if !self.fold() {
@@ -22,7 +22,7 @@ impl Page {
         }
     }
 
-    pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
+    pub(super) fn lines(&self) -> impl Iterator<Item = &JournalLine> {
         self.lines.iter()
     }
 
@@ -31,7 +31,9 @@ impl Page {
     fn drop_one(&mut self) {
         let half = self.lines.len() / 2;
         let routine = self.lines.iter().take(half);
-        let routine = routine.map(|line| &line.entry).position(Entry::is_routine);
+        let routine = routine
+            .map(|line| &line.entry)
+            .position(JournalEntry::is_routine);
         self.lines.remove(routine.unwrap_or(0));
     }
 
@@ -40,7 +42,7 @@ impl Page {
     fn fold(&mut self) -> bool {
         let before = self.lines.len();
         let newer = self.lines.split_off(before / 2);
-        let mut folded: Vec<Line> = Vec::new();
+        let mut folded: Vec<JournalLine> = Vec::new();
         let mut stretch = 0;
         for line in self.lines.drain(..) {
             let known = folded[stretch..].iter_mut();
@@ -48,7 +50,7 @@ impl Page {
             match same.next() {
                 Some(earlier) => earlier.repeat(line),
                 None => {
-                    let ends = matches!(line.entry, Entry::Condition { .. });
+                    let ends = matches!(line.entry, JournalEntry::Condition { .. });
                     folded.push(line);
                     if ends {
                         stretch = folded.len();
@@ -62,7 +64,7 @@ impl Page {
     }
 }
 
-impl Line {
+impl JournalLine {
     fn repeat(&mut self, later: Self) {
         self.times += later.times;
         self.until = Some(later.until.unwrap_or(later.at));
@@ -70,7 +72,7 @@ impl Line {
     }
 }
 
-impl Entry {
+impl JournalEntry {
     fn is_routine(&self) -> bool {
         match self {
             Self::Triggered { .. } | Self::Started | Self::Ended(_) => true,
@@ -111,11 +113,11 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::error::Class;
-    use crate::key::{Key, ObjectId};
+    use crate::error::ErrorClass;
+    use crate::key::{ObjectKey, ObjectRef};
 
-    fn line(second: i64, entry: Entry) -> Line {
-        Line {
+    fn line(second: i64, entry: JournalEntry) -> JournalLine {
+        JournalLine {
             at: Timestamp::from_second(second).expect("a time"),
             offset: Duration::ZERO,
             times: 1,
@@ -124,30 +126,34 @@ mod tests {
         }
     }
 
-    fn condition(status: &'static str) -> Entry {
-        Entry::Condition {
+    fn condition(status: &'static str) -> JournalEntry {
+        JournalEntry::Condition {
             condition: "Accepted".to_owned(),
             status,
             reason: "Valid".to_owned(),
         }
     }
 
-    fn lost(winner: &str) -> [Entry; 3] {
-        let object = ObjectId {
+    fn lost(winner: &str) -> [JournalEntry; 3] {
+        let object = ObjectRef {
             kind: "HTTPProxy".into(),
-            key: Key::new(Some("default"), "web"),
+            key: ObjectKey::new(Some("default"), "web"),
         };
-        let pushback = Entry::Pushback {
-            class: Class::Conflict,
+        let pushback = JournalEntry::Pushback {
+            class: ErrorClass::Conflict,
             message: format!("{winner} was first"),
         };
         let winner = Some(winner.to_owned());
-        [Entry::Started, pushback, Entry::Conflict { object, winner }]
+        [
+            JournalEntry::Started,
+            pushback,
+            JournalEntry::Conflict { object, winner },
+        ]
     }
 
-    fn conflicts(page: &Page) -> Vec<(String, u64)> {
+    fn conflicts(page: &ObjectJournal) -> Vec<(String, u64)> {
         let told = page.lines().filter_map(|line| match &line.entry {
-            Entry::Conflict { winner, .. } => Some((winner.clone()?, line.times)),
+            JournalEntry::Conflict { winner, .. } => Some((winner.clone()?, line.times)),
             _ => None,
         });
         told.collect()
@@ -155,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_quiet_day_does_not_wash_a_storm_away() {
-        let mut page = Page::default();
+        let mut page = ObjectJournal::default();
         for second in 1..=18 {
             for entry in lost("rival") {
                 page.add(line(second, entry), 32);
@@ -163,8 +169,8 @@ mod tests {
         }
         page.add(line(19, condition("True")), 32);
         for second in 20..2_000 {
-            page.add(line(second, Entry::Started), 32);
-            page.add(line(second, Entry::Ended("recheck")), 32);
+            page.add(line(second, JournalEntry::Started), 32);
+            page.add(line(second, JournalEntry::Ended("recheck")), 32);
         }
         assert!(page.lines().count() <= 32);
         assert_eq!(conflicts(&page), [("rival".to_owned(), 18)]);
@@ -172,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_storm_is_counted_and_does_not_wash_away_how_it_began() {
-        let mut page = Page::default();
+        let mut page = ObjectJournal::default();
         page.add(line(0, condition("Unknown")), 16);
         for second in 1..=200 {
             for entry in lost("rival") {
@@ -192,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_happened_before_and_after_a_condition_changed_is_counted_apart() {
-        let mut page = Page::default();
+        let mut page = ObjectJournal::default();
         for (seconds, winner) in [(0..20, "rival"), (30..50, "rival"), (60..80, "other")] {
             let after = seconds.end;
             for second in seconds {
@@ -205,7 +211,7 @@ mod tests {
         let before = |second: i64| {
             let at = Timestamp::from_second(second).expect("a time");
             let early = page.lines().filter(|it| it.at < at);
-            let told = early.filter(|it| matches!(it.entry, Entry::Conflict { .. }));
+            let told = early.filter(|it| matches!(it.entry, JournalEntry::Conflict { .. }));
             told.map(|it| it.times).sum::<u64>()
         };
         assert_eq!((before(25), before(55), before(99)), (20, 40, 60));
@@ -213,7 +219,7 @@ mod tests {
 
     #[test]
     fn lines_that_all_differ_go_oldest_first() {
-        let mut page = Page::default();
+        let mut page = ObjectJournal::default();
         for (second, status) in (0..).zip(["True", "False", "Unknown"]) {
             page.add(line(second, condition(status)), 2);
         }

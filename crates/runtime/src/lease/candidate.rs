@@ -16,16 +16,16 @@ use kube::core::ObjectMeta;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::election::{Action, Election};
-use super::record::Record;
+use super::election::{ElectionState, ElectionStep};
+use super::record::LeaderElectionRecord;
 use super::{Shared, Stage};
 use crate::budget::api::LEASE;
-use crate::error::{Class, Error, Result};
-use crate::scope::Scope;
+use crate::error::{Error, ErrorClass, Result};
+use crate::scope::CallContext;
 use crate::telemetry::{
-    Contending, LeaseCallFailed, LeaseGained, LeaseLost, LeaseReleased, SlowPath,
+    LeaseCallFailed, LeaseContended, LeaseGained, LeaseLost, LeaseReleased, LeaseSlowPath,
 };
-use crate::version::Version;
+use crate::version::ResourceVersion;
 
 type Watch = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Object>>> + Send>>;
 
@@ -34,7 +34,7 @@ const RELEASE_ATTEMPTS: usize = 3;
 
 struct Candidate {
     shared: Arc<Shared>,
-    election: Election,
+    election: ElectionState,
     begun: Instant,
     /// The object the election's view was read from: what a claim leaves alone is copied from it.
     object: Option<Object>,
@@ -44,13 +44,13 @@ struct Candidate {
 
 pub(super) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
     shared.stage.send_replace(Stage::Running);
-    shared.telemetry.emit(Contending {
+    shared.telemetry.emit(LeaseContended {
         lease: &shared.config.name,
         identity: &shared.config.identity,
     });
     let mut candidate = Candidate {
         shared: shared.clone(),
-        election: Election::new(shared.config.clone()),
+        election: ElectionState::new(shared.config.clone()),
         begun: Instant::now(),
         object: None,
         watch: None,
@@ -80,9 +80,9 @@ impl Candidate {
                 return;
             }
             match self.election.next(self.now(), self.shared.clock.now()) {
-                Action::Read => self.read().await,
-                Action::Claim { record, replaces } => self.claim(record, replaces).await,
-                Action::Wait(until) => self.wait(until, shutdown).await,
+                ElectionStep::Read => self.read().await,
+                ElectionStep::Claim { record, replaces } => self.claim(record, replaces).await,
+                ElectionStep::Wait(until) => self.wait(until, shutdown).await,
             }
         }
     }
@@ -188,7 +188,7 @@ impl Candidate {
     }
 
     fn saw(&mut self, lease: Object) {
-        let (record, version) = (Record::of(&lease), version_of(&lease));
+        let (record, version) = (LeaderElectionRecord::of(&lease), version_of(&lease));
         if self.election.observed(record, version, self.now()) {
             self.object = Some(lease);
         }
@@ -197,7 +197,7 @@ impl Candidate {
     async fn read(&mut self) {
         if self.leads {
             let lease = &self.shared.config.name;
-            self.shared.telemetry.emit(SlowPath { lease });
+            self.shared.telemetry.emit(LeaseSlowPath { lease });
         }
         let shared = self.shared.clone();
         let read = shared.api.get_opt(&shared.config.name);
@@ -217,13 +217,13 @@ impl Candidate {
         }
     }
 
-    async fn claim(&mut self, record: Record, replaces: Option<Version>) {
+    async fn claim(&mut self, record: LeaderElectionRecord, replaces: Option<ResourceVersion>) {
         let create = replaces.is_none();
         match self.write(&record, replaces).await {
             Ok(lease) => self.saw(lease),
             Err(error) => match error.class() {
-                Class::Conflict | Class::Exists => self.election.contested(self.now()),
-                Class::Missing if !create => {
+                ErrorClass::Conflict | ErrorClass::Exists => self.election.contested(self.now()),
+                ErrorClass::Missing if !create => {
                     self.object = None;
                     self.election.absent(self.now());
                 }
@@ -232,7 +232,11 @@ impl Candidate {
         }
     }
 
-    async fn write(&mut self, record: &Record, replaces: Option<Version>) -> Result<Object> {
+    async fn write(
+        &mut self,
+        record: &LeaderElectionRecord,
+        replaces: Option<ResourceVersion>,
+    ) -> Result<Object> {
         let shared = self.shared.clone();
         let (api, name, params) = (&shared.api, &shared.config.name, PostParams::default());
         let Some(version) = replaces else {
@@ -262,14 +266,14 @@ impl Candidate {
         let limit = Instant::now() + self.shared.config.request();
         let lapse = self.election.held_until().filter(|_| self.leads);
         let deadline = lapse.map_or(limit, |lapse| limit.min(self.begun + lapse));
-        let scope = Scope {
+        let scope = CallContext {
             deadline,
             lane: LEASE,
         };
         match scope.run(timeout_at(deadline, call)).await {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(Error::new(
-                Class::Unavailable,
+                ErrorClass::Unavailable,
                 "no answer before the deadline",
             )),
         }
@@ -310,8 +314,8 @@ impl Candidate {
     }
 }
 
-fn version_of(lease: &Object) -> Version {
-    Version::parse(lease.metadata.resource_version.as_deref().unwrap_or(""))
+fn version_of(lease: &Object) -> ResourceVersion {
+    ResourceVersion::parse(lease.metadata.resource_version.as_deref().unwrap_or(""))
 }
 
 /// The next event of the watch, if there is one.

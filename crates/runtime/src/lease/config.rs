@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::error::{Class, Error, Result};
+use crate::error::{Error, ErrorClass, Result};
 
 /// The annotation of a Lease that says where its holder can be looked at.
 pub const ADMIN: &str = "aplomb.dev/admin";
 
 /// How a replica contends for a lease. The times are those of client-go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct LeaseConfig {
     /// The namespace of the Lease.
     pub namespace: String,
     /// Its name.
@@ -29,7 +29,7 @@ pub struct Config {
     pub annotations: BTreeMap<String, String>,
 }
 
-impl Config {
+impl LeaseConfig {
     /// The lease `namespace`/`name`, held as `identity`: 15 s, renewed every 2 s, lost after 10 s.
     #[must_use]
     pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
@@ -71,7 +71,7 @@ impl Config {
             return Ok(());
         };
         Err(Error::new(
-            Class::Invalid,
+            ErrorClass::Invalid,
             format!("lease {}/{}: {wrong}", self.namespace, self.name),
         ))
     }
@@ -83,21 +83,21 @@ mod tests {
 
     #[test]
     fn the_defaults_are_sound() {
-        assert!(Config::new("default", "demo", "a").validate().is_ok());
+        assert!(LeaseConfig::new("default", "demo", "a").validate().is_ok());
     }
 
     #[test]
     fn times_that_would_let_two_replicas_act_are_refused() {
-        let mut config = Config::new("default", "demo", "a");
+        let mut config = LeaseConfig::new("default", "demo", "a");
         config.renew = config.duration;
         let refused = config.validate().expect_err("no margin");
-        assert_eq!(refused.class(), Class::Invalid);
+        assert_eq!(refused.class(), ErrorClass::Invalid);
         assert!(refused.to_string().contains("longer than the renewal"));
     }
 
     #[test]
     fn fractions_of_a_second_cannot_be_written_to_a_lease() {
-        let mut config = Config::new("default", "demo", "a");
+        let mut config = LeaseConfig::new("default", "demo", "a");
         config.duration = Duration::from_millis(15_500);
         assert!(config.validate().is_err());
     }

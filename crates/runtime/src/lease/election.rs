@@ -10,22 +10,22 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::config::Config;
-use super::record::Record;
-use crate::version::Version;
+use super::config::LeaseConfig;
+use super::record::LeaderElectionRecord;
+use crate::version::ResourceVersion;
 
 /// How many reads in a row must be older than what is known before they are believed.
 const BELIEVED_AT: u32 = 3;
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Action {
+pub(crate) enum ElectionStep {
     /// Read the lease.
     Read,
     /// Write this record over that version, or as a new object.
     Claim {
-        record: Record,
-        replaces: Option<Version>,
+        record: LeaderElectionRecord,
+        replaces: Option<ResourceVersion>,
     },
     /// Nothing before this time, unless the lease changes.
     Wait(Duration),
@@ -36,7 +36,10 @@ pub(crate) enum Action {
 enum Seen {
     Nothing,
     Absent,
-    Present { record: Record, version: Version },
+    Present {
+        record: LeaderElectionRecord,
+        version: ResourceVersion,
+    },
 }
 
 /// A write of ours: when it was sent, and the stamp by which it is known again.
@@ -48,8 +51,8 @@ struct Sent {
 
 /// One candidate's view of the election. Times are since an arbitrary beginning.
 #[derive(Debug)]
-pub(crate) struct Election {
-    config: Config,
+pub(crate) struct ElectionState {
+    config: LeaseConfig,
     seen: Seen,
     /// When the present record was first seen: another's hold ends its duration after this.
     seen_at: Duration,
@@ -73,8 +76,8 @@ pub(crate) struct Election {
     stamp: Timestamp,
 }
 
-impl Election {
-    pub(crate) fn new(config: Config) -> Self {
+impl ElectionState {
+    pub(crate) fn new(config: LeaseConfig) -> Self {
         Self {
             config,
             seen: Seen::Nothing,
@@ -114,12 +117,12 @@ impl Election {
     }
 
     /// The next step. A claim is taken for sent at `now`.
-    pub(crate) fn next(&mut self, now: Duration, wall: Timestamp) -> Action {
+    pub(crate) fn next(&mut self, now: Duration, wall: Timestamp) -> ElectionStep {
         if now < self.call_at {
-            return Action::Wait(self.call_at);
+            return ElectionStep::Wait(self.call_at);
         }
         if self.doubtful {
-            return Action::Read;
+            return ElectionStep::Read;
         }
         let claim_at = self.due().max(self.claim_at);
         if now >= claim_at {
@@ -128,11 +131,11 @@ impl Election {
         // Silence of the holder, or of the watch: look which.
         let read_at = self.heard_at + self.config.retry + self.config.retry / 4;
         if self.is_ours() {
-            Action::Wait(claim_at)
+            ElectionStep::Wait(claim_at)
         } else if now >= read_at {
-            Action::Read
+            ElectionStep::Read
         } else {
-            Action::Wait(claim_at.min(read_at))
+            ElectionStep::Wait(claim_at.min(read_at))
         }
     }
 
@@ -151,12 +154,12 @@ impl Election {
         }
     }
 
-    fn claim(&mut self, now: Duration, wall: Timestamp) -> Action {
+    fn claim(&mut self, now: Duration, wall: Timestamp) -> ElectionStep {
         let stamp = self.next_stamp(wall);
         self.pending = Some(Sent { at: now, stamp });
         let ours = self.is_ours();
         self.claimed = true;
-        let mut record = Record {
+        let mut record = LeaderElectionRecord {
             holder: Some(self.config.identity.clone()),
             duration: self.config.duration,
             transitions: 0,
@@ -175,7 +178,7 @@ impl Election {
                 record.acquired = old.acquired;
             }
         }
-        Action::Claim { record, replaces }
+        ElectionStep::Claim { record, replaces }
     }
 
     /// The wall time in the precision of a Lease, made unique: two claims of one replica can then
@@ -191,7 +194,7 @@ impl Election {
     /// one that insists on the past tells of a restore from a backup: what was known is void then,
     /// which is answered with `true`. Whoever led before may act for a while yet, whoever the record
     /// names, so a full duration is waited.
-    pub(crate) fn went_back(&mut self, version: &Version, now: Duration) -> bool {
+    pub(crate) fn went_back(&mut self, version: &ResourceVersion, now: Duration) -> bool {
         if !self.is_older(version) {
             return false;
         }
@@ -209,14 +212,19 @@ impl Election {
         true
     }
 
-    fn is_older(&self, version: &Version) -> bool {
+    fn is_older(&self, version: &ResourceVersion) -> bool {
         matches!(&self.seen, Seen::Present { version: known, .. }
             if known != version && known.includes(version) == Some(true))
     }
 
     /// The lease was read, its watch told of it, or it is the answer to a claim. `false` if that is
     /// older than what is known.
-    pub(crate) fn observed(&mut self, record: Record, version: Version, now: Duration) -> bool {
+    pub(crate) fn observed(
+        &mut self,
+        record: LeaderElectionRecord,
+        version: ResourceVersion,
+        now: Duration,
+    ) -> bool {
         if self.is_older(&version) {
             return false;
         }
@@ -289,14 +297,17 @@ impl Election {
 
     /// Gives the lease up: this replica may not act from here on. What to write so that another
     /// need not wait, if the record is ours.
-    pub(crate) fn release(&mut self, wall: Timestamp) -> Option<(Record, Version)> {
+    pub(crate) fn release(
+        &mut self,
+        wall: Timestamp,
+    ) -> Option<(LeaderElectionRecord, ResourceVersion)> {
         self.proven = None;
         let ours = self.is_ours();
         let stamp = self.next_stamp(wall);
         let Seen::Present { record, version } = &self.seen else {
             return None;
         };
-        let released = Record {
+        let released = LeaderElectionRecord {
             holder: None,
             duration: Duration::from_secs(1),
             transitions: record.transitions,

@@ -42,12 +42,12 @@ fn plans() -> impl Strategy<Value = Plan> {
 #[derive(Clone, Debug)]
 enum Request {
     Read,
-    Write(Record, Option<Version>),
+    Write(LeaderElectionRecord, Option<ResourceVersion>),
 }
 
 #[derive(Clone, Debug)]
 enum Answer {
-    Lease(Option<(Record, Version)>),
+    Lease(Option<(LeaderElectionRecord, ResourceVersion)>),
     Conflict,
 }
 
@@ -63,7 +63,7 @@ struct Message {
 
 #[derive(Debug)]
 struct Replica {
-    election: Election,
+    election: ElectionState,
     rate: f64,
     skew: i64,
     paused_until: Duration,
@@ -92,19 +92,19 @@ struct Arena {
     rng: fastrand::Rng,
     plan: Plan,
     now: Duration,
-    lease: Option<(Record, u64)>,
+    lease: Option<(LeaderElectionRecord, u64)>,
     version: u64,
     serial: u64,
     travelling: Vec<Message>,
     replicas: Vec<Replica>,
-    config: Config,
+    config: LeaseConfig,
     terms: u32,
 }
 
 impl Arena {
-    fn new(plan: Plan, config: Config) -> Self {
+    fn new(plan: Plan, config: LeaseConfig) -> Self {
         let replica = |(index, &(rate, skew)): (usize, &(f64, i64))| Replica {
-            election: Election::new(Config {
+            election: ElectionState::new(LeaseConfig {
                 identity: format!("replica-{index}"),
                 ..config.clone()
             }),
@@ -179,7 +179,7 @@ impl Arena {
             let current = self
                 .lease
                 .as_ref()
-                .map(|(_, version)| Version::Number(*version));
+                .map(|(_, version)| ResourceVersion::Number(*version));
             if current != replaces {
                 return Answer::Conflict;
             }
@@ -187,7 +187,7 @@ impl Arena {
             self.lease = Some((record, self.version));
         }
         let lease = self.lease.clone();
-        Answer::Lease(lease.map(|(record, version)| (record, Version::Number(version))))
+        Answer::Lease(lease.map(|(record, version)| (record, ResourceVersion::Number(version))))
     }
 
     fn send(&mut self, from: usize, request: Request) {
@@ -241,11 +241,11 @@ impl Arena {
             return;
         }
         match self.replicas[index].election.next(now, wall) {
-            Action::Read => self.send(index, Request::Read),
-            Action::Claim { record, replaces } => {
+            ElectionStep::Read => self.send(index, Request::Read),
+            ElectionStep::Claim { record, replaces } => {
                 self.send(index, Request::Write(record, replaces))
             }
-            Action::Wait(_) => {}
+            ElectionStep::Wait(_) => {}
         }
     }
 
@@ -290,13 +290,13 @@ impl Arena {
             let now = replica.local(self.now);
             replica
                 .election
-                .observed(record.clone(), Version::Number(*version), now);
+                .observed(record.clone(), ResourceVersion::Number(*version), now);
         }
     }
 }
 
-fn config() -> Config {
-    Config::new("default", "demo", "")
+fn config() -> LeaseConfig {
+    LeaseConfig::new("default", "demo", "")
 }
 
 proptest! {
@@ -377,8 +377,8 @@ fn after_a_restore_somebody_leads_again_and_never_two() {
     }
 }
 
-fn held_by_another() -> Record {
-    Record {
+fn held_by_another() -> LeaderElectionRecord {
+    LeaderElectionRecord {
         holder: Some("other".to_owned()),
         duration: Duration::from_secs(15),
         transitions: 4,
@@ -393,41 +393,41 @@ fn at(seconds: u64) -> Duration {
 
 #[test]
 fn a_lease_that_looks_long_expired_is_watched_for_its_duration() {
-    let mut election = Election::new(config());
-    election.observed(held_by_another(), Version::Number(3), at(100));
+    let mut election = ElectionState::new(config());
+    election.observed(held_by_another(), ResourceVersion::Number(3), at(100));
     let wall = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1);
-    assert_ne!(election.next(at(100), wall), Action::Read);
+    assert_ne!(election.next(at(100), wall), ElectionStep::Read);
     assert!(matches!(
         election.next(at(114), wall),
-        Action::Wait(_) | Action::Read
+        ElectionStep::Wait(_) | ElectionStep::Read
     ));
-    let Action::Claim { record, replaces } = election.next(at(115), wall) else {
+    let ElectionStep::Claim { record, replaces } = election.next(at(115), wall) else {
         panic!("it stood unchanged for its duration");
     };
-    assert_eq!(replaces, Some(Version::Number(3)));
+    assert_eq!(replaces, Some(ResourceVersion::Number(3)));
     assert_eq!((record.transitions, record.acquired), (5, record.renewed));
 }
 
 #[test]
 fn a_release_is_taken_up_at_once() {
-    let mut election = Election::new(config());
-    election.observed(held_by_another(), Version::Number(3), at(100));
+    let mut election = ElectionState::new(config());
+    election.observed(held_by_another(), ResourceVersion::Number(3), at(100));
     let mut released = held_by_another();
     released.holder = None;
-    election.observed(released, Version::Number(4), at(101));
+    election.observed(released, ResourceVersion::Number(4), at(101));
     let next = election.next(at(101), Timestamp::UNIX_EPOCH);
-    assert!(matches!(next, Action::Claim { .. }), "{next:?}");
+    assert!(matches!(next, ElectionStep::Claim { .. }), "{next:?}");
 }
 
 #[test]
 fn a_deleted_lease_does_not_shorten_anothers_hold() {
-    let mut election = Election::new(config());
-    election.observed(held_by_another(), Version::Number(3), at(100));
+    let mut election = ElectionState::new(config());
+    election.observed(held_by_another(), ResourceVersion::Number(3), at(100));
     election.absent(at(101));
-    let claims = |election: &mut Election, now| {
+    let claims = |election: &mut ElectionState, now| {
         matches!(
             election.next(now, Timestamp::UNIX_EPOCH),
-            Action::Claim { .. }
+            ElectionStep::Claim { .. }
         )
     };
     assert!(!claims(&mut election, at(114)));
@@ -436,40 +436,46 @@ fn a_deleted_lease_does_not_shorten_anothers_hold() {
 
 #[test]
 fn a_claim_whose_answer_was_lost_counts_from_when_it_was_sent() {
-    let mut election = Election::new(Config::new("default", "demo", "me"));
+    let mut election = ElectionState::new(LeaseConfig::new("default", "demo", "me"));
     election.absent(at(10));
-    let Action::Claim { record, .. } = election.next(at(10), Timestamp::UNIX_EPOCH) else {
+    let ElectionStep::Claim { record, .. } = election.next(at(10), Timestamp::UNIX_EPOCH) else {
         panic!("nobody holds it");
     };
     election.failed(at(15));
     assert_eq!(election.held_until(), None);
-    assert_eq!(election.next(at(17), Timestamp::UNIX_EPOCH), Action::Read);
-    election.observed(record, Version::Number(1), at(18));
+    assert_eq!(
+        election.next(at(17), Timestamp::UNIX_EPOCH),
+        ElectionStep::Read
+    );
+    election.observed(record, ResourceVersion::Number(1), at(18));
     assert_eq!(election.held_until(), Some(at(20)));
 }
 
 #[test]
 fn reads_that_insist_on_the_past_are_believed_after_a_full_duration() {
-    let mut election = Election::new(Config::new("default", "demo", "me"));
-    let claims = |election: &mut Election, now| {
+    let mut election = ElectionState::new(LeaseConfig::new("default", "demo", "me"));
+    let claims = |election: &mut ElectionState, now| {
         matches!(
             election.next(now, Timestamp::UNIX_EPOCH),
-            Action::Claim { .. }
+            ElectionStep::Claim { .. }
         )
     };
     let mut ours = held_by_another();
     ours.holder = Some("me".to_owned());
     election.absent(at(90));
     assert!(claims(&mut election, at(90)));
-    election.observed(held_by_another(), Version::Number(9), at(100));
+    election.observed(held_by_another(), ResourceVersion::Number(9), at(100));
     election.failed(at(100));
     for now in [at(102), at(104), at(106)] {
-        let event = election.observed(ours.clone(), Version::Number(5), now);
+        let event = election.observed(ours.clone(), ResourceVersion::Number(5), now);
         assert!(!event, "a watch may lag");
-        assert_eq!(election.next(now, Timestamp::UNIX_EPOCH), Action::Read);
-        let believed = election.went_back(&Version::Number(5), now);
+        assert_eq!(
+            election.next(now, Timestamp::UNIX_EPOCH),
+            ElectionStep::Read
+        );
+        let believed = election.went_back(&ResourceVersion::Number(5), now);
         assert_eq!(believed, now == at(106));
-        let taken = election.observed(ours.clone(), Version::Number(5), now);
+        let taken = election.observed(ours.clone(), ResourceVersion::Number(5), now);
         assert_eq!(taken, believed);
     }
     assert!(!claims(&mut election, at(120)), "another may lead yet");

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use self::config::{ADMIN, Config};
+pub use self::config::{ADMIN, LeaseConfig};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::fence::Fence;
@@ -26,17 +26,17 @@ use crate::telemetry::Telemetry;
 
 /// A replica's part in an election. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Lease(Arc<Shared>);
+pub struct LeaderElector(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     api: Api<Object>,
-    config: Config,
+    config: LeaseConfig,
     fence: Fence,
     telemetry: Telemetry,
     clock: Clock,
     leading: watch::Sender<bool>,
-    status: Mutex<Status>,
+    status: Mutex<LeaseStatus>,
     stop: CancellationToken,
     stage: watch::Sender<Stage>,
 }
@@ -51,7 +51,7 @@ enum Stage {
 /// What is known of a lease, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Status {
+pub struct LeaseStatus {
     /// Namespace and name.
     pub lease: String,
     /// Who this replica is.
@@ -64,18 +64,18 @@ pub struct Status {
     pub transitions: i32,
 }
 
-impl Lease {
+impl LeaderElector {
     /// Prepares to contend. The fence is shut until the lease is held.
     pub fn new(
         client: Client,
-        config: Config,
+        config: LeaseConfig,
         fence: Fence,
         telemetry: Telemetry,
         clock: Clock,
     ) -> Result<Self> {
         config.validate()?;
         fence.close();
-        let status = Status {
+        let status = LeaseStatus {
             lease: format!("{}/{}", config.namespace, config.name),
             identity: config.identity.clone(),
             leading: false,
@@ -104,7 +104,7 @@ impl Lease {
 
     /// What is known of the lease.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> LeaseStatus {
         self.0.status(|status| status.clone())
     }
 
@@ -115,7 +115,7 @@ impl Lease {
         u64::try_from(transitions).unwrap_or_default() + 1
     }
 
-    /// Contends, and renews while it leads, until `shutdown` or [`Lease::release`]; then gives the
+    /// Contends, and renews while it leads, until `shutdown` or [`LeaderElector::release`]; then gives the
     /// lease up. Dropped before that, it shuts the fence and leaves the lease to expire.
     ///
     /// It goes on renewing while the rest of the process drains: cancel `shutdown` after that.
@@ -123,7 +123,7 @@ impl Lease {
         candidate::run(self.0.clone(), shutdown)
     }
 
-    /// Ends [`Lease::run`] and returns when the lease has been given up.
+    /// Ends [`LeaderElector::run`] and returns when the lease has been given up.
     pub async fn release(&self) {
         self.0.stop.cancel();
         let mut stage = self.0.stage.subscribe();
@@ -133,7 +133,7 @@ impl Lease {
 }
 
 impl Shared {
-    fn status<T>(&self, act: impl FnOnce(&mut Status) -> T) -> T {
+    fn status<T>(&self, act: impl FnOnce(&mut LeaseStatus) -> T) -> T {
         act(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

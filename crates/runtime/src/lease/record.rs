@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 ///
 /// The times are for people: no decision is made on another machine's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct LeaderElectionRecord {
     /// `None` after a release.
     pub(crate) holder: Option<String>,
     pub(crate) duration: Duration,
@@ -19,7 +19,7 @@ pub(crate) struct Record {
     pub(crate) renewed: Option<Timestamp>,
 }
 
-impl Record {
+impl LeaderElectionRecord {
     /// Reads the record of a Lease, whoever wrote it.
     pub(crate) fn of(lease: &Lease) -> Self {
         let spec = lease.spec.clone().unwrap_or_default();
@@ -66,7 +66,7 @@ mod tests {
             },
         });
         let mut lease: Lease = serde_json::from_value(theirs.clone()).expect("a Lease");
-        let record = Record::of(&lease);
+        let record = LeaderElectionRecord::of(&lease);
         assert_eq!(record.holder.as_deref(), Some("host_6a9c"));
         assert_eq!(record.duration, Duration::from_secs(15));
         record.write_to(&mut lease);
@@ -80,6 +80,6 @@ mod tests {
             "spec": { "holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 3 },
         });
         let lease: Lease = serde_json::from_value(released).expect("a Lease");
-        assert_eq!(Record::of(&lease).holder, None);
+        assert_eq!(LeaderElectionRecord::of(&lease).holder, None);
     }
 }

@@ -4,12 +4,12 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, Step};
+use super::fields::{FieldSet, FieldStep};
 use super::{entries, text, union};
 
 /// The part of an object that one write can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ObjectPart {
     /// Everything but the status: an apply or an update of the object itself.
     Main,
     /// The status, through its subresource.
@@ -37,9 +37,9 @@ pub fn foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
     let status = old.get("status") != new.get("status");
     let finalizers = old["metadata"].get("finalizers") != new["metadata"].get("finalizers");
     let part = match (status, finalizers, rest_differs(old, new)) {
-        (true, false, false) => Part::Status,
-        (false, true, false) => Part::Finalizers,
-        (false, _, true) | (false, false, false) => Part::Main,
+        (true, false, false) => ObjectPart::Status,
+        (false, true, false) => ObjectPart::Finalizers,
+        (false, _, true) | (false, false, false) => ObjectPart::Main,
         (true, ..) => return true,
     };
     foreign_change_beside(old, new, manager, part)
@@ -48,7 +48,7 @@ pub fn foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
 /// Whether anything differs between `old` and `new` that is no doing of `manager`, which wrote
 /// `part` in between.
 #[must_use]
-pub fn foreign_change_beside(old: &Value, new: &Value, manager: &str, part: Part) -> bool {
+pub fn foreign_change_beside(old: &Value, new: &Value, manager: &str, part: ObjectPart) -> bool {
     let (Some(old_owners), Some(new_owners)) = (Owners::of(old, manager), Owners::of(new, manager))
     else {
         return true;
@@ -60,14 +60,16 @@ pub fn foreign_change_beside(old: &Value, new: &Value, manager: &str, part: Part
     let changed = names(old, new).any(|name| match name {
         "apiVersion" | "kind" => false,
         "metadata" => {
-            let inner = owners.child(&Step::field(name));
+            let inner = owners.child(&FieldStep::field(name));
             metadata(&old[name], &new[name], &inner, part)
         }
-        _ if (name == "status") != (part == Part::Status) || part == Part::Finalizers => {
+        _ if (name == "status") != (part == ObjectPart::Status)
+            || part == ObjectPart::Finalizers =>
+        {
             old.get(name) != new.get(name)
         }
         _ => {
-            let inner = owners.child(&Step::field(name));
+            let inner = owners.child(&FieldStep::field(name));
             foreign(old.get(name), new.get(name), &inner)
         }
     });
@@ -96,20 +98,20 @@ fn rest_differs(old: &Value, new: &Value) -> bool {
             .any(|name| old_meta.get(name) != new_meta.get(name))
 }
 
-fn metadata(old: &Value, new: &Value, owners: &Pair<'_>, part: Part) -> bool {
+fn metadata(old: &Value, new: &Value, owners: &Pair<'_>, part: ObjectPart) -> bool {
     names(old, new).any(|name| {
         let (was, is) = (old.get(name), new.get(name));
         let ours = match part {
-            Part::Main => true,
-            Part::Status => false,
-            Part::Finalizers => name == "finalizers",
+            ObjectPart::Main => true,
+            ObjectPart::Status => false,
+            ObjectPart::Finalizers => name == "finalizers",
         };
         if BOOKKEEPING.contains(&name) {
             false
         } else if UNMANAGED.contains(&name) || !ours {
             was != is
         } else {
-            foreign(was, is, &owners.child(&Step::field(name)))
+            foreign(was, is, &owners.child(&FieldStep::field(name)))
         }
     })
 }
@@ -127,7 +129,7 @@ fn foreign(old: Option<&Value>, new: Option<&Value>, owners: &Pair<'_>) -> bool 
         (_, Some(Value::Object(_))) if !owners.whole() => {
             let (old, new) = (old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null));
             names(old, new).any(|name| {
-                let inner = owners.child(&Step::field(name));
+                let inner = owners.child(&FieldStep::field(name));
                 foreign(old.get(name), new.get(name), &inner)
             })
         }
@@ -192,8 +194,8 @@ fn names<'a>(old: &'a Value, new: &'a Value) -> impl Iterator<Item = &'a str> {
 
 /// What is ours and what is somebody else's in one state of an object.
 struct Owners {
-    mine: Fields,
-    theirs: Fields,
+    mine: FieldSet,
+    theirs: FieldSet,
 }
 
 impl Owners {
@@ -218,8 +220,8 @@ impl Owners {
 /// Who owns something at one place.
 #[derive(Clone, Copy)]
 struct Shares<'a> {
-    mine: Option<&'a Fields>,
-    theirs: Option<&'a Fields>,
+    mine: Option<&'a FieldSet>,
+    theirs: Option<&'a FieldSet>,
 }
 
 /// Who owned and who owns something at one place.
@@ -229,7 +231,7 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    fn all(&self) -> impl Iterator<Item = &'a Fields> {
+    fn all(&self) -> impl Iterator<Item = &'a FieldSet> {
         let Self { old, new } = self;
         [old.mine, old.theirs, new.mine, new.theirs]
             .into_iter()
@@ -243,10 +245,10 @@ impl<'a> Pair<'a> {
 
     /// Whether those who own it own it whole.
     fn whole(&self) -> bool {
-        self.any() && self.all().all(Fields::is_leaf)
+        self.any() && self.all().all(FieldSet::is_leaf)
     }
 
-    fn child(&self, step: &Step) -> Self {
+    fn child(&self, step: &FieldStep) -> Self {
         let of = |shares: Shares<'a>| Shares {
             mine: shares.mine.and_then(|fields| fields.child(step)),
             theirs: shares.theirs.and_then(|fields| fields.child(step)),
@@ -257,8 +259,8 @@ impl<'a> Pair<'a> {
         }
     }
 
-    fn steps(&self) -> Vec<&'a Step> {
-        let mut steps: Vec<&Step> = self
+    fn steps(&self) -> Vec<&'a FieldStep> {
+        let mut steps: Vec<&FieldStep> = self
             .all()
             .flat_map(|fields| fields.steps().map(|(step, _)| step))
             .collect();
@@ -309,7 +311,12 @@ mod tests {
         let mut new = config_map(&json!({"a": "9"}), &json!({"f:b": {}}), &json!({"f:a": {}}));
         assert!(foreign_change(&old, &new, "ours"));
         new["status"] = json!({"seen": true});
-        assert!(foreign_change_beside(&old, &new, "ours", Part::Status));
+        assert!(foreign_change_beside(
+            &old,
+            &new,
+            "ours",
+            ObjectPart::Status
+        ));
     }
 
     #[test]
@@ -320,9 +327,19 @@ mod tests {
             &json!({}),
         );
         let new = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
-        assert!(!foreign_change_beside(&old, &new, "ours", Part::Main));
-        assert!(foreign_change_beside(&old, &new, "ours", Part::Status));
-        assert!(foreign_change_beside(&old, &new, "ours", Part::Finalizers));
+        assert!(!foreign_change_beside(&old, &new, "ours", ObjectPart::Main));
+        assert!(foreign_change_beside(
+            &old,
+            &new,
+            "ours",
+            ObjectPart::Status
+        ));
+        assert!(foreign_change_beside(
+            &old,
+            &new,
+            "ours",
+            ObjectPart::Finalizers
+        ));
     }
 
     #[test]
@@ -368,7 +385,7 @@ mod tests {
         let old = config_map(&data, &mine, &json!({}));
         let new = config_map(&data, &json!({"f:b": {}}), &json!({"f:a": {}}));
         assert!(foreign_change(&old, &new, "ours"));
-        assert!(foreign_change_beside(&old, &new, "ours", Part::Main));
+        assert!(foreign_change_beside(&old, &new, "ours", ObjectPart::Main));
         // Who held it with us before has done nothing since.
         let shared = config_map(&data, &mine, &json!({"f:a": {}}));
         assert!(!foreign_change(&shared, &new, "ours"));

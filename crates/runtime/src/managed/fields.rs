@@ -8,24 +8,24 @@ use serde_json::{Map, Value};
 
 /// A set of fields: a tree whose leaves are owned whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fields {
-    inner: BTreeMap<Step, Fields>,
+pub struct FieldSet {
+    inner: BTreeMap<FieldStep, FieldSet>,
 }
 
 /// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum FieldStep {
     /// A field of an object.
     Field(Box<str>),
     /// The item of a list that has these values in these fields.
-    Item(BTreeMap<Box<str>, Scalar>),
+    Item(BTreeMap<Box<str>, ItemKey>),
     /// The member of a list of scalars.
-    Member(Scalar),
+    Member(ItemKey),
     /// The item at this place.
     Index(usize),
 }
 
-impl Step {
+impl FieldStep {
     /// The step to a field.
     pub(crate) fn field(name: &str) -> Self {
         Self::Field(name.into())
@@ -34,7 +34,7 @@ impl Step {
     /// The step to a list item that is known by the fields `names`.
     pub(crate) fn item<'a>(item: &Value, names: impl Iterator<Item = &'a str>) -> Option<Self> {
         names
-            .map(|name| Some((name.into(), Scalar::of(item.get(name)?))))
+            .map(|name| Some((name.into(), ItemKey::of(item.get(name)?))))
             .collect::<Option<_>>()
             .map(Self::Item)
     }
@@ -47,13 +47,13 @@ impl Step {
                 let keys: Map<String, Value> = serde_json::from_str(rest).ok()?;
                 let keys = keys.into_iter();
                 Some(Self::Item(
-                    keys.map(|(name, value)| (name.into(), Scalar::of(&value)))
+                    keys.map(|(name, value)| (name.into(), ItemKey::of(&value)))
                         .collect(),
                 ))
             }
             "v" => {
                 let member: Value = serde_json::from_str(rest).ok()?;
-                Some(Self::Member(Scalar::of(&member)))
+                Some(Self::Member(ItemKey::of(&member)))
             }
             "i" => rest.parse().ok().map(Self::Index),
             _ => None,
@@ -85,14 +85,14 @@ impl Step {
 
 /// A value that an item of a list is known by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scalar {
+pub(crate) enum ItemKey {
     /// A text.
     Text(Box<str>),
     /// Anything else, as its JSON, which is short.
     Other(Box<str>),
 }
 
-impl Scalar {
+impl ItemKey {
     /// The scalar of a JSON value.
     pub(crate) fn of(value: &Value) -> Self {
         match value {
@@ -111,14 +111,14 @@ impl Scalar {
     }
 }
 
-impl Fields {
+impl FieldSet {
     /// Reads `fieldsV1`; `None` for a notation it does not know.
     pub(super) fn parse(text: &Value) -> Option<Self> {
         let mut inner = BTreeMap::new();
         for (step, below) in text.as_object()? {
             // A dot owns the place itself; that matters to the server only, when it removes it.
             if step != "." {
-                inner.insert(Step::parse(step)?, Self::parse(below)?);
+                inner.insert(FieldStep::parse(step)?, Self::parse(below)?);
             }
         }
         Some(Self { inner })
@@ -130,12 +130,12 @@ impl Fields {
     }
 
     /// What is owned one step further down.
-    pub(crate) fn child(&self, step: &Step) -> Option<&Self> {
+    pub(crate) fn child(&self, step: &FieldStep) -> Option<&Self> {
         self.inner.get(step)
     }
 
     /// Every step down from here.
-    pub(crate) fn steps(&self) -> impl ExactSizeIterator<Item = (&Step, &Self)> {
+    pub(crate) fn steps(&self) -> impl ExactSizeIterator<Item = (&FieldStep, &Self)> {
         self.inner.iter()
     }
 
@@ -159,7 +159,7 @@ impl Fields {
 
     fn extract_members(&self, value: &Value) -> Value {
         let owned = self.inner.iter().filter_map(|(step, below)| match step {
-            Step::Field(name) => Some((name.to_string(), below.extract(step.of(value)?))),
+            FieldStep::Field(name) => Some((name.to_string(), below.extract(step.of(value)?))),
             _ => None,
         });
         Value::Object(owned.collect())
@@ -186,27 +186,27 @@ mod tests {
 
     use super::*;
 
-    fn fields(text: &Value) -> Fields {
-        Fields::parse(text).expect("fieldsV1")
+    fn fields(text: &Value) -> FieldSet {
+        FieldSet::parse(text).expect("fieldsV1")
     }
 
     #[test]
     fn every_sort_of_step_leads_somewhere() {
         let list = json!([{"name": "a", "port": 80}, {"name": "b"}]);
-        let by_key = Step::parse(r#"k:{"name":"b"}"#).expect("a step");
+        let by_key = FieldStep::parse(r#"k:{"name":"b"}"#).expect("a step");
         assert_eq!(by_key.of(&list), Some(&json!({"name": "b"})));
-        let by_place = Step::parse("i:0").expect("a step");
+        let by_place = FieldStep::parse("i:0").expect("a step");
         assert_eq!(by_place.of(&list), Some(&list[0]));
-        let member = Step::parse(r#"v:"x""#).expect("a step");
+        let member = FieldStep::parse(r#"v:"x""#).expect("a step");
         assert_eq!(member.of(&json!(["y", "x"])), Some(&json!("x")));
-        assert_eq!(Step::parse("z:1"), None);
-        assert_eq!(Step::parse("plain"), None);
+        assert_eq!(FieldStep::parse("z:1"), None);
+        assert_eq!(FieldStep::parse("plain"), None);
     }
 
     #[test]
     fn an_unknown_notation_is_not_guessed_at() {
-        assert_eq!(Fields::parse(&json!({"f:a": {"q:b": {}}})), None);
-        assert_eq!(Fields::parse(&json!("text")), None);
+        assert_eq!(FieldSet::parse(&json!({"f:a": {"q:b": {}}})), None);
+        assert_eq!(FieldSet::parse(&json!("text")), None);
     }
 
     #[test]

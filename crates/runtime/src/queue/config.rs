@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Lane, Pace};
+use super::{Lane, LaneRate};
 
 /// The parameters of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +13,12 @@ pub struct LaneConfig {
     /// For how long the lane may go unserved while it has work. `None`: for ever.
     pub bound: Option<Duration>,
     /// How fast it may go at most.
-    pub pace: Option<Pace>,
+    pub pace: Option<LaneRate>,
 }
 
 /// The parameters of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct QueueConfig {
     /// Lane [`Lane::Edit`]: a person waits for it.
     pub edit: LaneConfig,
     /// Lane [`Lane::Input`].
@@ -29,7 +29,7 @@ pub struct Config {
     pub resync: LaneConfig,
 }
 
-impl Config {
+impl QueueConfig {
     /// Strict priority: an urgent lane with work keeps every other waiting, for ever if need be. It
     /// is what most queues do, and here to compare with.
     #[must_use]
@@ -63,14 +63,14 @@ impl Config {
 /// 100 s on looking at them, one every ten milliseconds, while everything else is served at once. A
 /// reconcile that changes nothing costs the API server nothing, so this is about our own CPU and
 /// about external reads.
-impl Default for Config {
+impl Default for QueueConfig {
     fn default() -> Self {
         let lane = |weight, seconds, pace| LaneConfig {
             weight,
             bound: Some(Duration::from_secs(seconds)),
             pace,
         };
-        let slow = Pace {
+        let slow = LaneRate {
             per_second: 100,
             burst: 10,
         };

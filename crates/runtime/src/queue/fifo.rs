@@ -22,7 +22,7 @@ const OUT: Link = Link {
 };
 
 #[derive(Debug)]
-pub(super) struct Fifo {
+pub(super) struct SlotList {
     links: Vec<Link>,
     head: u32,
     tail: u32,
@@ -31,7 +31,7 @@ pub(super) struct Fifo {
     entered: Duration,
 }
 
-impl Fifo {
+impl SlotList {
     pub(super) const fn new() -> Self {
         Self {
             links: Vec::new(),
@@ -129,7 +129,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_queue_with_removal(steps in prop::collection::vec((0_u32..12, any::<bool>()), 0..200)) {
-            let mut fifo = Fifo::new();
+            let mut fifo = SlotList::new();
             let mut model: VecDeque<(u32, Duration)> = VecDeque::new();
             for (i, (slot, push)) in steps.into_iter().enumerate() {
                 let now = Duration::from_secs(i as u64);

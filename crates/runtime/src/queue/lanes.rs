@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use super::fifo::Fifo;
-use super::pace::Meter;
-use super::turns::{Ready, Turns};
-use super::{Config, Lane};
+use super::fifo::SlotList;
+use super::pace::RateMeter;
+use super::turns::{LaneReadiness, LaneScheduler};
+use super::{Lane, QueueConfig};
 
 #[derive(Debug)]
 struct Line {
-    fifo: Fifo,
-    meter: Option<Meter>,
+    fifo: SlotList,
+    meter: Option<RateMeter>,
     /// Keys for which this is the most urgent of the lanes they are in.
     depth: usize,
 }
@@ -24,7 +24,7 @@ impl Line {
     #[inline]
     fn ready(&self) -> Option<Duration> {
         let (_, entered) = self.fifo.front()?;
-        let pace = self.meter.as_ref().map_or(Duration::ZERO, Meter::ready);
+        let pace = self.meter.as_ref().map_or(Duration::ZERO, RateMeter::ready);
         Some(entered.max(pace))
     }
 }
@@ -32,19 +32,19 @@ impl Line {
 #[derive(Debug)]
 pub(super) struct Lanes {
     lines: [Line; Lane::ALL.len()],
-    turns: Turns,
+    turns: LaneScheduler,
 }
 
 impl Lanes {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &QueueConfig) -> Self {
         let line = |lane: Lane| Line {
-            fifo: Fifo::new(),
-            meter: config.lane(lane).pace.map(Meter::new),
+            fifo: SlotList::new(),
+            meter: config.lane(lane).pace.map(RateMeter::new),
             depth: 0,
         };
         Self {
             lines: Lane::ALL.map(line),
-            turns: Turns::new(config),
+            turns: LaneScheduler::new(config),
         }
     }
 
@@ -73,7 +73,7 @@ impl Lanes {
     /// The slot to serve now. It stays in line until it leaves.
     #[inline]
     pub(super) fn pick(&mut self, now: Duration) -> Option<u32> {
-        let mut ready = Ready::default();
+        let mut ready = LaneReadiness::default();
         for (ready, line) in ready.iter_mut().zip(&self.lines) {
             *ready = line.ready().filter(|ready| *ready <= now);
         }

@@ -3,18 +3,18 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::slots::State;
-use super::{Cause, Lane, Queue, Reason};
-use crate::error::Class;
+use super::slots::KeyState;
+use super::{FairQueue, Lane, RunCause, RunReason};
+use crate::error::ErrorClass;
 
-impl<K: Clone + Eq + Hash> Queue<K> {
+impl<K: Clone + Eq + Hash> FairQueue<K> {
     /// Queues what has become due, in the order it did, before anything that came after it.
     pub(super) fn advance(&mut self, now: Duration) {
         while let Some(slot) = self.timers.pop(now) {
             let entry = self.slots.get(slot);
             let due = entry.and_then(|entry| entry.obligation.as_deref().copied());
             let due = due.expect("a timer belongs to an obligation");
-            self.event(slot, due.lane, due.reason, Cause::Due, due.due);
+            self.event(slot, due.lane, due.reason, RunCause::Due, due.due);
             if let Some(entry) = self.slots.get_mut(slot) {
                 entry.obligation = None;
             }
@@ -25,22 +25,22 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         &mut self,
         slot: u32,
         lane: Lane,
-        reason: Reason,
-        by: Cause,
+        reason: RunReason,
+        by: RunCause,
         now: Duration,
     ) -> bool {
         let entry = self.slots.get_mut(slot).expect("the caller found it");
         let before = entry.unserved.as_ref().map(|unserved| unserved.lane);
         let lane_now = entry.note(lane, reason, by, now);
         match (entry.state, before) {
-            (State::Queued, Some(from)) if lane_now < from => {
+            (KeyState::Queued, Some(from)) if lane_now < from => {
                 self.lanes.promote(slot, from, lane_now, now);
             }
-            (State::Waiting, _) if by == Cause::Due || entry.admits_event() => {
+            (KeyState::Waiting, _) if by == RunCause::Due || entry.admits_event() => {
                 if let Some(obligation) = &entry.obligation {
                     self.waits.sub(obligation.reason);
                 }
-                entry.state = State::Queued;
+                entry.state = KeyState::Queued;
                 self.lanes.join(slot, lane_now, now);
             }
             _ => {}
@@ -52,24 +52,24 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub(super) fn settle(&mut self, slot: u32, now: Duration) {
         let entry = self.slots.get_mut(slot).expect("the caller found it");
         let unserved = entry.unserved.as_ref().map(|it| (it.lane, it.by));
-        if unserved.is_some_and(|(_, by)| by == Cause::Due) {
+        if unserved.is_some_and(|(_, by)| by == RunCause::Due) {
             entry.obligation = None;
         }
         match unserved {
             Some((lane, _)) if entry.admits_event() => {
-                entry.state = State::Queued;
+                entry.state = KeyState::Queued;
                 self.lanes.join(slot, lane, now);
             }
-            _ => entry.state = State::Waiting,
+            _ => entry.state = KeyState::Waiting,
         }
         match &entry.obligation {
             Some(obligation) => {
                 self.timers.set(slot, obligation.due);
-                if entry.state == State::Waiting {
+                if entry.state == KeyState::Waiting {
                     self.waits.add(obligation.reason);
                 }
             }
-            None if entry.state == State::Waiting => self.slots.remove(slot),
+            None if entry.state == KeyState::Waiting => self.slots.remove(slot),
             None => {}
         }
     }
@@ -77,18 +77,18 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
 /// How many keys wait, by the class of the failure they wait after.
 #[derive(Debug, Default)]
-pub(super) struct Waits(pub(super) [usize; Class::ALL.len() + 1]);
+pub(super) struct WaitCounts(pub(super) [usize; ErrorClass::ALL.len() + 1]);
 
-impl Waits {
-    pub(super) fn index(class: Option<Class>) -> usize {
-        class.map_or(Class::ALL.len(), |class| class as usize)
+impl WaitCounts {
+    pub(super) fn index(class: Option<ErrorClass>) -> usize {
+        class.map_or(ErrorClass::ALL.len(), |class| class as usize)
     }
 
-    pub(super) fn add(&mut self, reason: Reason) {
+    pub(super) fn add(&mut self, reason: RunReason) {
         self.0[Self::index(reason.class())] += 1;
     }
 
-    pub(super) fn sub(&mut self, reason: Reason) {
+    pub(super) fn sub(&mut self, reason: RunReason) {
         self.0[Self::index(reason.class())] -= 1;
     }
 }

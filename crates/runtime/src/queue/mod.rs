@@ -5,7 +5,7 @@
 //! - A key never runs twice at once. An event during a run makes it run again after it.
 //! - Reasons of events are kept until a run takes them, each once.
 //! - What a key has to do at a time is kept when an event runs it first, until the end of that run
-//!   ([`Queue::finish`]) replaces it.
+//!   ([`FairQueue::finish`]) replaces it.
 //! - An idle key, and one that is forgotten, costs nothing.
 //!
 //! # Lanes
@@ -48,68 +48,68 @@ mod words;
 use std::hash::Hash;
 use std::time::Duration;
 
-pub use self::config::{Config, LaneConfig};
-pub use self::pace::Pace;
-pub use self::reasons::Reasons;
+pub use self::config::{LaneConfig, QueueConfig};
+pub use self::pace::LaneRate;
+pub use self::reasons::RunReasons;
 pub use self::snapshot::{QueuedKey, RunningKey, Snapshot, WaitingKey};
-pub use self::words::{Cause, Dispatch, Hold, Lane, Next, Reason, Ticket};
+pub use self::words::{Dispatch, Lane, NextRun, RunCause, RunReason, RunTicket, WaitPolicy};
 
-use self::fifo::Fifo;
+use self::fifo::SlotList;
 use self::lanes::Lanes;
-use self::machine::Waits;
-use self::slots::{Obligation, Slots, State};
+use self::machine::WaitCounts;
+use self::slots::{KeyState, ScheduledRun, Slots};
 use self::timers::Timers;
-use crate::error::Class;
+use crate::error::ErrorClass;
 
 /// The queue of one controller.
 #[derive(Debug)]
-pub struct Queue<K> {
+pub struct FairQueue<K> {
     slots: Slots<K>,
     lanes: Lanes,
     timers: Timers,
-    running: Fifo,
+    running: SlotList,
     runs: u64,
-    waits: Waits,
+    waits: WaitCounts,
 }
 
-impl<K: Clone + Eq + Hash> Queue<K> {
+impl<K: Clone + Eq + Hash> FairQueue<K> {
     /// An empty queue.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: QueueConfig) -> Self {
         Self {
             slots: Slots::new(),
             lanes: Lanes::new(&config),
             timers: Timers::default(),
-            running: Fifo::new(),
+            running: SlotList::new(),
             runs: 0,
-            waits: Waits::default(),
+            waits: WaitCounts::default(),
         }
     }
 
     /// An event. False if it joins others of this key that no run has served yet.
     ///
     /// A key that is queued moves up if this lane is more urgent; one that runs will run again; what
-    /// happens to one that waits is up to its [`Hold`].
-    pub fn push(&mut self, key: &K, lane: Lane, reason: Reason, now: Duration) -> bool {
+    /// happens to one that waits is up to its [`WaitPolicy`].
+    pub fn push(&mut self, key: &K, lane: Lane, reason: RunReason, now: Duration) -> bool {
         self.advance(now);
         let slot = self.slots.find_or_insert(key);
-        self.event(slot, lane, reason, Cause::Event, now)
+        self.event(slot, lane, reason, RunCause::Event, now)
     }
 
     /// Ends the wait of a key whatever its hold: what it waited for is here. A key that runs will run
     /// again at once, whatever hold the end of that run asks for.
-    pub fn release(&mut self, key: &K, lane: Lane, reason: Reason, now: Duration) {
+    pub fn release(&mut self, key: &K, lane: Lane, reason: RunReason, now: Duration) {
         self.advance(now);
         let slot = self.slots.find_or_insert(key);
-        self.event(slot, lane, reason, Cause::Due, now);
+        self.event(slot, lane, reason, RunCause::Due, now);
         let entry = self.slots.get_mut(slot).expect("it was just found");
-        if entry.state == State::Queued {
+        if entry.state == KeyState::Queued {
             entry.obligation = None;
             self.timers.clear(slot);
         }
     }
 
-    /// What a failing key failed on may have changed: under [`Hold::Once`] an event may run it again,
+    /// What a failing key failed on may have changed: under [`WaitPolicy::SingleUseBody`] an event may run it again,
     /// although one did already.
     pub fn renew(&mut self, key: &K) {
         let slot = self.slots.find(key);
@@ -126,7 +126,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let entry = self.slots.get_mut(slot)?;
         let unserved = entry.unserved.take().expect("a key in line has events");
         self.runs += 1;
-        entry.state = State::Running {
+        entry.state = KeyState::Running {
             run: self.runs,
             forgotten: false,
         };
@@ -134,7 +134,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.timers.clear(slot);
         self.running.push_back(slot, now);
         Some(Dispatch {
-            ticket: Ticket {
+            ticket: RunTicket {
                 slot,
                 run: self.runs,
             },
@@ -147,12 +147,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     /// A run is over. False if the ticket is not of a run that is going on; nothing happens then.
-    pub fn finish(&mut self, ticket: Ticket, next: Next, now: Duration) -> bool {
+    pub fn finish(&mut self, ticket: RunTicket, next: NextRun, now: Duration) -> bool {
         self.advance(now);
         let Some(entry) = self.slots.get_mut(ticket.slot) else {
             return false;
         };
-        let State::Running { run, forgotten } = entry.state else {
+        let KeyState::Running { run, forgotten } = entry.state else {
             return false;
         };
         if run != ticket.run {
@@ -163,7 +163,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         entry.obligation = if forgotten {
             None
         } else {
-            Obligation::after(before, next)
+            ScheduledRun::after(before, next)
         };
         self.settle(ticket.slot, now);
         true
@@ -178,12 +178,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let entry = self.slots.get_mut(slot).expect("it was just found");
         let unserved = entry.unserved.take();
         let obligation = entry.obligation.take();
-        if let State::Running { forgotten, .. } = &mut entry.state {
+        if let KeyState::Running { forgotten, .. } = &mut entry.state {
             *forgotten = true;
             return;
         }
         match (entry.state, unserved, obligation) {
-            (State::Queued, Some(unserved), _) => self.lanes.leave(slot, unserved.lane),
+            (KeyState::Queued, Some(unserved), _) => self.lanes.leave(slot, unserved.lane),
             (_, _, Some(obligation)) => self.waits.sub(obligation.reason),
             _ => {}
         }
@@ -221,8 +221,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Keys that wait to retry after a failure of `class`; with `None`, those that wait for anything
     /// else.
     #[must_use]
-    pub fn waiting_after(&self, class: Option<Class>) -> usize {
-        self.waits.0[Waits::index(class)]
+    pub fn waiting_after(&self, class: Option<ErrorClass>) -> usize {
+        self.waits.0[WaitCounts::index(class)]
     }
 
     /// Keys that run.

@@ -4,24 +4,24 @@ use std::time::Duration;
 
 /// A rate with a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct LaneRate {
     /// How many per second, over any longer time.
     pub per_second: u32,
     /// How many at once after a quiet time.
     pub burst: u32,
 }
 
-/// Counts against a [`Pace`] without counting: it keeps only the moment at which the bucket would be
+/// Counts against a [`LaneRate`] without counting: it keeps only the moment at which the bucket would be
 /// full again.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct RateMeter {
     interval: Duration,
     burst: Duration,
     full: Duration,
 }
 
-impl Meter {
-    pub(super) fn new(pace: Pace) -> Self {
+impl RateMeter {
+    pub(super) fn new(pace: LaneRate) -> Self {
         let interval = Duration::from_secs(1) / pace.per_second.max(1);
         Self {
             interval,
@@ -53,7 +53,7 @@ mod tests {
             burst in 1_u32..50,
             gaps in prop::collection::vec(0_u64..100, 1..40),
         ) {
-            let mut meter = Meter::new(Pace { per_second, burst });
+            let mut meter = RateMeter::new(LaneRate { per_second, burst });
             let interval = Duration::from_secs(1) / per_second;
             let (mut now, mut taken) = (Duration::ZERO, Vec::new());
             for gap in gaps {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
-        let mut meter = Meter::new(Pace {
+        let mut meter = RateMeter::new(LaneRate {
             per_second: 100,
             burst: 10,
         });

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Reason;
+use super::RunReason;
 
 /// How many reasons are kept for one run. More are counted, not kept: the reconcile looks at the
 /// whole object anyway.
@@ -10,28 +10,28 @@ const KEPT: usize = 8;
 
 /// Why a key is to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reasons {
+pub struct RunReasons {
     // Most runs have one reason: it costs no allocation.
-    first: Option<Reason>,
+    first: Option<RunReason>,
     more: Option<Box<More>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct More {
-    reasons: Vec<Reason>,
+    reasons: Vec<RunReason>,
     left_out: u32,
 }
 
-impl Reasons {
+impl RunReasons {
     /// The reasons, in the order they came.
-    pub fn iter(&self) -> impl Iterator<Item = Reason> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = RunReason> + '_ {
         let more = self.more.iter().flat_map(|more| &more.reasons);
         self.first.iter().chain(more).copied()
     }
 
     /// Whether `reason` is among them.
     #[must_use]
-    pub fn contains(&self, reason: Reason) -> bool {
+    pub fn contains(&self, reason: RunReason) -> bool {
         self.iter().any(|known| known == reason)
     }
 
@@ -55,7 +55,7 @@ impl Reasons {
     }
 
     #[inline]
-    pub(super) fn note(&mut self, reason: Reason) {
+    pub(super) fn note(&mut self, reason: RunReason) {
         if self.first.is_none() {
             self.first = Some(reason);
             return;
@@ -73,7 +73,7 @@ impl Reasons {
     }
 }
 
-impl fmt::Display for Reasons {
+impl fmt::Display for RunReasons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, reason) in self.iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
@@ -92,8 +92,12 @@ mod tests {
 
     #[test]
     fn a_reason_is_kept_once_and_in_order() {
-        let mut reasons = Reasons::default();
-        for reason in [Reason::Changed, Reason::Input("Pod"), Reason::Changed] {
+        let mut reasons = RunReasons::default();
+        for reason in [
+            RunReason::Changed,
+            RunReason::Input("Pod"),
+            RunReason::Changed,
+        ] {
             reasons.note(reason);
         }
         assert_eq!(reasons.to_string(), "Changed,Input(Pod)");
@@ -102,9 +106,9 @@ mod tests {
     #[test]
     fn reasons_past_the_eighth_are_counted() {
         let kinds = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
-        let mut reasons = Reasons::default();
+        let mut reasons = RunReasons::default();
         for kind in kinds {
-            reasons.note(Reason::Input(kind));
+            reasons.note(RunReason::Input(kind));
         }
         assert_eq!((reasons.len(), reasons.left_out()), (8, 2));
         assert!(reasons.to_string().ends_with(",Input(h),+2"));

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::{Cause, Hold, Lane, Next, Reason, Reasons};
+use super::{Lane, NextRun, RunCause, RunReason, RunReasons, WaitPolicy};
 
 /// The states of a key. Idle is the absence of a slot; running with unserved events is what the
 /// literature calls dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum KeyState {
     Queued,
     Running {
         run: u64,
@@ -22,35 +22,35 @@ pub(super) enum State {
 
 /// Events that no run has served yet.
 #[derive(Debug)]
-pub(super) struct Unserved {
+pub(super) struct PendingEvents {
     /// Since the first of them.
     pub(super) since: Duration,
     /// The most urgent of their lanes.
     pub(super) lane: Lane,
-    pub(super) reasons: Reasons,
-    pub(super) by: Cause,
+    pub(super) reasons: RunReasons,
+    pub(super) by: RunCause,
 }
 
 /// What a key has to do at a known time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Obligation {
+pub(super) struct ScheduledRun {
     pub(super) due: Duration,
     pub(super) lane: Lane,
-    pub(super) reason: Reason,
-    pub(super) hold: Hold,
+    pub(super) reason: RunReason,
+    pub(super) hold: WaitPolicy,
     /// The one event that may come first has come.
     pub(super) spent: bool,
 }
 
-impl Obligation {
+impl ScheduledRun {
     /// What is to be done after a run that ended with `next`, before which `before` was to be done.
     #[inline]
-    pub(super) fn after(before: Option<Box<Self>>, next: Next) -> Option<Box<Self>> {
-        let spent = |before: Box<Self>| before.hold == Hold::Once && before.spent;
+    pub(super) fn after(before: Option<Box<Self>>, next: NextRun) -> Option<Box<Self>> {
+        let spent = |before: Box<Self>| before.hold == WaitPolicy::Once && before.spent;
         match next {
-            Next::Idle => None,
-            Next::Keep => before,
-            Next::At {
+            NextRun::Idle => None,
+            NextRun::Keep => before,
+            NextRun::At {
                 due,
                 lane,
                 reason,
@@ -62,7 +62,7 @@ impl Obligation {
                 hold,
                 // Were it renewed by the very run that used it up, events could run a failing key
                 // without end.
-                spent: hold == Hold::Once && before.is_some_and(spent),
+                spent: hold == WaitPolicy::Once && before.is_some_and(spent),
             })),
         }
     }
@@ -75,9 +75,9 @@ impl Obligation {
     #[inline]
     fn admits(&mut self) -> bool {
         match self.hold {
-            Hold::Open => true,
-            Hold::Once => !std::mem::replace(&mut self.spent, true),
-            Hold::Shut => false,
+            WaitPolicy::Open => true,
+            WaitPolicy::Once => !std::mem::replace(&mut self.spent, true),
+            WaitPolicy::Shut => false,
         }
     }
 }
@@ -86,19 +86,25 @@ impl Obligation {
 pub(super) struct Slot<K> {
     pub(super) key: K,
     hash: u32,
-    pub(super) state: State,
-    pub(super) unserved: Option<Unserved>,
+    pub(super) state: KeyState,
+    pub(super) unserved: Option<PendingEvents>,
     // Seldom there, and large.
-    pub(super) obligation: Option<Box<Obligation>>,
+    pub(super) obligation: Option<Box<ScheduledRun>>,
 }
 
 impl<K> Slot<K> {
     /// Remembers an event, and says which is now the most urgent lane.
-    pub(super) fn note(&mut self, lane: Lane, reason: Reason, by: Cause, now: Duration) -> Lane {
-        let unserved = self.unserved.get_or_insert_with(|| Unserved {
+    pub(super) fn note(
+        &mut self,
+        lane: Lane,
+        reason: RunReason,
+        by: RunCause,
+        now: Duration,
+    ) -> Lane {
+        let unserved = self.unserved.get_or_insert_with(|| PendingEvents {
             since: now,
             lane,
-            reasons: Reasons::default(),
+            reasons: RunReasons::default(),
             by,
         });
         // What became due during a run is noted after the run, behind later events.
@@ -219,7 +225,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         let entry = Some(Slot {
             key,
             hash,
-            state: State::Waiting,
+            state: KeyState::Waiting,
             unserved: None,
             obligation: None,
         });

@@ -3,8 +3,8 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::slots::State;
-use super::{Lane, Queue, Reason, Reasons};
+use super::slots::KeyState;
+use super::{FairQueue, Lane, RunReason, RunReasons};
 
 /// The first keys in each state.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct QueuedKey<K> {
     /// For how long an event of it has not been served.
     pub waited: Duration,
     /// Why it is to run.
-    pub reasons: Reasons,
+    pub reasons: RunReasons,
 }
 
 /// A key that waits for a time.
@@ -47,14 +47,14 @@ pub struct WaitingKey<K> {
     /// Which.
     pub key: K,
     /// What for.
-    pub reason: Reason,
+    pub reason: RunReason,
     /// For how much longer.
     pub remaining: Duration,
     /// Events that are kept until then.
-    pub kept: Reasons,
+    pub kept: RunReasons,
 }
 
-impl<K: Clone + Eq + Hash> Queue<K> {
+impl<K: Clone + Eq + Hash> FairQueue<K> {
     /// At most `limit` keys in each state. Costs a look at every waiting key, so it is for people.
     #[must_use]
     pub fn snapshot(&self, limit: usize, now: Duration) -> Snapshot<K> {
@@ -99,7 +99,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             .timers
             .iter()
             .filter_map(|(slot, due)| Some((due, slot, self.slots.get(slot)?)))
-            .filter(|(_, _, entry)| entry.state == State::Waiting)
+            .filter(|(_, _, entry)| entry.state == KeyState::Waiting)
             .collect();
         due.sort_unstable_by_key(|(due, slot, _)| (*due, *slot));
         due.truncate(limit);

@@ -9,12 +9,12 @@
 
 use std::time::Duration;
 
-use super::{Config, Lane};
+use super::{Lane, QueueConfig};
 
 const LANES: usize = Lane::ALL.len();
 
 /// Since when each lane's head could have been served, for those that can be now.
-pub(super) type Ready = [Option<Duration>; LANES];
+pub(super) type LaneReadiness = [Option<Duration>; LANES];
 
 #[derive(Debug)]
 struct Turn {
@@ -28,14 +28,14 @@ struct Turn {
 }
 
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct LaneScheduler {
     lanes: [Turn; LANES],
     by_age: u64,
     last_by_age: bool,
 }
 
-impl Turns {
-    pub(super) fn new(config: &Config) -> Self {
+impl LaneScheduler {
+    pub(super) fn new(config: &QueueConfig) -> Self {
         let turn = |lane: Lane| {
             let lane = config.lane(lane);
             Turn {
@@ -54,7 +54,7 @@ impl Turns {
 
     /// The lane to serve, which then counts as served.
     #[inline]
-    pub(super) fn take(&mut self, ready: &Ready, now: Duration) -> Option<Lane> {
+    pub(super) fn take(&mut self, ready: &LaneReadiness, now: Duration) -> Option<Lane> {
         let called = if self.last_by_age {
             None
         } else {
@@ -70,7 +70,7 @@ impl Turns {
     }
 
     #[inline]
-    fn called(&self, ready: &Ready, now: Duration) -> Option<Lane> {
+    fn called(&self, ready: &LaneReadiness, now: Duration) -> Option<Lane> {
         let call = |lane: &Lane| {
             let turn = &self.lanes[lane.index()];
             let at = ready[lane.index()]?.saturating_add(turn.patience?);
@@ -81,7 +81,7 @@ impl Turns {
     }
 
     #[inline]
-    fn by_share(&mut self, ready: &Ready) -> Option<Lane> {
+    fn by_share(&mut self, ready: &LaneReadiness) -> Option<Lane> {
         let has_work = |lane: &Lane| ready[lane.index()].is_some();
         let urgent = Lane::ALL.into_iter().find(has_work)?;
         let lane = match self.with_credit(ready) {
@@ -99,7 +99,7 @@ impl Turns {
     }
 
     #[inline]
-    fn with_credit(&self, ready: &Ready) -> Option<Lane> {
+    fn with_credit(&self, ready: &LaneReadiness) -> Option<Lane> {
         let mut lanes = Lane::ALL.into_iter();
         lanes.find(|lane| ready[lane.index()].is_some() && self.lanes[lane.index()].credit > 0)
     }

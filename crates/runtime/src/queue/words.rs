@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Reasons;
-use crate::error::Class;
+use super::RunReasons;
+use crate::error::ErrorClass;
 
 /// The lanes of the queue, most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +42,7 @@ impl Lane {
 /// Why a key is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum RunReason {
     /// The object was created, or seen for the first time and not yet handled.
     Created,
     /// The part of the object its lens shows changed.
@@ -52,16 +52,16 @@ pub enum Reason {
     /// An object of this kind that maps to it changed, or this source poked it.
     Input(&'static str),
     /// A failure of this class is due again.
-    Retry(Class),
+    Retry(ErrorClass),
     /// The reconcile asked to look again.
     Recheck,
     /// A restart, a relist or the periodic look.
     Resync,
 }
 
-impl Reason {
+impl RunReason {
     /// The class of the failure behind it, if that is what it is.
-    pub(super) const fn class(self) -> Option<Class> {
+    pub(super) const fn class(self) -> Option<ErrorClass> {
         match self {
             Self::Retry(class) => Some(class),
             _ => None,
@@ -69,7 +69,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for RunReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Created => f.write_str("Created"),
@@ -85,7 +85,7 @@ impl fmt::Display for Reason {
 
 /// What put a key in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Cause {
+pub enum RunCause {
     /// An event, and nothing the key had still to do was due. A failure of such a run is not held
     /// against the key's backoff.
     Event,
@@ -95,7 +95,7 @@ pub enum Cause {
 
 /// What an event does to a key that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Hold {
+pub enum WaitPolicy {
     /// It runs the key at once.
     Open,
     /// It runs the key at once, but only once before the key is due: the next events are kept for
@@ -107,7 +107,7 @@ pub enum Hold {
 
 /// What becomes of a key whose run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextRun {
     /// Nothing, until an event.
     Idle,
     /// What the key had to do before this run still stands: the run gave no answer.
@@ -119,15 +119,15 @@ pub enum Next {
         /// The lane it is then queued in.
         lane: Lane,
         /// Why it then runs.
-        reason: Reason,
+        reason: RunReason,
         /// What an event does before that.
-        hold: Hold,
+        hold: WaitPolicy,
     },
 }
 
 /// One run of one key. A ticket of a run that is over is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket {
+pub struct RunTicket {
     pub(super) slot: u32,
     pub(super) run: u64,
 }
@@ -136,15 +136,15 @@ pub struct Ticket {
 #[derive(Clone, Debug)]
 pub struct Dispatch<K> {
     /// To hand back when the run is over.
-    pub ticket: Ticket,
+    pub ticket: RunTicket,
     /// The key.
     pub key: K,
     /// The most urgent lane it was queued in.
     pub lane: Lane,
     /// Every reason since its last run began.
-    pub reasons: Reasons,
+    pub reasons: RunReasons,
     /// Since the first event that this run serves.
     pub waited: Duration,
     /// What put it in line.
-    pub by: Cause,
+    pub by: RunCause,
 }

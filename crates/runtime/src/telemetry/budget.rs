@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tracing::{debug, info, warn};
 
-use super::{Families, Occurrence};
+use super::{MetricFamilies, TelemetryEvent};
 
 /// From what nobody notices to a whole request deadline.
 const WAITS: [f64; 10] = [0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -47,7 +47,7 @@ type Tokens = Gauge<f64, AtomicU64>;
 
 /// Metrics of budgets and of the calls that spend from them.
 #[derive(Debug)]
-pub struct BudgetFamilies {
+pub struct LimiterMetrics {
     requests: Family<RequestLabels, Counter>,
     tokens: Family<LaneLabels, Tokens>,
     waits: Family<LaneLabels, Histogram, fn() -> Histogram>,
@@ -58,7 +58,7 @@ pub struct BudgetFamilies {
     exceeded: Family<CallLabels, Counter>,
 }
 
-impl Default for BudgetFamilies {
+impl Default for LimiterMetrics {
     fn default() -> Self {
         let waits: fn() -> Histogram = || Histogram::new(WAITS);
         Self {
@@ -74,7 +74,7 @@ impl Default for BudgetFamilies {
     }
 }
 
-impl BudgetFamilies {
+impl LimiterMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "rest_client_requests",
@@ -146,8 +146,8 @@ pub(crate) struct RequestDone<'a> {
     pub(crate) host: &'a Arc<str>,
 }
 
-impl Occurrence for RequestDone<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for RequestDone<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let code = self
             .code
             .map_or("<error>".into(), |code| code.to_string().into());
@@ -169,8 +169,8 @@ pub(crate) struct DeadlineExceeded<'a> {
     pub(crate) part: &'static str,
 }
 
-impl Occurrence for DeadlineExceeded<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for DeadlineExceeded<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let labels = CallLabels {
             target: self.target.clone(),
             verb: self.verb.into(),
@@ -189,15 +189,15 @@ impl Occurrence for DeadlineExceeded<'_> {
 
 /// A call has its turn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BudgetWaited<'a> {
+pub(crate) struct LimiterWaited<'a> {
     pub(crate) target: &'a Arc<str>,
     pub(crate) lane: &'a Arc<str>,
     pub(crate) waited: Duration,
     pub(crate) tokens: f64,
 }
 
-impl Occurrence for BudgetWaited<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for LimiterWaited<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let labels = lane(self.target, self.lane);
         let waits = families.budget.waits.get_or_create(&labels);
         waits.observe(self.waited.as_secs_f64());
@@ -212,14 +212,14 @@ impl Occurrence for BudgetWaited<'_> {
 
 /// A call is not made: its turn would come after its deadline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BudgetRefused<'a> {
+pub(crate) struct LimiterRefused<'a> {
     pub(crate) target: &'a Arc<str>,
     pub(crate) lane: &'a Arc<str>,
     pub(crate) wait: Duration,
 }
 
-impl Occurrence for BudgetRefused<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for LimiterRefused<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let labels = lane(self.target, self.lane);
         families.budget.refused.get_or_create(&labels).inc();
         debug!(target_name = %self.target, lane = %self.lane, wait = ?self.wait, "No turn in time");
@@ -228,7 +228,7 @@ impl Occurrence for BudgetRefused<'_> {
 
 /// A target refused a call, or said that it would refuse the next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BudgetClosed<'a> {
+pub(crate) struct LimiterClosed<'a> {
     pub(crate) target: &'a Arc<str>,
     pub(crate) refused: bool,
     /// How long from now.
@@ -237,8 +237,8 @@ pub(crate) struct BudgetClosed<'a> {
     pub(crate) longer: Duration,
 }
 
-impl Occurrence for BudgetClosed<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for LimiterClosed<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let labels = target(self.target);
         let budget = &families.budget;
         budget
@@ -257,14 +257,14 @@ impl Occurrence for BudgetClosed<'_> {
 
 /// A target refused a read for the sake of one collection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadersThrottled<'a> {
+pub(crate) struct CollectionThrottled<'a> {
     pub(crate) target: &'a Arc<str>,
     pub(crate) resource: &'a str,
     pub(crate) wait: Duration,
 }
 
-impl Occurrence for ReadersThrottled<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for CollectionThrottled<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let labels = target(self.target);
         families.budget.throttled.get_or_create(&labels).inc();
         debug!(target_name = %self.target, resource = self.resource, wait = ?self.wait, "Not ready to be read");
@@ -273,13 +273,13 @@ impl Occurrence for ReadersThrottled<'_> {
 
 /// An answer had rate limit headers that made no sense.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NonsenseHint<'a> {
+pub(crate) struct InvalidLimitHeader<'a> {
     pub(crate) target: &'a Arc<str>,
     pub(crate) headers: u64,
 }
 
-impl Occurrence for NonsenseHint<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for InvalidLimitHeader<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let labels = target(self.target);
         families
             .budget

@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tracing::debug;
 
-use super::{Families, Occurrence};
+use super::{MetricFamilies, TelemetryEvent};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Verb {
@@ -20,12 +20,12 @@ struct Why {
 
 /// Metrics of Events.
 #[derive(Debug, Default)]
-pub struct EventFamilies {
+pub struct EventMetrics {
     written: Family<Verb, Counter>,
     dropped: Family<Why, Counter>,
 }
 
-impl EventFamilies {
+impl EventMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "aplomb_events_written",
@@ -47,8 +47,8 @@ pub(crate) struct EventWritten {
     pub(crate) verb: &'static str,
 }
 
-impl Occurrence for EventWritten {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for EventWritten {
+    fn emit(self, families: &MetricFamilies) {
         let verb = Verb { verb: self.verb };
         families.events.written.get_or_create(&verb).inc();
     }
@@ -65,8 +65,8 @@ pub(crate) struct EventsDropped<'a> {
     pub(crate) err: &'a str,
 }
 
-impl Occurrence for EventsDropped<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for EventsDropped<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let reason = self.reason;
         let dropped = &families.events.dropped;
         dropped.get_or_create(&Why { reason }).inc_by(self.count);

@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tracing::{debug, info, warn};
 
-use super::{Families, Occurrence};
+use super::{MetricFamilies, TelemetryEvent};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Named {
@@ -22,13 +22,13 @@ fn named(name: &str) -> Named {
 
 /// Metrics of leader election, under client-go's names where it has them.
 #[derive(Debug, Default)]
-pub struct LeaseFamilies {
+pub struct LeaseMetrics {
     master: Family<Named, Gauge>,
     slowpath: Family<Named, Counter>,
     transitions: Family<Named, Counter>,
 }
 
-impl LeaseFamilies {
+impl LeaseMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "leader_election_master_status",
@@ -56,15 +56,15 @@ impl LeaseFamilies {
 
 /// This replica contends for a lease.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Contending<'a> {
+pub(crate) struct LeaseContended<'a> {
     /// Which lease.
     pub(crate) lease: &'a str,
     /// As whom.
     pub(crate) identity: &'a str,
 }
 
-impl Occurrence for Contending<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for LeaseContended<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let name = named(self.lease);
         families.lease.master.get_or_create(&name).set(0);
         families.lease.slowpath.get_or_create(&name).inc_by(0);
@@ -87,8 +87,8 @@ pub(crate) struct LeaseGained<'a> {
     pub(crate) transitions: i32,
 }
 
-impl Occurrence for LeaseGained<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for LeaseGained<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families.lease.set(self.lease, true);
         info!(
             lease = self.lease,
@@ -108,8 +108,8 @@ pub(crate) struct LeaseLost<'a> {
     pub(crate) reason: &'a str,
 }
 
-impl Occurrence for LeaseLost<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for LeaseLost<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families.lease.set(self.lease, false);
         warn!(lease = self.lease, reason = self.reason, "Lost the lease");
     }
@@ -122,8 +122,8 @@ pub(crate) struct LeaseReleased<'a> {
     pub(crate) lease: &'a str,
 }
 
-impl Occurrence for LeaseReleased<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for LeaseReleased<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families.lease.set(self.lease, false);
         info!(lease = self.lease, "Released the lease");
     }
@@ -131,13 +131,13 @@ impl Occurrence for LeaseReleased<'_> {
 
 /// A holder had to read the lease before it could renew it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SlowPath<'a> {
+pub(crate) struct LeaseSlowPath<'a> {
     /// Which lease.
     pub(crate) lease: &'a str,
 }
 
-impl Occurrence for SlowPath<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for LeaseSlowPath<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families
             .lease
             .slowpath
@@ -159,8 +159,8 @@ pub(crate) struct LeaseCallFailed<'a> {
     pub(crate) leading: bool,
 }
 
-impl Occurrence for LeaseCallFailed<'_> {
-    fn emit(self, _families: &Families) {
+impl TelemetryEvent for LeaseCallFailed<'_> {
+    fn emit(self, _families: &MetricFamilies) {
         if self.leading {
             warn!(
                 lease = self.lease,

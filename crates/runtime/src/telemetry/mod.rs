@@ -15,58 +15,58 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 
-pub use self::budget::BudgetFamilies;
+pub use self::budget::LimiterMetrics;
 pub(crate) use self::budget::{
-    BudgetClosed, BudgetRefused, BudgetWaited, DeadlineExceeded, NonsenseHint, ReadersThrottled,
-    RequestDone,
+    CollectionThrottled, DeadlineExceeded, InvalidLimitHeader, LimiterClosed, LimiterRefused,
+    LimiterWaited, RequestDone,
 };
-pub use self::events::EventFamilies;
+pub use self::events::EventMetrics;
 pub(crate) use self::events::{EventWritten, EventsDropped};
-pub use self::lease::LeaseFamilies;
+pub use self::lease::LeaseMetrics;
 pub(crate) use self::lease::{
-    Contending, LeaseCallFailed, LeaseGained, LeaseLost, LeaseReleased, SlowPath,
+    LeaseCallFailed, LeaseContended, LeaseGained, LeaseLost, LeaseReleased, LeaseSlowPath,
 };
-pub use self::queue::QueueFamilies;
-pub(crate) use self::queue::{Dequeued, Enqueued, HandedBack, QueueLevels};
+pub use self::queue::QueueMetrics;
+pub(crate) use self::queue::{Dequeued, Enqueued, KeyDone, QueueLevels};
 pub(crate) use self::runs::{
-    DeadlinePassed, FirstWrite, Panicked, QuarantineEnded, Quarantined, RunEnded, RunOutcome,
+    DeadlinePassed, FirstWrite, KeyQuarantined, Panicked, QuarantineEnded, RunEnded, RunOutcome,
     RunStarted,
 };
-pub use self::runs::{RunFamilies, WorkersSet};
-pub use self::watch::{EventResult, WatchFamilies};
+pub use self::runs::{ReconcileMetrics, WorkersSet};
+pub use self::watch::{EventResult, WatchMetrics};
 pub(crate) use self::watch::{
-    EventSeen, ListenerPanicked, ObjectUnreadable, Reading, WatchBegan, WatchListed, WatchLost,
+    EventSeen, ListenerPanicked, ObjectUnreadable, WatchBegan, WatchGauges, WatchListed, WatchLost,
 };
-pub(crate) use self::writes::{ConflictLost, EffectStale, WriteEnded};
-pub use self::writes::{WriteFamilies, WriteResult};
+pub(crate) use self::writes::{ConflictLost, StaleEffect, WriteEnded};
+pub use self::writes::{WriteMetrics, WriteResult};
 
 /// Every metric of the runtime. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Telemetry(Arc<Families>);
+pub struct Telemetry(Arc<MetricFamilies>);
 
 /// The metrics by area.
 #[derive(Debug, Default)]
-pub struct Families {
+pub struct MetricFamilies {
     /// Budgets and the calls that spend from them.
-    pub budget: BudgetFamilies,
+    pub budget: LimiterMetrics,
     /// Events of the API.
-    pub events: EventFamilies,
+    pub events: EventMetrics,
     /// Leader election.
-    pub lease: LeaseFamilies,
+    pub lease: LeaseMetrics,
     /// The queue.
-    pub queue: QueueFamilies,
+    pub queue: QueueMetrics,
     /// Reconciles.
-    pub runs: RunFamilies,
+    pub runs: ReconcileMetrics,
     /// Watches and caches.
-    pub watch: WatchFamilies,
+    pub watch: WatchMetrics,
     /// Writes and conflicts.
-    pub writes: WriteFamilies,
+    pub writes: WriteMetrics,
 }
 
 impl std::ops::Deref for Telemetry {
-    type Target = Families;
+    type Target = MetricFamilies;
 
-    fn deref(&self) -> &Families {
+    fn deref(&self) -> &MetricFamilies {
         &self.0
     }
 }
@@ -78,7 +78,7 @@ impl Telemetry {
     }
 
     /// Counts and logs what occurred.
-    pub fn emit(&self, occurrence: impl Occurrence) {
+    pub fn emit(&self, occurrence: impl TelemetryEvent) {
         occurrence.emit(self);
     }
 
@@ -112,9 +112,9 @@ pub(crate) fn encoded(registry: &Registry) -> String {
 
 /// Metrics of a program, to be served beside those of the runtime.
 #[derive(Clone)]
-pub struct Metrics(Arc<dyn Fn(&mut Registry) + Send + Sync>);
+pub struct MetricsSource(Arc<dyn Fn(&mut Registry) + Send + Sync>);
 
-impl Metrics {
+impl MetricsSource {
     /// Metrics that `register` puts into a registry.
     #[must_use]
     pub fn new(register: impl Fn(&mut Registry) + Send + Sync + 'static) -> Self {
@@ -126,14 +126,14 @@ impl Metrics {
     }
 }
 
-impl fmt::Debug for Metrics {
+impl fmt::Debug for MetricsSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Metrics")
     }
 }
 
 /// Something worth a metric, a log line or both.
-pub trait Occurrence {
+pub trait TelemetryEvent {
     /// Moves the metrics and writes the log line.
-    fn emit(self, families: &Families);
+    fn emit(self, families: &MetricFamilies);
 }

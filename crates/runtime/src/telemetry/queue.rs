@@ -15,9 +15,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::{Families, Occurrence};
-use crate::error::Class;
-use crate::queue::{Lane, Queue};
+use super::{MetricFamilies, TelemetryEvent};
+use crate::error::ErrorClass;
+use crate::queue::{FairQueue, Lane};
 
 /// controller-runtime has the same word under both labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -50,7 +50,7 @@ type Histograms = Family<Of, Histogram, fn() -> Histogram>;
 
 /// Metrics of the queue.
 #[derive(Debug)]
-pub struct QueueFamilies {
+pub struct QueueMetrics {
     depth: Family<Of, Gauge>,
     adds: Family<Of, Counter>,
     queued: Histograms,
@@ -62,7 +62,7 @@ pub struct QueueFamilies {
     waiting: Family<WithClass, Gauge>,
 }
 
-impl Default for QueueFamilies {
+impl Default for QueueMetrics {
     fn default() -> Self {
         // controller-runtime's buckets, so that quantiles of both can be put side by side.
         let histograms = || Family::new_with_constructor(histogram as fn() -> Histogram);
@@ -84,7 +84,7 @@ fn histogram() -> Histogram {
     Histogram::new(exponential_buckets(1e-8, 10.0, 12))
 }
 
-impl QueueFamilies {
+impl QueueMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("workqueue_depth", "Keys in line", self.depth.clone());
         registry.register(
@@ -137,8 +137,8 @@ pub(crate) struct Enqueued<'a> {
     pub(crate) controller: &'a Arc<str>,
 }
 
-impl Occurrence for Enqueued<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for Enqueued<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families
             .queue
             .adds
@@ -156,8 +156,8 @@ pub(crate) struct Dequeued<'a> {
     pub(crate) waited: Duration,
 }
 
-impl Occurrence for Dequeued<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for Dequeued<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let queued = families.queue.queued.get_or_create(&of(self.controller));
         queued.observe(self.waited.as_secs_f64());
     }
@@ -165,7 +165,7 @@ impl Occurrence for Dequeued<'_> {
 
 /// A key was handed back after its run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HandedBack<'a> {
+pub(crate) struct KeyDone<'a> {
     /// Whose queue.
     pub(crate) controller: &'a Arc<str>,
     /// For how long it ran.
@@ -174,8 +174,8 @@ pub(crate) struct HandedBack<'a> {
     pub(crate) retries: bool,
 }
 
-impl Occurrence for HandedBack<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for KeyDone<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let of = of(self.controller);
         let worked = families.queue.worked.get_or_create(&of);
         worked.observe(self.ran.as_secs_f64());
@@ -200,11 +200,11 @@ impl<'a> QueueLevels<'a> {
     #[must_use]
     pub(crate) fn of<K: Clone + Eq + Hash>(
         controller: &'a Arc<str>,
-        queue: &Queue<K>,
+        queue: &FairQueue<K>,
         now: Duration,
     ) -> Self {
-        let classes = Class::ALL.into_iter().map(Some).chain([None]);
-        let word = |class: Option<Class>| class.map_or("None", Class::word);
+        let classes = ErrorClass::ALL.into_iter().map(Some).chain([None]);
+        let word = |class: Option<ErrorClass>| class.map_or("None", ErrorClass::word);
         Self {
             controller,
             depth: Lane::ALL.into_iter().map(|lane| queue.depth(lane)).sum(),
@@ -218,8 +218,8 @@ impl<'a> QueueLevels<'a> {
     }
 }
 
-impl Occurrence for QueueLevels<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for QueueLevels<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let queue = &families.queue;
         let of = of(self.controller);
         queue.depth.get_or_create(&of).set(gauge(self.depth));
@@ -253,22 +253,22 @@ mod tests {
     use prometheus_client::encoding::text::encode;
 
     use super::*;
-    use crate::queue::{Config, Hold, Next, Reason};
+    use crate::queue::{NextRun, QueueConfig, RunReason, WaitPolicy};
     use crate::telemetry::Telemetry;
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
 
-    fn failed_once() -> Queue<&'static str> {
-        let mut queue = Queue::new(Config::default());
-        queue.push(&"waits", Lane::Edit, Reason::Changed, seconds(0));
+    fn failed_once() -> FairQueue<&'static str> {
+        let mut queue = FairQueue::new(QueueConfig::default());
+        queue.push(&"waits", Lane::Edit, RunReason::Changed, seconds(0));
         let run = queue.pop(seconds(0)).expect("it is in line");
-        let next = Next::At {
+        let next = NextRun::At {
             due: seconds(90),
             lane: Lane::Retry,
-            reason: Reason::Retry(Class::Unavailable),
-            hold: Hold::Once,
+            reason: RunReason::Retry(ErrorClass::Unavailable),
+            hold: WaitPolicy::Once,
         };
         queue.finish(run.ticket, next, seconds(1));
         queue
@@ -278,9 +278,9 @@ mod tests {
     fn the_queue_is_shown_under_controller_runtimes_names() {
         let controller = Arc::from("egress");
         let mut queue = failed_once();
-        queue.push(&"runs", Lane::Edit, Reason::Changed, seconds(2));
+        queue.push(&"runs", Lane::Edit, RunReason::Changed, seconds(2));
         queue.pop(seconds(2));
-        queue.push(&"queued", Lane::Input, Reason::Input("Node"), seconds(3));
+        queue.push(&"queued", Lane::Input, RunReason::Input("Node"), seconds(3));
 
         let (telemetry, mut registry) = (Telemetry::default(), Registry::default());
         telemetry.register(&mut registry);
@@ -292,7 +292,7 @@ mod tests {
             controller: &controller,
             waited: seconds(1),
         });
-        telemetry.emit(HandedBack {
+        telemetry.emit(KeyDone {
             controller: &controller,
             ran: seconds(1),
             retries: true,

@@ -13,8 +13,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::{Families, Occurrence};
-use crate::lens::Sight;
+use super::{MetricFamilies, TelemetryEvent};
+use crate::lens::PredicateResult;
 use crate::watch::Scope;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,13 +36,13 @@ struct KindLabel {
 
 /// Metrics of watches, caches and lenses.
 #[derive(Debug, Default)]
-pub struct WatchFamilies {
+pub struct WatchMetrics {
     events: Family<EventLabels, Counter>,
     restarts: Family<LossLabels, Counter>,
     gauges: Gauges,
 }
 
-impl WatchFamilies {
+impl WatchMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "aplomb_events",
@@ -92,12 +92,12 @@ impl EventResult {
     }
 }
 
-impl From<Sight> for EventResult {
-    fn from(sight: Sight) -> Self {
+impl From<PredicateResult> for EventResult {
+    fn from(sight: PredicateResult) -> Self {
         match sight {
-            Sight::Pass => Self::Passed,
-            Sight::Noise => Self::Noise,
-            Sight::Own => Self::Own,
+            PredicateResult::Pass => Self::Passed,
+            PredicateResult::Noise => Self::Noise,
+            PredicateResult::Own => Self::Own,
         }
     }
 }
@@ -109,8 +109,8 @@ pub(crate) struct EventSeen<'a> {
     pub(crate) result: EventResult,
 }
 
-impl Occurrence for EventSeen<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for EventSeen<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let labels = EventLabels {
             kind: self.kind.to_owned(),
             result: self.result.word(),
@@ -123,12 +123,12 @@ impl Occurrence for EventSeen<'_> {
 #[derive(Debug)]
 pub(crate) struct ObjectUnreadable<'a> {
     pub(crate) kind: &'a str,
-    pub(crate) key: &'a crate::Key,
+    pub(crate) key: &'a crate::ObjectKey,
     pub(crate) error: &'a str,
 }
 
-impl Occurrence for ObjectUnreadable<'_> {
-    fn emit(self, _families: &Families) {
+impl TelemetryEvent for ObjectUnreadable<'_> {
+    fn emit(self, _families: &MetricFamilies) {
         let Self { kind, key, error } = self;
         tracing::warn!(%kind, object = %key, %error, "an object cannot be read");
     }
@@ -138,11 +138,11 @@ impl Occurrence for ObjectUnreadable<'_> {
 #[derive(Debug)]
 pub(crate) struct ListenerPanicked<'a> {
     pub(crate) kind: &'a str,
-    pub(crate) key: &'a crate::Key,
+    pub(crate) key: &'a crate::ObjectKey,
 }
 
-impl Occurrence for ListenerPanicked<'_> {
-    fn emit(self, _families: &Families) {
+impl TelemetryEvent for ListenerPanicked<'_> {
+    fn emit(self, _families: &MetricFamilies) {
         let Self { kind, key } = self;
         tracing::error!(%kind, object = %key, "A listener of a watch panicked");
     }
@@ -156,8 +156,8 @@ pub(crate) struct WatchListed<'a> {
     pub(crate) objects: usize,
 }
 
-impl Occurrence for WatchListed<'_> {
-    fn emit(self, _families: &Families) {
+impl TelemetryEvent for WatchListed<'_> {
+    fn emit(self, _families: &MetricFamilies) {
         let Self {
             kind,
             scope,
@@ -179,8 +179,8 @@ pub(crate) struct WatchLost<'a> {
     pub(crate) delay: Duration,
 }
 
-impl Occurrence for WatchLost<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for WatchLost<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let Self {
             kind,
             scope,
@@ -207,11 +207,11 @@ impl Occurrence for WatchLost<'_> {
 /// A watch came to be: its gauges are read whenever they are asked for.
 pub(crate) struct WatchBegan {
     pub(crate) kind: Arc<str>,
-    pub(crate) reading: Box<dyn Fn() -> Option<Reading> + Send + Sync>,
+    pub(crate) reading: Box<dyn Fn() -> Option<WatchGauges> + Send + Sync>,
 }
 
-impl Occurrence for WatchBegan {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for WatchBegan {
+    fn emit(self, families: &MetricFamilies) {
         let mut probes = families.watch.gauges.lock();
         probes.retain(|probe| (probe.reading)().is_some());
         probes.push(self);
@@ -220,7 +220,7 @@ impl Occurrence for WatchBegan {
 
 /// What a watch says of itself. None at all once it is gone.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct WatchGauges {
     pub(crate) objects: u64,
     pub(crate) age: Duration,
 }
@@ -235,8 +235,8 @@ impl Gauges {
     }
 
     /// By kind: the objects of all its watches, and the age of the oldest.
-    fn read(&self) -> BTreeMap<String, Reading> {
-        let mut kinds: BTreeMap<String, Reading> = BTreeMap::new();
+    fn read(&self) -> BTreeMap<String, WatchGauges> {
+        let mut kinds: BTreeMap<String, WatchGauges> = BTreeMap::new();
         for probe in self.lock().iter() {
             if let Some(reading) = (probe.reading)() {
                 let kind = kinds.entry(probe.kind.to_string()).or_default();

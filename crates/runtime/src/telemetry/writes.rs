@@ -6,12 +6,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tracing::{debug, warn};
 
-use super::{Families, Occurrence};
-use crate::key::ObjectId;
+use super::{MetricFamilies, TelemetryEvent};
+use crate::key::ObjectRef;
 
 /// Metrics of writes, of those that were not needed, and of conflicts.
 #[derive(Debug, Default)]
-pub struct WriteFamilies {
+pub struct WriteMetrics {
     writes: Family<WriteLabels, Counter>,
     conflicts: Family<ConflictLabels, Counter>,
     stale_effects: Family<StaleLabels, Counter>,
@@ -36,7 +36,7 @@ struct StaleLabels {
     target: String,
 }
 
-impl WriteFamilies {
+impl WriteMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "aplomb_writes",
@@ -119,15 +119,15 @@ impl WriteResult {
 #[derive(Debug)]
 pub(crate) struct WriteEnded<'a> {
     /// What was written to.
-    pub(crate) object: &'a ObjectId,
+    pub(crate) object: &'a ObjectRef,
     /// `apply`, `status`, `delete` or `finalizer`.
     pub(crate) verb: &'static str,
     /// What became of it.
     pub(crate) result: WriteResult,
 }
 
-impl Occurrence for WriteEnded<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for WriteEnded<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let labels = WriteLabels {
             kind: self.object.kind.to_string(),
             verb: self.verb,
@@ -142,15 +142,15 @@ impl Occurrence for WriteEnded<'_> {
 #[derive(Debug)]
 pub(crate) struct ConflictLost<'a> {
     /// What was written to.
-    pub(crate) object: &'a ObjectId,
+    pub(crate) object: &'a ObjectRef,
     /// Our field manager.
     pub(crate) manager: &'a str,
     /// The field manager that was first, where the object tells.
     pub(crate) winner: Option<&'a str>,
 }
 
-impl Occurrence for ConflictLost<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for ConflictLost<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let winner = self.winner.unwrap_or("unknown");
         let labels = ConflictLabels {
             kind: self.object.kind.to_string(),
@@ -164,15 +164,15 @@ impl Occurrence for ConflictLost<'_> {
 
 /// An effect may have landed after the lease was lost.
 #[derive(Debug)]
-pub(crate) struct EffectStale<'a> {
+pub(crate) struct StaleEffect<'a> {
     /// Which system it went to, such as `apiserver`.
     pub(crate) target: &'a str,
     /// What it was.
     pub(crate) what: &'a str,
 }
 
-impl Occurrence for EffectStale<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for StaleEffect<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let labels = StaleLabels {
             target: self.target.to_owned(),
         };
@@ -190,15 +190,15 @@ mod tests {
     use prometheus_client::encoding::text::encode;
 
     use super::*;
-    use crate::key::Key;
+    use crate::key::ObjectKey;
     use crate::telemetry::Telemetry;
 
     #[test]
     fn what_becomes_of_writes_is_counted_under_public_names() {
         let telemetry = Telemetry::default();
-        let object = &ObjectId {
+        let object = &ObjectRef {
             kind: "Page".into(),
-            key: Key::new(Some("team"), "front"),
+            key: ObjectKey::new(Some("team"), "front"),
         };
         telemetry.emit(WriteEnded {
             object,
@@ -210,7 +210,7 @@ mod tests {
             manager: "ours",
             winner: None,
         });
-        telemetry.emit(EffectStale {
+        telemetry.emit(StaleEffect {
             target: "apiserver",
             what: "status of Page team/front",
         });

@@ -5,14 +5,14 @@
 use std::mem;
 use std::time::Duration;
 
-use super::Timing;
-use crate::version::Version;
+use super::ReflectorTiming;
+use crate::version::ResourceVersion;
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum ReflectorStep {
     /// Fetch a page of the list.
-    List(Page),
+    List(ListPage),
     /// Watch from this version.
     Watch {
         from: String,
@@ -23,7 +23,7 @@ pub(super) enum Step {
 
 /// Which page.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Page {
+pub(super) enum ListPage {
     First,
     /// The one this token stands for.
     Next(String),
@@ -33,7 +33,7 @@ pub(super) enum Page {
 
 /// What ended a connection or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Loss {
+pub(super) enum Disconnect {
     /// The server ended the stream when it had been asked to: all is well.
     Ended,
     /// The server ended the stream before its time.
@@ -50,7 +50,7 @@ pub(super) enum Loss {
     Unreachable,
 }
 
-impl Loss {
+impl Disconnect {
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Ended => "ended",
@@ -66,10 +66,10 @@ impl Loss {
 
 /// Where a watch stands.
 #[derive(Debug)]
-pub(super) struct Course {
-    timing: Timing,
+pub(super) struct ReflectorState {
+    timing: ReflectorTiming,
     rng: fastrand::Rng,
-    step: Step,
+    step: ReflectorStep,
     /// Losses since the server last got anywhere with us.
     losses: u32,
     /// Connections in a row that ended in silence.
@@ -80,12 +80,12 @@ pub(super) struct Course {
     backwards: u32,
 }
 
-impl Course {
-    pub(super) fn new(timing: Timing, seed: u64) -> Self {
+impl ReflectorState {
+    pub(super) fn new(timing: ReflectorTiming, seed: u64) -> Self {
         Self {
             timing,
             rng: fastrand::Rng::with_seed(seed),
-            step: Step::List(Page::First),
+            step: ReflectorStep::List(ListPage::First),
             losses: 0,
             silences: 0,
             progress: false,
@@ -93,21 +93,25 @@ impl Course {
         }
     }
 
-    pub(super) fn step(&self) -> &Step {
+    pub(super) fn step(&self) -> &ReflectorStep {
         &self.step
     }
 
     /// A page of the list arrived, with the token of the next one or, at the end, the version.
     pub(super) fn paged(&mut self, next: Option<String>, version: &str) {
         self.step = match next {
-            Some(token) => Step::List(Page::Next(token)),
+            Some(token) => ReflectorStep::List(ListPage::Next(token)),
             None => self.watch(version.to_owned()),
         };
     }
 
     /// Whether a finished list may be taken over. A server that lags behind may answer with a state
     /// older than the one already shown; but after a restore from a backup the older one is true.
-    pub(super) fn accepts(&mut self, version: &Version, seen: Option<&Version>) -> bool {
+    pub(super) fn accepts(
+        &mut self,
+        version: &ResourceVersion,
+        seen: Option<&ResourceVersion>,
+    ) -> bool {
         if seen.is_some_and(|seen| version.includes(seen) == Some(false)) {
             self.backwards += 1;
             if self.backwards < BELIEVED_AT {
@@ -131,7 +135,7 @@ impl Course {
         let first = !mem::replace(&mut self.progress, true);
         self.losses = 0;
         self.silences = 0;
-        if let Step::Watch { from, .. } = &mut self.step {
+        if let ReflectorStep::Watch { from, .. } = &mut self.step {
             *from = version;
         }
         first
@@ -139,18 +143,22 @@ impl Course {
 
     /// Something ended the connection or the request, which had `lasted` that long. How long to wait
     /// before the next step.
-    pub(super) fn lost(&mut self, loss: Loss, lasted: Duration) -> Duration {
-        let was_listing = matches!(self.step, Step::List(_));
+    pub(super) fn lost(&mut self, loss: Disconnect, lasted: Duration) -> Duration {
+        let was_listing = matches!(self.step, ReflectorStep::List(_));
         self.step = match (&self.step, loss) {
-            (Step::List(Page::Next(_)), Loss::Expired) => Step::List(Page::Whole),
-            (Step::List(_), _) | (_, Loss::Expired) => Step::List(Page::First),
-            (Step::Watch { from, .. }, _) => {
+            (ReflectorStep::List(ListPage::Next(_)), Disconnect::Expired) => {
+                ReflectorStep::List(ListPage::Whole)
+            }
+            (ReflectorStep::List(_), _) | (_, Disconnect::Expired) => {
+                ReflectorStep::List(ListPage::First)
+            }
+            (ReflectorStep::Watch { from, .. }, _) => {
                 let from = from.clone();
                 self.after_watch(from, loss)
             }
         };
-        let progress = mem::take(&mut self.progress) || loss == Loss::Silence;
-        if loss == Loss::Ended {
+        let progress = mem::take(&mut self.progress) || loss == Disconnect::Silence;
+        if loss == Disconnect::Ended {
             self.losses = 0;
             self.silences = 0;
             return Duration::ZERO;
@@ -160,7 +168,7 @@ impl Course {
         let worked = progress && lasted > BRIEF;
         let gentle = matches!(
             loss,
-            Loss::Closed | Loss::Cut | Loss::Expired | Loss::Silence
+            Disconnect::Closed | Disconnect::Cut | Disconnect::Expired | Disconnect::Silence
         );
         if !was_listing && gentle && (worked || !progress && self.losses == 0) {
             if !worked {
@@ -173,21 +181,21 @@ impl Course {
     }
 
     /// A watch that was silent twice in a row may stay so: a list shows what was missed.
-    fn after_watch(&mut self, from: String, loss: Loss) -> Step {
-        if loss == Loss::Silence {
+    fn after_watch(&mut self, from: String, loss: Disconnect) -> ReflectorStep {
+        if loss == Disconnect::Silence {
             self.silences += 1;
             if self.silences >= 2 {
                 self.silences = 0;
-                return Step::List(Page::First);
+                return ReflectorStep::List(ListPage::First);
             }
         }
         self.watch(from)
     }
 
-    fn watch(&mut self, from: String) -> Step {
+    fn watch(&mut self, from: String) -> ReflectorStep {
         let (low, high) = self.timing.lifetime;
         let lifetime = low + high.saturating_sub(low).mul_f64(self.rng.f64());
-        Step::Watch { from, lifetime }
+        ReflectorStep::Watch { from, lifetime }
     }
 
     /// Exponential under the cap; half of it is drawn, so that watches part ways after an outage.

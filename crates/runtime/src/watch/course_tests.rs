@@ -4,30 +4,33 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(30);
 
-fn course() -> Course {
-    Course::new(Timing::default(), 7)
+fn course() -> ReflectorState {
+    ReflectorState::new(ReflectorTiming::default(), 7)
 }
 
 /// A course whose list ended at version 5.
-fn watching() -> Course {
+fn watching() -> ReflectorState {
     let mut course = course();
     course.paged(None, "5");
     course
 }
 
-fn from(course: &Course) -> &str {
+fn from(course: &ReflectorState) -> &str {
     match course.step() {
-        Step::Watch { from, .. } => from,
-        Step::List(_) => panic!("it lists"),
+        ReflectorStep::Watch { from, .. } => from,
+        ReflectorStep::List(_) => panic!("it lists"),
     }
 }
 
 #[test]
 fn pages_are_read_to_the_end_and_watched_from_their_version() {
     let mut course = course();
-    assert_eq!(*course.step(), Step::List(Page::First));
+    assert_eq!(*course.step(), ReflectorStep::List(ListPage::First));
     course.paged(Some("more".to_owned()), "5");
-    assert_eq!(*course.step(), Step::List(Page::Next("more".to_owned())));
+    assert_eq!(
+        *course.step(),
+        ReflectorStep::List(ListPage::Next("more".to_owned()))
+    );
     course.paged(None, "5");
     assert_eq!(from(&course), "5");
 }
@@ -36,8 +39,8 @@ fn pages_are_read_to_the_end_and_watched_from_their_version() {
 fn a_list_that_expires_between_pages_is_read_whole() {
     let mut course = course();
     course.paged(Some("more".to_owned()), "5");
-    assert!(course.lost(Loss::Expired, LONG) > Duration::ZERO);
-    assert_eq!(*course.step(), Step::List(Page::Whole));
+    assert!(course.lost(Disconnect::Expired, LONG) > Duration::ZERO);
+    assert_eq!(*course.step(), ReflectorStep::List(ListPage::Whole));
 }
 
 #[test]
@@ -45,20 +48,23 @@ fn a_broken_watch_goes_on_at_once_from_the_last_version() {
     let mut course = watching();
     course.opened();
     course.heard("9".to_owned());
-    assert_eq!(course.lost(Loss::Cut, LONG), Duration::ZERO);
+    assert_eq!(course.lost(Disconnect::Cut, LONG), Duration::ZERO);
     assert_eq!(from(&course), "9");
 }
 
 #[test]
 fn a_watch_that_says_one_thing_and_ends_is_not_opened_again_at_once() {
-    for loss in [Loss::Cut, Loss::Closed, Loss::Expired] {
+    for loss in [Disconnect::Cut, Disconnect::Closed, Disconnect::Expired] {
         let mut course = watching();
         for version in 6..12 {
             course.paged(None, "5");
             course.opened();
             course.heard(version.to_string());
             let delay = course.lost(loss, Duration::from_millis(20));
-            assert!(delay >= Timing::default().backoff.0 / 2, "{delay:?}");
+            assert!(
+                delay >= ReflectorTiming::default().backoff.0 / 2,
+                "{delay:?}"
+            );
         }
     }
 }
@@ -67,23 +73,28 @@ fn a_watch_that_says_one_thing_and_ends_is_not_opened_again_at_once() {
 fn an_expired_watch_lists_again() {
     let mut course = watching();
     course.opened();
-    assert_eq!(course.lost(Loss::Expired, LONG), Duration::ZERO);
-    assert_eq!(*course.step(), Step::List(Page::First));
+    assert_eq!(course.lost(Disconnect::Expired, LONG), Duration::ZERO);
+    assert_eq!(*course.step(), ReflectorStep::List(ListPage::First));
 }
 
 #[test]
 fn a_watch_that_gets_nowhere_backs_off_up_to_the_cap() {
-    for loss in [Loss::Cut, Loss::Closed, Loss::Expired, Loss::Refused] {
+    for loss in [
+        Disconnect::Cut,
+        Disconnect::Closed,
+        Disconnect::Expired,
+        Disconnect::Refused,
+    ] {
         let mut course = watching();
         let mut delays = Vec::new();
         for _ in 0..12 {
-            if matches!(course.step(), Step::List(_)) {
+            if matches!(course.step(), ReflectorStep::List(_)) {
                 course.paged(None, "5");
             }
             course.opened();
             delays.push(course.lost(loss, LONG));
         }
-        let cap = Timing::default().backoff.1;
+        let cap = ReflectorTiming::default().backoff.1;
         assert!(delays.iter().all(|delay| *delay <= cap), "{delays:?}");
         assert!(delays[2] >= Duration::from_millis(400), "{delays:?}");
         assert!(delays[11] >= cap / 2, "{delays:?}");
@@ -94,23 +105,23 @@ fn a_watch_that_gets_nowhere_backs_off_up_to_the_cap() {
 fn one_thing_heard_ends_the_backoff() {
     let mut course = watching();
     for _ in 0..8 {
-        course.lost(Loss::Refused, LONG);
+        course.lost(Disconnect::Refused, LONG);
     }
     course.opened();
     course.heard("6".to_owned());
-    course.lost(Loss::Cut, LONG);
-    assert!(course.lost(Loss::Refused, LONG) <= Duration::from_millis(800));
+    course.lost(Disconnect::Cut, LONG);
+    assert!(course.lost(Disconnect::Refused, LONG) <= Duration::from_millis(800));
 }
 
 #[test]
 fn after_a_silence_an_open_connection_alone_proves_nothing() {
     let mut course = watching();
     assert!(course.opened());
-    assert_eq!(course.lost(Loss::Silence, LONG), Duration::ZERO);
+    assert_eq!(course.lost(Disconnect::Silence, LONG), Duration::ZERO);
     assert_eq!(from(&course), "5");
     assert!(!course.opened());
     course.heard("6".to_owned());
-    course.lost(Loss::Cut, LONG);
+    course.lost(Disconnect::Cut, LONG);
     assert!(course.opened());
 }
 
@@ -118,9 +129,9 @@ fn after_a_silence_an_open_connection_alone_proves_nothing() {
 fn an_end_in_due_time_is_a_sign_of_life_and_no_failure() {
     let mut course = watching();
     course.opened();
-    course.lost(Loss::Silence, LONG);
+    course.lost(Disconnect::Silence, LONG);
     course.opened();
-    assert_eq!(course.lost(Loss::Ended, LONG), Duration::ZERO);
+    assert_eq!(course.lost(Disconnect::Ended, LONG), Duration::ZERO);
     assert!(course.opened());
     assert_eq!(from(&course), "5");
 }
@@ -129,19 +140,19 @@ fn an_end_in_due_time_is_a_sign_of_life_and_no_failure() {
 fn two_silences_in_a_row_list_again() {
     let mut course = watching();
     course.opened();
-    course.lost(Loss::Silence, LONG);
+    course.lost(Disconnect::Silence, LONG);
     course.opened();
-    course.lost(Loss::Silence, LONG);
-    assert_eq!(*course.step(), Step::List(Page::First));
+    course.lost(Disconnect::Silence, LONG);
+    assert_eq!(*course.step(), ReflectorStep::List(ListPage::First));
 }
 
 #[test]
 fn a_list_from_the_past_is_believed_only_when_it_insists() {
     let mut course = course();
-    let (old, new) = (Version::Number(5), Version::Number(9));
+    let (old, new) = (ResourceVersion::Number(5), ResourceVersion::Number(9));
     assert!(course.accepts(&new, Some(&old)));
     assert!(!course.accepts(&old, Some(&new)));
     assert!(!course.accepts(&old, Some(&new)));
     assert!(course.accepts(&old, Some(&new)));
-    assert!(course.accepts(&Version::parse("x"), Some(&new)));
+    assert!(course.accepts(&ResourceVersion::parse("x"), Some(&new)));
 }

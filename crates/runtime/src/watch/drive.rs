@@ -13,25 +13,25 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::course::{Course, Loss, Page, Step};
-use super::failure::{Failure, of_status, refusal, refused, unreachable};
-use super::stream::{Line, Lines};
-use super::wire::{self, Said};
-use super::{Scope, Timing};
+use super::course::{Disconnect, ListPage, ReflectorState, ReflectorStep};
+use super::failure::{WatchFailure, of_status, refusal, refused, unreachable};
+use super::stream::{LineReader, WatchLine};
+use super::wire::{self, WireObject};
+use super::{ReflectorTiming, Scope};
 use crate::budget::api;
-use crate::cache::{Cache, Event, News, Seen};
+use crate::cache::{Cache, CacheEvent, DecodedObject, WatchUpdate};
 use crate::telemetry::{Telemetry, WatchListed, WatchLost};
-use crate::version::Version;
+use crate::version::ResourceVersion;
 use crate::view::View;
 
-type Tell<T> = dyn Fn(&Event<T>) + Send + Sync;
+type Tell<T> = dyn Fn(&CacheEvent<T>) + Send + Sync;
 
 /// A watch and what it feeds.
-pub(crate) struct Drive<T> {
+pub(crate) struct ReflectorTask<T> {
     pub(crate) client: kube::Client,
     pub(crate) kind: Arc<str>,
     pub(crate) scope: Scope,
-    pub(crate) timing: Timing,
+    pub(crate) timing: ReflectorTiming,
     pub(crate) cache: Cache<T>,
     pub(crate) tell: Box<Tell<T>>,
     /// What went wrong last, until something goes right.
@@ -47,14 +47,16 @@ const PUNCTUAL: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Lists and watches until the task is aborted.
-pub(crate) async fn drive<T: View>(watch: Drive<T>) {
-    let mut course = Course::new(watch.timing.clone(), watch.seed());
+pub(crate) async fn drive<T: View>(watch: ReflectorTask<T>) {
+    let mut course = ReflectorState::new(watch.timing.clone(), watch.seed());
     let mut listed = Vec::new();
     loop {
         let begun = Instant::now();
         let ended = match course.step().clone() {
-            Step::List(page) => watch.list(&mut course, &page, &mut listed).await,
-            Step::Watch { from, lifetime } => watch.follow(&mut course, &from, lifetime).await,
+            ReflectorStep::List(page) => watch.list(&mut course, &page, &mut listed).await,
+            ReflectorStep::Watch { from, lifetime } => {
+                watch.follow(&mut course, &from, lifetime).await
+            }
         };
         if let Err(failure) = ended {
             let delay = course.lost(failure.loss, begun.elapsed());
@@ -63,15 +65,15 @@ pub(crate) async fn drive<T: View>(watch: Drive<T>) {
     }
 }
 
-impl<T: View> Drive<T> {
+impl<T: View> ReflectorTask<T> {
     /// Fetches a page, and takes the list over with the last one.
     async fn list(
         &self,
-        course: &mut Course,
-        page: &Page,
-        listed: &mut Vec<Seen<T>>,
-    ) -> Result<(), Failure> {
-        if !matches!(page, Page::Next(_)) {
+        course: &mut ReflectorState,
+        page: &ListPage,
+        listed: &mut Vec<DecodedObject<T>>,
+    ) -> Result<(), WatchFailure> {
+        if !matches!(page, ListPage::Next(_)) {
             listed.clear();
         }
         let request =
@@ -79,20 +81,20 @@ impl<T: View> Drive<T> {
         let fetch = async {
             let body = self.send(request).await?.into_body();
             let bytes = body.collect().await;
-            bytes.map_err(|error| Failure::new(Loss::Cut, error.to_string()))
+            bytes.map_err(|error| WatchFailure::new(Disconnect::Cut, error.to_string()))
         };
         let bytes = self.within(self.timing.page, fetch).await?.to_bytes();
         let part = wire::page::<T>(&bytes)
-            .map_err(|_| Failure::new(Loss::Cut, "the answer is no list"))?;
+            .map_err(|_| WatchFailure::new(Disconnect::Cut, "the answer is no list"))?;
         listed.extend(part.items);
         if part.next.is_none() {
-            let version = Version::parse(&part.version);
+            let version = ResourceVersion::parse(&part.version);
             let seen = self.cache.freshness().list_version;
             if !course.accepts(&version, seen.as_ref()) {
                 let why = "the list is older than what the watch has shown";
-                return Err(Failure::new(Loss::Refused, why));
+                return Err(WatchFailure::new(Disconnect::Refused, why));
             }
-            self.take(News::All(mem::take(listed), version));
+            self.take(WatchUpdate::All(mem::take(listed), version));
             self.cache.refresh(|freshness| freshness.synced = true);
             self.telemetry.emit(WatchListed {
                 kind: &self.kind,
@@ -107,10 +109,10 @@ impl<T: View> Drive<T> {
     /// Follows the changes until the connection is lost; there is no other end.
     async fn follow(
         &self,
-        course: &mut Course,
+        course: &mut ReflectorState,
         from: &str,
         lifetime: Duration,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WatchFailure> {
         let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
         let request =
             wire::watch::<T>(&self.scope, from, seconds).map_err(|error| refused(&error))?;
@@ -119,14 +121,18 @@ impl<T: View> Drive<T> {
             self.alive();
         }
         let due = Instant::now() + lifetime.saturating_sub(PUNCTUAL);
-        let mut lines = Lines::new(response.into_body().into_data_stream());
+        let mut lines = LineReader::new(response.into_body().into_data_stream());
         loop {
             let next = self.attend(timeout(self.timing.silence, lines.next()));
             let line = match next.await {
-                Err(_) => return Err(Failure::new(Loss::Silence, "nothing was heard")),
-                Ok(None) if Instant::now() >= due => return Err(Failure::new(Loss::Ended, "")),
-                Ok(None) => return Err(Failure::new(Loss::Closed, "the server ended it")),
-                Ok(Some(Err(broken))) => return Err(Failure::new(Loss::Cut, broken.0)),
+                Err(_) => return Err(WatchFailure::new(Disconnect::Silence, "nothing was heard")),
+                Ok(None) if Instant::now() >= due => {
+                    return Err(WatchFailure::new(Disconnect::Ended, ""));
+                }
+                Ok(None) => {
+                    return Err(WatchFailure::new(Disconnect::Closed, "the server ended it"));
+                }
+                Ok(Some(Err(broken))) => return Err(WatchFailure::new(Disconnect::Cut, broken.0)),
                 Ok(Some(Ok(line))) => line,
             };
             self.hear(course, &line)?;
@@ -135,19 +141,23 @@ impl<T: View> Drive<T> {
         }
     }
 
-    fn hear(&self, course: &mut Course, line: &Line) -> Result<(), Failure> {
+    fn hear(&self, course: &mut ReflectorState, line: &WatchLine) -> Result<(), WatchFailure> {
         let said = wire::line::<T>(line.bytes()).map_err(|_| match line {
-            Line::Whole(_) => Failure::new(Loss::Expired, "a line is no watch event"),
-            Line::Last(_) => Failure::new(Loss::Cut, "the stream ends inside a line"),
+            WatchLine::Whole(_) => {
+                WatchFailure::new(Disconnect::Expired, "a line is no watch event")
+            }
+            WatchLine::Last(_) => {
+                WatchFailure::new(Disconnect::Cut, "the stream ends inside a line")
+            }
         })?;
         let (version, news) = match said {
-            Said::Put(seen) => (seen.version(), News::Put(seen)),
-            Said::Gone(seen) => (seen.version(), News::Gone(seen)),
-            Said::Bookmark(version) => {
-                let news = News::Passed(Version::parse(&version));
+            WireObject::Put(seen) => (seen.version(), WatchUpdate::Put(seen)),
+            WireObject::Gone(seen) => (seen.version(), WatchUpdate::Gone(seen)),
+            WireObject::Bookmark(version) => {
+                let news = WatchUpdate::Passed(ResourceVersion::parse(&version));
                 (version, news)
             }
-            Said::Error(status) => return Err(of_status(&status)),
+            WireObject::Error(status) => return Err(of_status(&status)),
         };
         let first = course.heard(version);
         self.take(news);
@@ -158,7 +168,7 @@ impl<T: View> Drive<T> {
     }
 
     /// State first, then the listeners.
-    fn take(&self, news: News<T>) {
+    fn take(&self, news: WatchUpdate<T>) {
         for event in self.cache.take(news) {
             (self.tell)(&event);
         }
@@ -170,10 +180,10 @@ impl<T: View> Drive<T> {
         self.set_trouble(None);
     }
 
-    async fn pause(&self, delay: Duration, failure: Failure) {
+    async fn pause(&self, delay: Duration, failure: WatchFailure) {
         let now = Instant::now();
         let delay = delay.max(failure.wait.min(LONGEST_WAIT));
-        if failure.loss == Loss::Ended {
+        if failure.loss == Disconnect::Ended {
             // Everything before the end has arrived.
             self.cache
                 .refresh(|freshness| freshness.last_activity = Some(now));
@@ -203,7 +213,7 @@ impl<T: View> Drive<T> {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
-    async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Response<Body>, Failure> {
+    async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Response<Body>, WatchFailure> {
         let sent = self.client.send(request.map(Body::from)).await;
         let response = sent.map_err(|error| unreachable(&error.into()))?;
         if response.status().is_success() {
@@ -215,16 +225,16 @@ impl<T: View> Drive<T> {
     async fn within<V>(
         &self,
         limit: Duration,
-        work: impl Future<Output = Result<V, Failure>>,
-    ) -> Result<V, Failure> {
-        let scope = crate::scope::Scope {
+        work: impl Future<Output = Result<V, WatchFailure>>,
+    ) -> Result<V, WatchFailure> {
+        let scope = crate::scope::CallContext {
             deadline: Instant::now() + limit,
             lane: api::BACKGROUND,
         };
         let done = self.attend(timeout(limit, scope.run(work))).await;
         done.unwrap_or_else(|_| {
             let why = format!("no answer within {limit:?}");
-            Err(Failure::new(Loss::Unreachable, why))
+            Err(WatchFailure::new(Disconnect::Unreachable, why))
         })
     }
 
@@ -274,11 +284,11 @@ mod tests {
             let page = page.body(Body::empty()).expect("a response");
             async { Ok::<_, Infallible>(page) }
         });
-        let watch = Drive::<ConfigMap> {
+        let watch = ReflectorTask::<ConfigMap> {
             client: kube::Client::new(service, "default"),
             kind: "ConfigMap".into(),
             scope: Scope::default(),
-            timing: Timing::default(),
+            timing: ReflectorTiming::default(),
             cache: Cache::new(),
             tell: Box::new(|_| {}),
             trouble: Arc::default(),

@@ -9,19 +9,19 @@ use kube::client::Body;
 use kube::core::Status;
 use tokio::time::Instant;
 
-use super::course::Loss;
+use super::course::Disconnect;
 use crate::error::Error;
 
 /// Why a step came to its end.
-pub(super) struct Failure {
-    pub(super) loss: Loss,
+pub(super) struct WatchFailure {
+    pub(super) loss: Disconnect,
     pub(super) why: String,
     /// How long the server asked us to wait.
     pub(super) wait: Duration,
 }
 
-impl Failure {
-    pub(super) fn new(loss: Loss, why: impl Into<String>) -> Self {
+impl WatchFailure {
+    pub(super) fn new(loss: Disconnect, why: impl Into<String>) -> Self {
         Self {
             loss,
             why: why.into(),
@@ -30,28 +30,28 @@ impl Failure {
     }
 }
 
-pub(super) fn refused(error: &Error) -> Failure {
-    Failure::new(Loss::Refused, error.to_string())
+pub(super) fn refused(error: &Error) -> WatchFailure {
+    WatchFailure::new(Disconnect::Refused, error.to_string())
 }
 
-pub(super) fn unreachable(error: &Error) -> Failure {
-    let mut failure = Failure::new(Loss::Unreachable, error.to_string());
+pub(super) fn unreachable(error: &Error) -> WatchFailure {
+    let mut failure = WatchFailure::new(Disconnect::Unreachable, error.to_string());
     if let Some(until) = error.until() {
         failure.wait = until.saturating_duration_since(Instant::now());
     }
     failure
 }
 
-pub(super) fn of_status(status: &Status) -> Failure {
+pub(super) fn of_status(status: &Status) -> WatchFailure {
     let loss = if status.code == StatusCode::GONE.as_u16() {
-        Loss::Expired
+        Disconnect::Expired
     } else {
-        Loss::Refused
+        Disconnect::Refused
     };
-    Failure::new(loss, format!("{} ({})", status.message, status.code))
+    WatchFailure::new(loss, format!("{} ({})", status.message, status.code))
 }
 
-pub(super) async fn refusal(response: Response<Body>) -> Failure {
+pub(super) async fn refusal(response: Response<Body>) -> WatchFailure {
     let code = response.status();
     let wait = retry_after(response.headers());
     let body = response.into_body().collect().await;
@@ -59,8 +59,10 @@ pub(super) async fn refusal(response: Response<Body>) -> Failure {
     // A proxy answers with a page of its own, which nobody wants in a log.
     let mut failure = match serde_json::from_slice::<Status>(&bytes) {
         Ok(status) => of_status(&status.with_code(code.as_u16())),
-        Err(_) if code == StatusCode::GONE => Failure::new(Loss::Expired, code.to_string()),
-        Err(_) => Failure::new(Loss::Refused, code.to_string()),
+        Err(_) if code == StatusCode::GONE => {
+            WatchFailure::new(Disconnect::Expired, code.to_string())
+        }
+        Err(_) => WatchFailure::new(Disconnect::Refused, code.to_string()),
     };
     failure.wait = wait;
     failure

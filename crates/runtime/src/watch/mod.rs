@@ -16,7 +16,7 @@ use std::time::Duration;
 use k8s_openapi::ClusterResourceScope;
 use kube::Resource;
 
-pub(crate) use self::drive::{Drive, drive};
+pub(crate) use self::drive::{ReflectorTask, drive};
 
 /// Which objects of a kind are watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,7 +58,7 @@ impl fmt::Display for Scope {
 
 /// The patience of a watch.
 #[derive(Clone, Debug)]
-pub struct Timing {
+pub struct ReflectorTiming {
     /// A stream without an event, a bookmark or its end for this long is dead. Longer than
     /// `lifetime`.
     pub silence: Duration,
@@ -76,7 +76,7 @@ pub struct Timing {
     pub page_size: u32,
 }
 
-impl Default for Timing {
+impl Default for ReflectorTiming {
     fn default() -> Self {
         Self {
             silence: Duration::from_secs(75),

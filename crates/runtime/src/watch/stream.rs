@@ -5,13 +5,13 @@ use futures::{Stream, StreamExt};
 
 /// A line, without its end.
 #[derive(Debug, PartialEq)]
-pub(super) enum Line {
+pub(super) enum WatchLine {
     Whole(Bytes),
     /// The stream ended before the line did, so it may be half of one.
     Last(Bytes),
 }
 
-impl Line {
+impl WatchLine {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Whole(bytes) | Self::Last(bytes) => bytes,
@@ -20,7 +20,7 @@ impl Line {
 }
 
 /// The lines of a body.
-pub(super) struct Lines {
+pub(super) struct LineReader {
     body: std::pin::Pin<Box<dyn Stream<Item = Result<Bytes, kube::Error>> + Send>>,
     /// What has arrived and was not read: lines are cut from it without being copied.
     piece: Bytes,
@@ -28,7 +28,7 @@ pub(super) struct Lines {
     begun: BytesMut,
 }
 
-impl Lines {
+impl LineReader {
     pub(super) fn new(
         body: impl Stream<Item = Result<Bytes, kube::Error>> + Send + 'static,
     ) -> Self {
@@ -42,19 +42,19 @@ impl Lines {
     /// The next line; `None` when the server ended the stream.
     ///
     /// Cancel-safe: what was received stays.
-    pub(super) async fn next(&mut self) -> Option<Result<Line, Broken>> {
+    pub(super) async fn next(&mut self) -> Option<Result<WatchLine, StreamError>> {
         loop {
             if let Some(line) = self.cut() {
                 if line.is_empty() {
                     continue;
                 }
-                return Some(Ok(Line::Whole(line)));
+                return Some(Ok(WatchLine::Whole(line)));
             }
             match self.body.next().await {
                 Some(Ok(bytes)) => self.piece = bytes,
-                Some(Err(error)) => return Some(Err(Broken(error.to_string()))),
+                Some(Err(error)) => return Some(Err(StreamError(error.to_string()))),
                 None if self.begun.is_empty() => return None,
-                None => return Some(Ok(Line::Last(self.begun.split().freeze()))),
+                None => return Some(Ok(WatchLine::Last(self.begun.split().freeze()))),
             }
         }
     }
@@ -78,7 +78,7 @@ impl Lines {
 
 /// Why a stream has no further line.
 #[derive(Debug)]
-pub(super) struct Broken(pub(super) String);
+pub(super) struct StreamError(pub(super) String);
 
 #[cfg(test)]
 mod tests {
@@ -86,9 +86,9 @@ mod tests {
 
     use super::*;
 
-    async fn lines(pieces: &[&'static str]) -> Vec<Line> {
+    async fn lines(pieces: &[&'static str]) -> Vec<WatchLine> {
         let pieces: Vec<Bytes> = pieces.iter().map(|piece| (*piece).into()).collect();
-        let mut lines = Lines::new(stream::iter(pieces).map(Ok));
+        let mut lines = LineReader::new(stream::iter(pieces).map(Ok));
         let mut read = Vec::new();
         while let Some(Ok(line)) = lines.next().await {
             read.push(line);
@@ -98,7 +98,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_are_found_wherever_the_pieces_end() {
-        let whole = ["one", "two"].map(|line| Line::Whole(line.into()));
+        let whole = ["one", "two"].map(|line| WatchLine::Whole(line.into()));
         assert_eq!(lines(&["one\ntwo\n"]).await, whole);
         assert_eq!(lines(&["o", "ne", "\n", "\ntw", "o\n"]).await, whole);
         assert_eq!(lines(&["one\ntw", "o\n", ""]).await, whole);
@@ -106,7 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_without_an_end_is_told_from_a_whole_one() {
-        let read = [Line::Whole("one".into()), Line::Last("tw".into())];
+        let read = [WatchLine::Whole("one".into()), WatchLine::Last("tw".into())];
         assert_eq!(lines(&["one\nt", "w"]).await, read);
     }
 }

@@ -12,13 +12,13 @@ use kube::core::{Request, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::course::Page;
-use super::{Scope, Timing};
-use crate::cache::{Misfit, Seen};
+use super::course::ListPage;
+use super::{ReflectorTiming, Scope};
+use crate::cache::{DecodedObject, UndecodableObject};
 use crate::error::Error;
-use crate::key::Key;
+use crate::key::ObjectKey;
 use crate::nulls;
-use crate::version::Version;
+use crate::version::ResourceVersion;
 use crate::view::View;
 
 const METADATA: &str =
@@ -28,18 +28,18 @@ const METADATA_LIST: &str =
 
 pub(super) fn list<T: View>(
     scope: &Scope,
-    timing: &Timing,
-    page: &Page,
+    timing: &ReflectorTiming,
+    page: &ListPage,
 ) -> Result<http::Request<Vec<u8>>, Error> {
     let mut params = ListParams {
         label_selector: scope.labels.clone(),
         field_selector: scope.fields.clone(),
         ..ListParams::default()
     };
-    if *page != Page::Whole {
+    if *page != ListPage::Whole {
         params = params.limit(timing.page_size);
     }
-    if let Page::Next(token) = page {
+    if let ListPage::Next(token) = page {
         params = params.continue_token(token);
     }
     let request = path::<T>(scope).list(&params).map_err(Error::fault)?;
@@ -97,37 +97,39 @@ enum Line<T> {
 }
 
 /// What a line says.
-pub(super) enum Said<T> {
-    Put(Seen<T>),
-    Gone(Seen<T>),
+pub(super) enum WireObject<T> {
+    Put(DecodedObject<T>),
+    Gone(DecodedObject<T>),
     Bookmark(String),
     Error(Box<Status>),
 }
 
 /// Reads a line. An error means that it is no line of a watch at all.
-pub(super) fn line<T: View>(bytes: &[u8]) -> Result<Said<T>, serde_json::Error> {
+pub(super) fn line<T: View>(bytes: &[u8]) -> Result<WireObject<T>, serde_json::Error> {
     let line = serde_json::from_slice::<Line<T>>(bytes);
     match line.or_else(|_| nulls::read_again(bytes)) {
         Ok(line) => Ok(match line {
-            Line::Added(object) | Line::Modified(object) => Said::Put(fit(object)),
-            Line::Deleted(object) => Said::Gone(fit(object)),
-            Line::Bookmark(named) => Said::Bookmark(named.metadata.resource_version.into_owned()),
-            Line::Error(status) => Said::Error(status),
+            Line::Added(object) | Line::Modified(object) => WireObject::Put(fit(object)),
+            Line::Deleted(object) => WireObject::Gone(fit(object)),
+            Line::Bookmark(named) => {
+                WireObject::Bookmark(named.metadata.resource_version.into_owned())
+            }
+            Line::Error(status) => WireObject::Error(status),
         }),
         Err(error) => unfit(bytes, &error),
     }
 }
 
-fn fit<T: View>(object: T) -> Seen<T> {
-    Seen::Object(std::sync::Arc::new(object))
+fn fit<T: View>(object: T) -> DecodedObject<T> {
+    DecodedObject::Object(std::sync::Arc::new(object))
 }
 
-fn unfit<T>(bytes: &[u8], error: &serde_json::Error) -> Result<Said<T>, serde_json::Error> {
+fn unfit<T>(bytes: &[u8], error: &serde_json::Error) -> Result<WireObject<T>, serde_json::Error> {
     Ok(match serde_json::from_slice::<Line<Named>>(bytes)? {
-        Line::Added(named) | Line::Modified(named) => Said::Put(named.misfit(error)),
-        Line::Deleted(named) => Said::Gone(named.misfit(error)),
-        Line::Bookmark(named) => Said::Bookmark(named.metadata.resource_version.into_owned()),
-        Line::Error(status) => Said::Error(status),
+        Line::Added(named) | Line::Modified(named) => WireObject::Put(named.misfit(error)),
+        Line::Deleted(named) => WireObject::Gone(named.misfit(error)),
+        Line::Bookmark(named) => WireObject::Bookmark(named.metadata.resource_version.into_owned()),
+        Line::Error(status) => WireObject::Error(status),
     })
 }
 
@@ -149,19 +151,19 @@ struct NamedMeta {
 }
 
 impl Named {
-    fn misfit<T>(&self, error: &serde_json::Error) -> Seen<T> {
+    fn misfit<T>(&self, error: &serde_json::Error) -> DecodedObject<T> {
         let meta = &self.metadata;
-        Seen::Unreadable(Misfit {
-            key: Key::new(meta.namespace.as_deref(), &meta.name),
-            version: Version::parse(&meta.resource_version),
+        DecodedObject::Unreadable(UndecodableObject {
+            key: ObjectKey::new(meta.namespace.as_deref(), &meta.name),
+            version: ResourceVersion::parse(&meta.resource_version),
             error: discreet(error),
         })
     }
 }
 
 /// A page of a list.
-pub(super) struct Listed<T> {
-    pub(super) items: Vec<Seen<T>>,
+pub(super) struct ListResponse<T> {
+    pub(super) items: Vec<DecodedObject<T>>,
     pub(super) next: Option<String>,
     pub(super) version: String,
 }
@@ -183,7 +185,7 @@ struct ListMeta {
 }
 
 /// Reads a page. An error means that it is no list at all.
-pub(super) fn page<T: View>(bytes: &[u8]) -> Result<Listed<T>, serde_json::Error> {
+pub(super) fn page<T: View>(bytes: &[u8]) -> Result<ListResponse<T>, serde_json::Error> {
     if let Ok(list) = serde_json::from_slice::<Items<T>>(bytes) {
         let items = list.items.into_iter().flatten().map(fit).collect();
         return Ok(listed(items, list.metadata));
@@ -193,7 +195,7 @@ pub(super) fn page<T: View>(bytes: &[u8]) -> Result<Listed<T>, serde_json::Error
     Ok(listed(items?, list.metadata))
 }
 
-fn item<T: View>(raw: &RawValue) -> Result<Seen<T>, serde_json::Error> {
+fn item<T: View>(raw: &RawValue) -> Result<DecodedObject<T>, serde_json::Error> {
     let object = serde_json::from_str(raw.get());
     let object = object.or_else(|_| nulls::read_again(raw.get().as_bytes()));
     object.map(fit).or_else(|error| {
@@ -202,8 +204,8 @@ fn item<T: View>(raw: &RawValue) -> Result<Seen<T>, serde_json::Error> {
     })
 }
 
-fn listed<T>(items: Vec<Seen<T>>, metadata: ListMeta) -> Listed<T> {
-    Listed {
+fn listed<T>(items: Vec<DecodedObject<T>>, metadata: ListMeta) -> ListResponse<T> {
+    ListResponse {
         items,
         next: metadata.next.filter(|token| !token.is_empty()),
         version: metadata.resource_version,

@@ -8,11 +8,11 @@ use serde::Deserializer;
 use serde::de::{MapAccess, Visitor};
 
 use super::*;
-use crate::view::{Meta, MetaRef};
+use crate::view::{MetaRef, ViewMeta};
 
 /// Knows whether it was read straight from the text: only there can a string be borrowed.
 struct Direct {
-    metadata: Meta,
+    metadata: ViewMeta,
 }
 
 static BORROWED: AtomicUsize = AtomicUsize::new(0);
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Direct {
 
 #[derive(Deserialize)]
 struct Count {
-    metadata: Meta,
+    metadata: ViewMeta,
     #[expect(dead_code, reason = "only its type matters")]
     data: u64,
 }
@@ -77,32 +77,36 @@ fn each_type_of_line_is_understood() {
     let said = |text: &str| line::<Count>(text.as_bytes()).unwrap();
     assert!(matches!(
         said(&event("ADDED", "1")),
-        Said::Put(Seen::Object(_))
+        WireObject::Put(DecodedObject::Object(_))
     ));
     assert!(matches!(
         said(&event("MODIFIED", "1")),
-        Said::Put(Seen::Object(_))
+        WireObject::Put(DecodedObject::Object(_))
     ));
     assert!(matches!(
         said(&event("DELETED", "1")),
-        Said::Gone(Seen::Object(_))
+        WireObject::Gone(DecodedObject::Object(_))
     ));
     let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
-    assert!(matches!(said(bookmark), Said::Bookmark(version) if version == "9"));
+    assert!(matches!(said(bookmark), WireObject::Bookmark(version) if version == "9"));
     let gone = r#"{"type":"ERROR","object":{"code":410,"reason":"Expired"}}"#;
-    assert!(matches!(said(gone), Said::Error(status) if status.code == 410));
+    assert!(matches!(said(gone), WireObject::Error(status) if status.code == 410));
     let turned = r#"{"object":{"metadata":{"name":"a"},"data":1},"type":"ADDED"}"#;
-    assert!(matches!(said(turned), Said::Put(Seen::Object(_))));
+    assert!(matches!(
+        said(turned),
+        WireObject::Put(DecodedObject::Object(_))
+    ));
 }
 
 #[test]
 fn an_object_that_does_not_fit_is_named_without_its_values() {
     let text = event("MODIFIED", r#""s3cr3t""#);
-    let Ok(Said::Put(Seen::Unreadable(misfit))) = line::<Count>(text.as_bytes()) else {
+    let Ok(WireObject::Put(DecodedObject::Unreadable(misfit))) = line::<Count>(text.as_bytes())
+    else {
         panic!("it is named");
     };
     assert_eq!(misfit.key.to_string(), "n/a");
-    assert_eq!(misfit.version, Version::Number(7));
+    assert_eq!(misfit.version, ResourceVersion::Number(7));
     assert!(misfit.error.starts_with("expected u64"), "{}", misfit.error);
     assert!(line::<Count>(b"{\"type\":\"ADDED\",\"obj").is_err());
 }
@@ -118,8 +122,10 @@ fn a_page_keeps_what_fits_beside_what_does_not() {
     };
     let text = list(&[item("a", "1"), item("b", r#""s3cr3t""#)]);
     let page = page::<Count>(text.as_bytes()).unwrap();
-    assert!(matches!(&page.items[0], Seen::Object(_)));
-    assert!(matches!(&page.items[1], Seen::Unreadable(misfit) if &*misfit.key.name == "b"));
+    assert!(matches!(&page.items[0], DecodedObject::Object(_)));
+    assert!(
+        matches!(&page.items[1], DecodedObject::Unreadable(misfit) if &*misfit.key.name == "b")
+    );
     assert_eq!((page.next, page.version.as_str()), (None, "9"));
 }
 
@@ -139,15 +145,15 @@ fn selectors_and_versions_are_asked_for() {
         assert!(uri.contains(part), "{uri}");
     }
     assert!(uri.contains("allowWatchBookmarks=true") && uri.contains("timeoutSeconds=250"));
-    let first = list::<Count>(&scope, &Timing::default(), &Page::First).unwrap();
+    let first = list::<Count>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
     assert!(first.uri().to_string().contains("limit=500"));
 }
 
 #[test]
 fn a_view_of_metadata_is_asked_for_as_such() {
-    type Names = crate::MetaOnly<ConfigMap>;
+    type Names = crate::MetadataOnly<ConfigMap>;
     let scope = Scope::default();
-    let list = list::<Names>(&scope, &Timing::default(), &Page::First).unwrap();
+    let list = list::<Names>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
     let watch = watch::<Names>(&scope, "7", 250).unwrap();
     assert!(
         list.headers()[ACCEPT]
@@ -165,7 +171,7 @@ fn a_view_of_metadata_is_asked_for_as_such() {
 
 #[derive(Deserialize)]
 struct Lists {
-    metadata: Meta<std::collections::BTreeMap<String, String>>,
+    metadata: ViewMeta<std::collections::BTreeMap<String, String>>,
     #[serde(default)]
     data: Vec<u64>,
 }
@@ -186,11 +192,11 @@ fn a_null_is_read_on_every_way_an_object_comes() {
             format!(r#"{{"object":{object},"type":"{kind}"}}"#),
         ] {
             let said = line::<Lists>(text.as_bytes()).unwrap();
-            let (Said::Put(seen) | Said::Gone(seen)) = said else {
+            let (WireObject::Put(seen) | WireObject::Gone(seen)) = said else {
                 panic!("an object");
             };
             assert!(
-                matches!(seen, Seen::Object(it) if it.data.is_empty()),
+                matches!(seen, DecodedObject::Object(it) if it.data.is_empty()),
                 "{text}"
             );
         }
@@ -198,5 +204,9 @@ fn a_null_is_read_on_every_way_an_object_comes() {
     let whole = r#"{"metadata":{"name":"b"},"data":[1]}"#;
     let list = format!(r#"{{"metadata":{{}},"items":[{object},{whole}]}}"#);
     let page = page::<Lists>(list.as_bytes()).unwrap();
-    assert!(page.items.iter().all(|it| matches!(it, Seen::Object(_))));
+    assert!(
+        page.items
+            .iter()
+            .all(|it| matches!(it, DecodedObject::Object(_)))
+    );
 }

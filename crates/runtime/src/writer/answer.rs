@@ -8,12 +8,12 @@ use kube::core::Status;
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 
-use crate::error::{Class, Error, Result, class_of_status, words_of};
-use crate::key::ObjectId;
+use crate::error::{Error, ErrorClass, Result, class_of_status, words_of};
+use crate::key::ObjectRef;
 
 /// An answer of the API server, whatever its code.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ApiResponse {
     /// The HTTP status.
     pub(super) code: StatusCode,
     /// The object, or a `Status`.
@@ -21,7 +21,7 @@ pub(super) struct Answer {
     until: Option<Instant>,
 }
 
-impl Answer {
+impl ApiResponse {
     /// Sends `request` and reads the answer to its end.
     pub(super) async fn to(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Self> {
         let response = client.send(request.map(Body::from)).await?;
@@ -33,7 +33,7 @@ impl Answer {
             Err(_) if !head.status.is_success() => Value::Null,
             Err(error) => {
                 let what = format!("an answer that is not JSON: {error}");
-                return Err(Error::new(Class::Unavailable, what));
+                return Err(Error::new(ErrorClass::Unavailable, what));
             }
         };
         Ok(Self {
@@ -72,13 +72,13 @@ impl Answer {
     }
 
     /// The answer as an error about `object`.
-    pub(super) fn refusal(&self, verb: &str, object: &ObjectId) -> Error {
+    pub(super) fn refusal(&self, verb: &str, object: &ObjectRef) -> Error {
         let mut status: Status = serde_json::from_value(self.body.clone()).unwrap_or_default();
         status.code = self.code.as_u16();
         let class = class_of_status(&status);
         let words = words_of(&status, &*object.kind == "Secret");
         let what = format!("{verb} of {object}: {words}");
-        match self.until.filter(|_| class == Class::Throttled) {
+        match self.until.filter(|_| class == ErrorClass::Throttled) {
             Some(until) => Error::throttled(what, until),
             None => Error::new(class, what),
         }
@@ -95,10 +95,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::key::Key;
+    use crate::key::ObjectKey;
 
-    fn answer(code: u16, body: Value) -> Answer {
-        Answer {
+    fn answer(code: u16, body: Value) -> ApiResponse {
+        ApiResponse {
             code: StatusCode::from_u16(code).expect("a code"),
             body,
             until: None,
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn a_refused_secret_is_not_repeated() {
-        let secret = ObjectId {
+        let secret = ObjectRef {
             kind: "Secret".into(),
-            key: Key::new(Some("team"), "token"),
+            key: ObjectKey::new(Some("team"), "token"),
         };
         let body = json!({"code": 422, "reason": "Invalid", "message": "bad value hunter2"});
         let error = answer(422, body).refusal("apply", &secret);
-        assert_eq!(error.class(), Class::Invalid);
+        assert_eq!(error.class(), ErrorClass::Invalid);
         assert_eq!(
             error.to_string(),
             "apply of Secret team/token: the server answered 422 Invalid"

@@ -7,22 +7,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::error::{Class, Error, Result};
-use crate::key::ObjectId;
-use crate::managed::{Part, applied_entry};
+use crate::error::{Error, ErrorClass, Result};
+use crate::key::ObjectRef;
+use crate::managed::{ObjectPart, applied_entry};
 use crate::nulls;
 
-use super::answer::Answer;
+use super::answer::ApiResponse;
 use super::converged::converged;
-use super::desired::Desired;
-use super::kind::Kind;
-use super::known::Known;
+use super::desired::DesiredObject;
+use super::kind::ErasedKind;
+use super::known::LiveObjects;
 use super::pass::Pass;
-use super::send::Write;
+use super::send::WriteRequest;
 
 /// What an apply came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum ApplyEffect {
     /// The object was made.
     Created,
     /// It was changed.
@@ -33,11 +33,11 @@ pub enum Effect {
 
 /// An object that is as wanted.
 #[derive(Clone, Debug)]
-pub struct Applied<K> {
+pub struct ApplyResult<K> {
     /// The object with everything the server added.
     pub object: K,
     /// What had to be done for it.
-    pub effect: Effect,
+    pub effect: ApplyEffect,
 }
 
 /// What an apply does besides.
@@ -53,14 +53,14 @@ enum Role {
 
 /// An apply that was asked for.
 struct Wanted<'a> {
-    kind: Kind,
-    object: ObjectId,
-    desired: Desired,
+    kind: ErasedKind,
+    object: ObjectRef,
+    desired: DesiredObject,
     role: Role,
     /// Whether the object names the owner as its controller.
     controlled: bool,
     locked: bool,
-    known: Option<&'a dyn Known>,
+    known: Option<&'a dyn LiveObjects>,
 }
 
 /// A version that no object has: the first write of a server is the second version. Applied with it, an
@@ -75,7 +75,11 @@ impl Pass {
     ///
     /// An object of that name that this manager has not written and the owner does not have is an
     /// error of class `Exists`, whether `known` shows it or not; see [`Self::adopt`].
-    pub async fn apply<K>(&self, desired: &K, known: Option<&dyn Known>) -> Result<Applied<K>>
+    pub async fn apply<K>(
+        &self,
+        desired: &K,
+        known: Option<&dyn LiveObjects>,
+    ) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
@@ -85,7 +89,11 @@ impl Pass {
 
     /// Like [`Self::apply`], but an object that `known` shows becomes the owner's child whoever made it,
     /// unless another object controls it: for callers that have looked at it.
-    pub async fn adopt<K>(&self, desired: &K, known: Option<&dyn Known>) -> Result<Applied<K>>
+    pub async fn adopt<K>(
+        &self,
+        desired: &K,
+        known: Option<&dyn LiveObjects>,
+    ) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
@@ -99,8 +107,8 @@ impl Pass {
     pub async fn apply_locked<K>(
         &self,
         desired: &K,
-        known: Option<&dyn Known>,
-    ) -> Result<Applied<K>>
+        known: Option<&dyn LiveObjects>,
+    ) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
@@ -110,7 +118,11 @@ impl Pass {
 
     /// Applies the few fields in `desired` to an object that is not the owner's child: no owner
     /// reference is added and nothing prunes it.
-    pub async fn share<K>(&self, desired: &K, known: Option<&dyn Known>) -> Result<Applied<K>>
+    pub async fn share<K>(
+        &self,
+        desired: &K,
+        known: Option<&dyn LiveObjects>,
+    ) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
@@ -129,7 +141,7 @@ impl Pass {
             annotations: metadata.annotations.clone(),
             ..ObjectMeta::default()
         };
-        let desired = Desired::new(&json!({ "metadata": &marks }), &owner.kind, None)?;
+        let desired = DesiredObject::new(&json!({ "metadata": &marks }), &owner.kind, None)?;
         let live = self.live();
         let bare = marks.labels.is_none() && marks.annotations.is_none();
         let nothing = bare && applied_entry(&live, self.writer.manager(), None).is_none();
@@ -138,10 +150,10 @@ impl Pass {
             return Ok(());
         }
         let read = self.read();
-        let write = Write {
+        let write = WriteRequest {
             verb: "apply",
             object: &owner.id,
-            part: Part::Main,
+            part: ObjectPart::Main,
             live: Some(&live),
             lock: read["metadata"]["resourceVersion"].as_str(),
             known: owner.known.as_deref(),
@@ -154,16 +166,17 @@ impl Pass {
     async fn apply_as<K>(
         &self,
         desired: &K,
-        known: Option<&dyn Known>,
+        known: Option<&dyn LiveObjects>,
         role: Role,
         locked: bool,
-    ) -> Result<Applied<K>>
+    ) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        let kind = Kind::of::<K>();
-        let mut desired = Desired::new(desired, &kind, self.owner.id.key.namespace.as_deref())?;
+        let kind = ErasedKind::of::<K>();
+        let mut desired =
+            DesiredObject::new(desired, &kind, self.owner.id.key.namespace.as_deref())?;
         let object = kind.object(desired.key.clone());
         let mut controlled = false;
         if role != Role::Share {
@@ -192,7 +205,7 @@ impl Pass {
             }
         }
         let (object, effect) = done?;
-        Ok(Applied {
+        Ok(ApplyResult {
             object: nulls::read(&object)?,
             effect,
         })
@@ -202,7 +215,7 @@ impl Pass {
         &self,
         wanted: &Wanted<'_>,
         live: Option<Value>,
-    ) -> Result<(Value, Effect)> {
+    ) -> Result<(Value, ApplyEffect)> {
         let (object, desired) = (&wanted.object, &wanted.desired);
         self.admit(wanted, live.as_ref())?;
         if let Some(live) = &live
@@ -210,7 +223,7 @@ impl Pass {
         {
             self.suppressed("apply", object);
             self.note_child(wanted);
-            return Ok((live.clone(), Effect::Unchanged));
+            return Ok((live.clone(), ApplyEffect::Unchanged));
         }
         if wanted.role != Role::Share {
             let again = match &live {
@@ -226,17 +239,17 @@ impl Pass {
             .as_deref()
             .or(seen)
             .filter(|_| wanted.locked);
-        let write = Write {
+        let write = WriteRequest {
             verb: "apply",
             object,
-            part: Part::Main,
+            part: ObjectPart::Main,
             live: live.as_ref(),
             lock: lock.or(live.is_none().then_some(NEVER)),
             known: wanted.known,
         };
         let answer = self.send_apply(&wanted.kind, &desired.body, &write).await;
         // A write whose answer was lost may have made the child.
-        if !matches!(&answer, Err(error) if error.class() != Class::Unavailable) {
+        if !matches!(&answer, Err(error) if error.class() != ErrorClass::Unavailable) {
             self.note_child(wanted);
         }
         let answer = answer?;
@@ -251,7 +264,7 @@ impl Pass {
         }
     }
 
-    fn had_child(&self, object: &ObjectId) -> bool {
+    fn had_child(&self, object: &ObjectRef) -> bool {
         let (owner, children) = (&self.owner, &self.writer.0.children);
         children.existed(&owner.id.key, &owner.uid, object)
     }
@@ -267,13 +280,18 @@ impl Pass {
             (Role::Adopted, Some(live)) => self.refuse_controlled(object, live),
             (Role::Share, None) => {
                 let what = format!("{object} does not exist; cannot apply part of it");
-                Err(Error::new(Class::Missing, what).on(object.clone(), None))
+                Err(Error::new(ErrorClass::Missing, what).on(object.clone(), None))
             }
             (Role::Child | Role::Adopted, None) | (Role::Share, Some(_)) => Ok(()),
         }
     }
 
-    async fn send_apply(&self, kind: &Kind, desired: &Value, write: &Write<'_>) -> Result<Answer> {
+    async fn send_apply(
+        &self,
+        kind: &ErasedKind,
+        desired: &Value,
+        write: &WriteRequest<'_>,
+    ) -> Result<ApiResponse> {
         let key = &write.object.key;
         let parameters = PatchParams::apply(self.writer.manager()).force();
         let request = kind
@@ -292,7 +310,7 @@ impl Pass {
         let error = self.refused(write, &answer);
         if two_controllers(&answer) {
             let what = format!("{} is already controlled by another object", write.object);
-            return Err(Error::new(Class::Exists, what).on(write.object.clone(), None));
+            return Err(Error::new(ErrorClass::Exists, what).on(write.object.clone(), None));
         }
         Err(error)
     }
@@ -300,9 +318,9 @@ impl Pass {
     /// The object as far as it is known; read from the server where no cache holds all of it.
     pub(super) async fn look(
         &self,
-        kind: &Kind,
-        object: &ObjectId,
-        known: Option<&dyn Known>,
+        kind: &ErasedKind,
+        object: &ObjectRef,
+        known: Option<&dyn LiveObjects>,
     ) -> Result<Option<Value>> {
         if let Some(known) = known {
             match known.live(&object.key) {
@@ -318,7 +336,7 @@ impl Pass {
             .request(object.key.namespace.as_deref())
             .get(&object.key.name, &GetParams::default())
             .map_err(Error::fault)?;
-        let answer = Answer::to(&self.writer.0.client, request).await?;
+        let answer = ApiResponse::to(&self.writer.0.client, request).await?;
         if answer.accepted() {
             return Ok(Some(answer.body));
         }
@@ -331,7 +349,7 @@ impl Pass {
     /// Whether writing `desired` would change nothing.
     pub(super) fn needless(
         &self,
-        object: &ObjectId,
+        object: &ObjectRef,
         subresource: Option<&'static str>,
         desired: &Value,
         live: &Value,
@@ -347,7 +365,7 @@ impl Pass {
     /// Remembers what came of a write, if nothing else will tell that it need not be repeated.
     pub(super) fn remember(
         &self,
-        object: &ObjectId,
+        object: &ObjectRef,
         subresource: Option<&'static str>,
         desired: &Value,
         change: (Option<&Value>, &Value),
@@ -365,13 +383,13 @@ impl Wanted<'_> {
     /// Whether `error` says that an object is there which was to be created.
     fn is_there(&self, error: &Error) -> bool {
         let on = error.object().is_some_and(|(on, _)| *on == self.object);
-        on && matches!(error.class(), Class::Conflict | Class::Exists)
+        on && matches!(error.class(), ErrorClass::Conflict | ErrorClass::Exists)
     }
 }
 
 /// The body of an apply: tied to the object that was read, so that it cannot bring back one that is
 /// gone, and to a version if the write is locked.
-fn pinned(desired: &Value, write: &Write<'_>) -> Value {
+fn pinned(desired: &Value, write: &WriteRequest<'_>) -> Value {
     let mut body = desired.clone();
     let uid = write.live.and_then(|live| live["metadata"]["uid"].as_str());
     if let Some(uid) = uid {
@@ -384,18 +402,18 @@ fn pinned(desired: &Value, write: &Write<'_>) -> Value {
 }
 
 /// The server refuses a second controller, which a cache that is behind could not show.
-fn two_controllers(answer: &Answer) -> bool {
+fn two_controllers(answer: &ApiResponse) -> bool {
     let causes = answer.body["details"]["causes"].as_array();
     let mut fields = causes.into_iter().flatten().map(|cause| &cause["field"]);
     answer.code == http::StatusCode::UNPROCESSABLE_ENTITY
         && fields.any(|field| *field == "metadata.ownerReferences")
 }
 
-fn effect(answer: &Answer, live: Option<&Value>) -> Effect {
+fn effect(answer: &ApiResponse, live: Option<&Value>) -> ApplyEffect {
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
     match live {
-        _ if answer.code == http::StatusCode::CREATED => Effect::Created,
-        Some(live) if version(live) == version(&answer.body) => Effect::Unchanged,
-        _ => Effect::Changed,
+        _ if answer.code == http::StatusCode::CREATED => ApplyEffect::Created,
+        Some(live) if version(live) == version(&answer.body) => ApplyEffect::Unchanged,
+        _ => ApplyEffect::Changed,
     }
 }

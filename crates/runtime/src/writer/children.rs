@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::key::{Key, ObjectId};
+use crate::key::{ObjectKey, ObjectRef};
 
 /// Owners are let go when they are deleted; this bounds what a missed deletion leaves.
 const MOST: usize = 262_144;
 
 /// The children of every owner that this process has run a pass for.
 #[derive(Debug, Default)]
-pub(super) struct Children(Mutex<BTreeMap<Key, Past>>);
+pub(super) struct Children(Mutex<BTreeMap<ObjectKey, Past>>);
 
 #[derive(Debug)]
 struct Past {
@@ -30,7 +30,7 @@ struct Past {
 
 impl Children {
     /// A pass over the owner `key` begins, in a term of leadership. `new`: no pass was ever made before.
-    pub(super) fn begin(&self, key: &Key, uid: &str, term: u64, new: bool) {
+    pub(super) fn begin(&self, key: &ObjectKey, uid: &str, term: u64, new: bool) {
         let mut all = self.lock();
         let known = |past: &Past| past.uid == uid && past.term == term;
         if all.get(key).is_some_and(known) {
@@ -49,30 +49,30 @@ impl Children {
     }
 
     /// The owner has this child.
-    pub(super) fn note(&self, key: &Key, uid: &str, child: &ObjectId) {
+    pub(super) fn note(&self, key: &ObjectKey, uid: &str, child: &ObjectRef) {
         if let Some(past) = self.lock().get_mut(key).filter(|past| past.uid == uid) {
             past.noted.insert(digest(child));
         }
     }
 
     /// Whether the owner has had this child, or may have had.
-    pub(super) fn existed(&self, key: &Key, uid: &str, child: &ObjectId) -> bool {
+    pub(super) fn existed(&self, key: &ObjectKey, uid: &str, child: &ObjectRef) -> bool {
         let all = self.lock();
         let past = all.get(key).filter(|past| past.uid == uid);
         past.is_none_or(|past| !past.complete || past.noted.contains(&digest(child)))
     }
 
     /// The owner is gone.
-    pub(super) fn forget(&self, key: &Key) {
+    pub(super) fn forget(&self, key: &ObjectKey) {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Past>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Past>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn digest(child: &ObjectId) -> u64 {
+fn digest(child: &ObjectRef) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&child.kind, &child.key).hash(&mut hasher);
     hasher.finish()
@@ -82,14 +82,14 @@ fn digest(child: &ObjectId) -> u64 {
 mod tests {
     use super::*;
 
-    fn key() -> Key {
-        Key::new(Some("team"), "a")
+    fn key() -> ObjectKey {
+        ObjectKey::new(Some("team"), "a")
     }
 
-    fn child(name: &str) -> ObjectId {
-        ObjectId {
+    fn child(name: &str) -> ObjectRef {
+        ObjectRef {
             kind: "ConfigMap".into(),
-            key: Key::new(Some("team"), name),
+            key: ObjectKey::new(Some("team"), name),
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::managed::{Fields, Scalar, Step, applied_entry, owned_beside, owned_fields};
+use crate::managed::{FieldSet, FieldStep, ItemKey, applied_entry, owned_beside, owned_fields};
 
 /// Whether `manager` owns exactly the fields of `desired`, each with the same value in `live`.
 pub(crate) fn converged(
@@ -58,12 +58,12 @@ fn opinion(desired: &Value) -> Value {
 /// One place in an object: what is there and who owns what of it.
 struct Place<'a> {
     live: &'a Value,
-    mine: &'a Fields,
-    others: Option<&'a Fields>,
+    mine: &'a FieldSet,
+    others: Option<&'a FieldSet>,
 }
 
 impl<'a> Place<'a> {
-    fn down(&self, step: &Step, live: &'a Value) -> Option<Self> {
+    fn down(&self, step: &FieldStep, live: &'a Value) -> Option<Self> {
         Some(Self {
             live,
             mine: self.mine.child(step)?,
@@ -75,7 +75,7 @@ impl<'a> Place<'a> {
 fn same(desired: &Value, place: &Place<'_>) -> bool {
     if place.mine.is_leaf() {
         // Owned whole; unless others own parts of it, in which case it was empty when we applied.
-        return desired == place.live && place.others.is_none_or(Fields::is_leaf);
+        return desired == place.live && place.others.is_none_or(FieldSet::is_leaf);
     }
     match desired {
         Value::Object(_) => members(desired, place),
@@ -93,7 +93,7 @@ fn members(desired: &Value, place: &Place<'_>) -> bool {
             let below = place
                 .live
                 .get(name)
-                .and_then(|live| place.down(&Step::field(name), live));
+                .and_then(|live| place.down(&FieldStep::field(name), live));
             below.is_some_and(|below| same(value, &below))
         })
 }
@@ -127,7 +127,7 @@ fn items(wanted: &[Value], place: &Place<'_>) -> bool {
 }
 
 /// Where each item that we own is; `None` when two have one name.
-fn places(live: &[Value], mine: &Fields) -> Option<BTreeMap<Step, usize>> {
+fn places(live: &[Value], mine: &FieldSet) -> Option<BTreeMap<FieldStep, usize>> {
     let mut places = BTreeMap::new();
     for (at, item) in live.iter().enumerate() {
         let Some(step) = named(item, mine) else {
@@ -141,22 +141,22 @@ fn places(live: &[Value], mine: &Fields) -> Option<BTreeMap<Step, usize>> {
 }
 
 /// The step to an item, by the fields that the steps of `mine` name.
-fn named(item: &Value, mine: &Fields) -> Option<Step> {
+fn named(item: &Value, mine: &FieldSet) -> Option<FieldStep> {
     match mine.steps().next()?.0 {
-        Step::Item(keys) => Step::item(item, keys.keys().map(|name| &**name)),
-        Step::Member(_) => Some(Step::Member(Scalar::of(item))),
-        Step::Field(_) | Step::Index(_) => None,
+        FieldStep::Item(keys) => FieldStep::item(item, keys.keys().map(|name| &**name)),
+        FieldStep::Member(_) => Some(FieldStep::Member(ItemKey::of(item))),
+        FieldStep::Field(_) | FieldStep::Index(_) => None,
     }
 }
 
 /// The step to a wanted item. One that leaves out a key means its default, which only the server
 /// knows: it is whatever single item of ours fits.
-fn step_to(item: &Value, mine: &Fields) -> Option<Step> {
+fn step_to(item: &Value, mine: &FieldSet) -> Option<FieldStep> {
     if let Some(step) = named(item, mine) {
         return Some(step);
     }
-    let fits = |step: &Step| match step {
-        Step::Item(keys) => keys
+    let fits = |step: &FieldStep| match step {
+        FieldStep::Item(keys) => keys
             .iter()
             .all(|(name, value)| item.get(&**name).is_none_or(|wanted| value.is(wanted))),
         _ => false,

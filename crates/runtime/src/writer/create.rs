@@ -6,25 +6,25 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::managed::Part;
+use crate::managed::ObjectPart;
 use crate::nulls;
 
-use super::desired::Desired;
-use super::kind::Kind;
-use super::known::Known;
+use super::desired::DesiredObject;
+use super::kind::ErasedKind;
+use super::known::LiveObjects;
 use super::pass::Pass;
-use super::send::Write;
+use super::send::WriteRequest;
 
 impl Pass {
     /// Creates `object` and returns it as the server has it. One of that name that is there already
     /// is an error of class `Exists`, whoever made it: an apply would take it over.
-    pub async fn create<K>(&self, object: &K, known: Option<&dyn Known>) -> Result<K>
+    pub async fn create<K>(&self, object: &K, known: Option<&dyn LiveObjects>) -> Result<K>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        let kind = Kind::of::<K>();
-        let desired = Desired::new(object, &kind, self.owner.id.key.namespace.as_deref())?;
+        let kind = ErasedKind::of::<K>();
+        let desired = DesiredObject::new(object, &kind, self.owner.id.key.namespace.as_deref())?;
         let id = kind.object(desired.key.clone());
         let parameters = PostParams {
             field_manager: Some(self.writer.manager().to_owned()),
@@ -34,10 +34,10 @@ impl Pass {
             .request(id.key.namespace.as_deref())
             .create(&parameters, serde_json::to_vec(&desired.body)?)
             .map_err(Error::fault)?;
-        let write = Write {
+        let write = WriteRequest {
             verb: "create",
             object: &id,
-            part: Part::Main,
+            part: ObjectPart::Main,
             live: None,
             lock: None,
             known,

@@ -3,10 +3,10 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::error::{Class, Error, Result};
-use crate::key::Key;
+use crate::error::{Error, ErrorClass, Result};
+use crate::key::ObjectKey;
 
-use super::kind::Kind;
+use super::kind::ErasedKind;
 
 /// Fields of the metadata that are the server's.
 const SERVERS: [&str; 9] = [
@@ -23,25 +23,29 @@ const SERVERS: [&str; 9] = [
 
 /// The owner of a child, as its reference names it.
 #[derive(Clone, Debug)]
-pub(crate) struct Controller<'a> {
-    pub(crate) kind: &'a Kind,
-    pub(crate) key: &'a Key,
+pub(crate) struct OwnerRef<'a> {
+    pub(crate) kind: &'a ErasedKind,
+    pub(crate) key: &'a ObjectKey,
     pub(crate) uid: &'a str,
 }
 
 /// An object as it is to be applied, and its key.
 #[derive(Clone, Debug)]
-pub(crate) struct Desired {
-    pub(crate) key: Key,
+pub(crate) struct DesiredObject {
+    pub(crate) key: ObjectKey,
     pub(crate) body: Value,
     /// The version it was read at, if it was made from an object that had been read.
     pub(crate) version: Option<String>,
 }
 
-impl Desired {
+impl DesiredObject {
     /// Makes an apply of `object`. An absent value is no opinion, the status is written elsewhere,
     /// and a namespaced object that names no namespace is meant to be beside its owner.
-    pub(crate) fn new<K: Serialize>(object: &K, kind: &Kind, beside: Option<&str>) -> Result<Self> {
+    pub(crate) fn new<K: Serialize>(
+        object: &K,
+        kind: &ErasedKind,
+        beside: Option<&str>,
+    ) -> Result<Self> {
         let mut body = serde_json::to_value(object)?;
         drop_nulls(&mut body);
         let Value::Object(fields) = &mut body else {
@@ -64,7 +68,7 @@ impl Desired {
 
     /// Makes `owner` the controller, where the API allows a reference at all: within a namespace,
     /// or from a cluster-scoped owner. Says whether it did.
-    pub(crate) fn controlled_by(&mut self, owner: &Controller<'_>) -> bool {
+    pub(crate) fn controlled_by(&mut self, owner: &OwnerRef<'_>) -> bool {
         if owner.key.namespace.is_some() && owner.key.namespace != self.key.namespace {
             return false;
         }
@@ -88,7 +92,11 @@ impl Desired {
     }
 }
 
-fn key_of(meta: &mut Map<String, Value>, kind: &Kind, beside: Option<&str>) -> Result<Key> {
+fn key_of(
+    meta: &mut Map<String, Value>,
+    kind: &ErasedKind,
+    beside: Option<&str>,
+) -> Result<ObjectKey> {
     let text = |meta: &Map<String, Value>, field: &str| {
         meta.get(field).and_then(Value::as_str).map(str::to_owned)
     };
@@ -100,7 +108,7 @@ fn key_of(meta: &mut Map<String, Value>, kind: &Kind, beside: Option<&str>) -> R
     };
     if kind.cluster() {
         meta.remove("namespace");
-        return Ok(Key::new(None, &name));
+        return Ok(ObjectKey::new(None, &name));
     }
     let namespace = text(meta, "namespace").or_else(|| beside.map(str::to_owned));
     let Some(namespace) = namespace else {
@@ -110,11 +118,14 @@ fn key_of(meta: &mut Map<String, Value>, kind: &Kind, beside: Option<&str>) -> R
         ));
     };
     meta.insert("namespace".to_owned(), json!(namespace));
-    Ok(Key::new(Some(&namespace), &name))
+    Ok(ObjectKey::new(Some(&namespace), &name))
 }
 
-fn invalid(kind: &Kind, what: &str) -> Error {
-    Error::new(Class::Invalid, format!("the wanted {} {what}", kind.name()))
+fn invalid(kind: &ErasedKind, what: &str) -> Error {
+    Error::new(
+        ErrorClass::Invalid,
+        format!("the wanted {} {what}", kind.name()),
+    )
 }
 
 /// `None` in a Rust type means no opinion; as JSON null it would be one.
@@ -145,35 +156,36 @@ mod tests {
             "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": null,
             "managedFields": [], "labels": {"x": "y"},
         }));
-        let desired = Desired::new(&read, &Kind::of::<ConfigMap>(), Some("team")).expect("fine");
+        let desired =
+            DesiredObject::new(&read, &ErasedKind::of::<ConfigMap>(), Some("team")).expect("fine");
         let sent = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "a", "namespace": "team", "labels": {"x": "y"}},
         });
         assert_eq!(desired.body, sent);
-        assert_eq!(desired.key, Key::new(Some("team"), "a"));
+        assert_eq!(desired.key, ObjectKey::new(Some("team"), "a"));
     }
 
     #[test]
     fn an_object_without_a_name_or_namespace_is_refused() {
-        let kind = Kind::of::<ConfigMap>();
-        let nameless = Desired::new(&config_map(&json!({})), &kind, Some("team"));
-        assert_eq!(nameless.expect_err("refused").class(), Class::Invalid);
-        let homeless = Desired::new(&config_map(&json!({"name": "a"})), &kind, None);
-        assert_eq!(homeless.expect_err("refused").class(), Class::Invalid);
+        let kind = ErasedKind::of::<ConfigMap>();
+        let nameless = DesiredObject::new(&config_map(&json!({})), &kind, Some("team"));
+        assert_eq!(nameless.expect_err("refused").class(), ErrorClass::Invalid);
+        let homeless = DesiredObject::new(&config_map(&json!({"name": "a"})), &kind, None);
+        assert_eq!(homeless.expect_err("refused").class(), ErrorClass::Invalid);
     }
 
     #[test]
     fn a_reference_is_set_only_where_the_api_allows_one() {
-        let kind = Kind::of::<ConfigMap>();
-        let key = Key::new(Some("team"), "owner");
-        let owner = Controller {
+        let kind = ErasedKind::of::<ConfigMap>();
+        let key = ObjectKey::new(Some("team"), "owner");
+        let owner = OwnerRef {
             kind: &kind,
             key: &key,
             uid: "u1",
         };
-        let mut child =
-            Desired::new(&config_map(&json!({"name": "a"})), &kind, Some("team")).expect("fine");
+        let mut child = DesiredObject::new(&config_map(&json!({"name": "a"})), &kind, Some("team"))
+            .expect("fine");
         assert!(child.controlled_by(&owner));
         assert!(child.controlled_by(&owner));
         assert_eq!(
@@ -184,7 +196,8 @@ mod tests {
         );
         let space: Namespace =
             serde_json::from_value(json!({"metadata": {"name": "n"}})).expect("one");
-        let mut space = Desired::new(&space, &Kind::of::<Namespace>(), Some("team")).expect("fine");
+        let mut space =
+            DesiredObject::new(&space, &ErasedKind::of::<Namespace>(), Some("team")).expect("fine");
         assert!(!space.controlled_by(&owner));
     }
 }

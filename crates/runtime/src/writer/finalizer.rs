@@ -7,13 +7,13 @@ use http::StatusCode;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::error::{Class, Error, Result};
-use crate::managed::Part;
-use crate::version::Version;
+use crate::error::{Error, ErrorClass, Result};
+use crate::managed::ObjectPart;
+use crate::version::ResourceVersion;
 
-use super::answer::Answer;
+use super::answer::ApiResponse;
 use super::pass::Pass;
-use super::send::Write;
+use super::send::WriteRequest;
 
 impl Pass {
     /// Makes sure that the owner carries the finalizer `name`, such as `example.com/cleanup`.
@@ -28,7 +28,7 @@ impl Pass {
                 "{} is being deleted, so it takes no new finalizer",
                 self.owner.id
             );
-            return Err(Error::new(Class::Invalid, what));
+            return Err(Error::new(ErrorClass::Invalid, what));
         }
         finalizers.push(name.to_owned());
         self.set_finalizers(&live, &finalizers).await?;
@@ -36,8 +36,8 @@ impl Pass {
             // To go on would be to make something outside that nobody will ever clean up.
             let what = format!("{} was deleted meanwhile", self.owner.id);
             let read = live["metadata"]["resourceVersion"].as_str();
-            let error = Error::new(Class::Conflict, what);
-            return Err(error.on(self.owner.id.clone(), read.map(Version::parse)));
+            let error = Error::new(ErrorClass::Conflict, what);
+            return Err(error.on(self.owner.id.clone(), read.map(ResourceVersion::parse)));
         }
         Ok(())
     }
@@ -57,10 +57,10 @@ impl Pass {
     async fn set_finalizers(&self, live: &Value, finalizers: &[String]) -> Result<()> {
         let owner = &self.owner;
         let meta = &live["metadata"];
-        let write = Write {
+        let write = WriteRequest {
             verb: "finalizer",
             object: &owner.id,
-            part: Part::Finalizers,
+            part: ObjectPart::Finalizers,
             live: Some(live),
             lock: None,
             known: owner.known.as_deref(),
@@ -84,7 +84,7 @@ impl Pass {
         self.finalized(&write, answer)
     }
 
-    fn finalized(&self, write: &Write<'_>, answer: Answer) -> Result<()> {
+    fn finalized(&self, write: &WriteRequest<'_>, answer: ApiResponse) -> Result<()> {
         if answer.object_missing() {
             self.state().gone = true;
             return Ok(());
@@ -109,7 +109,7 @@ fn finalizers(object: &Value) -> Vec<String> {
 }
 
 /// A patch whose test failed is answered like an invalid one, but without a single cause.
-fn test_failed(answer: &Answer) -> bool {
+fn test_failed(answer: &ApiResponse) -> bool {
     answer.code == StatusCode::UNPROCESSABLE_ENTITY
         && answer.body["details"]["causes"]
             .as_array()

@@ -7,17 +7,17 @@ use k8s_openapi::ClusterResourceScope;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicObject, Request};
 
-use crate::key::{Key, ObjectId};
+use crate::key::{ObjectKey, ObjectRef};
 
 /// A kind with its address.
 #[derive(Clone, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct ErasedKind {
     resource: ApiResource,
     name: Arc<str>,
     cluster: bool,
 }
 
-impl Kind {
+impl ErasedKind {
     /// The kind of `K`.
     pub(crate) fn of<K>() -> Self
     where
@@ -48,8 +48,8 @@ impl Kind {
     }
 
     /// An object of this kind.
-    pub(crate) fn object(&self, key: Key) -> ObjectId {
-        ObjectId {
+    pub(crate) fn object(&self, key: ObjectKey) -> ObjectRef {
+        ObjectRef {
             kind: self.name.clone(),
             key,
         }

@@ -5,40 +5,40 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cache::{Cache, Made, Writing};
-use crate::key::Key;
+use crate::cache::{Cache, PendingWrite, WriteReceipt};
+use crate::key::ObjectKey;
 use crate::view::View;
 
 /// A view of the objects of one kind that includes our own writes.
 ///
 /// The writer compares with it before it writes and tells it every answer, so that the next read
 /// sees the write although the watch has not shown it yet.
-pub trait Known: Send + Sync {
+pub trait LiveObjects: Send + Sync {
     /// The object as last known, own writes included. `None`: there is none. One of which not all is
     /// known is given without its `managedFields`, and is read from the server where it matters.
-    fn live(&self, key: &Key) -> Option<Value>;
+    fn live(&self, key: &ObjectKey) -> Option<Value>;
 
     /// The objects that name `uid` among their owners.
     fn owned_by(&self, uid: &str) -> Vec<Value>;
 
     /// Announces a write, because its event may come before its answer. Dropped, it has failed.
-    fn writing(&self, key: &Key) -> Box<dyn UnderWay>;
+    fn writing(&self, key: &ObjectKey) -> Box<dyn InFlightWrite>;
 
     /// Takes over what the server showed in answer to a read, if the view keeps such things.
     fn reread(&self, _live: &Value) {}
 }
 
 /// A write that has been announced.
-pub trait UnderWay: Send {
+pub trait InFlightWrite: Send {
     /// It was answered with this object.
-    fn wrote(self: Box<Self>, response: &Value, made: Made);
+    fn wrote(self: Box<Self>, response: &Value, made: WriteReceipt);
 
     /// It was a deletion, and the object with this UID is gone.
     fn deleted(self: Box<Self>, uid: &str);
 }
 
-impl<T: View + Serialize> Known for Cache<T> {
-    fn live(&self, key: &Key) -> Option<Value> {
+impl<T: View + Serialize> LiveObjects for Cache<T> {
+    fn live(&self, key: &ObjectKey) -> Option<Value> {
         match self.get(key) {
             Some(object) => value(&object),
             None => self.unreadable(key).map(|_| Value::Null),
@@ -50,7 +50,7 @@ impl<T: View + Serialize> Known for Cache<T> {
         owned.iter().filter_map(value).collect()
     }
 
-    fn writing(&self, key: &Key) -> Box<dyn UnderWay> {
+    fn writing(&self, key: &ObjectKey) -> Box<dyn InFlightWrite> {
         Box::new(Self::writing(self, key))
     }
 
@@ -59,8 +59,8 @@ impl<T: View + Serialize> Known for Cache<T> {
     }
 }
 
-impl<T: View> UnderWay for Writing<T> {
-    fn wrote(self: Box<Self>, response: &Value, made: Made) {
+impl<T: View> InFlightWrite for PendingWrite<T> {
+    fn wrote(self: Box<Self>, response: &Value, made: WriteReceipt) {
         Self::wrote(*self, response, made);
     }
 

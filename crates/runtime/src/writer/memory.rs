@@ -10,17 +10,17 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::key::ObjectId;
+use crate::key::ObjectRef;
 use crate::managed::{applied_entry, owned_fields};
 
 /// Odd objects are few; beyond this many, some are written once more.
 const MOST: usize = 65_536;
 
-type Place = (ObjectId, Option<&'static str>);
+type Place = (ObjectRef, Option<&'static str>);
 
 /// The last writes that cannot be recognised from their result.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<BTreeMap<Place, Last>>);
+pub(crate) struct AppliedMemo(Mutex<BTreeMap<Place, Last>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Last {
@@ -37,11 +37,11 @@ impl Last {
     }
 }
 
-impl Memory {
+impl AppliedMemo {
     /// Whether `live` is still what came of writing `desired`.
     pub(crate) fn holds(
         &self,
-        object: &ObjectId,
+        object: &ObjectRef,
         subresource: Option<&'static str>,
         manager: &str,
         desired: &Value,
@@ -58,7 +58,7 @@ impl Memory {
     /// nothing: the server removes one that it emptied, and makes it when it is applied again.
     pub(crate) fn keep(
         &self,
-        object: &ObjectId,
+        object: &ObjectRef,
         subresource: Option<&'static str>,
         manager: &str,
         desired: &Value,
@@ -80,7 +80,7 @@ impl Memory {
     }
 
     /// Forgets an object that is gone.
-    pub(crate) fn forget(&self, object: &ObjectId) {
+    pub(crate) fn forget(&self, object: &ObjectRef) {
         let mut kept = self.lock();
         for subresource in [None, Some("status")] {
             kept.remove(&(object.clone(), subresource));
@@ -153,12 +153,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::key::Key;
+    use crate::key::ObjectKey;
 
-    fn object() -> ObjectId {
-        ObjectId {
+    fn object() -> ObjectRef {
+        ObjectRef {
             kind: "Deployment".into(),
-            key: Key::new(Some("team"), "a"),
+            key: ObjectKey::new(Some("team"), "a"),
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_the_server_spells_otherwise_is_recognised() {
-        let memory = Memory::default();
+        let memory = AppliedMemo::default();
         let desired = wish();
         let holds =
             |desired: &Value, live: &Value| memory.holds(&object(), None, "ours", desired, live);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_ownership_that_was_lost_is_noticed() {
-        let memory = Memory::default();
+        let memory = AppliedMemo::default();
         memory.keep(
             &object(),
             None,
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_forgotten() {
-        let memory = Memory::default();
+        let memory = AppliedMemo::default();
         let (status, live) = (Some("status"), live("1", 0, &cpu()));
         memory.keep(&object(), status, "ours", &wish(), (None, &live));
         assert!(memory.holds(&object(), status, "ours", &wish(), &live));

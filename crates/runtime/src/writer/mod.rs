@@ -30,7 +30,7 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::fence::Fence;
 use crate::journal::Journal;
-use crate::key::{Key, ObjectId};
+use crate::key::{ObjectKey, ObjectRef};
 use crate::telemetry::Telemetry;
 
 /// What a write can be, as metrics and the journal call it.
@@ -44,10 +44,10 @@ pub(crate) const VERBS: [&str; 7] = [
     "status",
 ];
 
-pub use self::apply::{Applied, Effect};
-pub use self::known::{Known, UnderWay};
-pub use self::pass::{Owner, Pass};
-pub use self::relabel::Relabel;
+pub use self::apply::{ApplyEffect, ApplyResult};
+pub use self::known::{InFlightWrite, LiveObjects};
+pub use self::pass::{Pass, PassOwner};
+pub use self::relabel::MetadataPatch;
 
 /// Writes on behalf of one controller. Clones share what they remember.
 #[derive(Clone)]
@@ -59,7 +59,7 @@ struct Inner {
     fence: Fence,
     telemetry: Telemetry,
     clock: Clock,
-    memory: memory::Memory,
+    memory: memory::AppliedMemo,
     children: children::Children,
     suppress: bool,
 }
@@ -80,7 +80,7 @@ impl Writer {
             fence,
             telemetry,
             clock,
-            memory: memory::Memory::default(),
+            memory: memory::AppliedMemo::default(),
             children: children::Children::default(),
             suppress: true,
         }))
@@ -96,7 +96,7 @@ impl Writer {
             fence: inner.fence.clone(),
             telemetry: inner.telemetry.clone(),
             clock: inner.clock.clone(),
-            memory: memory::Memory::default(),
+            memory: memory::AppliedMemo::default(),
             children: children::Children::default(),
             suppress: false,
         }))
@@ -110,17 +110,17 @@ impl Writer {
 
     /// Begins one pass over `owner`; `journal` is told of what is written.
     #[must_use]
-    pub fn pass(&self, owner: Owner, journal: Journal) -> Pass {
+    pub fn pass(&self, owner: PassOwner, journal: Journal) -> Pass {
         Pass::new(self.clone(), owner, journal)
     }
 
     /// Drops what is remembered of an object that is gone.
-    pub fn forget(&self, object: &ObjectId) {
+    pub fn forget(&self, object: &ObjectRef) {
         self.0.memory.forget(object);
     }
 
     /// Drops what is remembered of the children of an owner that is gone.
-    pub(crate) fn forget_children(&self, owner: &Key) {
+    pub(crate) fn forget_children(&self, owner: &ObjectKey) {
         self.0.children.forget(owner);
     }
 }

@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::converged::converged;
 use super::desired::drop_nulls;
-use super::memory::Memory;
-use crate::key::{Key, ObjectId};
-use crate::managed::{Part, foreign_change, foreign_change_beside};
+use super::memory::AppliedMemo;
+use crate::key::{ObjectKey, ObjectRef};
+use crate::managed::{ObjectPart, foreign_change, foreign_change_beside};
 
 const OURS: &str = "ours";
 
@@ -242,10 +242,10 @@ fn whole(name: &str, part: &str, fields: &Value) -> Value {
     })
 }
 
-fn thing() -> ObjectId {
-    ObjectId {
+fn thing() -> ObjectRef {
+    ObjectRef {
         kind: "Thing".into(),
-        key: Key::new(Some("default"), "a"),
+        key: ObjectKey::new(Some("default"), "a"),
     }
 }
 
@@ -302,7 +302,7 @@ proptest! {
                 things.take("a", step).await;
             }
             let desired = whole("a", "spec", &wanted);
-            let (memory, object) = (Memory::default(), thing());
+            let (memory, object) = (AppliedMemo::default(), thing());
             for _ in 0..times {
                 let before = things.get("a").await;
                 let made = things.take("a", &Step::Ours(wanted.clone())).await;
@@ -352,7 +352,7 @@ proptest! {
             _ => false,
         };
         let none = foreign.is_empty() && before.iter().all(clear) && clear(&write);
-        let part = if matches!(write, Step::Ours(_)) { Part::Main } else { Part::Status };
+        let part = if matches!(write, Step::Ours(_)) { ObjectPart::Main } else { ObjectPart::Status };
         let (old, alone, both) = with_things(move |things| async move {
             for step in &before {
                 things.take("a", step).await;

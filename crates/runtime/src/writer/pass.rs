@@ -11,25 +11,25 @@ use serde_json::Value;
 
 use tokio::time::Instant;
 
-use crate::conditions::{Condition, STALLED, Wishes};
+use crate::conditions::{Condition, ConditionChanges, STALLED};
 use crate::error::Result;
-use crate::journal::{Entry, Journal};
-use crate::key::{Key, ObjectId};
+use crate::journal::{Journal, JournalEntry};
+use crate::key::{ObjectKey, ObjectRef};
 use crate::managed::written_by;
 use crate::nulls;
 
 use super::Writer;
-use super::desired::{Controller, drop_nulls};
-use super::kind::Kind;
-use super::known::Known;
+use super::desired::{OwnerRef, drop_nulls};
+use super::kind::ErasedKind;
+use super::known::LiveObjects;
 
 /// The object that a pass is about: the owner of its children, the bearer of its status.
-pub struct Owner {
-    pub(super) kind: Kind,
-    pub(super) id: ObjectId,
+pub struct PassOwner {
+    pub(super) kind: ErasedKind,
+    pub(super) id: ObjectRef,
     pub(super) uid: String,
     pub(super) generation: Option<i64>,
-    pub(super) known: Option<Arc<dyn Known>>,
+    pub(super) known: Option<Arc<dyn LiveObjects>>,
     /// Leaves of a status what the type declares; the server refuses the rest.
     pub(super) declared: fn(Value) -> Result<Value>,
     pub(super) finalizers: Vec<&'static str>,
@@ -38,16 +38,16 @@ pub struct Owner {
     pub(super) read: Value,
 }
 
-impl Owner {
+impl PassOwner {
     /// The owner of a pass that began with `object`, kept in `known` if it is watched.
-    pub fn new<K>(object: &K, known: Option<Arc<dyn Known>>) -> Result<Self>
+    pub fn new<K>(object: &K, known: Option<Arc<dyn LiveObjects>>) -> Result<Self>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        let kind = Kind::of::<K>();
+        let kind = ErasedKind::of::<K>();
         let meta = object.meta();
-        let key = Key::new(
+        let key = ObjectKey::new(
             meta.namespace.as_deref(),
             meta.name.as_deref().unwrap_or_default(),
         );
@@ -78,8 +78,8 @@ impl Owner {
         self
     }
 
-    pub(super) fn controller(&self) -> Controller<'_> {
-        Controller {
+    pub(super) fn controller(&self) -> OwnerRef<'_> {
+        OwnerRef {
             kind: &self.kind,
             key: &self.id.key,
             uid: &self.uid,
@@ -87,7 +87,7 @@ impl Owner {
     }
 }
 
-impl fmt::Debug for Owner {
+impl fmt::Debug for PassOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Owner")
             .field("id", &self.id)
@@ -99,15 +99,15 @@ impl fmt::Debug for Owner {
 /// The writes of one pass. Made by the engine for each run, and gone with it.
 pub struct Pass {
     pub(super) writer: Writer,
-    pub(super) owner: Owner,
+    pub(super) owner: PassOwner,
     journal: Journal,
-    state: Mutex<State>,
+    state: Mutex<PassState>,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct PassState {
     /// Every child this pass wants, written or not: prune takes away the others.
-    pub(super) wanted: BTreeSet<ObjectId>,
+    pub(super) wanted: BTreeSet<ObjectRef>,
     /// The owner as the last answer of this pass showed it.
     pub(super) answered: Option<Value>,
     /// Whether the owner is known to be deleted, or went with the release of its finalizer.
@@ -115,11 +115,11 @@ pub(super) struct State {
     /// Whether anything was written.
     pub(super) wrote: Option<Instant>,
     pub(super) status: Option<Result<Value, String>>,
-    pub(super) wishes: Wishes,
+    pub(super) wishes: ConditionChanges,
 }
 
 impl Pass {
-    pub(super) fn new(writer: Writer, owner: Owner, journal: Journal) -> Self {
+    pub(super) fn new(writer: Writer, owner: PassOwner, journal: Journal) -> Self {
         let shown = owner.has_status && owner.read["metadata"]["managedFields"].is_array();
         let new = shown && written_by(&owner.read, writer.manager()).next().is_none();
         let children = &writer.0.children;
@@ -199,11 +199,11 @@ impl Pass {
             .unwrap_or_else(|| owner.read.clone())
     }
 
-    pub(super) fn record(&self, entry: Entry) {
+    pub(super) fn record(&self, entry: JournalEntry) {
         self.journal.record(&self.owner.id, entry);
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, PassState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,17 +10,17 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::key::Key;
-use crate::managed::Part;
+use crate::key::ObjectKey;
+use crate::managed::ObjectPart;
 
-use super::kind::Kind;
-use super::known::Known;
+use super::kind::ErasedKind;
+use super::known::LiveObjects;
 use super::pass::Pass;
-use super::send::Write;
+use super::send::WriteRequest;
 
 /// Which labels and annotations to set, and which to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Relabel {
+pub struct MetadataPatch {
     /// The labels by key; `None` removes one.
     pub labels: BTreeMap<String, Option<String>>,
     /// The annotations by key; `None` removes one.
@@ -31,15 +31,15 @@ impl Pass {
     /// Sets and removes labels and annotations of an object that is not the owner's child.
     pub async fn relabel<K>(
         &self,
-        key: &Key,
-        change: &Relabel,
-        known: Option<&dyn Known>,
+        key: &ObjectKey,
+        change: &MetadataPatch,
+        known: Option<&dyn LiveObjects>,
     ) -> Result<()>
     where
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
     {
-        let kind = Kind::of::<K>();
+        let kind = ErasedKind::of::<K>();
         let object = kind.object(key.clone());
         let live = known.and_then(|known| known.live(key));
         let parameters = PatchParams {
@@ -54,10 +54,10 @@ impl Pass {
                 &Patch::Merge(body(change, live.as_ref())),
             )
             .map_err(Error::fault)?;
-        let write = Write {
+        let write = WriteRequest {
             verb: "relabel",
             object: &object,
-            part: Part::Main,
+            part: ObjectPart::Main,
             live: live.as_ref(),
             lock: None,
             known,
@@ -71,7 +71,7 @@ impl Pass {
 }
 
 /// The patch, tied to the object that was seen: one that took its name is another.
-fn body(change: &Relabel, live: Option<&Value>) -> Value {
+fn body(change: &MetadataPatch, live: Option<&Value>) -> Value {
     let mut metadata = json!({});
     for (field, values) in [
         ("labels", &change.labels),

@@ -7,19 +7,19 @@ use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::key::{Key, ObjectId};
-use crate::managed::{Part, has_fields};
+use crate::key::{ObjectKey, ObjectRef};
+use crate::managed::{ObjectPart, has_fields};
 
-use super::kind::Kind;
-use super::known::Known;
+use super::kind::ErasedKind;
+use super::known::LiveObjects;
 use super::pass::Pass;
-use super::send::Write;
+use super::send::WriteRequest;
 
 impl Pass {
     /// Deletes the child `key` of kind `K`, or the owner itself, if it is there and as it was read. One
     /// that another object controls is refused. An object of that name that this manager has not
     /// written and the owner does not have is not a child, and is left.
-    pub async fn delete<K>(&self, key: &Key, known: Option<&dyn Known>) -> Result<()>
+    pub async fn delete<K>(&self, key: &ObjectKey, known: Option<&dyn LiveObjects>) -> Result<()>
     where
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
@@ -29,7 +29,11 @@ impl Pass {
 
     /// Deletes an object that need not be a child, whoever made it, if it is there and as it was read.
     /// One that another object controls is refused.
-    pub async fn delete_other<K>(&self, key: &Key, known: Option<&dyn Known>) -> Result<()>
+    pub async fn delete_other<K>(
+        &self,
+        key: &ObjectKey,
+        known: Option<&dyn LiveObjects>,
+    ) -> Result<()>
     where
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
@@ -39,15 +43,15 @@ impl Pass {
 
     async fn delete_if<K>(
         &self,
-        key: &Key,
-        known: Option<&dyn Known>,
+        key: &ObjectKey,
+        known: Option<&dyn LiveObjects>,
         wanted: fn(&Self, &Value) -> bool,
     ) -> Result<()>
     where
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
     {
-        let kind = Kind::of::<K>();
+        let kind = ErasedKind::of::<K>();
         let object = kind.object(key.clone());
         let Some(live) = self.look(&kind, &object, known).await? else {
             return Ok(());
@@ -62,16 +66,16 @@ impl Pass {
 
     /// Deletes the children of kind `K` that the owner controls and this pass has not applied, if this
     /// controller has written them: a copy of one by somebody else is left. Says how many.
-    pub async fn prune<K>(&self, known: &dyn Known) -> Result<usize>
+    pub async fn prune<K>(&self, known: &dyn LiveObjects) -> Result<usize>
     where
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
     {
-        let kind = Kind::of::<K>();
+        let kind = ErasedKind::of::<K>();
         let mut pruned = 0;
         for live in known.owned_by(&self.owner.uid) {
             let meta = &live["metadata"];
-            let key = Key::new(
+            let key = ObjectKey::new(
                 meta["namespace"].as_str(),
                 meta["name"].as_str().unwrap_or_default(),
             );
@@ -94,16 +98,16 @@ impl Pass {
 
     async fn remove(
         &self,
-        kind: &Kind,
-        object: &ObjectId,
+        kind: &ErasedKind,
+        object: &ObjectRef,
         live: &Value,
-        known: Option<&dyn Known>,
+        known: Option<&dyn LiveObjects>,
     ) -> Result<()> {
         let text = |field: &str| live["metadata"][field].as_str();
-        let write = Write {
+        let write = WriteRequest {
             verb: "delete",
             object,
-            part: Part::Main,
+            part: ObjectPart::Main,
             live: Some(live),
             lock: text("resourceVersion"),
             known,

@@ -6,14 +6,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::key::Key;
-use crate::managed::Part;
+use crate::key::ObjectKey;
+use crate::managed::ObjectPart;
 
 use super::desired::drop_nulls;
-use super::kind::Kind;
-use super::known::Known;
+use super::kind::ErasedKind;
+use super::known::LiveObjects;
 use super::pass::Pass;
-use super::send::Write;
+use super::send::WriteRequest;
 
 const STATUS: Option<&str> = Some("status");
 
@@ -22,15 +22,15 @@ impl Pass {
     /// where it says so already, nor to a child that is not there.
     pub async fn report<K>(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         status: impl Serialize,
-        known: Option<&dyn Known>,
+        known: Option<&dyn LiveObjects>,
     ) -> Result<()>
     where
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
     {
-        let kind = Kind::of::<K>();
+        let kind = ErasedKind::of::<K>();
         let object = kind.object(key.clone());
         let Some(live) = self.look(&kind, &object, known).await? else {
             return Ok(());
@@ -48,10 +48,10 @@ impl Pass {
             .request(key.namespace.as_deref())
             .patch_subresource("status", &key.name, &parameters, &Patch::Apply(&pinned))
             .map_err(Error::fault)?;
-        let write = Write {
+        let write = WriteRequest {
             verb: "report",
             object: &object,
-            part: Part::Status,
+            part: ObjectPart::Status,
             live: Some(&live),
             lock: None,
             known,
@@ -65,7 +65,7 @@ impl Pass {
     }
 }
 
-fn body(kind: &Kind, key: &Key, mut status: Value) -> Value {
+fn body(kind: &ErasedKind, key: &ObjectKey, mut status: Value) -> Value {
     drop_nulls(&mut status);
     let mut body = json!({
         "apiVersion": kind.api_version(),

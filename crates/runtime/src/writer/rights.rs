@@ -6,14 +6,14 @@
 
 use serde_json::Value;
 
-use crate::error::{Class, Error, Result};
-use crate::key::ObjectId;
+use crate::error::{Error, ErrorClass, Result};
+use crate::key::ObjectRef;
 use crate::managed::{has_fields, has_finalizer_of, newest_foreign_manager};
-use crate::version::Version;
+use crate::version::ResourceVersion;
 
-use super::pass::{Owner, Pass};
+use super::pass::{Pass, PassOwner};
 
-impl Owner {
+impl PassOwner {
     /// Whether the owner, as it was read, is being deleted and waits for nothing that `manager` does.
     pub(crate) fn goes_without(&self, manager: &str) -> bool {
         self.is_left(&self.read, manager)
@@ -30,7 +30,7 @@ impl Owner {
 
 impl Pass {
     /// A pass over an owner that is being deleted cleans up and makes nothing.
-    pub(super) fn refuse_late(&self, object: &ObjectId) -> Result<()> {
+    pub(super) fn refuse_late(&self, object: &ObjectRef) -> Result<()> {
         let owner = &self.owner;
         if !is_deleting(&owner.read) {
             return Ok(());
@@ -39,12 +39,12 @@ impl Pass {
             "apply of {object}: {} is being deleted; clean up and release its finalizer instead",
             owner.id
         );
-        Err(Error::new(Class::Invalid, what))
+        Err(Error::new(ErrorClass::Invalid, what))
     }
 
     /// Refuses `object` to an owner that is no longer there to have it. `again`: the owner has had it,
     /// so that its absence may be the first sign of a deletion; then the server is asked.
-    pub(super) async fn require_owner(&self, object: &ObjectId, again: bool) -> Result<()> {
+    pub(super) async fn require_owner(&self, object: &ObjectRef, again: bool) -> Result<()> {
         let owner = &self.owner;
         let ours = |live: &Value| live["metadata"]["uid"] == owner.uid;
         let cached = match &owner.known {
@@ -82,18 +82,19 @@ impl Pass {
         }
     }
 
-    fn too_late(&self, object: &ObjectId, live: &Value) -> Error {
+    fn too_late(&self, object: &ObjectRef, live: &Value) -> Error {
         if self.owner.is_left(live, self.writer.manager()) {
             self.state().gone = true;
         }
         self.overtaken(object, "is being deleted")
     }
 
-    fn overtaken(&self, object: &ObjectId, why: &str) -> Error {
+    fn overtaken(&self, object: &ObjectRef, why: &str) -> Error {
         let owner = &self.owner;
         let what = format!("apply of {object}: {} {why}", owner.id);
         let read = owner.read["metadata"]["resourceVersion"].as_str();
-        Error::new(Class::Conflict, what).on(owner.id.clone(), read.map(Version::parse))
+        Error::new(ErrorClass::Conflict, what)
+            .on(owner.id.clone(), read.map(ResourceVersion::parse))
     }
 
     /// Whether `live` names the owner among its owners.
@@ -107,7 +108,7 @@ impl Pass {
     }
 
     /// Two controllers of one child would undo each other for ever.
-    pub(super) fn refuse_controlled(&self, object: &ObjectId, live: &Value) -> Result<()> {
+    pub(super) fn refuse_controlled(&self, object: &ObjectRef, live: &Value) -> Result<()> {
         let uid = &self.owner.uid;
         let Some(other) = references(live).find(|it| it["controller"] == true && it["uid"] != *uid)
         else {
@@ -126,7 +127,7 @@ impl Pass {
     /// `owned`: whether the owner can own it, which it cannot across namespaces.
     pub(super) fn refuse_foreign(
         &self,
-        object: &ObjectId,
+        object: &ObjectRef,
         live: &Value,
         owned: bool,
     ) -> Result<()> {
@@ -150,9 +151,9 @@ impl Pass {
     }
 }
 
-fn taken(object: &ObjectId, live: &Value, what: String) -> Error {
+fn taken(object: &ObjectRef, live: &Value, what: String) -> Error {
     let version = live["metadata"]["resourceVersion"].as_str();
-    Error::new(Class::Exists, what).on(object.clone(), version.map(Version::parse))
+    Error::new(ErrorClass::Exists, what).on(object.clone(), version.map(ResourceVersion::parse))
 }
 
 fn references(object: &Value) -> impl Iterator<Item = &Value> {

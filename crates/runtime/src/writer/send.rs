@@ -6,45 +6,47 @@ use http::{Request, StatusCode};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::cache::Made;
-use crate::error::{Class, Error, Result};
-use crate::fence::Guard;
-use crate::journal::Entry;
-use crate::key::ObjectId;
-use crate::managed::{Part, foreign_change_beside};
-use crate::telemetry::{EffectStale, WriteEnded, WriteResult};
-use crate::version::Version;
+use crate::cache::WriteReceipt;
+use crate::error::{Error, ErrorClass, Result};
+use crate::fence::FenceGuard;
+use crate::journal::JournalEntry;
+use crate::key::ObjectRef;
+use crate::managed::{ObjectPart, foreign_change_beside};
+use crate::telemetry::{StaleEffect, WriteEnded, WriteResult};
+use crate::version::ResourceVersion;
 
-use super::answer::Answer;
-use super::known::{Known, UnderWay};
+use super::answer::ApiResponse;
+use super::known::{InFlightWrite, LiveObjects};
 use super::pass::Pass;
 
 /// The target's name in metrics.
 const TARGET: &str = "apiserver";
 
 /// A write that is about to be made.
-pub(super) struct Write<'a> {
+pub(super) struct WriteRequest<'a> {
     /// `apply`, `create`, `relabel`, `report`, `status`, `delete` or `finalizer`.
     pub(super) verb: &'static str,
-    pub(super) object: &'a ObjectId,
+    pub(super) object: &'a ObjectRef,
     /// What it can change.
-    pub(super) part: Part,
+    pub(super) part: ObjectPart,
     /// The object as it had been read; `None` when there was none.
     pub(super) live: Option<&'a Value>,
     /// The version it carries, so that the server refuses it if another writer was first.
     pub(super) lock: Option<&'a str>,
-    pub(super) known: Option<&'a dyn Known>,
+    pub(super) known: Option<&'a dyn LiveObjects>,
 }
 
-impl Write<'_> {
-    fn base(&self) -> Option<Version> {
+impl WriteRequest<'_> {
+    fn base(&self) -> Option<ResourceVersion> {
         let version = self.live?["metadata"]["resourceVersion"].as_str();
-        version.map(Version::parse)
+        version.map(ResourceVersion::parse)
     }
 
     /// The version that an error is about: the one that turned out to be too old.
-    fn read(&self) -> Option<Version> {
-        self.lock.map(Version::parse).or_else(|| self.base())
+    fn read(&self) -> Option<ResourceVersion> {
+        self.lock
+            .map(ResourceVersion::parse)
+            .or_else(|| self.base())
     }
 
     fn uid(&self) -> Option<&str> {
@@ -54,12 +56,12 @@ impl Write<'_> {
     /// Whether nobody else's change lies between what had been read and the answer. The answer's
     /// version proves nothing: to a write that changes nothing, the server answers with the version
     /// that somebody else made.
-    fn alone(&self, answer: &Answer, manager: &str) -> bool {
+    fn alone(&self, answer: &ApiResponse, manager: &str) -> bool {
         let version = answer.body["metadata"]["resourceVersion"].as_str();
         match self.live {
             None => answer.code == StatusCode::CREATED,
             // Nothing was written, so the version is somebody else's even to a locked write.
-            Some(_) if version.map(Version::parse) == self.base() => false,
+            Some(_) if version.map(ResourceVersion::parse) == self.base() => false,
             Some(_) if self.lock.is_some() && self.read() == self.base() => true,
             Some(live) => !foreign_change_beside(live, &answer.body, manager, self.part),
         }
@@ -70,9 +72,9 @@ impl Pass {
     /// Makes a write, tells the cache of it and counts it. A refusal is the caller's to judge.
     pub(super) async fn send(
         &self,
-        write: &Write<'_>,
+        write: &WriteRequest<'_>,
         request: Request<Vec<u8>>,
-    ) -> Result<Answer> {
+    ) -> Result<ApiResponse> {
         let guard = self.writer.0.fence.guard()?;
         let under_way = write.known.map(|known| known.writing(&write.object.key));
         let mut effect = Effect {
@@ -81,7 +83,7 @@ impl Pass {
             guard,
             certain: false,
         };
-        let answer = Answer::to(&self.writer.0.client, request);
+        let answer = ApiResponse::to(&self.writer.0.client, request);
         let answer = match while_held(&effect.guard, answer).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -102,12 +104,17 @@ impl Pass {
         Ok(answer)
     }
 
-    fn accepted(&self, write: &Write<'_>, answer: &Answer, under_way: Option<Box<dyn UnderWay>>) {
+    fn accepted(
+        &self,
+        write: &WriteRequest<'_>,
+        answer: &ApiResponse,
+        under_way: Option<Box<dyn InFlightWrite>>,
+    ) {
         let gone = answer.gone(write.verb == "delete");
         match (under_way, write.uid().filter(|_| gone)) {
             (Some(under_way), Some(uid)) => under_way.deleted(uid),
             (Some(under_way), None) => {
-                let made = Made {
+                let made = WriteReceipt {
                     base: write.base(),
                     locked: write.alone(answer, self.writer.manager()),
                     manager: self.writer.0.manager.clone(),
@@ -122,17 +129,17 @@ impl Pass {
         self.state().wrote.get_or_insert_with(Instant::now);
         self.ended(write.verb, write.object, WriteResult::Written);
         let version = answer.body["metadata"]["resourceVersion"].as_str();
-        self.record(Entry::Wrote {
+        self.record(JournalEntry::Wrote {
             verb: write.verb,
             object: write.object.clone(),
-            version: version.map(Version::parse),
+            version: version.map(ResourceVersion::parse),
         });
     }
 
     /// Notes that nothing had to be written.
-    pub(super) fn suppressed(&self, verb: &'static str, object: &ObjectId) {
+    pub(super) fn suppressed(&self, verb: &'static str, object: &ObjectRef) {
         self.ended(verb, object, WriteResult::Suppressed);
-        self.record(Entry::Wrote {
+        self.record(JournalEntry::Wrote {
             verb,
             object: object.clone(),
             version: None,
@@ -140,10 +147,10 @@ impl Pass {
     }
 
     /// Counts a refused write and makes the error of it.
-    pub(super) fn refused(&self, write: &Write<'_>, answer: &Answer) -> Error {
+    pub(super) fn refused(&self, write: &WriteRequest<'_>, answer: &ApiResponse) -> Error {
         let error = answer.refusal(write.verb, write.object);
         let result = match error.class() {
-            Class::Conflict => WriteResult::Conflict,
+            ErrorClass::Conflict => WriteResult::Conflict,
             _ => WriteResult::Failed,
         };
         self.ended(write.verb, write.object, result);
@@ -151,14 +158,14 @@ impl Pass {
     }
 
     /// Counts a write that another writer was before, where the answer does not call it a conflict.
-    pub(super) fn lost(&self, write: &Write<'_>, why: &str) -> Error {
+    pub(super) fn lost(&self, write: &WriteRequest<'_>, why: &str) -> Error {
         self.ended(write.verb, write.object, WriteResult::Conflict);
         let what = format!("{} of {}: {why}", write.verb, write.object);
-        Error::new(Class::Conflict, what).on(write.object.clone(), write.read())
+        Error::new(ErrorClass::Conflict, what).on(write.object.clone(), write.read())
     }
 
     /// Counts a write.
-    pub(super) fn ended(&self, verb: &'static str, object: &ObjectId, result: WriteResult) {
+    pub(super) fn ended(&self, verb: &'static str, object: &ObjectRef, result: WriteResult) {
         self.writer.0.telemetry.emit(WriteEnded {
             object,
             verb,
@@ -169,7 +176,7 @@ impl Pass {
 
 /// Waits for `answer` while the lease is held. A write that still waits for its turn in front of the
 /// server is given up with the lease, however late this process comes to notice.
-async fn while_held<T>(guard: &Guard, answer: impl Future<Output = Result<T>>) -> Result<T> {
+async fn while_held<T>(guard: &FenceGuard, answer: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! { biased;
         () = guard.lost() => Err(lease_lost()),
         answer = answer => answer,
@@ -177,14 +184,14 @@ async fn while_held<T>(guard: &Guard, answer: impl Future<Output = Result<T>>) -
 }
 
 fn lease_lost() -> Error {
-    Error::new(Class::Unavailable, "the lease was lost meanwhile")
+    Error::new(ErrorClass::Unavailable, "the lease was lost meanwhile")
 }
 
 /// A write on its way. One that is given up half-way may still land.
 struct Effect<'a> {
     pass: &'a Pass,
-    write: &'a Write<'a>,
-    guard: Guard,
+    write: &'a WriteRequest<'a>,
+    guard: FenceGuard,
     certain: bool,
 }
 
@@ -193,12 +200,12 @@ impl Drop for Effect<'_> {
         if self.certain || self.guard.still_holds() {
             return;
         }
-        let Write { verb, object, .. } = self.write;
-        self.pass.writer.0.telemetry.emit(EffectStale {
+        let WriteRequest { verb, object, .. } = self.write;
+        self.pass.writer.0.telemetry.emit(StaleEffect {
             target: TARGET,
             what: &format!("{verb} of {object}"),
         });
-        self.pass.record(Entry::Stale {
+        self.pass.record(JournalEntry::Stale {
             verb,
             object: (*object).clone(),
         });
@@ -215,7 +222,7 @@ mod tests {
     use super::*;
     use crate::fence::Fence;
 
-    fn held() -> (Fence, Guard) {
+    fn held() -> (Fence, FenceGuard) {
         let fence = Fence::shut();
         fence.hold_until(Instant::now() + Duration::from_secs(10));
         let guard = fence.guard().expect("it is held");

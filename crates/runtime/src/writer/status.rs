@@ -4,15 +4,17 @@ use http::StatusCode;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
-use crate::conditions::{Condition, Outcome, READY, Status, Wishes, conclude, merge};
-use crate::error::{Class, Error, Result};
-use crate::journal::Entry;
-use crate::managed::{Fields, Part, Step, owned_beside, owned_fields};
+use crate::conditions::{
+    Condition, ConditionChanges, ConditionStatus, PassOutcome, READY, conclude, merge,
+};
+use crate::error::{Error, ErrorClass, Result};
+use crate::journal::JournalEntry;
+use crate::managed::{FieldSet, FieldStep, ObjectPart, owned_beside, owned_fields};
 
-use super::answer::Answer;
+use super::answer::ApiResponse;
 use super::desired::drop_nulls;
 use super::pass::Pass;
-use super::send::Write;
+use super::send::WriteRequest;
 
 const STATUS: Option<&str> = Some("status");
 
@@ -20,7 +22,7 @@ impl Pass {
     /// Ends the pass: writes what the reconcile said of the status and what `outcome` adds to it.
     /// Nothing is sent after a conflict, for an owner that is gone or goes without this controller, or
     /// where nothing would change.
-    pub async fn flush(&self, outcome: Outcome<'_>) -> Result<()> {
+    pub async fn flush(&self, outcome: PassOutcome<'_>) -> Result<()> {
         let live = self.live();
         if self.state().gone || self.owner.is_left(&live, self.writer.manager()) {
             return Ok(());
@@ -49,10 +51,10 @@ impl Pass {
         let owner = &self.owner;
         let desired = body.clone();
         body["metadata"]["uid"] = json!(owner.uid);
-        let write = Write {
+        let write = WriteRequest {
             verb: "status",
             object: &owner.id,
-            part: Part::Status,
+            part: ObjectPart::Status,
             live: Some(live),
             lock: None,
             known: owner.known.as_deref(),
@@ -89,18 +91,18 @@ impl Pass {
         Ok(live.is_none_or(|live| live["metadata"]["uid"] != owner.uid))
     }
 
-    fn status_refused(&self, write: &Write<'_>, answer: &Answer) -> Error {
+    fn status_refused(&self, write: &WriteRequest<'_>, answer: &ApiResponse) -> Error {
         let error = self.refused(write, answer);
         if answer.code != StatusCode::NOT_FOUND {
             return error;
         }
         let kind = &write.object.kind;
         let what = format!("{kind} has no status subresource; declare one in its definition");
-        Error::new(Class::Invalid, what)
+        Error::new(ErrorClass::Invalid, what)
     }
 
     /// The status to apply; `None` when this pass has nothing to say.
-    fn wanted_status(&self, live: &Value, outcome: Outcome<'_>) -> Result<Option<Value>> {
+    fn wanted_status(&self, live: &Value, outcome: PassOutcome<'_>) -> Result<Option<Value>> {
         let (said, mut wishes) = {
             let state = self.state();
             (state.status.clone(), state.wishes.clone())
@@ -109,7 +111,7 @@ impl Pass {
         let owned = owned_fields(live, self.writer.manager(), STATUS);
         let owned = owned
             .as_ref()
-            .and_then(|all| all.child(&Step::field("status")));
+            .and_then(|all| all.child(&FieldStep::field("status")));
         let kept = || owned.map(|owned| owned.extract(&live["status"]));
         let spoken = said.is_some();
         let mut status = match said.or_else(kept) {
@@ -120,7 +122,7 @@ impl Pass {
         adopt(&mut wishes, conditions.as_ref().filter(|_| spoken));
         let existing = existing(live, owned, self.whole_list(live), &wishes);
         let ready = existing.iter().find(|it| it["type"] == READY);
-        let was = ready.and_then(|it| Status::parse(it["status"].as_str()?));
+        let was = ready.and_then(|it| ConditionStatus::parse(it["status"].as_str()?));
         let Some(wishes) = conclude(&wishes, outcome, was) else {
             return Ok(None);
         };
@@ -140,9 +142,9 @@ impl Pass {
         let others = owned_beside(live, self.writer.manager(), STATUS);
         let others = others
             .as_ref()
-            .and_then(|all| all.child(&Step::field("status")));
-        let conditions = others.and_then(|all| all.child(&Step::field("conditions")));
-        conditions.is_some_and(Fields::is_leaf)
+            .and_then(|all| all.child(&FieldStep::field("status")));
+        let conditions = others.and_then(|all| all.child(&FieldStep::field("conditions")));
+        conditions.is_some_and(FieldSet::is_leaf)
     }
 
     /// Leaves out what the type of the owner does not declare: the server would refuse it all.
@@ -167,7 +169,7 @@ impl Pass {
             if was
                 .is_none_or(|was| was["status"] != is.status.word() || was["reason"] != *is.reason)
             {
-                self.record(Entry::Condition {
+                self.record(JournalEntry::Condition {
                     condition: is.kind,
                     status: is.status.word(),
                     reason: is.reason,
@@ -198,9 +200,14 @@ fn restrict(value: &mut Value, known: &Value) {
 
 /// The conditions that ours are laid over: those we own, those of others that we now set too, and
 /// all of them where the list is one `whole`.
-fn existing(live: &Value, owned: Option<&Fields>, whole: bool, wishes: &Wishes) -> Vec<Value> {
+fn existing(
+    live: &Value,
+    owned: Option<&FieldSet>,
+    whole: bool,
+    wishes: &ConditionChanges,
+) -> Vec<Value> {
     let conditions = &live["status"]["conditions"];
-    let owned = owned.and_then(|owned| owned.child(&Step::field("conditions")));
+    let owned = owned.and_then(|owned| owned.child(&FieldStep::field("conditions")));
     let ours = |condition: &&Value| {
         let kind = condition["type"].as_str().unwrap_or_default();
         let mentioned = wishes.get(kind).is_some() || kind == READY;
@@ -219,7 +226,7 @@ fn existing(live: &Value, owned: Option<&Fields>, whole: bool, wishes: &Wishes) 
 }
 
 /// Conditions that the reconcile put into its status are as good as asserted.
-fn adopt(wishes: &mut Wishes, conditions: Option<&Value>) {
+fn adopt(wishes: &mut ConditionChanges, conditions: Option<&Value>) {
     let said = conditions.and_then(Value::as_array);
     for condition in said.into_iter().flatten().filter_map(read) {
         if wishes.get(&condition.kind).is_none() && !wishes.retract.contains(&condition.kind) {
@@ -230,7 +237,7 @@ fn adopt(wishes: &mut Wishes, conditions: Option<&Value>) {
 
 fn read(condition: &Value) -> Option<Condition> {
     let text = |field: &str| condition[field].as_str().unwrap_or_default();
-    let status = Status::parse(text("status"))?;
+    let status = ConditionStatus::parse(text("status"))?;
     Some(Condition::new(
         text("type"),
         status,

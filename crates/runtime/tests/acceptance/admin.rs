@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use aplomb::admin::{self, Board, Introspect, Shown, State, Task, Watch};
+use aplomb::admin::{
+    self, AdminRegistry, DebugState, EngineEntry, EngineInspector, TaskState, WatchHealth,
+};
 use aplomb::lease;
-use aplomb::telemetry::{Metrics, Telemetry, WorkersSet};
+use aplomb::telemetry::{MetricsSource, Telemetry, WorkersSet};
 use axum::Router;
 use axum::body::Body;
 use http::{Request, StatusCode};
@@ -20,30 +22,30 @@ use tower::ServiceExt;
 use crate::lab::{self, Lab, on_real, seconds, until};
 use crate::page;
 
-struct Known(Mutex<State>);
+struct Known(Mutex<DebugState>);
 
-impl Introspect for Known {
-    fn state(&self) -> State {
+impl EngineInspector for Known {
+    fn state(&self) -> DebugState {
         self.0.lock().unwrap().clone()
     }
 }
 
 fn process() -> Arc<Known> {
-    let watch = Watch {
+    let watch = WatchHealth {
         name: "ConfigMap in all namespaces".to_owned(),
         required: true,
         synced: true,
         age: Some(12.5),
-        ..Watch::default()
+        ..WatchHealth::default()
     };
-    let task = Task {
+    let task = TaskState {
         name: "lease".to_owned(),
         dead: None,
     };
-    let state = State {
+    let state = DebugState {
         watches: vec![watch],
         tasks: vec![task],
-        ..State::default()
+        ..DebugState::default()
     };
     Arc::new(Known(Mutex::new(state)))
 }
@@ -56,13 +58,13 @@ fn router(process: &Arc<Known>) -> Router {
         controller: "demo",
         concurrency: 8,
     });
-    let pages = Metrics::new(move |registry| {
+    let pages = MetricsSource::new(move |registry| {
         let own = own.clone();
         registry.register("demo_pages", "A metric of the program itself", own);
     });
-    let mut shown = Shown::new("demo", process.clone(), telemetry);
+    let mut shown = EngineEntry::new("demo", process.clone(), telemetry);
     shown.metrics = vec![pages];
-    let board = Board::default();
+    let board = AdminRegistry::default();
     // It is shown for as long as the test lasts.
     std::mem::forget(board.show(shown));
     board.router()
@@ -78,14 +80,14 @@ async fn get(router: &Router, path: &str) -> (StatusCode, String) {
 
 #[tokio::test]
 async fn engines_of_one_process_are_one_to_look_at() {
-    let (board, telemetry) = (Board::default(), Telemetry::default());
+    let (board, telemetry) = (AdminRegistry::default(), Telemetry::default());
     let (one, other) = (process(), process());
     other.0.lock().unwrap().watches[0].name = "Secret in default".to_owned();
     let mut changed = board.changed();
-    let _one = board.show(Shown::new("one", one, telemetry.clone()));
-    let showing = board.show(Shown::new("other", other.clone(), telemetry));
+    let _one = board.show(EngineEntry::new("one", one, telemetry.clone()));
+    let showing = board.show(EngineEntry::new("other", other.clone(), telemetry));
     assert!(changed.has_changed().unwrap(), "who looks is told");
-    let names = |board: &Board| -> Vec<String> {
+    let names = |board: &AdminRegistry| -> Vec<String> {
         let state = board.state();
         state.watches.into_iter().map(|watch| watch.name).collect()
     };
@@ -193,7 +195,7 @@ async fn an_operator_tells(lab: Lab) {
     let pages = lab::page(&lab).await;
     let operator = page::operator(lab.client("operator").0).settings(|settings| {
         settings.admin = Some(address);
-        settings.lease = Some(lease::Config::new("default", "pages", "one"));
+        settings.lease = Some(lease::LeaseConfig::new("default", "pages", "one"));
     });
     let shutdown = CancellationToken::new();
     let running = tokio::spawn(operator.run(shutdown.clone().cancelled_owned()));

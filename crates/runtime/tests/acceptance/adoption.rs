@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use aplomb::writer::{Effect, Known};
-use aplomb::{Class, Context, Controller, Engine, Key, Lens, Verdict};
+use aplomb::writer::{ApplyEffect, LiveObjects};
+use aplomb::{Action, Context, Controller, Engine, ErrorClass, ObjectKey, Predicate};
 use aplomb_apiserver::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
@@ -55,10 +55,10 @@ async fn in_the_way(lab: Lab, seen: bool) {
     show(&bench, "child", seen).await;
     let before = maps.get("child").await.unwrap();
     let pass = bench.pass(&bench.front());
-    for known in [Some(&bench.maps as &dyn Known), None] {
+    for known in [Some(&bench.maps as &dyn LiveObjects), None] {
         let error = pass.apply(&config_map("child", "ours"), known).await;
         let error = error.expect_err("it is somebody's");
-        assert_eq!(error.class(), Class::Exists, "{error}");
+        assert_eq!(error.class(), ErrorClass::Exists, "{error}");
         let text = error.to_string();
         for part in [
             "ConfigMap default/child exists",
@@ -85,7 +85,7 @@ async fn in_the_way_elsewhere(lab: Lab) {
         .apply(&child, None)
         .await
         .expect_err("it is a person's");
-    assert_eq!(error.class(), Class::Exists, "{error}");
+    assert_eq!(error.class(), ErrorClass::Exists, "{error}");
     let text = error.to_string();
     assert!(text.contains("delete it or use another name"), "{text}");
     assert!(!text.contains("ownerReference"), "{text}");
@@ -136,11 +136,11 @@ async fn unseen(lab: Lab) {
     let applied = pass
         .apply(&config_map("child", "1"), Some(&bench.maps))
         .await;
-    assert_eq!(applied.unwrap().effect, Effect::Unchanged);
+    assert_eq!(applied.unwrap().effect, ApplyEffect::Unchanged);
     let applied = pass
         .apply(&config_map("child", "2"), Some(&bench.maps))
         .await;
-    assert_eq!(applied.unwrap().effect, Effect::Changed);
+    assert_eq!(applied.unwrap().effect, ApplyEffect::Changed);
     assert_eq!(maps.get("child").await.unwrap().data.unwrap()["value"], "2");
 }
 
@@ -177,12 +177,12 @@ async fn anothers(lab: Lab, seen: bool) {
     show(&bench, "child", seen).await;
     let pass = bench.pass(&bench.front());
     let wanted = config_map("child", "ours");
-    for known in [Some(&bench.maps as &dyn Known), None] {
+    for known in [Some(&bench.maps as &dyn LiveObjects), None] {
         for error in [
             pass.apply(&wanted, known).await.unwrap_err(),
             pass.adopt(&wanted, known).await.unwrap_err(),
         ] {
-            assert_eq!(error.class(), Class::Exists, "{error}");
+            assert_eq!(error.class(), ErrorClass::Exists, "{error}");
             assert!(
                 error.to_string().contains("controlled by Page other"),
                 "{error}"
@@ -198,7 +198,7 @@ fn a_child_of_another_owner_of_the_same_controller_is_not_taken() {
 }
 
 /// What the caller has looked at is adopted; what it has not seen is not.
-async fn adopted(lab: Lab, seen: bool) -> Option<Class> {
+async fn adopted(lab: Lab, seen: bool) -> Option<ErrorClass> {
     page(&lab).await;
     let bench = bench(&lab, seen).await;
     let maps = theirs(&lab, "child").await;
@@ -214,7 +214,10 @@ async fn adopted(lab: Lab, seen: bool) -> Option<Class> {
 #[test]
 fn an_object_is_adopted_where_the_caller_asks_for_it_and_has_seen_it() {
     assert_eq!(on_box(4, |lab| adopted(lab, true)), None);
-    assert_eq!(on_box(4, |lab| adopted(lab, false)), Some(Class::Exists));
+    assert_eq!(
+        on_box(4, |lab| adopted(lab, false)),
+        Some(ErrorClass::Exists)
+    );
 }
 
 /// An object that names the page among its owners was handed over.
@@ -226,7 +229,7 @@ async fn handed_over(lab: Lab) {
     let pass = bench.pass(&bench.front());
     let wanted = config_map("child", "ours");
     let applied = pass.apply(&wanted, Some(&bench.maps)).await;
-    assert_eq!(applied.unwrap().effect, Effect::Changed);
+    assert_eq!(applied.unwrap().effect, ApplyEffect::Changed);
 }
 
 #[test]
@@ -315,8 +318,8 @@ async fn deleted_by_name(lab: Lab, seen: bool) {
     let maps = theirs(&lab, "child").await;
     show(&bench, "child", seen).await;
     let pass = bench.pass(&bench.front());
-    let key = |name: &str| Key::new(Some("default"), name);
-    for known in [Some(&bench.maps as &dyn Known), None] {
+    let key = |name: &str| ObjectKey::new(Some("default"), name);
+    for known in [Some(&bench.maps as &dyn LiveObjects), None] {
         let done = pass.delete::<ConfigMap>(&key("child"), known).await;
         done.unwrap();
         assert!(bench.answers.writes().is_empty());
@@ -408,14 +411,14 @@ fn a_name_that_is_taken_unseen_is_not_tried_hot() {
         let client = answers.of(&lab.client("operator").0);
         let blind = |_: Arc<Page>, cx: Context<Page>| async move {
             let nobody = config_map("front", "ours");
-            cx.apply(nobody).await.map(|_| Verdict::Settled)
+            cx.apply(nobody).await.map(|_| Action::Settled)
         };
         let selected = aplomb::Scope {
             labels: Some("app=other".to_owned()),
             ..aplomb::Scope::default()
         };
-        let controller =
-            Controller::new("page", blind).owns_some::<ConfigMap>(selected, Lens::everything());
+        let controller = Controller::new("page", blind)
+            .owns_some::<ConfigMap>(selected, Predicate::everything());
         let engine = Engine::new("pages", client).controller(controller);
         tokio::select! { biased;
             () = sleep(seconds(600)) => {}

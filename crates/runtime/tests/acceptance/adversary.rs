@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Context, Controller, Engine, Key, Lens, Result, Verdict};
+use aplomb::{Action, Context, Controller, Engine, ObjectKey, Predicate, Result};
 use aplomb_apiserver::faults::{Fault, Faults, Match, Rule, Sampler, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
@@ -18,9 +18,9 @@ use crate::lab::{Lab, on_box, page, seconds};
 use crate::page::Page;
 
 /// Writes the title to the child, and reports what somebody else wrote there.
-async fn reconcile(page: Arc<Page>, context: Context<Page>) -> Result<Verdict> {
+async fn reconcile(page: Arc<Page>, context: Context<Page>) -> Result<Action> {
     let namespace = page.namespace();
-    let key = Key::new(namespace.as_deref(), &page.name_any());
+    let key = ObjectKey::new(namespace.as_deref(), &page.name_any());
     let child = context.cache::<ConfigMap>()?.get(&key);
     let theirs = child.and_then(|child| child.data.clone()?.remove("theirs"));
     let metadata = ObjectMeta {
@@ -37,7 +37,7 @@ async fn reconcile(page: Arc<Page>, context: Context<Page>) -> Result<Verdict> {
         })
         .await?;
     context.status(json!({ "words": number(theirs.as_deref()) }));
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 fn number(text: Option<&str>) -> usize {
@@ -107,7 +107,7 @@ async fn adversary(lab: Lab, seed: u64, weather: Weather) {
     let (client, faults) = lab.client("operator");
     weather.set(&faults);
     let controller =
-        Controller::<Page>::new("page", reconcile).owns::<ConfigMap>(Lens::everything());
+        Controller::<Page>::new("page", reconcile).owns::<ConfigMap>(Predicate::everything());
     let engine = Engine::new("pages.example.com", client).controller(controller);
     let scenario = async {
         let mut rng = fastrand::Rng::with_seed(seed);

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use aplomb::clock::Clock;
 use aplomb::fence::Fence;
-use aplomb::journal::{Capacity, Journal};
+use aplomb::journal::{Journal, JournalCapacity};
 use aplomb::managed::foreign_change;
-use aplomb::tasks::{Task, Tasks};
+use aplomb::tasks::{TaskHandle, Tasks};
 use aplomb::telemetry::Telemetry;
 use aplomb::watch::Scope;
-use aplomb::writer::{Known, Owner, Pass, UnderWay, Writer};
-use aplomb::{Cache, Hub, Key};
+use aplomb::writer::{InFlightWrite, LiveObjects, Pass, PassOwner, Writer};
+use aplomb::{Cache, InformerSet, ObjectKey};
 use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
 use http::Request;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -35,11 +35,11 @@ pub struct Bench {
     pub deployments: Cache<Deployment>,
     pub answers: Answers,
     pub telemetry: Telemetry,
-    pub key: Key,
+    pub key: ObjectKey,
     client: Client,
     writer: Writer,
-    told: Arc<Mutex<Vec<(Key, bool)>>>,
-    _tasks: Vec<Task<()>>,
+    told: Arc<Mutex<Vec<(ObjectKey, bool)>>>,
+    _tasks: Vec<TaskHandle<()>>,
 }
 
 impl Bench {
@@ -60,7 +60,7 @@ impl Bench {
         let answers = Answers::default();
         let client = answers.of(&client);
         let telemetry = Telemetry::default();
-        let hub = Hub::new(client.clone(), telemetry.clone());
+        let hub = InformerSet::new(client.clone(), telemetry.clone());
         let scope = || Scope {
             namespace: Some("default".to_owned()),
             ..Scope::default()
@@ -90,7 +90,7 @@ impl Bench {
             deployments: deployments.cache(),
             answers,
             telemetry,
-            key: Key::new(Some("default"), "front"),
+            key: ObjectKey::new(Some("default"), "front"),
             client,
             writer,
             told,
@@ -105,7 +105,7 @@ impl Bench {
 
     /// A config map as it is known.
     pub fn map(&self, name: &str) -> Option<Arc<ConfigMap>> {
-        self.maps.get(&Key::new(Some("default"), name))
+        self.maps.get(&ObjectKey::new(Some("default"), name))
     }
 
     /// For each event of the config map `name`, whether it was told as our own write.
@@ -119,7 +119,7 @@ impl Bench {
         self.pass_with(page, Arc::new(self.pages.clone()))
     }
 
-    pub fn pass_with(&self, page: &Page, known: Arc<dyn Known>) -> Pass {
+    pub fn pass_with(&self, page: &Page, known: Arc<dyn LiveObjects>) -> Pass {
         begin(&self.writer, page, known)
     }
 
@@ -170,9 +170,9 @@ fn writer(client: &Client, fence: &Fence, telemetry: &Telemetry) -> Writer {
     )
 }
 
-fn begin(writer: &Writer, page: &Page, known: Arc<dyn Known>) -> Pass {
-    let owner = Owner::new(page, Some(known)).unwrap();
-    let journal = Journal::new(Capacity::default(), Clock::system());
+fn begin(writer: &Writer, page: &Page, known: Arc<dyn LiveObjects>) -> Pass {
+    let owner = PassOwner::new(page, Some(known)).unwrap();
+    let journal = Journal::new(JournalCapacity::default(), Clock::system());
     writer.pass(owner, journal)
 }
 
@@ -210,8 +210,8 @@ pub struct Oblivious<C>(pub C);
 
 struct Nothing;
 
-impl<C: Known> Known for Oblivious<C> {
-    fn live(&self, key: &Key) -> Option<Value> {
+impl<C: LiveObjects> LiveObjects for Oblivious<C> {
+    fn live(&self, key: &ObjectKey) -> Option<Value> {
         self.0.live(key)
     }
 
@@ -219,13 +219,13 @@ impl<C: Known> Known for Oblivious<C> {
         self.0.owned_by(uid)
     }
 
-    fn writing(&self, _: &Key) -> Box<dyn UnderWay> {
+    fn writing(&self, _: &ObjectKey) -> Box<dyn InFlightWrite> {
         Box::new(Nothing)
     }
 }
 
-impl UnderWay for Nothing {
-    fn wrote(self: Box<Self>, _: &Value, _: aplomb::cache::Made) {}
+impl InFlightWrite for Nothing {
+    fn wrote(self: Box<Self>, _: &Value, _: aplomb::cache::WriteReceipt) {}
 
     fn deleted(self: Box<Self>, _: &str) {}
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use aplomb::budget::{Config, KUBERNETES, Lane, LaneConfig, api};
-use aplomb::scope::Scope;
-use aplomb::{Class, Error};
+use aplomb::budget::{KUBERNETES, LimitConfig, LimitLane, LimitLaneConfig, api};
+use aplomb::scope::CallContext;
+use aplomb::{Error, ErrorClass};
 use aplomb_apiserver::faults::{Fault, Match, Rule};
 use aplomb_apiserver::world::{Run, World};
 use futures::future::join_all;
@@ -34,13 +34,13 @@ enum Through {
 }
 
 /// A small budget with a reserve for status writes.
-fn config() -> Config {
-    let lane = |name: &str, reserve| LaneConfig {
+fn config() -> LimitConfig {
+    let lane = |name: &str, reserve| LimitLaneConfig {
         name: name.to_owned(),
         reserve,
         slots: 1,
     };
-    Config {
+    LimitConfig {
         rate: RATE,
         burst: 100,
         concurrency: 50,
@@ -52,19 +52,19 @@ fn config() -> Config {
 }
 
 /// Writes until it is written, and does not wait when told to: an event wakes it every second.
-async fn object(client: Client, name: String, lane: Lane) {
+async fn object(client: Client, name: String, lane: LimitLane) {
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     let params = PatchParams::apply("operator");
     loop {
-        let scope = Scope {
+        let scope = CallContext {
             deadline: Instant::now() + Duration::from_secs(20),
             lane,
         };
         let write = async { maps.patch(&name, &params, &Patch::Apply(&map)).await };
         match scope.run(write).await {
             Ok(_) => return,
-            Err(error) => assert_eq!(Error::from(error).class(), Class::Throttled),
+            Err(error) => assert_eq!(Error::from(error).class(), ErrorClass::Throttled),
         }
         sleep(SECOND).await;
     }

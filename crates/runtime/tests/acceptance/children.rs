@@ -1,11 +1,11 @@
 //! Promise: a child no longer wanted goes, one that is gone is not brought back, one of somebody else
 //! is left alone, and what is done without the lease is not done unawares.
 
-use aplomb::conditions::Outcome;
+use aplomb::conditions::PassOutcome;
 use aplomb::fence::Fence;
 use aplomb::telemetry::WriteResult;
-use aplomb::writer::Known;
-use aplomb::{Class, Key, Verdict};
+use aplomb::writer::LiveObjects;
+use aplomb::{Action, ErrorClass, ObjectKey};
 use aplomb_apiserver::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::bench::{Bench, HeldUp, MANAGER, config_map};
 use crate::lab::{Lab, on_box, on_real, page, seconds, until};
 
-const SETTLED: Outcome<'static> = Outcome::Verdict(&Verdict::Settled);
+const SETTLED: PassOutcome<'static> = PassOutcome::Verdict(&Action::Settled);
 
 /// Which children are left when one is no longer wanted.
 async fn left(lab: Lab, prunes: bool) -> Vec<String> {
@@ -117,7 +117,7 @@ fn real_a_finalizer_needs_no_second_pass() {
 }
 
 /// Somebody else sets a finalizer, or only writes elsewhere, while the cache is behind.
-async fn contested_finalizer(lab: Lab, theirs: Value) -> Option<Class> {
+async fn contested_finalizer(lab: Lab, theirs: Value) -> Option<ErrorClass> {
     let pages = page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
     let patch = Patch::Merge(theirs);
@@ -139,7 +139,7 @@ fn a_finalizer_set_meanwhile_is_a_conflict_and_anything_else_is_not() {
     let (theirs, other) = (finalizers.clone(), elsewhere.clone());
     assert_eq!(
         on_box(6, |lab| contested_finalizer(lab, theirs)),
-        Some(Class::Conflict)
+        Some(ErrorClass::Conflict)
     );
     assert_eq!(on_box(6, |lab| contested_finalizer(lab, other)), None);
 }
@@ -150,7 +150,7 @@ fn real_a_finalizer_set_meanwhile_is_a_conflict() {
     let finalizers = json!({ "metadata": { "finalizers": ["example.com/other"] } });
     assert_eq!(
         on_real(|lab| contested_finalizer(lab, finalizers)),
-        Some(Class::Conflict)
+        Some(ErrorClass::Conflict)
     );
 }
 
@@ -176,7 +176,7 @@ async fn comes_back(lab: Lab, with_uid: bool) -> bool {
             .apply(&second, Some(&bench.maps))
             .await
             .unwrap_err();
-        assert_eq!(error.class(), Class::Conflict, "{error}");
+        assert_eq!(error.class(), ErrorClass::Conflict, "{error}");
     } else {
         let parameters = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(json!({
@@ -210,18 +210,18 @@ async fn taken(lab: Lab) {
     .await;
     let pass = bench.pass(&bench.front());
     let wanted = config_map("child", "mine");
-    for known in [Some(&bench.maps as &dyn Known), None] {
+    for known in [Some(&bench.maps as &dyn LiveObjects), None] {
         let error = pass.apply(&wanted, known).await.unwrap_err();
-        assert_eq!(error.class(), Class::Exists);
+        assert_eq!(error.class(), ErrorClass::Exists);
         assert!(
             error.to_string().contains("controlled by ConfigMap rival"),
             "{error}"
         );
     }
-    let known = Some(&bench.maps as &dyn Known);
-    let key = Key::new(Some("default"), "child");
+    let known = Some(&bench.maps as &dyn LiveObjects);
+    let key = ObjectKey::new(Some("default"), "child");
     let error = pass.delete::<ConfigMap>(&key, known).await.unwrap_err();
-    assert_eq!(error.class(), Class::Exists);
+    assert_eq!(error.class(), ErrorClass::Exists);
     assert!(bench.answers.writes().is_empty());
     assert_eq!(pass.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
 }
@@ -234,7 +234,7 @@ async fn taken_unseen(lab: Lab) {
     let pass = bench.pass(&bench.front());
     let wanted = config_map("child", "mine");
     let error = pass.apply(&wanted, Some(&bench.maps)).await.unwrap_err();
-    assert_eq!(error.class(), Class::Exists, "{error}");
+    assert_eq!(error.class(), ErrorClass::Exists, "{error}");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn real_a_child_of_somebody_else_is_left_alone() {
 }
 
 /// A rival writes the child between our read and our write.
-async fn rival(lab: Lab, locked: bool) -> Option<Class> {
+async fn rival(lab: Lab, locked: bool) -> Option<ErrorClass> {
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
     let pass = bench.pass(&bench.front());
@@ -264,7 +264,7 @@ async fn rival(lab: Lab, locked: bool) -> Option<Class> {
         .await
         .unwrap();
     let wanted = config_map("child", "2");
-    let known = Some(&bench.maps as &dyn Known);
+    let known = Some(&bench.maps as &dyn LiveObjects);
     let applied = match locked {
         true => pass.apply_locked(&wanted, known).await,
         false => pass.apply(&wanted, known).await,
@@ -282,14 +282,17 @@ async fn rival(lab: Lab, locked: bool) -> Option<Class> {
 
 #[test]
 fn a_locked_write_notices_a_rival_and_another_merges() {
-    assert_eq!(on_box(9, |lab| rival(lab, true)), Some(Class::Conflict));
+    assert_eq!(
+        on_box(9, |lab| rival(lab, true)),
+        Some(ErrorClass::Conflict)
+    );
     assert_eq!(on_box(9, |lab| rival(lab, false)), None);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_a_locked_write_notices_a_rival_and_another_merges() {
-    assert_eq!(on_real(|lab| rival(lab, true)), Some(Class::Conflict));
+    assert_eq!(on_real(|lab| rival(lab, true)), Some(ErrorClass::Conflict));
 }
 
 /// The lease ends two seconds into a write that is held up for five, on its way there or back. How
@@ -339,7 +342,11 @@ async fn shared(lab: Lab) {
     let pass = bench.pass(&bench.front());
     let mut mark = config_map("theirs", "ours");
     let error = pass.share(&mark, None).await.unwrap_err();
-    assert_eq!(error.class(), Class::Missing, "a part is not made a whole");
+    assert_eq!(
+        error.class(),
+        ErrorClass::Missing,
+        "a part is not made a whole"
+    );
     bench.make_controlled(&lab, "theirs", "rival").await;
     mark.data = None;
     pass.share(&mark, None).await.unwrap();
@@ -362,7 +369,7 @@ fn a_share_in_a_foreign_object_takes_no_more_than_its_fields() {
 }
 
 /// The cache moves on between the read and the locked write that rests on it.
-async fn read_then_overtaken(lab: Lab, carries: bool) -> Option<Class> {
+async fn read_then_overtaken(lab: Lab, carries: bool) -> Option<ErrorClass> {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
     let pass = bench.pass(&bench.front());
@@ -389,7 +396,7 @@ async fn read_then_overtaken(lab: Lab, carries: bool) -> Option<Class> {
 #[test]
 fn a_lock_is_on_the_version_that_was_read() {
     let run = |carries| on_box(15, move |lab| read_then_overtaken(lab, carries));
-    assert_eq!(run(true), Some(Class::Conflict));
+    assert_eq!(run(true), Some(ErrorClass::Conflict));
     assert_eq!(
         run(false),
         None,
@@ -420,7 +427,7 @@ async fn marked(lab: Lab) {
         .await
         .unwrap();
     let error = pass.mark(&labels("2")).await.unwrap_err();
-    assert_eq!(error.class(), Class::Conflict, "{error}");
+    assert_eq!(error.class(), ErrorClass::Conflict, "{error}");
 }
 
 #[test]

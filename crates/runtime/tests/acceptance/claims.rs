@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aplomb::{Class, Context, Controller, Engine, Key, Lens, Result, Verdict};
+use aplomb::{Action, Context, Controller, Engine, ErrorClass, ObjectKey, Predicate, Result};
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
@@ -45,11 +45,11 @@ async fn contested(lab: Lab, others: bool) -> (usize, usize, Option<String>) {
         async move {
             let made = match cx.create(&claim("ours")).await {
                 Ok(_) => 0,
-                Err(error) if error.class() == Class::Exists => 1,
+                Err(error) if error.class() == ErrorClass::Exists => 1,
                 Err(error) => return Err(error),
             };
             counted[made].fetch_add(1, Ordering::Relaxed);
-            Ok(Verdict::Settled)
+            Ok(Action::Settled)
         }
     });
     run(&lab, controller.resync(seconds(5)).silent()).await;
@@ -78,15 +78,15 @@ fn a_claim_is_made_by_whoever_is_first_and_taken_from_nobody() {
 }
 
 /// Makes a Service and says in its status where it is reached.
-async fn reports(_: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+async fn reports(_: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let service: Service = serde_json::from_value(json!({
         "metadata": {"name": "front"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
     }))?;
     cx.apply(service).await?;
     let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}});
-    let key = Key::new(Some("default"), "front");
+    let key = ObjectKey::new(Some("default"), "front");
     cx.report::<Service>(&key, status).await?;
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn the_status_of_a_child_is_written_once_and_the_owners_never_by_the_silent() {
         let mut versions = Vec::new();
         for _ in 0..2 {
             let controller = Controller::new("claims", reports)
-                .owns::<Service>(Lens::everything())
+                .owns::<Service>(Predicate::everything())
                 .resync(seconds(5))
                 .silent();
             run(&lab, controller).await;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb::queue::{self, LaneConfig};
-use aplomb::{Context, Controller, Engine, Verdict};
+use aplomb::{Action, Context, Controller, Engine};
 use futures::{StreamExt, stream};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -36,7 +36,7 @@ fn controller(work: Duration, runs: &Runs) -> Controller<Page> {
         runs.lock().unwrap().push(Instant::now());
         async move {
             sleep(work).await;
-            Ok(Verdict::Settled)
+            Ok(Action::Settled)
         }
     })
 }
@@ -72,7 +72,7 @@ async fn converged(lab: &Lab) -> Api<Page> {
 }
 
 /// A restart, and an edit of the object whose turn would come last.
-async fn restart(lab: &Lab, pages: &Api<Page>, text: &str, queue: queue::Config) -> Start {
+async fn restart(lab: &Lab, pages: &Api<Page>, text: &str, queue: queue::QueueConfig) -> Start {
     let (runs, answers) = (Runs::default(), Answers::default());
     let second = Engine::new("pages.example.com", answers.of(&lab.client("second").0))
         .controller(controller(WORK, &runs).options(|options| options.queue = queue));
@@ -105,8 +105,8 @@ async fn restart(lab: &Lab, pages: &Api<Page>, text: &str, queue: queue::Config)
 }
 
 /// Edits last, as in a queue that does not tell them from the rest.
-fn without_lanes() -> queue::Config {
-    let mut config = queue::Config::strict();
+fn without_lanes() -> queue::QueueConfig {
+    let mut config = queue::QueueConfig::strict();
     config.resync = LaneConfig {
         weight: 1,
         ..config.resync
@@ -124,7 +124,7 @@ fn judge(start: &Start, slack: u32) {
     );
     assert!(start.handled < slack * seconds(1), "{:?}", start.handled);
     assert_eq!(start.writes, 1, "only the edited object needed one");
-    let pace = queue::Config::default().resync.pace.unwrap();
+    let pace = queue::QueueConfig::default().resync.pace.unwrap();
     for (before, run) in start.runs.iter().enumerate() {
         let allowed = u64::from(pace.burst) + (run.as_secs() + 1) * u64::from(pace.per_second);
         assert!(before as u64 <= allowed, "{before} runs in {run:?}");
@@ -135,7 +135,7 @@ fn judge(start: &Start, slack: u32) {
 fn an_edit_during_a_cold_start_is_handled_within_a_second() {
     let (with, without) = on_box(3, |lab| async move {
         let pages = converged(&lab).await;
-        let with = restart(&lab, &pages, "mended", queue::Config::default()).await;
+        let with = restart(&lab, &pages, "mended", queue::QueueConfig::default()).await;
         let without = restart(&lab, &pages, "mended again", without_lanes()).await;
         (with, without)
     });
@@ -149,7 +149,7 @@ fn an_edit_during_a_cold_start_is_handled_within_a_second() {
 fn real_an_edit_during_a_cold_start_is_handled_at_once() {
     let start = on_real(|lab| async move {
         let pages = converged(&lab).await;
-        restart(&lab, &pages, "mended", queue::Config::default()).await
+        restart(&lab, &pages, "mended", queue::QueueConfig::default()).await
     });
     judge(&start, NOISY);
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::backoff::{Curve, Curves, Jitter};
-use aplomb::engine::Patience;
-use aplomb::{Class, Context, Controller, Engine, Error, Lens, Telemetry, Verdict};
+use aplomb::backoff::{BackoffPolicies, BackoffPolicy, Jitter};
+use aplomb::engine::ConflictPolicy;
+use aplomb::{Action, Context, Controller, Engine, Error, ErrorClass, Predicate, Telemetry};
 use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams};
@@ -144,9 +144,9 @@ fn a_burst_of_any_length_ends_within_a_second() {
 
 #[test]
 fn with_a_longer_limit_a_burst_becomes_silence() {
-    let silence = Patience {
+    let silence = ConflictPolicy {
         limit: seconds(6),
-        ..Patience::default()
+        ..ConflictPolicy::default()
     };
     let patient = page::controller().options(|options| options.conflict = silence);
     let theirs = on_box(1, move |lab| burst(lab, 16, Where::Child, None, patient));
@@ -154,7 +154,7 @@ fn with_a_longer_limit_a_burst_becomes_silence() {
 }
 
 /// Takes a conflict for a failure of the server, as a controller does that knows one kind of error.
-async fn careless(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Verdict> {
+async fn careless(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
     let child = ConfigMap {
         metadata: ObjectMeta {
             name: page.metadata.name.clone(),
@@ -165,21 +165,21 @@ async fn careless(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Verdict>
     };
     let applied = cx.apply(child).await;
     applied.map_err(|error| match error.class() {
-        Class::Conflict => Error::new(Class::Unavailable, error.to_string()),
+        ErrorClass::Conflict => Error::new(ErrorClass::Unavailable, error.to_string()),
         _ => error,
     })?;
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 #[test]
 fn fed_into_a_failure_backoff_a_burst_becomes_silence() {
-    let steady = Curve {
+    let steady = BackoffPolicy {
         jitter: Jitter::None,
-        ..Curve::default()
+        ..BackoffPolicy::default()
     };
-    let curves = Curves::default().with(Class::Unavailable, steady);
+    let curves = BackoffPolicies::default().with(ErrorClass::Unavailable, steady);
     let careless = Controller::new("page", careless)
-        .owns::<ConfigMap>(Lens::everything())
+        .owns::<ConfigMap>(Predicate::everything())
         .options(|options| options.curves = Arc::new(curves));
     let theirs = on_box(1, move |lab| burst(lab, 16, Where::Child, None, careless));
     println!("16 conflicts as failures: {:.3?}", theirs.silence);
@@ -228,7 +228,7 @@ struct Duel {
 
 /// A rival writes the page's annotation 20 times a second for 10 s; a pass takes 60 ms and writes what
 /// it computed from the version it read.
-async fn duel(lab: Lab, patience: Patience) -> Duel {
+async fn duel(lab: Lab, patience: ConflictPolicy) -> Duel {
     let pages = page(&lab).await;
     let (client, _) = lab.client("operator");
     let answers = Answers::default();
@@ -284,7 +284,7 @@ async fn until_echoed(pages: &Api<Page>, wanted: &str) {
 }
 
 /// Copies the note into a label of the same object, under the version it read.
-async fn echo(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Verdict> {
+async fn echo(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
     let notes = page.metadata.annotations.clone().unwrap_or_default();
     let note = notes.get("example.com/note").cloned().unwrap_or_default();
     sleep(Duration::from_millis(60)).await;
@@ -293,12 +293,12 @@ async fn echo(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Verdict> {
         ..ObjectMeta::default()
     })
     .await?;
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 #[test]
 fn a_rival_costs_few_conflicts_and_no_time() {
-    let ours = on_box(1, |lab| duel(lab, Patience::default()));
+    let ours = on_box(1, |lab| duel(lab, ConflictPolicy::default()));
     let winners = BTreeMap::from([("user".to_owned(), ours.conflicts as u64)]);
     assert_eq!(ours.winners, winners, "each is counted, with who won");
     println!(
@@ -307,9 +307,9 @@ fn a_rival_costs_few_conflicts_and_no_time() {
     );
     assert!(ours.conflicts <= 15, "{ours:?}");
     assert!(ours.converged <= Duration::from_millis(300), "{ours:?}");
-    let hammering = Patience {
+    let hammering = ConflictPolicy {
         wait_for_winner: false,
-        ..Patience::default()
+        ..ConflictPolicy::default()
     };
     let theirs = on_box(1, move |lab| duel(lab, hammering));
     assert!(
@@ -321,7 +321,7 @@ fn a_rival_costs_few_conflicts_and_no_time() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_a_rival_costs_few_conflicts_and_no_time() {
-    let ours = on_real(|lab| duel(lab, Patience::default()));
+    let ours = on_real(|lab| duel(lab, ConflictPolicy::default()));
     println!(
         "rival on a real server: {} conflicts, converged {:.3?} after its last write",
         ours.conflicts, ours.converged

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use aplomb::budget::api;
-use aplomb::scope::Scope;
-use aplomb::{Class, Error};
+use aplomb::scope::CallContext;
+use aplomb::{Error, ErrorClass};
 use aplomb_apiserver::faults::{Fault, Latency, Match, Rule};
 use aplomb_apiserver::world::{Cluster, World};
 use bytes::Bytes;
@@ -89,7 +89,7 @@ fn a_call_into_a_black_hole_costs_its_deadline() {
             let error = Error::from(call.await.unwrap_err());
             assert_eq!(
                 (error.class(), begin.elapsed()),
-                (Class::Unavailable, DEADLINE),
+                (ErrorClass::Unavailable, DEADLINE),
                 "{error}"
             );
             assert_eq!(gated.in_flight(), 0, "{error}");
@@ -166,7 +166,7 @@ fn black_holes_that_take_every_slot_hold_work_up_until_their_deadline() {
 async fn renews_a_lease(client: &Client, cluster: &Cluster) {
     let leases: Api<Lease> = Api::default_namespaced(client.clone());
     let lease = serde_json::from_value(json!({"metadata": {"name": "operator"}})).unwrap();
-    let scope = Scope {
+    let scope = CallContext {
         deadline: cluster.trace().instant(HOUR),
         lane: api::LEASE,
     };
@@ -182,7 +182,7 @@ fn a_run_gives_its_calls_no_longer_than_it_has() {
         cluster.faults("operator").add(black_hole());
         let maps = maps(&Gated::new(cluster.client("operator")).client);
         let begin = Instant::now();
-        let scope = Scope {
+        let scope = CallContext {
             deadline: begin + Duration::from_secs(3),
             lane: api::WORK,
         };
@@ -206,7 +206,7 @@ fn nothing_is_tried_again_behind_the_callers_back() {
         let error = Error::from(maps(&gated.client).get("a").await.unwrap_err());
         assert_eq!(
             (error.class(), begin.elapsed()),
-            (Class::Unavailable, Duration::ZERO)
+            (ErrorClass::Unavailable, Duration::ZERO)
         );
         maps(&cluster.client("kube")).get("a").await.unwrap_err();
         begin.elapsed()
@@ -244,7 +244,7 @@ fn a_body_is_part_of_the_call() {
         let error = Error::from(maps(&gated.client).get("a").await.unwrap_err());
         assert_eq!(
             (error.class(), begin.elapsed()),
-            (Class::Unavailable, DEADLINE),
+            (ErrorClass::Unavailable, DEADLINE),
             "{error}"
         );
         assert_eq!(gated.in_flight(), 0);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aplomb::telemetry::Telemetry;
-use aplomb::{Context, Controller, Engine, Lens, Result, Verdict};
+use aplomb::{Action, Context, Controller, Engine, Predicate, Result};
 use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{
@@ -190,7 +190,7 @@ fn real_a_deletion_is_not_fought() {
 }
 
 /// What asks nobody before it makes a child.
-async fn careless(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+async fn careless(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let name = page.name_any();
     let owner = kube::Resource::controller_owner_ref(&*page, &());
     let child = json!({
@@ -200,13 +200,14 @@ async fn careless(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
     let maps: Api<ConfigMap> = Api::namespaced(cx.client(), "default");
     let parameters = PatchParams::apply("page").force();
     maps.patch(&name, &parameters, &Patch::Apply(child)).await?;
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 #[test]
 fn without_a_look_at_the_owner_a_deletion_is_fought() {
     let careless = |stage: &Stage| {
-        let controller = Controller::new("page", careless).owns::<ConfigMap>(Lens::everything());
+        let controller =
+            Controller::new("page", careless).owns::<ConfigMap>(Predicate::everything());
         Engine::new("pages", stage.client.clone()).controller(controller)
     };
     let (made, _) = on_box(1, move |lab| deleted(lab, Foreground, true, careless));
@@ -276,7 +277,7 @@ fn a_page_that_takes_the_place_of_another_has_a_child_of_its_own() {
 const FINALIZER: &str = "example.com/cleanup";
 
 /// What has a finalizer and, when it is to go, tries to make its child again.
-async fn stubborn(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+async fn stubborn(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let child = ConfigMap {
         metadata: ObjectMeta {
             name: page.metadata.name.clone(),
@@ -287,7 +288,7 @@ async fn stubborn(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
     if page.metadata.deletion_timestamp.is_none() {
         cx.finalizer(FINALIZER).await?;
         cx.apply(child).await?;
-        return Ok(Verdict::Settled);
+        return Ok(Action::Settled);
     }
     let refused = cx.apply(child).await.unwrap_err().to_string();
     cx.status(json!({ "words": 7 }));
@@ -295,13 +296,13 @@ async fn stubborn(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
         assert!(refused.contains("is being deleted"), "{refused}");
         cx.release(FINALIZER).await?;
     }
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 /// A page with a finalizer of the operator and one of somebody else is deleted.
 async fn cleaned_up(lab: Lab, declared: bool) {
     let stage = Stage::new(&lab, false).await;
-    let controller = Controller::new("page", stubborn).owns::<ConfigMap>(Lens::everything());
+    let controller = Controller::new("page", stubborn).owns::<ConfigMap>(Predicate::everything());
     let controller = match declared {
         true => controller.finalizer(FINALIZER),
         false => controller,
@@ -384,7 +385,7 @@ fn a_deletion_is_not_fought_after_a_restart() {
 }
 
 /// Applies its child only after a while.
-async fn slow(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+async fn slow(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     sleep(seconds(4)).await;
     let metadata = ObjectMeta {
         name: page.metadata.name.clone(),
@@ -395,14 +396,14 @@ async fn slow(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
         ..ConfigMap::default()
     })
     .await?;
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 /// A page whose child goes before the restarted operator has seen either in a pass.
 async fn deleted_before_the_first_pass(lab: Lab, silent: bool) -> (usize, usize) {
     let stage = Stage::new(&lab, true).await;
     let operator = || {
-        let controller = Controller::new("page", slow).owns::<ConfigMap>(Lens::everything());
+        let controller = Controller::new("page", slow).owns::<ConfigMap>(Predicate::everything());
         let controller = match silent {
             true => controller.silent(),
             false => controller,
@@ -449,7 +450,7 @@ async fn passes_in_a_deletion(lab: Lab) -> usize {
     let pass = move |page: Arc<Page>, _: Context<Page>| {
         let late = page.metadata.deletion_timestamp.is_some();
         counted.fetch_add(usize::from(late), Ordering::Relaxed);
-        async { Ok(Verdict::Settled) }
+        async { Ok(Action::Settled) }
     };
     let controller = Controller::new("page", pass).resync(seconds(10));
     let engine = Engine::new("pages", stage.client.clone()).controller(controller);

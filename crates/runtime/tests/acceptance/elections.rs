@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aplomb::clock::Clock;
 use aplomb::fence::Fence;
-use aplomb::lease::{Config, Lease};
+use aplomb::lease::{LeaderElector, LeaseConfig};
 use aplomb::telemetry::Telemetry;
 use aplomb_apiserver::faults::{Fault, Faults, Latency, Match, Rule, Sampler, WatchFault};
 use aplomb_apiserver::world::{Cluster, World};
@@ -23,7 +23,7 @@ const REPLICAS: usize = 3;
 struct Candidate {
     process: Process,
     fence: Fence,
-    lease: Lease,
+    lease: LeaderElector,
     faults: Faults,
     thaws: Option<Instant>,
 }
@@ -42,10 +42,10 @@ impl Candidate {
     fn start(cluster: &Cluster, place: usize, life: u32) -> Self {
         let identity = format!("replica-{place}");
         let client = cluster.plain_client(&identity);
-        let config = Config::new("default", "demo", &format!("{identity}-{life}"));
+        let config = LeaseConfig::new("default", "demo", &format!("{identity}-{life}"));
         let (fence, telemetry) = (Fence::shut(), Telemetry::default());
         let clock = wrong_by(30 * (place as i64 - 1));
-        let lease = Lease::new(client, config, fence.clone(), telemetry, clock).unwrap();
+        let lease = LeaderElector::new(client, config, fence.clone(), telemetry, clock).unwrap();
         let process = Process::default();
         process.spawn(lease.run(CancellationToken::new()));
         let faults = cluster.faults(&identity);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::clock::Clock;
-use aplomb::events::{Note, Publisher, Recorder, Reporter};
+use aplomb::events::{EventNote, EventPublisher, EventRecorder, EventReporter};
 use aplomb::telemetry::Telemetry;
-use aplomb::{Context, Controller, Engine, Verdict};
-use aplomb_controlplane::{ControlPlane, Options};
+use aplomb::{Action, Context, Controller, Engine};
 use aplomb_apiserver::call::Verb;
 use aplomb_apiserver::faults::{Fault, Latency, Match, Rule};
 use aplomb_apiserver::world::World;
+use aplomb_controlplane::{ControlPlane, Options};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Client, ResourceExt};
@@ -21,14 +21,15 @@ use crate::lab::{Lab, on_box, page, seconds, until};
 use crate::page::Page;
 
 /// A recorder whose publisher is not running yet.
-fn recorder(client: &Client) -> (Recorder, Publisher, Telemetry) {
+fn recorder(client: &Client) -> (EventRecorder, EventPublisher, Telemetry) {
     let telemetry = Telemetry::default();
-    let reporter = Reporter {
+    let reporter = EventReporter {
         controller: "aplomb.dev/demo".to_owned(),
         instance: "demo-0".to_owned(),
     };
     let clock = Clock::system();
-    let (recorder, publisher) = Recorder::new(client.clone(), reporter, telemetry.clone(), clock);
+    let (recorder, publisher) =
+        EventRecorder::new(client.clone(), reporter, telemetry.clone(), clock);
     (recorder, publisher, telemetry)
 }
 
@@ -50,10 +51,10 @@ async fn a_flood(client: Client) -> (Vec<Event>, String) {
     let (recorder, publisher, telemetry) = recorder(&client);
     let shutdown = CancellationToken::new();
     for number in 0..100 {
-        recorder.publish(&about, Note::normal("Same", "Test", "again"));
+        recorder.publish(&about, EventNote::normal("Same", "Test", "again"));
         recorder.publish(
             &about,
-            Note::warning("Other", "Test", format!("number {number}")),
+            EventNote::warning("Other", "Test", format!("number {number}")),
         );
     }
     shutdown.cancel();
@@ -104,9 +105,13 @@ fn the_same_run_gives_its_events_the_same_names() {
     assert_eq!(names(5), names(5));
 }
 
-async fn greet(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Verdict> {
-    cx.event(Note::normal("Greeted", "Greet", page.spec.title.clone()));
-    Ok(Verdict::Settled)
+async fn greet(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
+    cx.event(EventNote::normal(
+        "Greeted",
+        "Greet",
+        page.spec.title.clone(),
+    ));
+    Ok(Action::Settled)
 }
 
 /// An operator that is stopped while its last Event is on its way; the Events it leaves.
@@ -154,7 +159,10 @@ fn nobody_waits_for_an_event_however_the_server_is() {
         let running = tokio::spawn(publisher.run(shutdown.clone()));
         let before = Instant::now();
         for number in 0..1500 {
-            recorder.publish(&about, Note::normal("Tried", "Test", format!("{number}")));
+            recorder.publish(
+                &about,
+                EventNote::normal("Tried", "Test", format!("{number}")),
+            );
         }
         assert_eq!(before.elapsed(), Duration::ZERO);
         sleep(Duration::from_secs(600)).await;

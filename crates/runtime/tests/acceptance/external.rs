@@ -4,18 +4,20 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb::budget::{Budget, CODER, Config, Dialect, HETZNER, Lane, LaneConfig, Permit};
+use aplomb::budget::{
+    CODER, HETZNER, HeaderFormat, LimitConfig, LimitLane, LimitLaneConfig, Permit, RateLimiter,
+};
 use aplomb::clock::Clock;
 use aplomb::fence::Fence;
 use aplomb::telemetry::Telemetry;
-use aplomb::{Class, Error, Result};
+use aplomb::{Error, ErrorClass, Result};
 use aplomb_apiserver::world::World;
 use futures::future::join_all;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, sleep};
 
-const URGENT: Lane = Lane(0);
-const USUAL: Lane = Lane(1);
+const URGENT: LimitLane = LimitLane(0);
+const USUAL: LimitLane = LimitLane(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// What a service makes of a call at a moment: admitted or not, and what its headers say.
@@ -32,7 +34,7 @@ struct Service {
 #[derive(Clone, Copy, Debug)]
 struct Call {
     at: Duration,
-    lane: Lane,
+    lane: LimitLane,
     admitted: bool,
 }
 
@@ -48,7 +50,7 @@ impl Service {
     }
 
     /// One call over the wire.
-    fn answer(&self, lane: Lane) -> (u16, HeaderMap) {
+    fn answer(&self, lane: LimitLane) -> (u16, HeaderMap) {
         let at = self.started.elapsed();
         let (admitted, headers) = (self.limit.lock().unwrap())(at);
         self.calls.lock().unwrap().push(Call { at, lane, admitted });
@@ -68,13 +70,13 @@ impl Service {
 
 /// One credential's budget for a service, and whether it listens to the answers.
 struct Caller {
-    budget: Budget,
+    budget: RateLimiter,
     service: Service,
     listens: bool,
 }
 
 impl Caller {
-    async fn call(&self, lane: Lane, within: Duration) -> Result<()> {
+    async fn call(&self, lane: LimitLane, within: Duration) -> Result<()> {
         let deadline = Instant::now() + within;
         let effect = |permit: Permit| async move {
             let (status, headers) = self.service.answer(lane);
@@ -83,7 +85,7 @@ impl Caller {
             }
             match status {
                 200 => Ok(()),
-                _ => Err(Error::new(Class::Throttled, "refused")),
+                _ => Err(Error::new(ErrorClass::Throttled, "refused")),
             }
         };
         let fence = Fence::open();
@@ -93,21 +95,21 @@ impl Caller {
     }
 
     /// Calls until it is admitted, woken every second whatever it was told.
-    async fn insist(&self, lane: Lane) {
+    async fn insist(&self, lane: LimitLane) {
         while let Err(error) = self.call(lane, MINUTE).await {
-            assert_eq!(error.class(), Class::Throttled);
+            assert_eq!(error.class(), ErrorClass::Throttled);
             sleep(Duration::from_secs(1)).await;
         }
     }
 }
 
-fn budget(rate: f64, burst: u32, reserve: u32, dialects: Vec<Dialect>) -> Budget {
-    let lane = |name: &str, reserve| LaneConfig {
+fn budget(rate: f64, burst: u32, reserve: u32, dialects: Vec<HeaderFormat>) -> RateLimiter {
+    let lane = |name: &str, reserve| LimitLaneConfig {
         name: name.to_owned(),
         reserve,
         slots: 1,
     };
-    let config = Config {
+    let config = LimitConfig {
         rate,
         burst,
         concurrency: 20,
@@ -116,7 +118,7 @@ fn budget(rate: f64, burst: u32, reserve: u32, dialects: Vec<Dialect>) -> Budget
         ramp: Duration::from_secs(5),
         longest_wait: Duration::from_secs(3600),
     };
-    Budget::new("elsewhere", config, Telemetry::default(), Clock::system())
+    RateLimiter::new("elsewhere", config, Telemetry::default(), Clock::system())
 }
 
 fn epoch() -> u64 {
@@ -220,7 +222,7 @@ fn window(limit: u64) -> Service {
 }
 
 /// How often a window of 120 a minute is overrun by a budget that believes in 600.
-async fn overruns(dialects: Vec<Dialect>) -> (usize, Duration) {
+async fn overruns(dialects: Vec<HeaderFormat>) -> (usize, Duration) {
     let service = window(120);
     let caller = Caller {
         budget: budget(10.0, 30, 5, dialects),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Class, Context, Controller, Engine, Error, Verdict};
+use aplomb::{Action, Context, Controller, Engine, Error, ErrorClass};
 use aplomb_apiserver::faults::{Fault, Latency, Rule};
 use aplomb_apiserver::world::World;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -15,21 +15,21 @@ use crate::lab::{Lab, in_world, seconds, until};
 use crate::page::{self, Page, PageSpec};
 
 /// Does what the title says.
-async fn actor(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Verdict> {
+async fn actor(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
     match page.spec.title.as_str() {
         "panics" => panic!("as the title says"),
         title if title.starts_with("hangs") => std::future::pending().await,
         "garbage" => {
             cx.status(json!("not an object"));
-            Err(Error::new(Class::Fault, "\u{0} garbage \u{7f}"))
+            Err(Error::new(ErrorClass::Fault, "\u{0} garbage \u{7f}"))
         }
         "invalid" => {
             cx.status(json!({ "words": "not a number" }));
-            Ok(Verdict::Settled)
+            Ok(Action::Settled)
         }
         words => {
             cx.status(json!({ "words": words.len() }));
-            Ok(Verdict::Settled)
+            Ok(Action::Settled)
         }
     }
 }

@@ -2,30 +2,30 @@
 
 use std::time::Duration;
 
-use aplomb::budget::{Budget, Config};
+use aplomb::budget::{LimitConfig, RateLimiter};
 use aplomb::clock::Clock;
-use aplomb::gate::{Gate, wrap};
+use aplomb::gate::{ClientLimits, wrap};
 use aplomb::telemetry::Telemetry;
 use kube::Client;
 
 /// A client behind a gate.
 pub(crate) struct Gated {
     pub(crate) client: Client,
-    pub(crate) budget: Budget,
+    pub(crate) budget: RateLimiter,
     pub(crate) telemetry: Telemetry,
 }
 
 impl Gated {
     /// `client` behind a gate with the API server's usual budget.
     pub(crate) fn new(client: Client) -> Self {
-        Self::with(client, Config::api_server())
+        Self::with(client, LimitConfig::api_server())
     }
 
     /// `client` behind a gate with this budget.
-    pub(crate) fn with(client: Client, config: Config) -> Self {
+    pub(crate) fn with(client: Client, config: LimitConfig) -> Self {
         let telemetry = Telemetry::default();
-        let budget = Budget::new("apiserver", config, telemetry.clone(), Clock::system());
-        let gate = Gate::new(budget.clone(), telemetry.clone());
+        let budget = RateLimiter::new("apiserver", config, telemetry.clone(), Clock::system());
+        let gate = ClientLimits::new(budget.clone(), telemetry.clone());
         Self {
             client: wrap(client, gate),
             budget,

@@ -5,10 +5,10 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb_controlplane::{ControlPlane, Options};
 use aplomb_apiserver::faults::Faults;
 use aplomb_apiserver::trace::Trace;
 use aplomb_apiserver::world::{Cluster, World};
+use aplomb_controlplane::{ControlPlane, Options};
 use http::{Method, Request};
 use kube::Client;
 use kube::api::{Api, PostParams};

@@ -6,7 +6,7 @@
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use aplomb::queue::{Config, Dispatch, Lane, Next, Queue, Reason, Ticket};
+use aplomb::queue::{Dispatch, FairQueue, Lane, NextRun, QueueConfig, RunReason, RunTicket};
 
 const WORKERS: usize = 16;
 const WORK: Duration = Duration::from_millis(80);
@@ -20,10 +20,10 @@ type Object = (usize, u64);
 
 /// Sixteen workers and a queue.
 struct Pool {
-    queue: Queue<Object>,
+    queue: FairQueue<Object>,
     now: Duration,
     /// The runs that end first are on top.
-    busy: BinaryHeap<std::cmp::Reverse<(Duration, Ticket)>>,
+    busy: BinaryHeap<std::cmp::Reverse<(Duration, RunTicket)>>,
     /// Since when each lane has had work and not been served.
     unserved: [Option<Duration>; 4],
     worst: Worst,
@@ -40,9 +40,9 @@ struct Worst {
 }
 
 impl Pool {
-    fn new(config: Config) -> Self {
+    fn new(config: QueueConfig) -> Self {
         Self {
-            queue: Queue::new(config),
+            queue: FairQueue::new(config),
             now: Duration::ZERO,
             busy: BinaryHeap::new(),
             unserved: [None; 4],
@@ -52,7 +52,7 @@ impl Pool {
 
     fn push(&mut self, object: Object) {
         let lane = Lane::ALL[object.0];
-        self.queue.push(&object, lane, Reason::Changed, self.now);
+        self.queue.push(&object, lane, RunReason::Changed, self.now);
         self.unserved[object.0].get_or_insert(self.now);
     }
 
@@ -62,7 +62,7 @@ impl Pool {
                 break;
             }
             self.busy.pop();
-            self.queue.finish(ticket, Next::Idle, self.now);
+            self.queue.finish(ticket, NextRun::Idle, self.now);
         }
         while self.busy.len() < WORKERS {
             let Some(run) = self.queue.pop(self.now) else {
@@ -98,7 +98,7 @@ impl Pool {
 }
 
 /// Ten events for each that can be served, `event` saying of which object the `n`th is.
-fn overloaded(config: Config, event: impl Fn(u64) -> Object) -> Worst {
+fn overloaded(config: QueueConfig, event: impl Fn(u64) -> Object) -> Worst {
     let mut pool = Pool::new(config);
     let per_tick = 10 * CAPACITY / 1_000;
     let mut n = 0;
@@ -113,7 +113,7 @@ fn overloaded(config: Config, event: impl Fn(u64) -> Object) -> Worst {
 }
 
 fn bounds() -> [Duration; 4] {
-    let config = Config::default();
+    let config = QueueConfig::default();
     Lane::ALL.map(|lane| config.lane(lane).bound.expect("every lane has one"))
 }
 
@@ -142,11 +142,11 @@ fn show(title: &str, worst: &Worst) {
 #[test]
 fn no_lane_goes_unserved_past_its_bound_under_ten_times_overload() {
     let flood = |n: u64| ((n % 4) as usize, n);
-    let fair = overloaded(Config::default(), flood);
+    let fair = overloaded(QueueConfig::default(), flood);
     show("all lanes flooded with new objects", &fair);
     assert!(within(&fair.gap));
 
-    let strict = overloaded(Config::strict(), flood);
+    let strict = overloaded(QueueConfig::strict(), flood);
     show("the same under strict priority", &strict);
     assert!(!within(&strict.gap));
 }
@@ -160,11 +160,11 @@ fn no_object_waits_past_its_bound_under_ten_times_overload() {
         let lane = (n % 4) as usize;
         (lane, (n / 4) % objects[lane])
     };
-    let fair = overloaded(Config::default(), touch);
+    let fair = overloaded(QueueConfig::default(), touch);
     show("700 objects touched 2,000 times a second", &fair);
     assert!(within(&fair.wait));
 
-    let strict = overloaded(Config::strict(), touch);
+    let strict = overloaded(QueueConfig::strict(), touch);
     show("the same under strict priority", &strict);
     assert!(!within(&strict.wait));
 }
@@ -183,7 +183,7 @@ fn a_flooded_lane_holds_up_no_other() {
             };
             (lane, n)
         };
-        let mut fair = overloaded(Config::default(), event);
+        let mut fair = overloaded(QueueConfig::default(), event);
         show(
             &format!("only {} flooded", Lane::ALL[flooded].word()),
             &fair,
@@ -198,5 +198,5 @@ fn a_flooded_lane_holds_up_no_other() {
             (0, n)
         }
     };
-    assert!(!within(&overloaded(Config::strict(), event).wait));
+    assert!(!within(&overloaded(QueueConfig::strict(), event).wait));
 }

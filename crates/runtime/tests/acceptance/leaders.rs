@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::lease::Config;
+use aplomb::lease::LeaseConfig;
 use aplomb::telemetry::Telemetry;
-use aplomb::{Context, Controller, Engine, Lens, Verdict};
+use aplomb::{Action, Context, Controller, Engine, Predicate};
 use aplomb_apiserver::call::Verb;
 use aplomb_apiserver::faults::{Fault, Match, Rule};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -32,22 +32,22 @@ struct How {
     watches: bool,
     resync: Option<Duration>,
     /// client-go's times in virtual time, a fifth of them in real time.
-    lease: fn(&str) -> Config,
+    lease: fn(&str) -> LeaseConfig,
 }
 
 const AS_MEANT: How = How {
     elects: true,
     watches: true,
     resync: None,
-    lease: |name| Config::new("default", "copy", name),
+    lease: |name| LeaseConfig::new("default", "copy", name),
 };
 
 const IN_REAL_TIME: How = How {
-    lease: |name| Config {
+    lease: |name| LeaseConfig {
         duration: Duration::from_secs(3),
         renew: Duration::from_secs(2),
         retry: Duration::from_millis(400),
-        ..Config::new("default", "copy", name)
+        ..LeaseConfig::new("default", "copy", name)
     },
     ..AS_MEANT
 };
@@ -76,7 +76,7 @@ impl Replica {
         let steps = turnstile.clone();
         let mut controller = Controller::new("copy", move |page, cx| copy(page, cx, steps.clone()));
         if how.watches {
-            controller = controller.owns::<ConfigMap>(Lens::everything());
+            controller = controller.owns::<ConfigMap>(Predicate::everything());
         }
         controller = controller.options(|options| {
             options.resync = how.resync;
@@ -103,7 +103,7 @@ impl Replica {
     }
 }
 
-async fn copy(page: Arc<Page>, cx: Context<Page>, steps: Turnstile) -> aplomb::Result<Verdict> {
+async fn copy(page: Arc<Page>, cx: Context<Page>, steps: Turnstile) -> aplomb::Result<Action> {
     let title = page.spec.title.clone();
     steps.step(&format!("reconcile {title}")).await;
     let metadata = ObjectMeta {
@@ -117,7 +117,7 @@ async fn copy(page: Arc<Page>, cx: Context<Page>, steps: Turnstile) -> aplomb::R
         ..ConfigMap::default()
     })
     .await?;
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 /// Two replicas of which the first leads, and a page they have copied.
@@ -359,11 +359,11 @@ fn real_leaders_sleep_through_their_lease() {
 #[ignore = "needs the real control plane"]
 fn real_leaders_hand_over_before_the_lease_is_over() {
     let long = How {
-        lease: |name| Config {
+        lease: |name| LeaseConfig {
             duration: Duration::from_secs(60),
             renew: Duration::from_secs(40),
             retry: Duration::from_millis(400),
-            ..Config::new("default", "copy", name)
+            ..LeaseConfig::new("default", "copy", name)
         },
         ..AS_MEANT
     };

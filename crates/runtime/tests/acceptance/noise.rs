@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aplomb::telemetry::{EventResult, Telemetry};
 use aplomb::watch::Scope;
-use aplomb::{Context, Controller, Engine, Lens, Meta, MetaRef, Result, Verdict, View};
+use aplomb::{Action, Context, Controller, Engine, MetaRef, Predicate, Result, View, ViewMeta};
 use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -21,7 +21,7 @@ use crate::page::{self, Page, PageSpec};
 /// What is read of a node: whether it takes pods, and what its conditions say but not when.
 #[derive(serde::Deserialize)]
 struct NodeView {
-    metadata: Meta,
+    metadata: ViewMeta,
     #[serde(default)]
     spec: Cordon,
     #[serde(default)]
@@ -53,8 +53,8 @@ impl View for NodeView {
     }
 }
 
-fn health() -> Lens<NodeView> {
-    Lens::fields(|node: &NodeView| (node.spec.clone(), node.status.clone()))
+fn health() -> Predicate<NodeView> {
+    Predicate::fields(|node: &NodeView| (node.spec.clone(), node.status.clone()))
 }
 
 /// How much noise is made.
@@ -132,7 +132,7 @@ async fn beat(nodes: &Api<Node>, number: usize, minute: usize, ready: &str) {
     beat.expect("the user's requests meet no faults");
 }
 
-async fn reconcile(page: Arc<Page>, context: Context<Page>) -> Result<Verdict> {
+async fn reconcile(page: Arc<Page>, context: Context<Page>) -> Result<Action> {
     let metadata = ObjectMeta {
         name: page.metadata.name.clone(),
         namespace: page.namespace(),
@@ -146,17 +146,17 @@ async fn reconcile(page: Arc<Page>, context: Context<Page>) -> Result<Verdict> {
     };
     context.apply(map).await?;
     context.status(json!({ "words": 1 }));
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 impl Stage {
-    fn operator(&self, client: &Client, lens: Lens<NodeView>) -> Engine {
+    fn operator(&self, client: &Client, lens: Predicate<NodeView>) -> Engine {
         let runs = self.runs.clone();
         let mut controller = Controller::<Page>::new("page", move |page, context| {
             runs.fetch_add(1, Ordering::Relaxed);
             reconcile(page, context)
         })
-        .owns::<ConfigMap>(Lens::everything())
+        .owns::<ConfigMap>(Predicate::everything())
         .watches(Scope::default(), lens, |_: &NodeView, pages| {
             let pages = pages.list();
             pages.iter().map(|page| View::meta(&**page).key()).collect()
@@ -227,7 +227,7 @@ impl Stage {
 }
 
 /// Heartbeats and relists on converged pages, then a node that fails: what each cost.
-async fn noisy(lab: Lab, noise: Noise, lens: Lens<NodeView>) -> (Cost, Cost) {
+async fn noisy(lab: Lab, noise: Noise, lens: Predicate<NodeView>) -> (Cost, Cost) {
     let stage = set_up(&lab, noise).await;
     let (client, faults) = lab.client("operator");
     let engine = stage.operator(&client, lens);
@@ -289,7 +289,7 @@ fn heartbeats_and_relists_cost_no_run_and_no_write() {
         beats: 12,
         ..noise
     };
-    let (off, _) = on_box(5, move |lab| noisy(lab, less, Lens::everything()));
+    let (off, _) = on_box(5, move |lab| noisy(lab, less, Predicate::everything()));
     assert!(off.runs >= 100, "without the lens heartbeats run: {off:?}");
     assert_eq!((off.writes, off.changed), (0, 0), "and still write nothing");
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb::backoff::{Curve, Curves};
+use aplomb::backoff::{BackoffPolicies, BackoffPolicy};
 use aplomb::queue::{self, Lane};
-use aplomb::{Class, Context, Controller, Engine, Error, Key, Lens, Scope, Verdict};
+use aplomb::{Action, Context, Controller, Engine, Error, ErrorClass, ObjectKey, Predicate, Scope};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
@@ -35,7 +35,7 @@ const LANES: [(char, Lane); 4] = [
     ('s', Lane::Resync),
 ];
 
-fn controller(work: Duration, runs: &Runs, queue: queue::Config) -> Controller<Page> {
+fn controller(work: Duration, runs: &Runs, queue: queue::QueueConfig) -> Controller<Page> {
     let runs = runs.clone();
     let reconcile = move |page: Arc<Page>, _: Context<Page>| {
         let lane = page.name_any().chars().next().unwrap_or_default();
@@ -47,17 +47,18 @@ fn controller(work: Duration, runs: &Runs, queue: queue::Config) -> Controller<P
         async move {
             sleep(work).await;
             match lane {
-                'r' => Err(Error::new(Class::Unavailable, "as its name says")),
-                's' => Ok(Verdict::Settled),
+                'r' => Err(Error::new(ErrorClass::Unavailable, "as its name says")),
+                's' => Ok(Action::Settled),
                 // Only events run these.
-                _ => Ok(Verdict::Recheck(seconds(3_600))),
+                _ => Ok(Action::Recheck(seconds(3_600))),
             }
         }
     };
-    let curves = Curves::default().with(Class::Unavailable, Curve::flat(work));
+    let curves =
+        BackoffPolicies::default().with(ErrorClass::Unavailable, BackoffPolicy::flat(work));
     Controller::new("overload", reconcile)
-        .watches::<ConfigMap>(Scope::default(), Lens::everything(), |map, _| {
-            vec![Key::new(Some("default"), &map.name_any())]
+        .watches::<ConfigMap>(Scope::default(), Predicate::everything(), |map, _| {
+            vec![ObjectKey::new(Some("default"), &map.name_any())]
         })
         .workers(1)
         .resync(work)
@@ -106,7 +107,7 @@ async fn longest(
     lab: Lab,
     work: Duration,
     time: Duration,
-    queue: queue::Config,
+    queue: queue::QueueConfig,
 ) -> BTreeMap<char, Duration> {
     let (pages, runs) = (page(&lab).await, Runs::default());
     let engine = Engine::new("overload.example.com", lab.client("operator").0)
@@ -139,7 +140,7 @@ async fn longest(
 /// Real time is given `slack` times as much, because the machine may be busy with something else.
 fn judge(longest: &BTreeMap<char, Duration>, slack: u32) {
     for (letter, lane) in LANES {
-        let bound = queue::Config::default()
+        let bound = queue::QueueConfig::default()
             .lane(lane)
             .bound
             .expect("each lane has one");
@@ -155,8 +156,8 @@ fn judge(longest: &BTreeMap<char, Duration>, slack: u32) {
 #[test]
 fn no_lane_of_an_operator_is_left_unserved_under_overload() {
     let served = move |queue| on_box(3, move |lab| longest(lab, WORK, seconds(100), queue));
-    judge(&served(queue::Config::default()), 1);
-    let strict = served(queue::Config::strict());
+    judge(&served(queue::QueueConfig::default()), 1);
+    let strict = served(queue::QueueConfig::strict());
     assert!(
         strict[&'s'] >= seconds(60),
         "strict priority starves: {strict:?}"
@@ -166,7 +167,7 @@ fn no_lane_of_an_operator_is_left_unserved_under_overload() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_no_lane_of_an_operator_is_left_unserved_under_overload() {
-    let queue = queue::Config::default();
+    let queue = queue::QueueConfig::default();
     judge(
         &on_real(move |lab| longest(lab, WORK, seconds(24), queue)),
         // More would be longer than what is looked at, and say nothing.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb::budget::Config;
+use aplomb::budget::LimitConfig;
 use aplomb_apiserver::faults::{Fault, Match, Rule};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -39,7 +39,7 @@ async fn create(pages: &Api<Page>, many: usize) {
 
 /// What an operator of so many objects and with this budget sends while every write of it is refused for half a minute,
 /// and after; and when the refusals began.
-async fn refused(lab: Lab, many: usize, budget: Config) -> (Instant, Vec<Answer>) {
+async fn refused(lab: Lab, many: usize, budget: LimitConfig) -> (Instant, Vec<Answer>) {
     let (client, faults) = lab.client("operator");
     let pages = lab::page(&lab).await;
     create(&pages, many).await;
@@ -86,11 +86,11 @@ fn writes(begin: Instant, answers: &[Answer]) -> Vec<(Duration, u16)> {
         .collect()
 }
 
-fn budget() -> Config {
-    Config {
+fn budget() -> LimitConfig {
+    LimitConfig {
         rate: RATE,
         burst: 100,
-        ..Config::api_server()
+        ..LimitConfig::api_server()
     }
 }
 
@@ -114,7 +114,7 @@ fn a_refused_operator_is_silent_until_its_time_and_then_within_its_rate() {
         assert!(f64::from(number) <= most + 0.1, "{number} writes by {at:?}");
     }
 
-    let deaf = Config {
+    let deaf = LimitConfig {
         longest_wait: Duration::ZERO,
         ramp: Duration::ZERO,
         ..budget()

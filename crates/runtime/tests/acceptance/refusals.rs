@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use aplomb::{Context, Controller, Engine, Lens, Result, Verdict};
+use aplomb::{Action, Context, Controller, Engine, Predicate, Result};
 use aplomb_apiserver::faults::{Fault, Match, Rule};
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Secret};
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -113,7 +113,7 @@ fn a_token_that_is_not_taken_is_said() {
 }
 
 /// Makes a Secret, or a config map through the bare client.
-async fn tells(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
+async fn tells(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let metadata = ObjectMeta {
         name: Some("kept".to_owned()),
         ..ObjectMeta::default()
@@ -136,7 +136,7 @@ async fn tells(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
         };
         maps.create(&PostParams::default(), &map).await?;
     }
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 /// A policy that repeats what it refuses.
@@ -186,7 +186,7 @@ async fn by_policy(lab: Lab, title: &'static str) -> String {
     pages.patch("front", &parameters, &patch).await.unwrap();
     // On a real server it takes a moment until a policy is enforced.
     sleep(seconds(10)).await;
-    let controller = Controller::new("page", tells).owns::<Secret>(Lens::everything());
+    let controller = Controller::new("page", tells).owns::<Secret>(Predicate::everything());
     let engine = Engine::new("pages", lab.client("operator").0).controller(controller);
     tokio::select! { biased;
         () = sleep(seconds(30)) => {}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aplomb::{
-    Context, Controller, Engine, Key, LeaseConfig, Lens, Meta, MetaRef, Poke, Relabel, Result,
-    Scope, Verdict, View,
+    Action, Context, Controller, Engine, LeaseConfig, MetaRef, MetadataPatch, ObjectKey, Predicate,
+    Result, Scope, Trigger, View, ViewMeta,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::Api;
@@ -21,7 +21,7 @@ use crate::page::Page;
 /// A node with all its labels and nothing else.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct Labelled {
-    metadata: Meta<BTreeMap<String, String>>,
+    metadata: ViewMeta<BTreeMap<String, String>>,
 }
 
 impl View for Labelled {
@@ -33,12 +33,12 @@ impl View for Labelled {
 }
 
 /// Moves the label `page` of the node: whatever it says, it shall be the page's name.
-async fn move_label(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
-    let key = Key::new(None, "worker");
+async fn move_label(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
+    let key = ObjectKey::new(None, "worker");
     let name = page.metadata.name.clone();
-    let change = Relabel {
+    let change = MetadataPatch {
         labels: [("page".into(), name.clone()), ("old".into(), None)].into(),
-        ..Relabel::default()
+        ..MetadataPatch::default()
     };
     cx.relabel::<Labelled>(&key, &change).await?;
     let seen = cx.cache::<Labelled>()?.get(&key).expect("it is cached");
@@ -47,7 +47,7 @@ async fn move_label(page: Arc<Page>, cx: Context<Page>) -> Result<Verdict> {
         name.as_ref(),
         "read back at once"
     );
-    Ok(Verdict::Settled)
+    Ok(Action::Settled)
 }
 
 async fn worker(lab: &Lab) -> Api<Node> {
@@ -73,7 +73,7 @@ fn a_label_that_somebody_else_wrote_is_replaced_and_another_removed() {
         page(&lab).await;
         let controller = Controller::new("mover", move_label).watches::<Labelled>(
             Scope::default(),
-            Lens::fields(|node: &Labelled| node.metadata.labels.clone()),
+            Predicate::fields(|node: &Labelled| node.metadata.labels.clone()),
             |_, pages| {
                 pages
                     .list()
@@ -115,9 +115,9 @@ fn says(identity: &'static str, everywhere: bool) -> Controller<Page> {
             ..ConfigMap::default()
         })
         .await?;
-        Ok(Verdict::Settled)
+        Ok(Action::Settled)
     };
-    let controller = Controller::new("says", said).owns::<ConfigMap>(Lens::everything());
+    let controller = Controller::new("says", said).owns::<ConfigMap>(Predicate::everything());
     if everywhere {
         controller.everywhere()
     } else {
@@ -167,7 +167,7 @@ fn a_poke_runs_its_key_and_a_deletion_is_told() {
     let (runs, forgotten) = on_box(3, |lab| async move {
         let pages = page(&lab).await;
         let (poke, runs, gone) = (
-            Poke::default(),
+            Trigger::default(),
             Arc::new(AtomicUsize::new(0)),
             Gone::default(),
         );
@@ -178,7 +178,7 @@ fn a_poke_runs_its_key_and_a_deletion_is_told() {
                 .iter()
                 .any(|it| it.to_string() == "Input(probe)");
             counted.fetch_add(poked.into(), Ordering::Relaxed);
-            async { Ok(Verdict::Settled) }
+            async { Ok(Action::Settled) }
         };
         let controller = Controller::new("poked", count)
             .poked_by(&poke, "probe")
@@ -188,8 +188,8 @@ fn a_poke_runs_its_key_and_a_deletion_is_told() {
         let running = tokio::spawn(engine.run(stop.clone().cancelled_owned()));
         for _ in 0..3 {
             tokio::time::sleep(seconds(5)).await;
-            poke.poke(&Key::new(Some("default"), "front"));
-            poke.poke(&Key::new(Some("default"), "nobody"));
+            poke.poke(&ObjectKey::new(Some("default"), "front"));
+            poke.poke(&ObjectKey::new(Some("default"), "nobody"));
         }
         tokio::time::sleep(seconds(5)).await;
         pages
@@ -202,7 +202,7 @@ fn a_poke_runs_its_key_and_a_deletion_is_told() {
         (runs.load(Ordering::Relaxed), gone.lock().unwrap().clone())
     });
     assert_eq!(runs, 3);
-    assert_eq!(forgotten, [Key::new(Some("default"), "front")]);
+    assert_eq!(forgotten, [ObjectKey::new(Some("default"), "front")]);
 }
 
-type Gone = Arc<std::sync::Mutex<Vec<Key>>>;
+type Gone = Arc<std::sync::Mutex<Vec<ObjectKey>>>;

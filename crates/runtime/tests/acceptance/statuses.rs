@@ -1,7 +1,7 @@
 //! Promise: a status says what was proven, once, and touches nothing that others say.
 
-use aplomb::conditions::{Condition, Outcome};
-use aplomb::{Class, Error, Verdict};
+use aplomb::conditions::{Condition, PassOutcome};
+use aplomb::{Action, Error, ErrorClass};
 use aplomb_apiserver::faults::WatchFault;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -12,7 +12,7 @@ use crate::bench::Bench;
 use crate::lab::{Lab, on_box, on_real, page, seconds, until};
 use crate::page::Page;
 
-const SETTLED: Outcome<'static> = Outcome::Verdict(&Verdict::Settled);
+const SETTLED: PassOutcome<'static> = PassOutcome::Verdict(&Action::Settled);
 
 /// The status conditions of the page as `type=status/reason`, sorted.
 async fn conditions(pages: &Api<Page>) -> Vec<String> {
@@ -33,15 +33,15 @@ async fn trouble(lab: Lab) {
     bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
     for (class, says) in [
         (
-            Class::Throttled,
+            ErrorClass::Throttled,
             vec!["Ready=True/Settled", "Reconciling=True/Throttled"],
         ),
         (
-            Class::Unavailable,
+            ErrorClass::Unavailable,
             vec!["Ready=True/Settled", "Reconciling=True/Unavailable"],
         ),
         (
-            Class::Invalid,
+            ErrorClass::Invalid,
             vec!["Ready=False/Invalid", "Stalled=True/Invalid"],
         ),
     ] {
@@ -49,7 +49,7 @@ async fn trouble(lab: Lab) {
         for _ in 0..20 {
             let error = Error::new(class, "the same each time");
             let pass = bench.pass(&bench.front());
-            pass.flush(Outcome::Failed(&error)).await.unwrap();
+            pass.flush(PassOutcome::Failed(&error)).await.unwrap();
         }
         assert_eq!(conditions(&pages).await, says);
         assert_eq!(
@@ -59,10 +59,10 @@ async fn trouble(lab: Lab) {
         );
     }
     let before = bench.answers.writes().len();
-    let conflict = Error::new(Class::Conflict, "somebody was first");
+    let conflict = Error::new(ErrorClass::Conflict, "somebody was first");
     let pass = bench.pass(&bench.front());
     pass.status(json!({ "words": 9 }));
-    pass.flush(Outcome::Failed(&conflict)).await.unwrap();
+    pass.flush(PassOutcome::Failed(&conflict)).await.unwrap();
     assert_eq!(
         bench.answers.writes().len(),
         before,
@@ -91,9 +91,9 @@ async fn kept(lab: Lab) {
     pass.status(json!({ "words": 5 }));
     pass.condition(Condition::yes("Probed", "Answered", "a probe came back"));
     pass.flush(SETTLED).await.unwrap();
-    let error = Error::new(Class::Unavailable, "down");
+    let error = Error::new(ErrorClass::Unavailable, "down");
     let silent = bench.pass(&bench.front());
-    silent.flush(Outcome::Failed(&error)).await.unwrap();
+    silent.flush(PassOutcome::Failed(&error)).await.unwrap();
     assert_eq!(pages.get("front").await.unwrap().status.unwrap().words, 5);
     let says = [
         "Probed=True/Answered",

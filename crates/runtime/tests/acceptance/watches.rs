@@ -7,10 +7,10 @@ mod views;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb::tasks::{Task, Tasks};
+use aplomb::tasks::{TaskHandle, Tasks};
 use aplomb::telemetry::Telemetry;
-use aplomb::watch::{Scope, Timing};
-use aplomb::{Cache, Hub, Key, Watch};
+use aplomb::watch::{ReflectorTiming, Scope};
+use aplomb::{Cache, Informer, InformerSet, ObjectKey};
 use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
 use aplomb_apiserver::world::{Cluster, World};
 use futures::StreamExt;
@@ -28,8 +28,8 @@ fn world() -> World {
     World::new(7).interpose(aplomb_virtual_time::install)
 }
 
-fn key(name: &str) -> Key {
-    Key::new(Some("default"), name)
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(Some("default"), name)
 }
 
 fn maps(cluster: &Cluster) -> Api<ConfigMap> {
@@ -60,22 +60,26 @@ type Told = Arc<Mutex<Vec<(Duration, String)>>>;
 
 /// A hub of the client `operator` with a watch of the config maps, and what it told.
 struct Setup {
-    hub: Hub,
-    watch: Watch<ConfigMap>,
+    hub: InformerSet,
+    watch: Informer<ConfigMap>,
     telemetry: Telemetry,
     begin: Instant,
     told: Told,
-    _tasks: Vec<Task<()>>,
+    _tasks: Vec<TaskHandle<()>>,
 }
 
 impl Setup {
-    fn start(cluster: &Cluster, timing: Timing) -> Self {
+    fn start(cluster: &Cluster, timing: ReflectorTiming) -> Self {
         Self::start_with(cluster, timing, |_| {})
     }
 
-    fn start_with(cluster: &Cluster, timing: Timing, more: impl FnOnce(&Hub)) -> Self {
+    fn start_with(
+        cluster: &Cluster,
+        timing: ReflectorTiming,
+        more: impl FnOnce(&InformerSet),
+    ) -> Self {
         let (client, telemetry) = (cluster.client("operator"), Telemetry::default());
-        let hub = Hub::with_timing(client, telemetry.clone(), timing);
+        let hub = InformerSet::with_timing(client, telemetry.clone(), timing);
         let watch = hub.watch::<ConfigMap>(in_default());
         let told = Told::default();
         let (log, begin) = (told.clone(), Instant::now());
@@ -121,7 +125,7 @@ impl Setup {
 fn a_cache_follows_creations_changes_and_deletions() {
     world().run(|cluster| async move {
         create(&cluster, "a").await;
-        let setup = Setup::start(&cluster, Timing::default());
+        let setup = Setup::start(&cluster, ReflectorTiming::default());
         setup.ready().await;
         create(&cluster, "b").await;
         touch(&cluster, "a", 1).await;
@@ -151,7 +155,7 @@ fn latencies(failing: bool) -> Vec<Option<Duration>> {
             let rule = Rule::new(Fault::InternalError).on(secrets);
             cluster.faults("operator").add(rule);
         }
-        let setup = Setup::start_with(&cluster, Timing::default(), |hub| {
+        let setup = Setup::start_with(&cluster, ReflectorTiming::default(), |hub| {
             drop(hub.watch::<Secret>(in_default()));
         });
         setup.ready().await;
@@ -214,7 +218,7 @@ fn readiness_names_the_watch_that_is_not_and_why() {
         let secrets = Match::any().resource("secrets");
         let rule = Rule::new(Fault::Unauthorized).on(secrets);
         cluster.faults("operator").add(rule);
-        let setup = Setup::start_with(&cluster, Timing::default(), |hub| {
+        let setup = Setup::start_with(&cluster, ReflectorTiming::default(), |hub| {
             drop(hub.watch::<Secret>(in_default()));
         });
         let ready = setup.hub.ready(setup.begin + 5 * SECOND).await;
@@ -233,9 +237,9 @@ fn black_hole(silence: Duration) -> Option<Duration> {
         let fault = Fault::Watch(WatchFault::BlackHoled(10 * SECOND));
         let rule = Rule::new(fault).on(Match::watches().resource("configmaps"));
         cluster.faults("operator").add(rule.once());
-        let timing = Timing {
+        let timing = ReflectorTiming {
             silence,
-            ..Timing::default()
+            ..ReflectorTiming::default()
         };
         let setup = Setup::start(&cluster, timing);
         setup.ready().await;
@@ -249,7 +253,7 @@ fn black_hole(silence: Duration) -> Option<Duration> {
 
 #[test]
 fn a_black_holed_watch_is_noticed_within_90_seconds() {
-    let told = black_hole(Timing::default().silence);
+    let told = black_hole(ReflectorTiming::default().silence);
     let since = told.map(|at| at - 10 * SECOND);
     assert!(since.is_some_and(|since| since < 90 * SECOND), "{told:?}");
     assert_eq!(
@@ -262,7 +266,7 @@ fn a_black_holed_watch_is_noticed_within_90_seconds() {
 #[test]
 fn a_quiet_watch_is_not_taken_for_a_dead_one() {
     world().run(|cluster| async move {
-        let setup = Setup::start(&cluster, Timing::default());
+        let setup = Setup::start(&cluster, ReflectorTiming::default());
         setup.ready().await;
         let mut freshness = setup.cache().follow_freshness();
         let lost = freshness.wait_for(|freshness| !freshness.is_fresh());
@@ -287,7 +291,7 @@ fn a_cache_that_is_cut_off_says_so_until_it_hears_again() {
         let faults = cluster.faults("operator");
         let until = cluster.trace().elapsed() + 100 * SECOND;
         faults.add(Rule::new(hole).on(watches).between(Duration::ZERO, until));
-        let setup = Setup::start(&cluster, Timing::default());
+        let setup = Setup::start(&cluster, ReflectorTiming::default());
         setup.ready().await;
         assert!(setup.cache().freshness().is_fresh());
         sleep_until(setup.begin + 90 * SECOND).await;
@@ -315,7 +319,7 @@ fn a_head_that_never_comes_is_given_up() {
         let slow = aplomb_apiserver::faults::Latency::Fixed(3600 * SECOND);
         let rule = Rule::new(Fault::Latency(slow)).on(Match::watches());
         cluster.faults("operator").add(rule.once());
-        let setup = Setup::start(&cluster, Timing::default());
+        let setup = Setup::start(&cluster, ReflectorTiming::default());
         setup.ready().await;
         create(&cluster, "a").await;
         sleep_until(setup.begin + 60 * SECOND).await;

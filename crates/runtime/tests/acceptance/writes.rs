@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aplomb::conditions::Outcome;
-use aplomb::{Class, Context, Controller, Engine, Lens, Verdict};
+use aplomb::conditions::PassOutcome;
+use aplomb::{Action, Context, Controller, Engine, ErrorClass, Predicate};
 use aplomb_apiserver::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
@@ -17,7 +17,7 @@ use crate::bench::{Bench, MANAGER, Oblivious, config_map, deployment, service};
 use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
 use crate::page::Page;
 
-const SETTLED: Outcome<'static> = Outcome::Verdict(&Verdict::Settled);
+const SETTLED: PassOutcome<'static> = PassOutcome::Verdict(&Action::Settled);
 
 /// A page that counts its passes in its status, each from the cached object, back to back. With the
 /// watch behind, only the cache's memory of our own writes knows the last count.
@@ -37,7 +37,7 @@ async fn increments(lab: Lab, remembers: bool) -> (usize, usize) {
         pass.status(json!({ "words": count }));
         match pass.flush(SETTLED).await {
             Ok(()) => {}
-            Err(error) if error.class() == Class::Conflict => conflicts += 1,
+            Err(error) if error.class() == ErrorClass::Conflict => conflicts += 1,
             Err(error) => panic!("{error}"),
         }
     }
@@ -191,13 +191,13 @@ async fn runs(lab: Lab) -> (usize, usize) {
             cx.apply(config_map("child", &page.spec.title)).await?;
             cx.apply(deployment("child", "1000m")).await?;
             cx.status(json!({ "words": page.spec.title.len() }));
-            Ok(Verdict::Settled)
+            Ok(Action::Settled)
         }
     };
     let controller = Controller::new("page", reconcile)
-        .owns::<ConfigMap>(Lens::everything())
-        .owns::<k8s_openapi::api::apps::v1::Deployment>(Lens::everything())
-        .lens(Lens::everything());
+        .owns::<ConfigMap>(Predicate::everything())
+        .owns::<k8s_openapi::api::apps::v1::Deployment>(Predicate::everything())
+        .lens(Predicate::everything());
     let answers = Answers::default();
     let engine = Engine::new(MANAGER, answers.of(&lab.client("operator").0)).controller(controller);
     let scenario = async {

@@ -8,54 +8,54 @@ use aplomb_api::wire::ConnectorId;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::{mpsc, watch};
 
-use super::{Registered, Settings};
-use crate::accept::{self, Listed};
-use crate::answer::Answers;
-use crate::beat::{Beat, lease};
+use super::{AgentSettings, Registered};
+use crate::accept::{self, AllowedGateways};
+use crate::answer::StreamHandler;
+use crate::beat::{LeaseTask, lease};
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::origin::Origins;
-use crate::progress::Progress;
-use crate::publish::Identity;
+use crate::event::AgentEvent;
+use crate::origin::OriginPool;
+use crate::progress::ReportedState;
+use crate::publish::AgentIdentity;
 use crate::register;
 use crate::serve;
-use crate::station::{Ground, Station};
-use crate::target::Exposed;
-use crate::watched::{Seen, Watches};
+use crate::station::{AgentEndpoint, EndpointConfig};
+use crate::target::ExposedTargets;
+use crate::watched::{AgentInformers, ObservedObject};
 
 /// A registered agent.
-pub(super) struct Agent {
+pub(super) struct RunningAgent {
     client: Client,
-    settings: Settings,
-    events: mpsc::UnboundedSender<Event>,
+    settings: AgentSettings,
+    events: mpsc::UnboundedSender<AgentEvent>,
     registered: Registered,
-    watches: Watches,
-    connector: watch::Receiver<Seen<Connector>>,
-    proxy: Option<watch::Receiver<Seen<HttpProxy>>>,
-    listed: watch::Sender<Listed>,
-    ground: Ground,
-    station: Option<Station>,
-    beat: Beat,
-    progress: Progress,
+    watches: AgentInformers,
+    connector: watch::Receiver<ObservedObject<Connector>>,
+    proxy: Option<watch::Receiver<ObservedObject<HttpProxy>>>,
+    listed: watch::Sender<AllowedGateways>,
+    ground: EndpointConfig,
+    station: Option<AgentEndpoint>,
+    beat: LeaseTask,
+    progress: ReportedState,
     /// What was told of the Connector last.
-    standing: Option<Event>,
+    standing: Option<AgentEvent>,
 }
 
-impl Agent {
+impl RunningAgent {
     pub(super) fn new(
         client: Client,
-        settings: Settings,
-        events: mpsc::UnboundedSender<Event>,
+        settings: AgentSettings,
+        events: mpsc::UnboundedSender<AgentEvent>,
         registered: Registered,
     ) -> Result<Self> {
         let session = session();
         let namespace = &settings.connector.namespace;
-        let mut watches = Watches::new(client.clone());
+        let mut watches = AgentInformers::new(client.clone());
         let connector = watches.object(namespace, &registered.connector);
         let proxy = registered.proxy.as_ref();
         let proxy = proxy.map(|proxy| watches.object(namespace, proxy));
-        let listed = watch::Sender::new(Listed::default());
-        let ground = Ground {
+        let listed = watch::Sender::new(AllowedGateways::default());
+        let ground = EndpointConfig {
             secret: settings.key.secret().clone(),
             network: settings.network.clone(),
             answers: Arc::new(answers(&settings, &registered, &session, events.clone())?),
@@ -66,7 +66,7 @@ impl Agent {
             connector: connector.clone(),
             events: events.clone(),
         };
-        let beat = Beat::start(client.clone(), &settings, &registered.connector, &session);
+        let beat = LeaseTask::start(client.clone(), &settings, &registered.connector, &session);
         watches.start();
         let agent = Self {
             client,
@@ -80,15 +80,15 @@ impl Agent {
             ground,
             station: None,
             beat,
-            progress: Progress::default(),
+            progress: ReportedState::default(),
             standing: None,
         };
         agent.tell(agent.registered_event(session));
         Ok(agent)
     }
 
-    fn registered_event(&self, session: String) -> Event {
-        Event::Registered {
+    fn registered_event(&self, session: String) -> AgentEvent {
+        AgentEvent::Registered {
             namespace: self.settings.connector.namespace.clone(),
             connector: self.settings.connector.name.clone(),
             tunnel: self.settings.proxy.as_ref().map(|proxy| proxy.name.clone()),
@@ -96,7 +96,7 @@ impl Agent {
         }
     }
 
-    fn tell(&self, event: Event) {
+    fn tell(&self, event: AgentEvent) {
         // Nobody may be listening any more.
         drop(self.events.send(event));
     }
@@ -128,10 +128,11 @@ impl Agent {
 
     /// An object that went before the watch began was never seen.
     fn missing(&mut self) -> Result<()> {
-        if matches!(*self.connector.borrow(), Seen::Nothing) {
+        if matches!(*self.connector.borrow(), ObservedObject::Nothing) {
             return Err(self.deleted("connector", &self.settings.connector.name));
         }
-        let unseen = |proxy: &watch::Receiver<_>| matches!(*proxy.borrow(), Seen::Nothing);
+        let unseen =
+            |proxy: &watch::Receiver<_>| matches!(*proxy.borrow(), ObservedObject::Nothing);
         match (&self.settings.proxy, &self.proxy) {
             (Some(wish), Some(proxy)) if unseen(proxy) => {
                 Err(self.deleted("httpproxy", &wish.name))
@@ -142,7 +143,7 @@ impl Agent {
 
     fn deleted(&self, kind: &str, name: &str) -> Error {
         let object = format!("{kind}/{name}");
-        self.tell(Event::Deleted {
+        self.tell(AgentEvent::Deleted {
             object: object.clone(),
         });
         Error::Deleted(object)
@@ -151,9 +152,11 @@ impl Agent {
     async fn connector_changed(&mut self) -> Result<()> {
         let seen = self.connector.borrow_and_update().clone();
         let connector = match seen {
-            Seen::Nothing => return Ok(()),
-            Seen::Gone => return Err(self.deleted("connector", &self.settings.connector.name)),
-            Seen::Present(connector) => connector,
+            ObservedObject::Nothing => return Ok(()),
+            ObservedObject::Gone => {
+                return Err(self.deleted("connector", &self.settings.connector.name));
+            }
+            ObservedObject::Present(connector) => connector,
         };
         self.beat.follow(lease(&connector));
         let Some(status) = &connector.status else {
@@ -180,12 +183,12 @@ impl Agent {
 
     /// Opens a station with these relays, in place of one with others. Relays that cannot be used leave
     /// things as they are, and that is what there is to tell: whoever runs the class can mend it.
-    async fn move_to(&mut self, relays: &[String]) -> Result<Option<Event>> {
+    async fn move_to(&mut self, relays: &[String]) -> Result<Option<AgentEvent>> {
         if self.station.as_ref().is_some_and(|open| open.uses(relays)) {
             return Ok(None);
         }
         if let Err(error) = serve::relay_mode(relays) {
-            return Ok(Some(Event::NotReady {
+            return Ok(Some(AgentEvent::NotReady {
                 reason: "InvalidRelay".to_owned(),
                 message: error.to_string(),
             }));
@@ -194,7 +197,7 @@ impl Agent {
         if let Some(old) = self.station.take() {
             old.vacate().await;
         }
-        self.station = Some(Station::open(&self.ground, relays).await?);
+        self.station = Some(AgentEndpoint::open(&self.ground, relays).await?);
         Ok(None)
     }
 
@@ -204,9 +207,9 @@ impl Agent {
         };
         let seen = proxy.borrow_and_update().clone();
         match seen {
-            Seen::Nothing => {}
-            Seen::Gone => return Err(self.deleted("httpproxy", &wish.name)),
-            Seen::Present(proxy) => {
+            ObservedObject::Nothing => {}
+            ObservedObject::Gone => return Err(self.deleted("httpproxy", &wish.name)),
+            ObservedObject::Present(proxy) => {
                 for event in self.progress.news(&proxy) {
                     self.tell(event);
                 }
@@ -225,7 +228,7 @@ impl Agent {
         };
         if !theirs && self.beat.release().await {
             // Nobody may be listening any more.
-            drop(self.events.send(Event::Released));
+            drop(self.events.send(AgentEvent::Released));
         }
         if let Some(station) = self.station {
             station.close().await;
@@ -237,24 +240,26 @@ impl Agent {
 }
 
 fn answers(
-    settings: &Settings,
+    settings: &AgentSettings,
     registered: &Registered,
     session: &str,
-    events: mpsc::UnboundedSender<Event>,
-) -> Result<Answers> {
-    let exposed = Exposed::new(settings.expose.clone());
-    let origins = Origins::new(exposed, &settings.origin)?;
+    events: mpsc::UnboundedSender<AgentEvent>,
+) -> Result<StreamHandler> {
+    let exposed = ExposedTargets::new(settings.expose.clone());
+    let origins = OriginPool::new(exposed, &settings.origin)?;
     let secret = settings.key.secret().clone();
     let connector = ConnectorId {
         namespace: settings.connector.namespace.clone(),
         uid: registered.connector.uid().unwrap_or_default(),
     };
     let session = session.to_owned();
-    Ok(Answers::new(origins, secret, connector, session, events))
+    Ok(StreamHandler::new(
+        origins, secret, connector, session, events,
+    ))
 }
 
-fn identity(settings: &Settings, session: &str) -> Identity {
-    Identity {
+fn identity(settings: &AgentSettings, session: &str) -> AgentIdentity {
+    AgentIdentity {
         session: session.to_owned(),
         version: settings.version.clone(),
         device: settings.device.clone(),
@@ -270,14 +275,14 @@ async fn changed<T>(seen: &mut Option<watch::Receiver<T>>) {
     }
 }
 
-async fn failed(station: &mut Option<Station>) -> Error {
+async fn failed(station: &mut Option<AgentEndpoint>) -> Error {
     match station {
         Some(station) => station.failed().await,
         None => std::future::pending().await,
     }
 }
 
-async fn delete(client: &Client, settings: &Settings, registered: &Registered) {
+async fn delete(client: &Client, settings: &AgentSettings, registered: &Registered) {
     let namespace = &settings.connector.namespace;
     let failed = |error: kube::Error| tracing::warn!(%error, "Object cannot be deleted");
     if let Some(proxy) = &registered.proxy {
@@ -293,16 +298,16 @@ async fn delete(client: &Client, settings: &Settings, registered: &Registered) {
 }
 
 /// What a Connector's status says of it to people.
-fn standing(status: &ConnectorStatus) -> Option<Event> {
+fn standing(status: &ConnectorStatus) -> Option<AgentEvent> {
     if let (Some(gateways), Some(relays)) = (&status.gateways, &status.relays) {
-        return Some(Event::Accepted {
+        return Some(AgentEvent::Accepted {
             gateways: gateways.len(),
             relays: relays.len(),
         });
     }
     let mut conditions = status.conditions.iter();
     let refused = conditions.find(|c| c.type_ == conditions::ACCEPTED && c.status == "False")?;
-    Some(Event::NotReady {
+    Some(AgentEvent::NotReady {
         reason: refused.reason.clone(),
         message: refused.message.clone(),
     })

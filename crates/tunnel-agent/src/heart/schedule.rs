@@ -7,11 +7,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The times of a heartbeat, all of them parts of the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schedule {
+pub struct RenewalSchedule {
     lease: Duration,
 }
 
-impl Schedule {
+impl RenewalSchedule {
     /// For a lease of this length.
     #[must_use]
     pub fn new(lease: Duration) -> Self {
@@ -69,7 +69,7 @@ mod tests {
 
     /// When successes ended.
     fn successes(world: World, seed: u64, until: Duration) -> Vec<Duration> {
-        let schedule = Schedule::new(world.lease);
+        let schedule = RenewalSchedule::new(world.lease);
         let mut rng = fastrand::Rng::with_seed(seed);
         let (mut now, mut ends) = (Duration::ZERO, Vec::new());
         while now < until {
@@ -106,7 +106,7 @@ mod tests {
         ) {
             let lease = Duration::from_secs(seconds);
             let from = lease.mul_f64(starts);
-            let to = from + Schedule::new(lease).tolerates().mul_f64(part);
+            let to = from + RenewalSchedule::new(lease).tolerates().mul_f64(part);
             let world = World { lease, burst: (from, to), failing, working };
             // The first success is the one that makes the lease.
             for pair in successes(world, seed, lease * 6).windows(2) {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_longer_burst_can_lose_it() {
         let lease = Duration::from_secs(30);
-        let bound = Schedule::new(lease).tolerates();
+        let bound = RenewalSchedule::new(lease).tolerates();
         let lost = |seed| {
             let from = Duration::from_secs(10);
             let world = World {
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_common_lease_has_common_times() {
-        let schedule = Schedule::new(Duration::from_secs(30));
+        let schedule = RenewalSchedule::new(Duration::from_secs(30));
         assert_eq!(schedule.timeout(), Duration::from_millis(2_500));
         assert_eq!(schedule.tolerates(), Duration::from_millis(12_500));
     }

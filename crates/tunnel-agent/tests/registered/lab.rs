@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use aplomb::{Clock, Tasks};
-use aplomb_tunnel_agent::register::{ConnectorWish, ProxyWish};
-use aplomb_tunnel_agent::serve::Network;
-use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_tunnel_agent::{Event, Key, Settings, run};
 use aplomb_api::tunnel::{Connector, HttpProxy};
 use aplomb_apiserver::ApiServer;
+use aplomb_tunnel_agent::register::{DesiredConnector, DesiredHttpProxy};
+use aplomb_tunnel_agent::serve::NetworkConfig;
+use aplomb_tunnel_agent::tls::OriginTlsSettings;
+use aplomb_tunnel_agent::{AgentEvent, AgentKey, AgentSettings, run};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -84,7 +84,7 @@ impl Lab {
         self.status(status).await
     }
 
-    pub(crate) fn agent(&self, settings: Settings) -> Agent {
+    pub(crate) fn agent(&self, settings: AgentSettings) -> Agent {
         let (events, told) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async move { drop(stopped.await) };
@@ -98,28 +98,28 @@ impl Lab {
 }
 
 /// Settings of an agent that listens on loopback alone.
-pub(crate) fn settings(key: Key) -> Settings {
+pub(crate) fn settings(key: AgentKey) -> AgentSettings {
     let target = "localhost:3000".parse().expect("a target");
-    Settings {
+    AgentSettings {
         key,
-        connector: ConnectorWish {
+        connector: DesiredConnector {
             namespace: NAMESPACE.to_owned(),
             name: NAME.to_owned(),
             class: None,
             lease: None,
         },
-        proxy: Some(ProxyWish {
+        proxy: Some(DesiredHttpProxy {
             name: NAME.to_owned(),
             hostnames: Vec::new(),
             target,
             https: false,
         }),
         expose: vec!["localhost:3000".parse().expect("a target")],
-        network: Network {
+        network: NetworkConfig {
             bind: vec![([127, 0, 0, 1], 0).into()],
-            ..Network::default()
+            ..NetworkConfig::default()
         },
-        origin: TlsSettings::default(),
+        origin: OriginTlsSettings::default(),
         version: "0.1.0".to_owned(),
         device: Some("attic".to_owned()),
         delete_on_exit: false,
@@ -127,20 +127,20 @@ pub(crate) fn settings(key: Key) -> Settings {
     }
 }
 
-pub(crate) fn key() -> Key {
-    Key::new(iroh::SecretKey::generate())
+pub(crate) fn key() -> AgentKey {
+    AgentKey::new(iroh::SecretKey::generate())
 }
 
 /// A running agent.
 pub(crate) struct Agent {
-    told: mpsc::UnboundedReceiver<Event>,
+    told: mpsc::UnboundedReceiver<AgentEvent>,
     stop: oneshot::Sender<()>,
-    running: Task<aplomb_tunnel_agent::Result<()>>,
+    running: TaskHandle<aplomb_tunnel_agent::Result<()>>,
 }
 
 impl Agent {
     /// The next event that `fits`.
-    pub(crate) async fn until(&mut self, fits: impl Fn(&Event) -> bool) -> Result<Event> {
+    pub(crate) async fn until(&mut self, fits: impl Fn(&AgentEvent) -> bool) -> Result<AgentEvent> {
         let work = async {
             loop {
                 let event = self.told.recv().await.context("the agent ended")?;
@@ -159,7 +159,7 @@ impl Agent {
     }
 
     /// Asks it to go, and waits for that.
-    pub(crate) async fn stop(self) -> Result<Vec<Event>> {
+    pub(crate) async fn stop(self) -> Result<Vec<AgentEvent>> {
         drop(self.stop);
         let ended = timeout(PATIENCE, self.running.join()).await;
         ended.context("it goes on")?.context("it panicked")??;

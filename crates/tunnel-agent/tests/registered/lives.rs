@@ -1,7 +1,7 @@
 //! One life of an agent: it registers, is accepted, listens, beats, tells, and goes.
 
 use anyhow::{Context, Result, ensure};
-use aplomb_tunnel_agent::Event;
+use aplomb_tunnel_agent::AgentEvent;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
@@ -12,14 +12,14 @@ async fn an_agent_registers_listens_and_releases() -> Result<()> {
     let lab = Lab::start().await?;
     let mut agent = lab.agent(settings(key()));
     let registered = agent
-        .until(|event| matches!(event, Event::Registered { .. }))
+        .until(|event| matches!(event, AgentEvent::Registered { .. }))
         .await?;
-    let Event::Registered { session, .. } = registered else {
+    let AgentEvent::Registered { session, .. } = registered else {
         unreachable!("it was asked for");
     };
     lab.accept(&[]).await?;
     agent
-        .until(|event| matches!(event, Event::Listening { .. }))
+        .until(|event| matches!(event, AgentEvent::Listening { .. }))
         .await?;
     let status = lab
         .connectors()
@@ -37,7 +37,7 @@ async fn an_agent_registers_listens_and_releases() -> Result<()> {
     lab.held_by(&session).await?;
     let endpoint = &lab.proxies().get(NAME).await?.spec.rules[0].backends[0].endpoint;
     ensure!(endpoint.as_deref() == Some("http://localhost:3000"));
-    ensure!(agent.stop().await?.contains(&Event::Released));
+    ensure!(agent.stop().await?.contains(&AgentEvent::Released));
     lab.held_by("").await?;
     lab.proxies().get(NAME).await?;
     Ok(())
@@ -48,7 +48,7 @@ async fn the_stages_of_its_tunnel_are_told() -> Result<()> {
     let lab = Lab::start().await?;
     let mut agent = lab.agent(settings(key()));
     agent
-        .until(|event| matches!(event, Event::Registered { .. }))
+        .until(|event| matches!(event, AgentEvent::Registered { .. }))
         .await?;
     let condition = |kind: &str| {
         json!({
@@ -68,12 +68,14 @@ async fn the_stages_of_its_tunnel_are_told() -> Result<()> {
     patched
         .patch_status(NAME, &params, &Patch::Apply(&patch))
         .await?;
-    agent.until(|event| *event == Event::Programmed).await?;
+    agent
+        .until(|event| *event == AgentEvent::Programmed)
+        .await?;
     let proven = agent
-        .until(|event| matches!(event, Event::Proven { .. }))
+        .until(|event| matches!(event, AgentEvent::Proven { .. }))
         .await?;
     let url = "http://web.example.com".to_owned();
-    ensure!(proven == Event::Proven { url });
+    ensure!(proven == AgentEvent::Proven { url });
     agent.stop().await?;
     Ok(())
 }
@@ -85,7 +87,7 @@ async fn an_agent_that_shall_delete_leaves_nothing() -> Result<()> {
     wanted.delete_on_exit = true;
     let mut agent = lab.agent(wanted);
     agent
-        .until(|event| matches!(event, Event::Registered { .. }))
+        .until(|event| matches!(event, AgentEvent::Registered { .. }))
         .await?;
     agent.stop().await?;
     ensure!(lab.proxies().get_opt(NAME).await?.is_none());
@@ -99,7 +101,7 @@ async fn an_agent_whose_objects_are_deleted_ends() -> Result<()> {
         let lab = Lab::start().await?;
         let mut agent = lab.agent(settings(key()));
         agent
-            .until(|event| matches!(event, Event::Registered { .. }))
+            .until(|event| matches!(event, AgentEvent::Registered { .. }))
             .await?;
         let params = DeleteParams::default();
         match proxy {
@@ -107,7 +109,7 @@ async fn an_agent_whose_objects_are_deleted_ends() -> Result<()> {
             false => drop(lab.connectors().delete(NAME, &params).await?),
         }
         agent
-            .until(|event| matches!(event, Event::Deleted { .. }))
+            .until(|event| matches!(event, AgentEvent::Deleted { .. }))
             .await?;
         let error = agent.end().await?.expect_err("its object is gone");
         ensure!(error.to_string().contains("was deleted"), "{error}");

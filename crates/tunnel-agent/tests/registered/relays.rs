@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use aplomb_tunnel_agent::Event;
 use aplomb_api::wire::ALPN;
+use aplomb_tunnel_agent::AgentEvent;
 use iroh::endpoint::{Connection, ConnectionError, presets};
 use iroh::{Endpoint, EndpointAddr, TransportAddr};
 use tokio::time::timeout;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const AWAY: &str = "http://127.0.0.1:9";
 
 async fn listening(agent: &mut Agent) -> Result<()> {
-    let listening = |event: &Event| matches!(event, Event::Listening { .. });
+    let listening = |event: &AgentEvent| matches!(event, AgentEvent::Listening { .. });
     agent.until(listening).await.map(drop)
 }
 
@@ -46,7 +46,7 @@ async fn an_agent_whose_relays_change_is_found_again() -> Result<()> {
     let (lab, gateway) = (Lab::start().await?, gateway().await?);
     let ids = [gateway.id().to_string()];
     let mut agent = lab.agent(settings(key()));
-    let registered = |event: &Event| matches!(event, Event::Registered { .. });
+    let registered = |event: &AgentEvent| matches!(event, AgentEvent::Registered { .. });
     agent.until(registered).await?;
     lab.accept(&ids).await?;
     listening(&mut agent).await?;
@@ -69,7 +69,7 @@ async fn relays_that_are_written_in_another_way_or_order_leave_connections_alone
     let id = gateway.id().to_string();
     let other = key().id();
     let mut agent = lab.agent(settings(key()));
-    let registered = |event: &Event| matches!(event, Event::Registered { .. });
+    let registered = |event: &AgentEvent| matches!(event, AgentEvent::Registered { .. });
     agent.until(registered).await?;
     let relays = [AWAY, "http://127.0.0.1:10"];
     lab.accept_with(std::slice::from_ref(&id), &relays).await?;
@@ -77,7 +77,7 @@ async fn relays_that_are_written_in_another_way_or_order_leave_connections_alone
     let connection = connect(&lab, &gateway).await?;
     let same = ["HTTP://127.0.0.1:10/", "http://127.0.0.1:9/"];
     lab.accept_with(&[id, other], &same).await?;
-    let followed = |event: &Event| matches!(event, Event::Accepted { gateways: 2, .. });
+    let followed = |event: &AgentEvent| matches!(event, AgentEvent::Accepted { gateways: 2, .. });
     agent.until(followed).await?;
     let closed = timeout(Duration::from_secs(1), connection.closed()).await;
     ensure!(closed.is_err(), "it moved: {closed:?}");
@@ -90,7 +90,7 @@ async fn a_relay_that_is_no_url_is_told_and_changes_nothing() -> Result<()> {
     let (lab, gateway) = (Lab::start().await?, gateway().await?);
     let ids = [gateway.id().to_string()];
     let mut agent = lab.agent(settings(key()));
-    let registered = |event: &Event| matches!(event, Event::Registered { .. });
+    let registered = |event: &AgentEvent| matches!(event, AgentEvent::Registered { .. });
     agent.until(registered).await?;
     lab.accept(&ids).await?;
     listening(&mut agent).await?;
@@ -98,7 +98,9 @@ async fn a_relay_that_is_no_url_is_told_and_changes_nothing() -> Result<()> {
     let bad = "http://[relay";
     lab.accept_with(&ids, &[AWAY, bad]).await?;
     let told = agent
-        .until(|event| matches!(event, Event::NotReady { message, .. } if message.contains(bad)))
+        .until(
+            |event| matches!(event, AgentEvent::NotReady { message, .. } if message.contains(bad)),
+        )
         .await;
     told.context("the relay is not named")?;
     ensure!(connection.close_reason().is_none(), "the old place is kept");

@@ -1,21 +1,24 @@
 //! Names that somebody else has, and an agent that is replaced.
 
 use anyhow::{Context, Result, ensure};
-use aplomb_tunnel_agent::Event;
 use aplomb_api::tunnel::HttpProxy;
+use aplomb_tunnel_agent::AgentEvent;
 use kube::api::PostParams;
 use serde_json::json;
 
 use crate::lab::{Lab, NAME, key, settings};
 
-async fn listen(lab: &Lab, wanted: aplomb_tunnel_agent::Settings) -> Result<crate::lab::Agent> {
+async fn listen(
+    lab: &Lab,
+    wanted: aplomb_tunnel_agent::AgentSettings,
+) -> Result<crate::lab::Agent> {
     let mut agent = lab.agent(wanted);
     agent
-        .until(|event| matches!(event, Event::Registered { .. }))
+        .until(|event| matches!(event, AgentEvent::Registered { .. }))
         .await?;
     lab.accept(&[]).await?;
     agent
-        .until(|event| matches!(event, Event::Listening { .. }))
+        .until(|event| matches!(event, AgentEvent::Listening { .. }))
         .await?;
     Ok(agent)
 }

@@ -1,18 +1,20 @@
 //! Bytes to an origin and back, and the requests that are refused.
 
 use anyhow::{Context, Result, bail};
-use aplomb_tunnel_agent::Event;
+use aplomb_api::wire::{
+    ALPN, ConnectorId, LONGEST, OLD_ALPN, StreamRefusal, StreamReply, StreamRequest,
+};
+use aplomb_tunnel_agent::AgentEvent;
 use aplomb_tunnel_agent::frame;
-use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_api::wire::{ALPN, ConnectorId, LONGEST, OLD_ALPN, Open, Refusal, Reply};
+use aplomb_tunnel_agent::tls::OriginTlsSettings;
 use tokio::net::TcpListener;
 
 use crate::lab::{Agent, Gateway, SESSION, connector, dial, echo, open, rest};
 
-async fn refusal(agent: &Agent, gateway: &Gateway, asked: &Open) -> Result<Refusal> {
+async fn refusal(agent: &Agent, gateway: &Gateway, asked: &StreamRequest) -> Result<StreamRefusal> {
     let connection = gateway.connect(agent).await?;
     match open(&connection, asked).await?.2 {
-        Reply::Refused { refusal, .. } => Ok(refusal),
+        StreamReply::Refused { refusal, .. } => Ok(refusal),
         other => bail!("not refused: {other:?}"),
     }
 }
@@ -20,14 +22,14 @@ async fn refusal(agent: &Agent, gateway: &Gateway, asked: &Open) -> Result<Refus
 #[tokio::test]
 async fn bytes_go_both_ways_and_each_way_ends_by_itself() -> Result<()> {
     let (origin, _serving) = echo().await?;
-    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let connection = gateway.connect(&agent).await?;
     let port = origin.rsplit_once(':').context("a port")?.1;
     let (mut send, mut recv, reply) =
         open(&connection, &dial(&format!("localhost:{port}"))).await?;
-    assert_eq!(reply, Reply::Connected);
+    assert_eq!(reply, StreamReply::Connected);
     send.write_all(&[b'a'; 1 << 20]).await?;
     // The origin says goodbye only after it has seen this end.
     send.finish()?;
@@ -41,12 +43,12 @@ async fn bytes_go_both_ways_and_each_way_ends_by_itself() -> Result<()> {
 async fn an_origin_that_breaks_off_does_not_look_like_an_end() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = listener.local_addr()?.to_string();
-    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let connection = gateway.connect(&agent).await?;
     let (mut send, mut recv, reply) = open(&connection, &dial(&origin)).await?;
-    assert_eq!(reply, Reply::Connected);
+    assert_eq!(reply, StreamReply::Connected);
     let (stream, _) = listener.accept().await?;
     // Bytes that nobody reads make the close a reset.
     send.write_all(b"unread").await?;
@@ -59,18 +61,18 @@ async fn an_origin_that_breaks_off_does_not_look_like_an_end() -> Result<()> {
 #[tokio::test]
 async fn a_session_that_is_not_its_own_gets_nothing() -> Result<()> {
     let (origin, _serving) = echo().await?;
-    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     for other in ["", "another-life"] {
-        let asked = Open::Dial {
+        let asked = StreamRequest::Dial {
             connector: connector(),
             session: other.to_owned(),
             target: origin.clone(),
             tls: None,
         };
         let refused = refusal(&agent, &gateway, &asked).await?;
-        assert_eq!(refused, Refusal::OtherSession);
+        assert_eq!(refused, StreamRefusal::OtherSession);
     }
     Ok(())
 }
@@ -79,12 +81,12 @@ async fn a_session_that_is_not_its_own_gets_nothing() -> Result<()> {
 async fn what_is_not_exposed_is_not_dialled() -> Result<()> {
     let (exposed, _serving) = echo().await?;
     let (hidden, _hiding) = echo().await?;
-    let agent = Agent::start(&[&exposed], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&exposed], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     for target in [hidden.as_str(), "169.254.169.254:80", "nonsense", ""] {
         let said = refusal(&agent, &gateway, &dial(target)).await?;
-        assert_eq!(said, Refusal::NotExposed, "{target}");
+        assert_eq!(said, StreamRefusal::NotExposed, "{target}");
     }
     Ok(())
 }
@@ -94,17 +96,17 @@ async fn an_origin_that_is_down_is_told() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = listener.local_addr()?.to_string();
     drop(listener);
-    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let said = refusal(&agent, &gateway, &dial(&origin)).await?;
-    assert_eq!(said, Refusal::OriginUnreachable);
+    assert_eq!(said, StreamRefusal::OriginUnreachable);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_frame_that_makes_no_sense_is_refused() -> Result<()> {
-    let agent = Agent::start(&[], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let connection = gateway.connect(&agent).await?;
@@ -112,18 +114,18 @@ async fn a_frame_that_makes_no_sense_is_refused() -> Result<()> {
     for bytes in [too_long, b"\0\0\0\x02{}".to_vec(), b"\0\0\0\x01x".to_vec()] {
         let (mut send, mut recv) = connection.open_bi().await?;
         send.write_all(&bytes).await?;
-        let reply = frame::read::<Reply>(&mut recv).await?;
-        let Reply::Refused { refusal, .. } = reply else {
+        let reply = frame::read::<StreamReply>(&mut recv).await?;
+        let StreamReply::Refused { refusal, .. } = reply else {
             bail!("not refused: {reply:?}");
         };
-        assert_eq!(refusal, Refusal::Malformed);
+        assert_eq!(refusal, StreamRefusal::Malformed);
     }
     Ok(())
 }
 
 /// What a gateway asks that names this Connector.
-fn for_connector(namespace: &str, uid: &str, target: &str) -> Open {
-    Open::Dial {
+fn for_connector(namespace: &str, uid: &str, target: &str) -> StreamRequest {
+    StreamRequest::Dial {
         connector: ConnectorId {
             namespace: namespace.to_owned(),
             uid: uid.to_owned(),
@@ -137,7 +139,7 @@ fn for_connector(namespace: &str, uid: &str, target: &str) -> Open {
 #[tokio::test]
 async fn another_connector_gets_nothing_even_with_the_session() -> Result<()> {
     let (origin, _serving) = echo().await?;
-    let mut agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let mut agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let own = connector();
@@ -152,11 +154,11 @@ async fn another_connector_gets_nothing_even_with_the_session() -> Result<()> {
     ] {
         let asked = for_connector(namespace, uid, &origin);
         let refused = refusal(&agent, &gateway, &asked).await?;
-        assert_eq!(refused, Refusal::OtherConnector, "{namespace}/{uid}");
+        assert_eq!(refused, StreamRefusal::OtherConnector, "{namespace}/{uid}");
         let (_, _, reply) = open(&connection, &dial(&origin)).await?;
-        assert_eq!(reply, Reply::Connected, "its own is served meanwhile");
+        assert_eq!(reply, StreamReply::Connected, "its own is served meanwhile");
     }
-    let Some(Event::Refused { message }) = agent.events.recv().await else {
+    let Some(AgentEvent::Refused { message }) = agent.events.recv().await else {
         bail!("no line for the user");
     };
     assert!(message.contains("\"mallory\""), "{message}");
@@ -167,7 +169,7 @@ async fn another_connector_gets_nothing_even_with_the_session() -> Result<()> {
 #[tokio::test]
 async fn a_gateway_that_names_no_connector_is_refused_with_the_remedy() -> Result<()> {
     let (origin, _serving) = echo().await?;
-    let mut agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let mut agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let statement = r#"{"nonce":"00","tunnel":"t","generation":1,"session":"this-life"}"#;
@@ -185,15 +187,18 @@ async fn a_gateway_that_names_no_connector_is_refused_with_the_remedy() -> Resul
         send.write_all(&u32::try_from(body.len())?.to_be_bytes())
             .await?;
         send.write_all(body.as_bytes()).await?;
-        match frame::read::<Reply>(&mut recv).await? {
-            Reply::Refused { refusal, message } => {
-                assert_eq!(refusal, Refusal::Malformed);
+        match frame::read::<StreamReply>(&mut recv).await? {
+            StreamReply::Refused { refusal, message } => {
+                assert_eq!(refusal, StreamRefusal::Malformed);
                 assert!(message.contains("upgrade the older one"), "{message}");
             }
             other => bail!("not refused: {other:?}"),
         }
     }
     let event = agent.events.recv().await;
-    assert!(matches!(event, Some(Event::Refused { .. })), "{event:?}");
+    assert!(
+        matches!(event, Some(AgentEvent::Refused { .. })),
+        "{event:?}"
+    );
     Ok(())
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use aplomb::Tasks;
-use aplomb::tasks::Task;
-use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_api::wire::{Open, Refusal, Reply};
+use aplomb::tasks::TaskHandle;
+use aplomb_api::wire::{StreamRefusal, StreamReply, StreamRequest};
+use aplomb_tunnel_agent::tls::OriginTlsSettings;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -22,7 +22,7 @@ const NAME: &str = "origin.example.com";
 struct Origin {
     address: String,
     pem: String,
-    _serving: Task<()>,
+    _serving: TaskHandle<()>,
 }
 
 impl Origin {
@@ -61,27 +61,27 @@ impl Origin {
 }
 
 /// What comes of dialling the origin under a name.
-async fn dialled(origin: &Origin, tls: &TlsSettings, name: &str) -> Result<Reply> {
+async fn dialled(origin: &Origin, tls: &OriginTlsSettings, name: &str) -> Result<StreamReply> {
     let agent = Agent::start(&[&origin.address], tls).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let connection = gateway.connect(&agent).await?;
-    let dial = Open::Dial {
+    let dial = StreamRequest::Dial {
         connector: crate::lab::connector(),
         session: crate::lab::SESSION.to_owned(),
         target: origin.address.clone(),
         tls: Some(name.to_owned()),
     };
     let (mut send, mut recv, reply) = open(&connection, &dial).await?;
-    if reply == Reply::Connected {
+    if reply == StreamReply::Connected {
         send.write_all(b"hello").await?;
         ensure!(rest(&mut recv).await? == b"hello");
     }
     Ok(reply)
 }
 
-fn is_unreachable(reply: &Reply) -> bool {
-    matches!(reply, Reply::Refused { refusal, .. } if *refusal == Refusal::OriginUnreachable)
+fn is_unreachable(reply: &StreamReply) -> bool {
+    matches!(reply, StreamReply::Refused { refusal, .. } if *refusal == StreamRefusal::OriginUnreachable)
 }
 
 #[tokio::test]
@@ -90,16 +90,16 @@ async fn an_https_origin_is_trusted_by_authority_and_name() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("ca.pem");
     std::fs::write(&file, &origin.pem)?;
-    let trusting = TlsSettings {
+    let trusting = OriginTlsSettings {
         ca: Some(file),
         insecure: false,
     };
-    ensure!(dialled(&origin, &trusting, NAME).await? == Reply::Connected);
+    ensure!(dialled(&origin, &trusting, NAME).await? == StreamReply::Connected);
     ensure!(is_unreachable(
         &dialled(&origin, &trusting, "other.example.com").await?
     ));
     ensure!(is_unreachable(
-        &dialled(&origin, &TlsSettings::default(), NAME).await?
+        &dialled(&origin, &OriginTlsSettings::default(), NAME).await?
     ));
     Ok(())
 }
@@ -107,11 +107,11 @@ async fn an_https_origin_is_trusted_by_authority_and_name() -> Result<()> {
 #[tokio::test]
 async fn an_https_origin_need_not_be_trusted_if_told_so() -> Result<()> {
     let origin = Origin::start().await?;
-    let careless = TlsSettings {
+    let careless = OriginTlsSettings {
         ca: None,
         insecure: true,
     };
     let reply = dialled(&origin, &careless, "other.example.com").await?;
-    ensure!(reply == Reply::Connected);
+    ensure!(reply == StreamReply::Connected);
     Ok(())
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use aplomb::Tasks;
-use aplomb::tasks::Task;
-use aplomb_tunnel_agent::accept::{Listed, listed};
-use aplomb_tunnel_agent::answer::Answers;
+use aplomb::tasks::TaskHandle;
+use aplomb_api::wire::{ALPN, ConnectorId, ProofStatement, StreamReply, StreamRequest};
+use aplomb_tunnel_agent::accept::{AllowedGateways, listed};
+use aplomb_tunnel_agent::answer::StreamHandler;
 use aplomb_tunnel_agent::frame;
-use aplomb_tunnel_agent::origin::Origins;
-use aplomb_tunnel_agent::serve::{Network, bind, serve};
-use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_tunnel_agent::{Event, Exposed, Target};
-use aplomb_api::wire::{ALPN, ConnectorId, Open, Reply, Statement};
+use aplomb_tunnel_agent::origin::OriginPool;
+use aplomb_tunnel_agent::serve::{NetworkConfig, bind, serve};
+use aplomb_tunnel_agent::tls::OriginTlsSettings;
+use aplomb_tunnel_agent::{AgentEvent, ExposedTarget, ExposedTargets};
 use iroh::endpoint::{Connection, RecvStream, SendStream};
 use iroh::{Endpoint, EndpointAddr, SecretKey, TransportAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,24 +32,24 @@ pub(crate) const PARTING: Duration = Duration::from_secs(2);
 
 pub(crate) struct Agent {
     pub(crate) endpoint: Endpoint,
-    pub(crate) listed: watch::Sender<Listed>,
+    pub(crate) listed: watch::Sender<AllowedGateways>,
     pub(crate) released: CancellationToken,
-    pub(crate) serving: Task<()>,
-    pub(crate) events: mpsc::UnboundedReceiver<Event>,
+    pub(crate) serving: TaskHandle<()>,
+    pub(crate) events: mpsc::UnboundedReceiver<AgentEvent>,
 }
 
 impl Agent {
-    pub(crate) async fn start(expose: &[&str], tls: &TlsSettings) -> Result<Self> {
-        let targets = expose.iter().map(|text| text.parse::<Target>());
+    pub(crate) async fn start(expose: &[&str], tls: &OriginTlsSettings) -> Result<Self> {
+        let targets = expose.iter().map(|text| text.parse::<ExposedTarget>());
         let targets: Result<Vec<_>, _> = targets.collect();
-        let exposed = Exposed::new(targets.map_err(anyhow::Error::msg)?);
+        let exposed = ExposedTargets::new(targets.map_err(anyhow::Error::msg)?);
         let secret = SecretKey::generate();
-        let origins = Origins::new(exposed, tls)?;
+        let origins = OriginPool::new(exposed, tls)?;
         let (sender, events) = mpsc::unbounded_channel();
         let session = SESSION.to_owned();
-        let answers = Answers::new(origins, secret.clone(), connector(), session, sender);
+        let answers = StreamHandler::new(origins, secret.clone(), connector(), session, sender);
         let endpoint = bind(secret, &loopback(), &[]).await?;
-        let (sender, receiver) = watch::channel(Listed::default());
+        let (sender, receiver) = watch::channel(AllowedGateways::default());
         let released = CancellationToken::new();
         let work = serve(
             endpoint.clone(),
@@ -79,10 +79,10 @@ impl Agent {
     }
 }
 
-fn loopback() -> Network {
-    Network {
+fn loopback() -> NetworkConfig {
+    NetworkConfig {
         bind: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-        ..Network::default()
+        ..NetworkConfig::default()
     }
 }
 
@@ -107,12 +107,12 @@ impl Gateway {
 /// Opens a stream with a first message, and reads the answer to it.
 pub(crate) async fn open(
     connection: &Connection,
-    open: &Open,
-) -> Result<(SendStream, RecvStream, Reply)> {
+    open: &StreamRequest,
+) -> Result<(SendStream, RecvStream, StreamReply)> {
     let work = async {
         let (mut send, mut recv) = connection.open_bi().await?;
         frame::write(&mut send, open).await?;
-        let reply = frame::read::<Reply>(&mut recv).await?;
+        let reply = frame::read::<StreamReply>(&mut recv).await?;
         anyhow::Ok((send, recv, reply))
     };
     timeout(PATIENCE, work).await.context("no answer in time")?
@@ -126,8 +126,8 @@ pub(crate) fn connector() -> ConnectorId {
     }
 }
 
-pub(crate) fn dial(target: &str) -> Open {
-    Open::Dial {
+pub(crate) fn dial(target: &str) -> StreamRequest {
+    StreamRequest::Dial {
         connector: connector(),
         session: SESSION.to_owned(),
         target: target.to_owned(),
@@ -135,8 +135,8 @@ pub(crate) fn dial(target: &str) -> Open {
     }
 }
 
-pub(crate) fn statement(session: &str) -> Statement {
-    Statement {
+pub(crate) fn statement(session: &str) -> ProofStatement {
+    ProofStatement {
         nonce: "0f".repeat(32),
         tunnel: "9c7f2f9e-6a1f-4c38-8a7e-0d4f5b2f7f11".to_owned(),
         generation: 3,
@@ -145,8 +145,8 @@ pub(crate) fn statement(session: &str) -> Statement {
     }
 }
 
-pub(crate) fn prove(session: &str, target: &str) -> Open {
-    Open::Prove {
+pub(crate) fn prove(session: &str, target: &str) -> StreamRequest {
+    StreamRequest::Prove {
         statement: statement(session),
         within: 600,
         target: target.to_owned(),
@@ -155,7 +155,7 @@ pub(crate) fn prove(session: &str, target: &str) -> Open {
 }
 
 /// A service that sends back what it gets, and after the end of that says goodbye.
-pub(crate) async fn echo() -> Result<(String, Task<()>)> {
+pub(crate) async fn echo() -> Result<(String, TaskHandle<()>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
     let work = async move {

@@ -1,21 +1,21 @@
 //! Proofs: signed for this session and this gateway, and worthless anywhere else.
 
 use anyhow::{Result, bail};
-use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_api::wire::{Open, Origin, Proof, Refusal, Reply};
+use aplomb_api::wire::{OriginState, Proof, StreamRefusal, StreamReply, StreamRequest};
+use aplomb_tunnel_agent::tls::OriginTlsSettings;
 use iroh::{PublicKey, Signature};
 use tokio::net::TcpListener;
 
 use crate::lab::{Agent, Gateway, SESSION, echo, open, prove, statement};
 
-async fn answer(agent: &Agent, gateway: &Gateway, asked: &Open) -> Result<Reply> {
+async fn answer(agent: &Agent, gateway: &Gateway, asked: &StreamRequest) -> Result<StreamReply> {
     let connection = gateway.connect(agent).await?;
     Ok(open(&connection, asked).await?.2)
 }
 
 async fn proof(agent: &Agent, gateway: &Gateway, target: &str) -> Result<Proof> {
     match answer(agent, gateway, &prove(SESSION, target)).await? {
-        Reply::Proof(proof) => Ok(proof),
+        StreamReply::Proof(proof) => Ok(proof),
         other => bail!("no proof: {other:?}"),
     }
 }
@@ -32,13 +32,13 @@ fn verifies(key: PublicKey, proof: &Proof) -> Result<bool> {
 #[tokio::test]
 async fn a_proof_verifies_and_a_changed_one_does_not() -> Result<()> {
     let (origin, _serving) = echo().await?;
-    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let proof = proof(&agent, &gateway, &origin).await?;
     assert_eq!(proof.statement, statement(SESSION));
     assert_eq!(proof.gateway, gateway.id());
-    assert_eq!(proof.origin, Origin::Reachable);
+    assert_eq!(proof.origin, OriginState::Reachable);
     let key = agent.endpoint.id();
     assert!(verifies(key, &proof)?);
     let mut forged = vec![proof.clone(); 8];
@@ -47,7 +47,7 @@ async fn a_proof_verifies_and_a_changed_one_does_not() -> Result<()> {
     forged[2].statement.generation += 1;
     forged[3].statement.session = "another".to_owned();
     forged[4].gateway = key.to_string();
-    forged[5].origin = Origin::Unreachable;
+    forged[5].origin = OriginState::Unreachable;
     forged[6].statement.connector.namespace = "mallory".to_owned();
     forged[7].statement.connector.uid = "another".to_owned();
     for forged in &forged {
@@ -62,11 +62,11 @@ async fn a_proof_says_that_the_origin_is_down() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = listener.local_addr()?.to_string();
     drop(listener);
-    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let proof = proof(&agent, &gateway, &origin).await?;
-    assert_eq!(proof.origin, Origin::Unreachable);
+    assert_eq!(proof.origin, OriginState::Unreachable);
     assert!(verifies(agent.endpoint.id(), &proof)?);
     Ok(())
 }
@@ -74,24 +74,24 @@ async fn a_proof_says_that_the_origin_is_down() -> Result<()> {
 #[tokio::test]
 async fn what_an_agent_does_not_stand_for_is_not_signed() -> Result<()> {
     let (origin, _serving) = echo().await?;
-    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let mut short = prove(SESSION, &origin);
-    if let Open::Prove { statement, .. } = &mut short {
+    if let StreamRequest::Prove { statement, .. } = &mut short {
         statement.nonce = "0f".to_owned();
     }
     let mut copied = prove(SESSION, &origin);
-    if let Open::Prove { statement, .. } = &mut copied {
+    if let StreamRequest::Prove { statement, .. } = &mut copied {
         statement.connector.namespace = "mallory".to_owned();
     }
     for (asked, expected) in [
-        (prove("another-life", &origin), Refusal::OtherSession),
-        (prove(SESSION, "192.0.2.1:80"), Refusal::NotExposed),
-        (short, Refusal::Malformed),
-        (copied, Refusal::OtherConnector),
+        (prove("another-life", &origin), StreamRefusal::OtherSession),
+        (prove(SESSION, "192.0.2.1:80"), StreamRefusal::NotExposed),
+        (short, StreamRefusal::Malformed),
+        (copied, StreamRefusal::OtherConnector),
     ] {
-        let Reply::Refused { refusal, .. } = answer(&agent, &gateway, &asked).await? else {
+        let StreamReply::Refused { refusal, .. } = answer(&agent, &gateway, &asked).await? else {
             bail!("signed");
         };
         assert_eq!(refusal, expected);

@@ -1,8 +1,8 @@
 //! Who is served: listed gateways, for as long as they are listed and the time it takes to go.
 
 use anyhow::Result;
-use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_api::wire::{RELEASED, Reply, UNLISTED};
+use aplomb_api::wire::{RELEASED, StreamReply, UNLISTED};
+use aplomb_tunnel_agent::tls::OriginTlsSettings;
 use tokio::time::Instant;
 
 use crate::lab::{Agent, Gateway, PARTING, close_code, dial, echo, open, prove};
@@ -10,7 +10,7 @@ use crate::lab::{Agent, Gateway, PARTING, close_code, dial, echo, open, prove};
 #[tokio::test]
 async fn a_peer_that_is_not_listed_gets_nothing() -> Result<()> {
     let (origin, _serving) = echo().await?;
-    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let (listed, stranger) = (Gateway::start().await?, Gateway::start().await?);
     agent.list(&[&listed]);
     for asked in [dial(&origin), prove(crate::lab::SESSION, &origin)] {
@@ -20,26 +20,26 @@ async fn a_peer_that_is_not_listed_gets_nothing() -> Result<()> {
     }
     let connection = listed.connect(&agent).await?;
     let (_, _, reply) = open(&connection, &dial(&origin)).await?;
-    assert_eq!(reply, Reply::Connected);
+    assert_eq!(reply, StreamReply::Connected);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_gateway_that_is_listed_just_after_it_came_is_served() -> Result<()> {
     let (origin, _serving) = echo().await?;
-    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     let connection = gateway.connect(&agent).await?;
     agent.list(&[&gateway]);
     let (_, _, reply) = open(&connection, &dial(&origin)).await?;
-    assert_eq!(reply, Reply::Connected);
+    assert_eq!(reply, StreamReply::Connected);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_gateway_that_is_no_longer_listed_may_end_what_it_does_and_is_dropped() -> Result<()> {
     let (origin, _serving) = echo().await?;
-    let agent = Agent::start(&[&origin], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let (stays, goes) = (Gateway::start().await?, Gateway::start().await?);
     agent.list(&[&stays, &goes]);
     let (kept, dropped) = (stays.connect(&agent).await?, goes.connect(&agent).await?);
@@ -50,24 +50,28 @@ async fn a_gateway_that_is_no_longer_listed_may_end_what_it_does_and_is_dropped(
     agent.list(&[&stays]);
     let delisted = Instant::now();
     let (_, _, reply) = open(&dropped, &dial(&origin)).await?;
-    assert_eq!(reply, Reply::Connected, "requests under way are ended");
+    assert_eq!(
+        reply,
+        StreamReply::Connected,
+        "requests under way are ended"
+    );
     assert_eq!(close_code(&dropped).await?, u64::from(UNLISTED));
     assert!(delisted.elapsed() >= PARTING, "it had its time");
     assert!(kept.close_reason().is_none());
     let (_, _, reply) = open(&kept, &dial(&origin)).await?;
-    assert_eq!(reply, Reply::Connected);
+    assert_eq!(reply, StreamReply::Connected);
     drop(streams);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_agent_that_goes_says_so() -> Result<()> {
-    let agent = Agent::start(&[], &TlsSettings::default()).await?;
+    let agent = Agent::start(&[], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let connection = gateway.connect(&agent).await?;
     let (_, _, reply) = open(&connection, &prove("x", "localhost:1")).await?;
-    assert!(matches!(reply, Reply::Refused { .. }));
+    assert!(matches!(reply, StreamReply::Refused { .. }));
     agent.released.cancel();
     assert_eq!(close_code(&connection).await?, u64::from(RELEASED));
     agent.serving.join().await;

@@ -1,29 +1,29 @@
 //! One request to an agent on a stream of its own: a frame out, a frame back, and after that the bytes.
 
-use aplomb_api::wire::{self, Open, Reply};
+use aplomb_api::wire::{self, StreamReply, StreamRequest};
 use iroh::endpoint::{Connection, RecvStream, SendStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
-use crate::dial::Stream;
+use crate::dial::OriginStream;
 
 /// A stream whose agent has answered.
-pub(super) struct Exchange {
-    pub(super) reply: Reply,
+pub(super) struct AgentStream {
+    pub(super) reply: StreamReply,
     send: SendStream,
     recv: RecvStream,
 }
 
-impl Exchange {
+impl AgentStream {
     /// The rest of the stream: the bytes of the origin.
-    pub(super) fn into_stream(self) -> Box<dyn Stream> {
+    pub(super) fn into_stream(self) -> Box<dyn OriginStream> {
         Box::new(tokio::io::join(self.recv, self.send))
     }
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Broken {
+pub(super) enum ExchangeError {
     /// The session is dead.
     Connection,
     /// The deadline passed.
@@ -35,23 +35,29 @@ pub(super) enum Broken {
 /// Asks an agent something.
 pub(super) async fn ask(
     connection: &Connection,
-    open: &Open,
+    open: &StreamRequest,
     until: Instant,
-) -> Result<Exchange, Broken> {
+) -> Result<AgentStream, ExchangeError> {
     match timeout_at(until, exchange(connection, open)).await {
         Ok(Ok(exchange)) => Ok(exchange),
-        Ok(Err(Broken::Protocol(error))) if connection.close_reason().is_none() => {
-            Err(Broken::Protocol(error))
+        Ok(Err(ExchangeError::Protocol(error))) if connection.close_reason().is_none() => {
+            Err(ExchangeError::Protocol(error))
         }
-        Ok(Err(_)) => Err(Broken::Connection),
-        Err(_) => Err(Broken::TimedOut),
+        Ok(Err(_)) => Err(ExchangeError::Connection),
+        Err(_) => Err(ExchangeError::TimedOut),
     }
 }
 
-async fn exchange(connection: &Connection, open: &Open) -> Result<Exchange, Broken> {
-    let protocol = |error: &dyn std::fmt::Display| Broken::Protocol(error.to_string());
+async fn exchange(
+    connection: &Connection,
+    open: &StreamRequest,
+) -> Result<AgentStream, ExchangeError> {
+    let protocol = |error: &dyn std::fmt::Display| ExchangeError::Protocol(error.to_string());
     let frame = wire::encode(open).map_err(|error| protocol(&error))?;
-    let (mut send, mut recv) = connection.open_bi().await.map_err(|_| Broken::Connection)?;
+    let (mut send, mut recv) = connection
+        .open_bi()
+        .await
+        .map_err(|_| ExchangeError::Connection)?;
     send.write_all(&frame)
         .await
         .map_err(|error| protocol(&error))?;
@@ -66,5 +72,5 @@ async fn exchange(connection: &Connection, open: &Open) -> Result<Exchange, Brok
         .await
         .map_err(|error| protocol(&error))?;
     let reply = wire::decode(&body).map_err(|error| protocol(&error))?;
-    Ok(Exchange { reply, send, recv })
+    Ok(AgentStream { reply, send, recv })
 }

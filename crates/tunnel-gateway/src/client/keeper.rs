@@ -5,36 +5,36 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aplomb::tasks::Task;
-use aplomb::{Key, Tasks};
+use aplomb::tasks::TaskHandle;
+use aplomb::{ObjectKey, Tasks};
 use aplomb_api::tunnel::LostSession;
 use futures::future::BoxFuture;
 use iroh::Endpoint;
 use iroh::endpoint::Connection;
 use tokio::time::{Instant, timeout_at};
 
-use super::Sessions;
-use super::session::{self, Shared, State};
-use crate::table::ConnectorTarget;
-use crate::world::Wanted;
+use super::AgentSessions;
+use super::session::{self, SessionState, Shared};
+use crate::table::AgentTarget;
+use crate::world::SessionTarget;
 
 /// Keeps sessions. Clones share them.
 #[derive(Clone)]
-pub struct Keeper(Arc<Inner>);
+pub struct SessionManager(Arc<Inner>);
 
 struct Inner {
     endpoint: Endpoint,
     tasks: Tasks,
     changed: Arc<dyn Fn() + Send + Sync>,
-    kept: Mutex<BTreeMap<Key, Kept>>,
+    kept: Mutex<BTreeMap<ObjectKey, Kept>>,
 }
 
 struct Kept {
     shared: Arc<Shared>,
-    _task: Task<()>,
+    _task: TaskHandle<()>,
 }
 
-impl Keeper {
+impl SessionManager {
     /// Keeps sessions of `endpoint`; `changed` is called when one is lost or found again.
     pub fn new(
         endpoint: Endpoint,
@@ -53,29 +53,29 @@ impl Keeper {
     /// then.
     pub(super) async fn connection(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         dead: Option<usize>,
         until: Instant,
-    ) -> Option<(Connection, Arc<ConnectorTarget>)> {
+    ) -> Option<(Connection, Arc<AgentTarget>)> {
         let shared = self.kept().get(key)?.shared.clone();
         let mut state = shared.state.subscribe();
         shared.wake.notify_one();
         // One that was opened for a Connector of the same name that is gone is about to end.
         let meant = |uid: &str| shared.wanted.borrow().target.uid == uid;
         let up = state.wait_for(|state| match state {
-            State::Up(connection, target) => {
+            SessionState::Up(connection, target) => {
                 Some(connection.stable_id()) != dead && meant(&target.uid)
             }
-            State::Down { released, .. } => *released,
+            SessionState::Down { released, .. } => *released,
         });
         let found = timeout_at(until, up).await.ok()?.ok()?.clone();
         match found {
-            State::Up(connection, target) => Some((connection, target)),
-            State::Down { .. } => None,
+            SessionState::Up(connection, target) => Some((connection, target)),
+            SessionState::Down { .. } => None,
         }
     }
 
-    fn start(&self, wanted: &Wanted) -> Kept {
+    fn start(&self, wanted: &SessionTarget) -> Kept {
         let shared = Arc::new(Shared::new(wanted.clone()));
         let inner = &self.0;
         let kept = session::keep(
@@ -89,13 +89,13 @@ impl Keeper {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<Key, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Kept>> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Sessions for Keeper {
-    fn keep(&self, wanted: &BTreeMap<Key, Wanted>) {
+impl AgentSessions for SessionManager {
+    fn keep(&self, wanted: &BTreeMap<ObjectKey, SessionTarget>) {
         let mut kept = self.kept();
         // Requests under way keep the session of a connector that is no longer wanted until they end.
         kept.retain(|key, _| wanted.contains_key(key));
@@ -132,7 +132,7 @@ impl Sessions for Keeper {
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for SessionManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keeper")
             .field("sessions", &self.kept().len())

@@ -12,8 +12,8 @@ use iroh::{Endpoint, EndpointAddr, EndpointId, RelayUrl};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::table::ConnectorTarget;
-use crate::world::Wanted;
+use crate::table::AgentTarget;
+use crate::world::SessionTarget;
 
 /// The pauses between dials that fail.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -27,7 +27,7 @@ const STEADY: Duration = Duration::from_millis(100);
 
 /// How a session stands.
 #[derive(Clone, Debug)]
-pub(super) enum State {
+pub(super) enum SessionState {
     /// There is none.
     Down {
         /// Since when.
@@ -36,14 +36,14 @@ pub(super) enum State {
         released: bool,
     },
     /// It is there, with this life of the agent, for this Connector and no other.
-    Up(Connection, Arc<ConnectorTarget>),
+    Up(Connection, Arc<AgentTarget>),
 }
 
 /// What the task of a session and its users share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) wanted: watch::Sender<Wanted>,
-    pub(super) state: watch::Sender<State>,
+    pub(super) wanted: watch::Sender<SessionTarget>,
+    pub(super) state: watch::Sender<SessionState>,
     /// Somebody waits for the session.
     pub(super) wake: Notify,
     /// It has been down for too long.
@@ -51,8 +51,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(wanted: Wanted) -> Self {
-        let down = State::Down {
+    pub(super) fn new(wanted: SessionTarget) -> Self {
+        let down = SessionState::Down {
             since: Instant::now(),
             released: wanted.target.released,
         };
@@ -67,16 +67,16 @@ impl Shared {
     /// Since when there is no session.
     fn down_since(&self) -> Instant {
         match *self.state.borrow() {
-            State::Down { since, .. } => since,
-            State::Up(..) => Instant::now(),
+            SessionState::Down { since, .. } => since,
+            SessionState::Up(..) => Instant::now(),
         }
     }
 
     /// Says whether a session that is down was released, since its agent may have come back.
     fn mark(&self, released: bool) {
         self.state.send_if_modified(|state| match state {
-            State::Down { released: said, .. } if *said != released => {
-                *state = State::Down {
+            SessionState::Down { released: said, .. } if *said != released => {
+                *state = SessionState::Down {
                     since: Instant::now(),
                     released,
                 };
@@ -149,7 +149,7 @@ async fn hold(endpoint: &Endpoint, shared: &Shared) {
 }
 
 /// A life of an agent, and where it is reached.
-fn place(target: &ConnectorTarget) -> (String, Vec<SocketAddr>, Option<String>) {
+fn place(target: &AgentTarget) -> (String, Vec<SocketAddr>, Option<String>) {
     let (addresses, relay) = (target.addresses.clone(), target.relay.clone());
     (target.session.clone(), addresses, relay)
 }
@@ -171,15 +171,15 @@ enum End {
 /// Holds a session until it ends or another life of the agent is wanted.
 async fn held(
     shared: &Shared,
-    wanted: &mut watch::Receiver<Wanted>,
-    target: &Arc<ConnectorTarget>,
+    wanted: &mut watch::Receiver<SessionTarget>,
+    target: &Arc<AgentTarget>,
     connection: Connection,
 ) -> End {
     tracing::debug!(connector = %name(target), "Holds a session");
     let (before, began) = (shared.down_since(), Instant::now());
-    let up = State::Up(connection.clone(), target.clone());
+    let up = SessionState::Up(connection.clone(), target.clone());
     shared.state.send_replace(up);
-    let life = |it: &ConnectorTarget| (it.connector(), it.id.clone(), it.session.clone());
+    let life = |it: &AgentTarget| (it.connector(), it.id.clone(), it.session.clone());
     let end = loop {
         tokio::select! { biased;
             ended = connection.closed() => break match is_release(&ended) {
@@ -198,7 +198,7 @@ async fn held(
     };
     tracing::debug!(connector = %name(target), ?end, "Lost a session");
     let lasted = end != End::Broken { at_once: true };
-    shared.state.send_replace(State::Down {
+    shared.state.send_replace(SessionState::Down {
         since: if lasted { Instant::now() } else { before },
         released: end == End::Released,
     });
@@ -210,7 +210,7 @@ fn is_release(ended: &ConnectionError) -> bool {
         if close.error_code == VarInt::from_u32(wire::RELEASED))
 }
 
-async fn dial(endpoint: &Endpoint, target: &ConnectorTarget) -> Result<Connection, String> {
+async fn dial(endpoint: &Endpoint, target: &AgentTarget) -> Result<Connection, String> {
     let id: EndpointId = target
         .id
         .parse()
@@ -240,9 +240,9 @@ async fn judge(shared: &Shared, changed: &(dyn Fn() + Send + Sync)) {
         let now = Instant::now();
         // What it will be, and when.
         let (lost, due) = match *state.borrow_and_update() {
-            State::Up(..) => (false, now + if was { STEADY } else { Duration::ZERO }),
-            State::Down { released: true, .. } => (true, now),
-            State::Down { since, .. } => (true, since + PATIENCE),
+            SessionState::Up(..) => (false, now + if was { STEADY } else { Duration::ZERO }),
+            SessionState::Down { released: true, .. } => (true, now),
+            SessionState::Down { since, .. } => (true, since + PATIENCE),
         };
         tokio::select! { biased;
             moved = state.changed() => {
@@ -258,7 +258,7 @@ async fn judge(shared: &Shared, changed: &(dyn Fn() + Send + Sync)) {
     }
 }
 
-fn name(target: &ConnectorTarget) -> String {
+fn name(target: &AgentTarget) -> String {
     format!("{}/{}", target.namespace, target.name)
 }
 
@@ -285,7 +285,7 @@ impl Pauses {
 
     /// Waits before the next dial: less if somebody asks for the session, not at all if what is wanted
     /// changes. False when the session is over.
-    async fn wait(&mut self, shared: &Shared, wanted: &mut watch::Receiver<Wanted>) -> bool {
+    async fn wait(&mut self, shared: &Shared, wanted: &mut watch::Receiver<SessionTarget>) -> bool {
         let pause = self.next.mul_f64(0.5 + 0.5 * self.draw.f64());
         self.next = (self.next * 2).min(PAUSES.1);
         sleep(pause.min(PAUSES.0)).await;

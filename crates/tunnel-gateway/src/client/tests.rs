@@ -8,17 +8,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Key, Tasks};
-use aplomb_api::wire::{self, ConnectorId, Refusal, Statement};
+use aplomb::{ObjectKey, Tasks};
+use aplomb_api::wire::{self, ConnectorId, ProofStatement, StreamRefusal};
 use iroh::SecretKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::{AgentDialer, Keeper, Sessions, bind, secret_key};
-use crate::dial::{DialError, Dialer};
-use crate::table::{ConnectorTarget, Origin, Target};
-use crate::world::Wanted;
+use super::{AgentDialer, AgentSessions, SessionManager, bind, secret_key};
+use crate::dial::{DialError, OriginDialer};
+use crate::table::{AgentTarget, OriginAddress, OriginTarget};
+use crate::world::SessionTarget;
 use peer::Peer;
 
 fn loopback() -> Option<SocketAddr> {
@@ -27,7 +27,7 @@ fn loopback() -> Option<SocketAddr> {
 
 /// A gateway's side, and how often it said that a session was lost or found.
 struct Side {
-    keeper: Keeper,
+    keeper: SessionManager,
     dialer: AgentDialer,
     changes: watch::Receiver<u32>,
 }
@@ -36,7 +36,7 @@ impl Side {
     async fn new() -> Self {
         let endpoint = bind(SecretKey::generate(), &[], loopback()).await;
         let (told, changes) = watch::channel(0);
-        let keeper = Keeper::new(
+        let keeper = SessionManager::new(
             endpoint.expect("loopback"),
             Tasks::on_runtime(),
             move || {
@@ -50,22 +50,25 @@ impl Side {
         }
     }
 
-    fn keep(&self, target: &ConnectorTarget) {
+    fn keep(&self, target: &AgentTarget) {
         self.keep_all(&[target]);
     }
 
-    fn keep_all(&self, targets: &[&ConnectorTarget]) {
+    fn keep_all(&self, targets: &[&AgentTarget]) {
         let wanted = targets.iter().map(|target| {
-            let wanted = Wanted {
+            let wanted = SessionTarget {
                 target: Arc::new((*target).clone()),
                 listed: true,
             };
-            (Key::new(Some(&target.namespace), &target.name), wanted)
+            (
+                ObjectKey::new(Some(&target.namespace), &target.name),
+                wanted,
+            )
         });
         self.keeper.keep(&wanted.collect());
     }
 
-    async fn dial(&self, peer: &ConnectorTarget, to: &str) -> Result<String, DialError> {
+    async fn dial(&self, peer: &AgentTarget, to: &str) -> Result<String, DialError> {
         let origin = origin(peer, to);
         let mut stream = self.dialer.dial(&origin, soon()).await?;
         stream.write_all(b"hello").await.expect("written");
@@ -75,9 +78,9 @@ impl Side {
     }
 }
 
-fn origin(target: &ConnectorTarget, to: &str) -> Origin {
-    Origin {
-        target: Target::Connector(Arc::new(target.clone())),
+fn origin(target: &AgentTarget, to: &str) -> OriginTarget {
+    OriginTarget {
+        target: OriginAddress::Connector(Arc::new(target.clone())),
         authority: to.to_owned(),
         tls: None,
     }
@@ -103,7 +106,10 @@ async fn a_refusal_is_passed_on_and_an_origin_that_is_down_told_apart() {
     side.keep(&peer.target());
     let refused = side.dial(&peer.target(), "hidden:1").await;
     assert!(
-        matches!(refused, Err(DialError::Refused(Refusal::NotExposed, _))),
+        matches!(
+            refused,
+            Err(DialError::Refused(StreamRefusal::NotExposed, _))
+        ),
         "{refused:?}"
     );
     let down = side.dial(&peer.target(), "down:1").await;
@@ -118,7 +124,10 @@ async fn who_copies_a_key_and_not_its_session_gets_nothing() {
     side.keep(&copied);
     let refused = side.dial(&copied, "echo:1").await;
     assert!(
-        matches!(refused, Err(DialError::Refused(Refusal::OtherSession, _))),
+        matches!(
+            refused,
+            Err(DialError::Refused(StreamRefusal::OtherSession, _))
+        ),
         "{refused:?}"
     );
 }
@@ -127,7 +136,7 @@ async fn who_copies_a_key_and_not_its_session_gets_nothing() {
 async fn a_copied_connector_gets_nothing_and_a_session_of_its_own() {
     let (side, peer) = (Side::new().await, Peer::start(None, "s1").await);
     let own = peer.target();
-    let copy = |namespace: &str, name: &str, uid: &str| ConnectorTarget {
+    let copy = |namespace: &str, name: &str, uid: &str| AgentTarget {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         uid: uid.to_owned(),
@@ -140,7 +149,10 @@ async fn a_copied_connector_gets_nothing_and_a_session_of_its_own() {
         side.keep_all(&[&own, &other]);
         let refused = side.dial(&other, "echo:1").await;
         assert!(
-            matches!(refused, Err(DialError::Refused(Refusal::OtherConnector, _))),
+            matches!(
+                refused,
+                Err(DialError::Refused(StreamRefusal::OtherConnector, _))
+            ),
             "{refused:?}"
         );
         assert!(side.dial(&own, "echo:1").await.is_ok());
@@ -156,7 +168,7 @@ async fn a_recreated_connector_does_not_inherit_the_session_of_its_name() {
     side.keep(&own);
     assert!(side.dial(&own, "echo:1").await.is_ok());
     let held = peer.last.borrow().clone().expect("a session");
-    let second = ConnectorTarget {
+    let second = AgentTarget {
         uid: "u2".to_owned(),
         ..own.clone()
     };
@@ -165,7 +177,10 @@ async fn a_recreated_connector_does_not_inherit_the_session_of_its_name() {
     for target in [&second, &own] {
         let refused = side.dial(target, "echo:1").await;
         assert!(
-            matches!(refused, Err(DialError::Refused(Refusal::OtherConnector, _))),
+            matches!(
+                refused,
+                Err(DialError::Refused(StreamRefusal::OtherConnector, _))
+            ),
             "{refused:?}"
         );
     }
@@ -177,7 +192,7 @@ async fn a_recreated_connector_does_not_inherit_the_session_of_its_name() {
 async fn a_proof_comes_over_the_same_session() {
     let (side, peer) = (Side::new().await, Peer::start(None, "s1").await);
     side.keep(&peer.target());
-    let statement = Statement {
+    let statement = ProofStatement {
         nonce: "00".repeat(32),
         tunnel: "uid".to_owned(),
         generation: 1,

@@ -2,39 +2,39 @@
 //! gateway itself sees the HTTPProxy of that name and UID in the same namespace: what an object says of
 //! its owner, anybody who may write it can say.
 
-use aplomb::{Key, View};
+use aplomb::{ObjectKey, View};
 use aplomb_api::tunnel::{CLASS, annotations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::order::Age;
+use super::order::ObjectAge;
 use crate::views::GatewayView;
-use crate::world::World;
+use crate::world::TableInputs;
 
 /// A Gateway that is looked at.
 #[derive(Clone, Debug)]
-pub(super) struct Admitted<'a> {
+pub(super) struct AcceptedGateway<'a> {
     pub(super) gateway: &'a GatewayView,
-    pub(super) whose: Whose,
+    pub(super) whose: GatewayOwner,
     /// What its tunnel is known by.
     pub(super) uid: String,
-    pub(super) age: Age,
+    pub(super) age: ObjectAge,
 }
 
-impl Admitted<'_> {
+impl AcceptedGateway<'_> {
     /// The ConnectorClass whose networks are open to its backends. Its HTTPProxy may name any class, so
     /// that what is said of it is as good.
     pub(super) fn class(&self) -> &str {
         let said = self.gateway.metadata.annotations.get(annotations::CLASS);
         match self.whose {
-            Whose::Tunnel => said.map_or(CLASS, String::as_str),
-            Whose::Plain => CLASS,
+            GatewayOwner::Tunnel => said.map_or(CLASS, String::as_str),
+            GatewayOwner::Plain => CLASS,
         }
     }
 }
 
 /// Whose a Gateway is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum GatewayOwner {
     /// An HTTPProxy's.
     Tunnel,
     /// Somebody's who writes Gateways.
@@ -42,46 +42,46 @@ pub(super) enum Whose {
 }
 
 /// Those that are looked at, oldest first.
-pub(super) fn admitted(world: &World) -> Vec<Admitted<'_>> {
+pub(super) fn admitted(world: &TableInputs) -> Vec<AcceptedGateway<'_>> {
     let all = world.gateways.iter().map(|gateway| &**gateway);
     let mut admitted: Vec<_> = all.filter_map(|gateway| admit(world, gateway)).collect();
     admitted.sort_by(|one, other| one.age.cmp(&other.age));
     admitted
 }
 
-fn admit<'a>(world: &World, gateway: &'a GatewayView) -> Option<Admitted<'a>> {
+fn admit<'a>(world: &TableInputs, gateway: &'a GatewayView) -> Option<AcceptedGateway<'a>> {
     let meta = gateway.meta();
     if &*gateway.spec.gateway_class_name != CLASS || meta.deleting {
         return None;
     }
     let (whose, uid) = match owner(meta.owners) {
-        None => (Whose::Plain, meta.uid.to_owned()),
-        Some(Owner { name, uid }) => {
-            let seen = world.proxies.get(&Key::new(meta.namespace, name));
+        None => (GatewayOwner::Plain, meta.uid.to_owned()),
+        Some(ProxyRef { name, uid }) => {
+            let seen = world.proxies.get(&ObjectKey::new(meta.namespace, name));
             let its_own = seen.is_some_and(|seen| seen == uid) && name == meta.name;
-            (Whose::Tunnel, its_own.then(|| uid.to_owned())?)
+            (GatewayOwner::Tunnel, its_own.then(|| uid.to_owned())?)
         }
     };
-    Some(Admitted {
+    Some(AcceptedGateway {
         gateway,
         whose,
         uid,
-        age: Age::of(&gateway.metadata),
+        age: ObjectAge::of(&gateway.metadata),
     })
 }
 
 /// An HTTPProxy, as a reference names it.
-pub(crate) struct Owner<'a> {
+pub(crate) struct ProxyRef<'a> {
     pub(crate) name: &'a str,
     pub(crate) uid: &'a str,
 }
 
 /// The HTTPProxy that an object with these owners says it is controlled by.
-pub(crate) fn owner(owners: &[OwnerReference]) -> Option<Owner<'_>> {
+pub(crate) fn owner(owners: &[OwnerReference]) -> Option<ProxyRef<'_>> {
     let mut owners = owners.iter();
     let owner = owners.find(|owner| owner.controller == Some(true))?;
     let (group, _) = owner.api_version.split_once('/')?;
-    (owner.kind == "HTTPProxy" && group == "aplomb.dev").then_some(Owner {
+    (owner.kind == "HTTPProxy" && group == "aplomb.dev").then_some(ProxyRef {
         name: &owner.name,
         uid: &owner.uid,
     })

@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb_api::tunnel::annotations;
 use ipnet::IpNet;
 use iroh::RelayUrl;
 
 use super::hostname::beside;
 use crate::reason;
-use crate::table::{Action, Addresses, ConnectorTarget, Origin, Target};
-use crate::views::{Reference, SliceView};
-use crate::world::{Connector, World};
+use crate::table::{Addresses, AgentTarget, OriginAddress, OriginTarget, RouteAction};
+use crate::views::{ObjectReference, SliceView};
+use crate::world::{ConnectorInfo, TableInputs};
 
 /// What backends may name.
-pub(super) struct Backends<'a> {
-    world: &'a World,
-    targets: BTreeMap<&'a Key, Arc<ConnectorTarget>>,
+pub(super) struct BackendResolver<'a> {
+    world: &'a TableInputs,
+    targets: BTreeMap<&'a ObjectKey, Arc<AgentTarget>>,
 }
 
-impl<'a> Backends<'a> {
-    pub(super) fn new(world: &'a World) -> Self {
+impl<'a> BackendResolver<'a> {
+    pub(super) fn new(world: &'a TableInputs) -> Self {
         let all = world.connectors.iter();
         let targets = all
             .filter_map(|(key, connector)| Some((key, Arc::new(target(world, key, connector)?))));
@@ -37,10 +37,10 @@ impl<'a> Backends<'a> {
     /// can never work is an error.
     pub(super) fn action(
         &self,
-        to: &Reference,
+        to: &ObjectReference,
         namespace: &str,
         opened: &[IpNet],
-    ) -> Result<Action, String> {
+    ) -> Result<RouteAction, String> {
         if to.namespace.as_deref().is_some_and(|it| it != namespace) {
             return Err("a backend of another namespace is not used".to_owned());
         }
@@ -67,7 +67,7 @@ impl<'a> Backends<'a> {
         }
     }
 
-    fn slice(&self, slice: &SliceView, port: u16, opened: &[IpNet]) -> Result<Action, String> {
+    fn slice(&self, slice: &SliceView, port: u16, opened: &[IpNet]) -> Result<RouteAction, String> {
         let marks = &slice.metadata.annotations;
         let dialled = marks.get(annotations::ENDPOINT).map(|it| endpoint(it));
         let dialled = dialled.transpose()?;
@@ -93,8 +93,8 @@ impl<'a> Backends<'a> {
             return Ok(nowhere(502, reason::ORIGIN_UNREACHABLE));
         };
         let authority = dialled.map_or_else(|| first.clone(), |it| it.authority);
-        Ok(Action::Forward(Arc::new(Origin {
-            target: Target::Addresses(Addresses {
+        Ok(RouteAction::Forward(Arc::new(OriginTarget {
+            target: OriginAddress::Addresses(Addresses {
                 names: addresses,
                 opened: opened.to_vec(),
             }),
@@ -103,10 +103,15 @@ impl<'a> Backends<'a> {
         })))
     }
 
-    fn through(&self, connector: &Key, authority: String, tls: Option<String>) -> Action {
+    fn through(
+        &self,
+        connector: &ObjectKey,
+        authority: String,
+        tls: Option<String>,
+    ) -> RouteAction {
         match self.targets.get(connector) {
-            Some(target) => Action::Forward(Arc::new(Origin {
-                target: Target::Connector(target.clone()),
+            Some(target) => RouteAction::Forward(Arc::new(OriginTarget {
+                target: OriginAddress::Connector(target.clone()),
                 authority,
                 tls,
             })),
@@ -118,12 +123,12 @@ impl<'a> Backends<'a> {
     }
 }
 
-fn nowhere(status: u16, reason: &'static str) -> Action {
-    Action::Nowhere { status, reason }
+fn nowhere(status: u16, reason: &'static str) -> RouteAction {
+    RouteAction::Nowhere { status, reason }
 }
 
 /// How an agent is reached; `None` if it has never said so, or not in a way that can be used.
-fn target(world: &World, key: &Key, connector: &Connector) -> Option<ConnectorTarget> {
+fn target(world: &TableInputs, key: &ObjectKey, connector: &ConnectorInfo) -> Option<AgentTarget> {
     let details = connector.details.as_ref()?;
     let (id, relay) = (
         &details.public_key.id,
@@ -135,7 +140,7 @@ fn target(world: &World, key: &Key, connector: &Connector) -> Option<ConnectorTa
         .filter_map(|it| Some(SocketAddr::new(it.address.parse().ok()?, it.port)))
         .collect();
     addresses.sort();
-    usable.then(|| ConnectorTarget {
+    usable.then(|| AgentTarget {
         namespace: key.namespace.as_deref().unwrap_or_default().to_owned(),
         name: key.name.to_string(),
         uid: connector.uid.clone(),
@@ -148,7 +153,7 @@ fn target(world: &World, key: &Key, connector: &Connector) -> Option<ConnectorTa
 }
 
 /// Whether an administrator allows a relay, however it is written: agents write URLs as iroh does.
-fn is_allowed(world: &World, relay: &str) -> bool {
+fn is_allowed(world: &TableInputs, relay: &str) -> bool {
     let url = relay.parse::<RelayUrl>();
     url.is_ok_and(|url| world.relays.contains(&url))
 }

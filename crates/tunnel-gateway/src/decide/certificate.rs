@@ -6,13 +6,13 @@ use std::sync::Arc;
 use rustls::sign::CertifiedKey;
 
 use super::hostname::{beside, has};
-use super::stakes::Holding;
-use crate::table::Table;
-use crate::views::{Listener, Reference};
-use crate::world::World;
+use super::stakes::ServedGateway;
+use crate::table::RoutingTable;
+use crate::views::{ListenerView, ObjectReference};
+use crate::world::TableInputs;
 
 /// Lays down the certificates of one Gateway.
-pub(super) fn present(table: &mut Table, world: &World, holding: &Holding<'_>) {
+pub(super) fn present(table: &mut RoutingTable, world: &TableInputs, holding: &ServedGateway<'_>) {
     for served in &holding.served {
         let narrowest = holding
             .listeners
@@ -28,8 +28,12 @@ pub(super) fn present(table: &mut Table, world: &World, holding: &Holding<'_>) {
     }
 }
 
-fn usable(world: &World, namespace: &str, listener: &Listener) -> Option<Arc<CertifiedKey>> {
-    let secret = |it: &&Reference| {
+fn usable(
+    world: &TableInputs,
+    namespace: &str,
+    listener: &ListenerView,
+) -> Option<Arc<CertifiedKey>> {
+    let secret = |it: &&ObjectReference| {
         it.kind.as_deref().is_none_or(|kind| kind == "Secret")
             && it.group.as_deref().is_none_or(str::is_empty)
             && it.namespace.as_deref().is_none_or(|it| it == namespace)

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use aplomb_api::tunnel::{
-    Filter, FilterType, PathMatchType, PathModifier, PathModifierType, Redirect, RouteMatch,
+    PathMatchType, PathModifier, PathModifierType, RequestRedirect, RouteFilter, RouteFilterType,
+    RouteMatch,
 };
 
 use super::hostname;
 
 /// What is wrong with the filters of a rule with these matches.
-pub(super) fn check(filters: &[Filter], matches: &[RouteMatch]) -> Result<(), String> {
+pub(super) fn check(filters: &[RouteFilter], matches: &[RouteMatch]) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     for filter in filters {
         let word = word(filter.kind);
@@ -36,37 +37,37 @@ pub(super) fn check(filters: &[Filter], matches: &[RouteMatch]) -> Result<(), St
     Ok(())
 }
 
-fn word(kind: FilterType) -> &'static str {
+fn word(kind: RouteFilterType) -> &'static str {
     match kind {
-        FilterType::RequestHeaderModifier => "RequestHeaderModifier",
-        FilterType::ResponseHeaderModifier => "ResponseHeaderModifier",
-        FilterType::RequestRedirect => "RequestRedirect",
-        FilterType::UrlRewrite => "URLRewrite",
+        RouteFilterType::RequestHeaderModifier => "RequestHeaderModifier",
+        RouteFilterType::ResponseHeaderModifier => "ResponseHeaderModifier",
+        RouteFilterType::RequestRedirect => "RequestRedirect",
+        RouteFilterType::UrlRewrite => "URLRewrite",
     }
 }
 
-fn complete(filter: &Filter) -> Result<(), String> {
+fn complete(filter: &RouteFilter) -> Result<(), String> {
     let missing = || "the member of that name is missing".to_owned();
     match filter.kind {
-        FilterType::RequestHeaderModifier => {
+        RouteFilterType::RequestHeaderModifier => {
             let modifier = filter.request_header_modifier.as_ref();
             modifier.map(drop).ok_or_else(missing)
         }
-        FilterType::ResponseHeaderModifier => {
+        RouteFilterType::ResponseHeaderModifier => {
             let modifier = filter.response_header_modifier.as_ref();
             modifier.map(drop).ok_or_else(missing)
         }
-        FilterType::RequestRedirect => {
+        RouteFilterType::RequestRedirect => {
             redirect(filter.request_redirect.as_ref().ok_or_else(missing)?)
         }
-        FilterType::UrlRewrite => {
+        RouteFilterType::UrlRewrite => {
             let rewrite = filter.url_rewrite.as_ref().ok_or_else(missing)?;
             rewrite.hostname.as_deref().map_or(Ok(()), host)
         }
     }
 }
 
-fn redirect(redirect: &Redirect) -> Result<(), String> {
+fn redirect(redirect: &RequestRedirect) -> Result<(), String> {
     if let Some(scheme) = redirect
         .scheme
         .as_deref()

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use aplomb::{Key, View};
+use aplomb::{ObjectKey, View};
 use aplomb_api::tunnel::reasons::HOSTNAME_IN_USE;
 use aplomb_api::tunnel::{canonical_hostname, is_canonical, split_canonical};
 
-use super::admission::{Admitted, Whose};
-use crate::views::Listener;
-use crate::world::World;
+use super::admission::{AcceptedGateway, GatewayOwner};
+use crate::views::ListenerView;
+use crate::world::TableInputs;
 
 /// A hostname as tables have it; `None` for what cannot be one.
 pub(super) fn plain(hostname: &str) -> Option<String> {
@@ -48,16 +48,16 @@ fn covers(wide: &str, narrow: &str) -> bool {
 
 /// Whether a Gateway may serve a hostname; if not, why.
 pub(super) fn entitled(
-    world: &World,
+    world: &TableInputs,
     first: &BTreeSet<String>,
-    admitted: &Admitted<'_>,
+    admitted: &AcceptedGateway<'_>,
     hostname: &str,
 ) -> Result<(), String> {
     let claim = world.claims.get(hostname);
     let claim = claim.filter(|_| !first.contains(hostname));
     let domain = hostname.split_once('.').map_or("", |(_, domain)| domain);
     match admitted.whose {
-        Whose::Tunnel => {
+        GatewayOwner::Tunnel => {
             let namespace = admitted.gateway.meta().namespace.unwrap_or_default();
             let claimed = claim
                 .filter(|_| !is_given(world, hostname))
@@ -68,13 +68,13 @@ pub(super) fn entitled(
                 .then_some(())
                 .ok_or_else(|| format!("{hostname} is not claimed for this HTTPProxy"))
         }
-        Whose::Plain if claim.is_some() => Err(format!(
+        GatewayOwner::Plain if claim.is_some() => Err(format!(
             "{HOSTNAME_IN_USE}: {hostname} is claimed by an HTTPProxy"
         )),
-        Whose::Plain if is_canonical(hostname, domain) => Err(format!(
+        GatewayOwner::Plain if is_canonical(hostname, domain) => Err(format!(
             "{hostname} is of the form that HTTPProxies are given"
         )),
-        Whose::Plain => Ok(()),
+        GatewayOwner::Plain => Ok(()),
     }
 }
 
@@ -85,9 +85,13 @@ pub(super) fn entitled(
 /// taken up the hostname later, and neither its age nor its managed fields would show that. The operator
 /// makes no claim while it sees any such Gateway, changed or not, and gives back one that this rule beats.
 /// Within the same second the claim counts.
-pub(super) fn first_plain(world: &World, admitted: &[Admitted<'_>]) -> BTreeSet<String> {
-    let unchanged =
-        |it: &&Admitted<'_>| it.whose == Whose::Plain && it.gateway.metadata.generation == Some(1);
+pub(super) fn first_plain(
+    world: &TableInputs,
+    admitted: &[AcceptedGateway<'_>],
+) -> BTreeSet<String> {
+    let unchanged = |it: &&AcceptedGateway<'_>| {
+        it.whose == GatewayOwner::Plain && it.gateway.metadata.generation == Some(1)
+    };
     let mut first = BTreeSet::new();
     for gateway in admitted.iter().filter(unchanged).map(|it| it.gateway) {
         let created = gateway
@@ -106,21 +110,21 @@ pub(super) fn first_plain(world: &World, admitted: &[Admitted<'_>]) -> BTreeSet<
 }
 
 /// Whether a listener is one that is served.
-pub(super) fn is_http(listener: &Listener) -> bool {
+pub(super) fn is_http(listener: &ListenerView) -> bool {
     matches!(&*listener.protocol, "HTTP" | "HTTPS")
 }
 
 /// Whether a hostname is one that the platform gives: under the domain of any class, or to an HTTPProxy
 /// that exists. No claim counts for it, however old it is.
-fn is_given(world: &World, hostname: &str) -> bool {
+fn is_given(world: &TableInputs, hostname: &str) -> bool {
     split_canonical(hostname).is_some_and(|(label, domain)| {
         world.domains.contains(domain) || world.labels.contains(label)
     })
 }
 
 /// The key of an object in the namespace of another.
-pub(super) fn beside(namespace: &str, name: &str) -> Key {
-    Key::new(Some(namespace), name)
+pub(super) fn beside(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey::new(Some(namespace), name)
 }
 
 #[cfg(test)]

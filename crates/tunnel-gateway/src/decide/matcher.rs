@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_api::tunnel::{MatchType, PathMatchType, RouteMatch};
+use aplomb_api::tunnel::{PathMatchType, RouteMatch, ValueMatchType};
 use http::HeaderName;
 use regex::{Regex, RegexBuilder};
 
-use crate::table::Matcher;
+use crate::table::CompiledMatch;
 
 /// How much memory one expression may take when compiled: a tenant writes it, all pay for it.
 const LARGEST: usize = 256 * 1024;
 
-pub(crate) fn compile(wanted: &RouteMatch) -> Result<Matcher, String> {
+pub(crate) fn compile(wanted: &RouteMatch) -> Result<CompiledMatch, String> {
     let mut wanted = wanted.clone();
     let path = match &mut wanted.path {
         Some(path) if path.kind == PathMatchType::RegularExpression => Some(whole(&path.value)?),
@@ -27,7 +27,7 @@ pub(crate) fn compile(wanted: &RouteMatch) -> Result<Matcher, String> {
     }
     let headers = wanted.headers.iter().map(|it| (it.kind, &it.value));
     let query = wanted.query_params.iter().map(|it| (it.kind, &it.value));
-    Ok(Matcher {
+    Ok(CompiledMatch {
         path,
         headers: expressions(headers)?,
         query: expressions(query)?,
@@ -54,10 +54,10 @@ fn normal(value: &str) -> Result<String, String> {
 }
 
 fn expressions<'a>(
-    values: impl Iterator<Item = (MatchType, &'a String)>,
+    values: impl Iterator<Item = (ValueMatchType, &'a String)>,
 ) -> Result<BTreeMap<usize, Regex>, String> {
     let all = values.enumerate();
-    all.filter(|(_, (kind, _))| *kind == MatchType::RegularExpression)
+    all.filter(|(_, (kind, _))| *kind == ValueMatchType::RegularExpression)
         .map(|(number, (_, value))| Ok((number, whole(value)?)))
         .collect()
 }

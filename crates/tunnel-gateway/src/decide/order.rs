@@ -1,12 +1,12 @@
 //! The Gateway API's order of precedence between objects. That between matches is [`route::order`]'s.
 
 use crate::route;
-use crate::table::{Protocols, Route};
-use crate::views::Metadata;
+use crate::table::{Protocols, TableRoute};
+use crate::views::ObjectMetaView;
 
 /// The older object wins, then the first by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Age {
+pub(super) struct ObjectAge {
     /// RFC 3339 in UTC and whole seconds, as the API server writes it, so that text compares as time
     /// does.
     created: Box<str>,
@@ -14,8 +14,8 @@ pub(super) struct Age {
     name: Box<str>,
 }
 
-impl Age {
-    pub(super) fn of(meta: &Metadata) -> Self {
+impl ObjectAge {
+    pub(super) fn of(meta: &ObjectMetaView) -> Self {
         Self {
             created: meta.creation_timestamp.clone().unwrap_or_default(),
             namespace: meta.namespace().into(),
@@ -26,14 +26,14 @@ impl Age {
 
 /// Where a match stands among those of its host that are equal otherwise: the least is tried first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rank {
-    age: Age,
+pub(super) struct MatchPrecedence {
+    age: ObjectAge,
     rule: usize,
     number: usize,
 }
 
-impl Rank {
-    pub(super) fn of(age: &Age, rule: usize, number: usize) -> Self {
+impl MatchPrecedence {
+    pub(super) fn of(age: &ObjectAge, rule: usize, number: usize) -> Self {
         Self {
             age: age.clone(),
             rule,
@@ -44,20 +44,20 @@ impl Rank {
 
 /// A route with its rank.
 #[derive(Clone, Debug)]
-pub(super) struct Ranked {
-    pub(super) rank: Rank,
-    pub(super) route: Route,
+pub(super) struct RankedRoute {
+    pub(super) rank: MatchPrecedence,
+    pub(super) route: TableRoute,
 }
 
 /// The routes in the order in which they are tried, each for its protocols.
-pub(super) fn sorted(routes: &[(&Ranked, Protocols)]) -> Vec<Route> {
+pub(super) fn sorted(routes: &[(&RankedRoute, Protocols)]) -> Vec<TableRoute> {
     let mut ranked = routes.to_vec();
     ranked.sort_by(|(one, _), (other, _)| one.rank.cmp(&other.rank));
-    let routes = ranked.into_iter().map(|(ranked, protocols)| Route {
+    let routes = ranked.into_iter().map(|(ranked, protocols)| TableRoute {
         protocols,
         ..ranked.route.clone()
     });
-    let mut routes: Vec<Route> = routes.collect();
+    let mut routes: Vec<TableRoute> = routes.collect();
     route::order(&mut routes);
     routes
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use aplomb::{View, version::Version};
-use aplomb_api::tunnel::{Applied, Quarantined};
+use aplomb::{View, version::ResourceVersion};
+use aplomb_api::tunnel::{AppliedVersions, QuarantinedRoute};
 
-use super::admission::Whose;
+use super::admission::GatewayOwner;
 use super::hostname::beside;
-use super::stakes::Holding;
-use crate::table::{Action, Target};
-use crate::views::Metadata;
-use crate::world::{Report, Wanted, World};
+use super::stakes::ServedGateway;
+use crate::table::{OriginAddress, RouteAction};
+use crate::views::ObjectMetaView;
+use crate::world::{SessionTarget, TableInputs, TableReport};
 
 /// How much of a reason is told. A tenant's regular expression may be in it: were it told whole, the record of
 /// this replica could be refused for its size, and the replica would count as dead.
@@ -20,15 +20,15 @@ const RELAY: usize = 400;
 
 /// What had to be left out.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct Omissions {
     /// HTTPProxies' first: a list that is cut must not lose them.
     quarantined: BTreeMap<(bool, String, String), String>,
 }
 
-impl Notes {
+impl Omissions {
     /// Says why an object, or a part of it, is not served. What was said of it first comes first.
-    pub(super) fn quarantine(&mut self, meta: &Metadata, whose: Whose, reason: &str) {
-        let plain = whose == Whose::Plain;
+    pub(super) fn quarantine(&mut self, meta: &ObjectMetaView, whose: GatewayOwner, reason: &str) {
+        let plain = whose == GatewayOwner::Plain;
         let key = (plain, meta.namespace().to_owned(), meta.name.to_string());
         let said = self.quarantined.entry(key).or_default();
         if said.is_empty() {
@@ -38,15 +38,15 @@ impl Notes {
         }
     }
 
-    pub(super) fn report(self, world: &World, holdings: &[Holding<'_>]) -> Report {
+    pub(super) fn report(self, world: &TableInputs, holdings: &[ServedGateway<'_>]) -> TableReport {
         let quarantined = self.quarantined.into_iter();
         let relays = world.relays.iter().map(ToString::to_string);
-        Report {
+        TableReport {
             applied: applied(world),
             relays: relays.filter(|it| it.len() <= RELAY).collect(),
             tunnels: holdings.len(),
             quarantined: quarantined
-                .map(|((_, namespace, name), reason)| Quarantined {
+                .map(|((_, namespace, name), reason)| QuarantinedRoute {
                     namespace,
                     name,
                     reason,
@@ -58,12 +58,12 @@ impl Notes {
 }
 
 /// The versions that are taken into account. A Gateway whose HTTPProxy is still to be seen is not.
-fn applied(world: &World) -> Applied {
+fn applied(world: &TableInputs) -> AppliedVersions {
     let awaited = world.gateways.iter().map(|gateway| gateway.meta());
     let awaited = awaited.filter(|meta| world.awaited.contains(meta.uid));
     let before = awaited.filter_map(|meta| match meta.version() {
-        Version::Number(number) => Some(number.saturating_sub(1)),
-        Version::Opaque(_) => None,
+        ResourceVersion::Number(number) => Some(number.saturating_sub(1)),
+        ResourceVersion::Opaque(_) => None,
     });
     let mut applied = world.versions.clone();
     if let (Some(before), Ok(passed)) = (before.min(), applied.gateways.parse::<u64>()) {
@@ -72,21 +72,26 @@ fn applied(world: &World) -> Applied {
     applied
 }
 
-fn wanted(world: &World, holdings: &[Holding<'_>]) -> BTreeMap<aplomb::Key, Wanted> {
-    let routes = holdings.iter().flat_map(Holding::routes);
+fn wanted(
+    world: &TableInputs,
+    holdings: &[ServedGateway<'_>],
+) -> BTreeMap<aplomb::ObjectKey, SessionTarget> {
+    let routes = holdings.iter().flat_map(ServedGateway::routes);
     let matches = routes.flat_map(|route| &route.matches);
     let mut wanted = BTreeMap::new();
     for ranked in matches {
-        let Action::Forward(origin) = &ranked.route.action else {
+        let RouteAction::Forward(origin) = &ranked.route.action else {
             continue;
         };
-        let Target::Connector(target) = &origin.target else {
+        let OriginAddress::Connector(target) = &origin.target else {
             continue;
         };
         let key = beside(&target.namespace, &target.name);
         let listed = world.connectors.get(&key).is_some_and(|it| it.listed);
         let target = target.clone();
-        wanted.entry(key).or_insert(Wanted { target, listed });
+        wanted
+            .entry(key)
+            .or_insert(SessionTarget { target, listed });
     }
     wanted
 }

@@ -5,14 +5,14 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::stakes::Served;
-use crate::table::Tunnel;
+use super::stakes::ServedHostname;
+use crate::table::TunnelInfo;
 
 /// How many bytes of the digest are shown: enough that two configurations of a tunnel differ.
 const SHOWN: usize = 6;
 
 /// The revision of a tunnel that serves this.
-pub(super) fn of(tunnel: &Tunnel, served: &[Served<'_>]) -> String {
+pub(super) fn of(tunnel: &TunnelInfo, served: &[ServedHostname<'_>]) -> String {
     let mut digest = Sha256::new();
     let mut part = |text: &str| {
         digest.update(text.len().to_be_bytes());

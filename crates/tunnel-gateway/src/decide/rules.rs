@@ -3,45 +3,45 @@
 
 use std::collections::BTreeMap;
 
-use aplomb::{Key, View};
-use aplomb_api::tunnel::{FilterType, annotations};
+use aplomb::{ObjectKey, View};
+use aplomb_api::tunnel::{RouteFilterType, annotations};
 use ipnet::IpNet;
 
-use super::admission::{Admitted, Whose, owner};
-use super::backend::Backends;
+use super::admission::{AcceptedGateway, GatewayOwner, owner};
+use super::backend::BackendResolver;
 use super::filters;
 use super::hostname::beside;
-use super::order::{Age, Rank, Ranked};
-use super::report::Notes;
-use crate::table::{Action, Protocols, Route};
-use crate::views::{Reference, RouteView, Rule};
-use crate::world::World;
+use super::order::{MatchPrecedence, ObjectAge, RankedRoute};
+use super::report::Omissions;
+use crate::table::{Protocols, RouteAction, TableRoute};
+use crate::views::{ObjectReference, RouteRule, RouteView};
+use crate::world::TableInputs;
 
 /// A route that can be served.
 #[derive(Debug)]
-pub(super) struct Compiled<'a> {
+pub(super) struct CompiledRoute<'a> {
     pub(super) route: &'a RouteView,
     /// The Gateways it is attached to, by their index, and how.
-    pub(super) parents: Vec<(usize, &'a Reference)>,
+    pub(super) parents: Vec<(usize, &'a ObjectReference)>,
     /// The generation of what it was made from.
     pub(super) generation: i64,
-    pub(super) matches: Vec<Ranked>,
+    pub(super) matches: Vec<RankedRoute>,
 }
 
 /// The routes that can be served, oldest first.
 pub(super) fn compiled<'a>(
-    world: &'a World,
-    admitted: &[Admitted<'_>],
-    notes: &mut Notes,
-) -> Vec<Compiled<'a>> {
-    let gateways: BTreeMap<Key, usize> = admitted
+    world: &'a TableInputs,
+    admitted: &[AcceptedGateway<'_>],
+    notes: &mut Omissions,
+) -> Vec<CompiledRoute<'a>> {
+    let gateways: BTreeMap<ObjectKey, usize> = admitted
         .iter()
         .enumerate()
         .map(|(number, it)| (it.gateway.meta().key(), number))
         .collect();
-    let backends = Backends::new(world);
+    let backends = BackendResolver::new(world);
     let mut routes: Vec<&RouteView> = world.routes.iter().map(|route| &**route).collect();
-    routes.sort_by_cached_key(|route| Age::of(&route.metadata));
+    routes.sort_by_cached_key(|route| ObjectAge::of(&route.metadata));
     let mut compiled = Vec::new();
     for route in routes {
         let parents = parents(route, &gateways, admitted);
@@ -52,7 +52,7 @@ pub(super) fn compiled<'a>(
         let whose = gateway.whose;
         let opened = world.networks.get(gateway.class());
         match compile(route, &backends, opened.map_or(&[], Vec::as_slice)) {
-            Ok(matches) => compiled.push(Compiled {
+            Ok(matches) => compiled.push(CompiledRoute {
                 route,
                 parents,
                 generation: generation(route, whose),
@@ -67,9 +67,9 @@ pub(super) fn compiled<'a>(
 /// The Gateways that a route is attached to. Those of an HTTPProxy take its own HTTPRoute and no other.
 fn parents<'a>(
     route: &'a RouteView,
-    gateways: &BTreeMap<Key, usize>,
-    admitted: &[Admitted<'_>],
-) -> Vec<(usize, &'a Reference)> {
+    gateways: &BTreeMap<ObjectKey, usize>,
+    admitted: &[AcceptedGateway<'_>],
+) -> Vec<(usize, &'a ObjectReference)> {
     let meta = route.meta();
     let namespace = route.metadata.namespace();
     let owned_by = |uid: &str| owner(meta.owners).is_some_and(|owner| owner.uid == uid);
@@ -80,37 +80,38 @@ fn parents<'a>(
         let ours = kind == "Gateway" && group.is_none_or(|it| it == "gateway.networking.k8s.io");
         let same = parent.namespace.as_deref().is_none_or(|it| it == namespace);
         let number = *gateways.get(&beside(namespace, &parent.name))?;
-        let Admitted { whose, uid, .. } = &admitted[number];
-        let its_own = *whose == Whose::Plain || (owned_by(uid) && *parent.name == *meta.name);
+        let AcceptedGateway { whose, uid, .. } = &admitted[number];
+        let its_own =
+            *whose == GatewayOwner::Plain || (owned_by(uid) && *parent.name == *meta.name);
         (ours && same && its_own).then_some((number, parent))
     })
     .collect()
 }
 
-fn generation(route: &RouteView, whose: Whose) -> i64 {
+fn generation(route: &RouteView, whose: GatewayOwner) -> i64 {
     let said = route.metadata.annotations.get(annotations::GENERATION);
     match whose {
-        Whose::Tunnel => said.and_then(|said| said.parse().ok()).unwrap_or_default(),
-        Whose::Plain => route.metadata.generation.unwrap_or_default(),
+        GatewayOwner::Tunnel => said.and_then(|said| said.parse().ok()).unwrap_or_default(),
+        GatewayOwner::Plain => route.metadata.generation.unwrap_or_default(),
     }
 }
 
 fn compile(
     route: &RouteView,
-    backends: &Backends<'_>,
+    backends: &BackendResolver<'_>,
     opened: &[IpNet],
-) -> Result<Vec<Ranked>, String> {
-    let age = Age::of(&route.metadata);
+) -> Result<Vec<RankedRoute>, String> {
+    let age = ObjectAge::of(&route.metadata);
     let mut matches = Vec::new();
     for (number, rule) in route.spec.rules.iter().enumerate() {
         let said = |reason: String| format!("rule {number}: {reason}");
         let rule = rule.0.as_ref().map_err(|reason| said(reason.clone()))?;
-        let target = |to: &Reference| backends.action(to, route.metadata.namespace(), opened);
+        let target = |to: &ObjectReference| backends.action(to, route.metadata.namespace(), opened);
         let (action, filters) = prepare(rule, target).map_err(said)?;
         for (which, matcher) in rule.matchers.0.iter().enumerate() {
-            matches.push(Ranked {
-                rank: Rank::of(&age, number, which),
-                route: Route {
+            matches.push(RankedRoute {
+                rank: MatchPrecedence::of(&age, number, which),
+                route: TableRoute {
                     rule: number,
                     protocols: Protocols::default(),
                     matches: matcher.clone(),
@@ -128,12 +129,12 @@ fn compile(
     Ok(matches)
 }
 
-type Prepared = (Action, Vec<aplomb_api::tunnel::Filter>);
+type Prepared = (RouteAction, Vec<aplomb_api::tunnel::RouteFilter>);
 
 /// What becomes of the requests of a rule, and what is done to them first.
 fn prepare(
-    rule: &Rule,
-    target: impl Fn(&Reference) -> Result<Action, String>,
+    rule: &RouteRule,
+    target: impl Fn(&ObjectReference) -> Result<RouteAction, String>,
 ) -> Result<Prepared, String> {
     let counted = |weight: Option<i32>| weight != Some(0);
     let mut refs = rule.backend_refs.iter().filter(|it| counted(it.weight));
@@ -146,11 +147,11 @@ fn prepare(
     filters::check(&filters, &rule.matches)?;
     let redirects = filters
         .iter()
-        .any(|it| it.kind == FilterType::RequestRedirect);
+        .any(|it| it.kind == RouteFilterType::RequestRedirect);
     let action = match backend {
         Some(_) if redirects => return Err("it has both a redirect and a backend".to_owned()),
         Some(backend) => target(&backend.to)?,
-        None if redirects => Action::Redirect,
+        None if redirects => RouteAction::Redirect,
         None => return Err("it has neither a backend nor a redirect".to_owned()),
     };
     Ok((action, filters))

@@ -5,48 +5,48 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aplomb_api::tunnel::reasons::HOSTNAME_IN_USE;
 
-use super::admission::{Admitted, Whose};
+use super::admission::{AcceptedGateway, GatewayOwner};
 use super::hostname::{common, entitled, first_plain, has, is_http, plain};
-use super::order::Ranked;
-use super::report::Notes;
-use super::rules::Compiled;
+use super::order::RankedRoute;
+use super::report::Omissions;
+use super::rules::CompiledRoute;
 use crate::table::Protocols;
-use crate::views::{Listener, Reference};
-use crate::world::World;
+use crate::views::{ListenerView, ObjectReference};
+use crate::world::TableInputs;
 
 /// What one Gateway serves.
 #[derive(Debug)]
-pub(super) struct Holding<'a> {
-    pub(super) gateway: &'a Admitted<'a>,
+pub(super) struct ServedGateway<'a> {
+    pub(super) gateway: &'a AcceptedGateway<'a>,
     /// The listeners that are served, with their hostnames.
-    pub(super) listeners: Vec<(&'a Listener, String)>,
-    pub(super) served: Vec<Served<'a>>,
-    attached: Vec<&'a Compiled<'a>>,
+    pub(super) listeners: Vec<(&'a ListenerView, String)>,
+    pub(super) served: Vec<ServedHostname<'a>>,
+    attached: Vec<&'a CompiledRoute<'a>>,
 }
 
 /// A hostname, and the matches of all routes under it.
 #[derive(Debug)]
-pub(super) struct Served<'a> {
+pub(super) struct ServedHostname<'a> {
     pub(super) hostname: String,
     /// The protocols of its listeners.
     pub(super) protocols: Protocols,
-    pub(super) routes: Vec<(&'a Ranked, Protocols)>,
+    pub(super) routes: Vec<(&'a RankedRoute, Protocols)>,
 }
 
-impl<'a> Holding<'a> {
+impl<'a> ServedGateway<'a> {
     /// The routes that are attached to it.
-    pub(super) fn routes(&self) -> impl Iterator<Item = &'a Compiled<'a>> {
+    pub(super) fn routes(&self) -> impl Iterator<Item = &'a CompiledRoute<'a>> {
         self.attached.iter().copied()
     }
 }
 
 /// What each Gateway serves; those that serve nothing are left out.
 pub(super) fn settled<'a>(
-    world: &World,
-    admitted: &'a [Admitted<'a>],
-    compiled: &'a [Compiled<'a>],
-    notes: &mut Notes,
-) -> Vec<Holding<'a>> {
+    world: &TableInputs,
+    admitted: &'a [AcceptedGateway<'a>],
+    compiled: &'a [CompiledRoute<'a>],
+    notes: &mut Omissions,
+) -> Vec<ServedGateway<'a>> {
     let mut attached: BTreeMap<usize, Vec<Attached<'a>>> = BTreeMap::new();
     for route in compiled {
         for (number, how) in &route.parents {
@@ -77,7 +77,7 @@ pub(super) fn settled<'a>(
         if !served.is_empty() {
             let mut routes: Vec<_> = attached.iter().map(|it| it.route).collect();
             routes.dedup_by(|one, other| std::ptr::eq(*one, *other));
-            holdings.push(Holding {
+            holdings.push(ServedGateway {
                 gateway,
                 listeners,
                 served,
@@ -90,12 +90,15 @@ pub(super) fn settled<'a>(
 
 /// A route, and the reference by which it is attached.
 struct Attached<'a> {
-    route: &'a Compiled<'a>,
-    how: &'a Reference,
+    route: &'a CompiledRoute<'a>,
+    how: &'a ObjectReference,
 }
 
 /// The hostnames that a Gateway asks for, each with the matches under it.
-fn wanted<'a>(listeners: &[(&Listener, String)], attached: &[Attached<'a>]) -> Vec<Served<'a>> {
+fn wanted<'a>(
+    listeners: &[(&ListenerView, String)],
+    attached: &[Attached<'a>],
+) -> Vec<ServedHostname<'a>> {
     let mut wanted: BTreeMap<String, Wanted> = BTreeMap::new();
     for (listener, hostname) in listeners {
         let protocols = protocols(listener);
@@ -123,7 +126,7 @@ fn wanted<'a>(listeners: &[(&Listener, String)], attached: &[Attached<'a>]) -> V
     }
     let wanted = wanted.into_iter();
     wanted
-        .map(|(hostname, wanted)| Served {
+        .map(|(hostname, wanted)| ServedHostname {
             hostname,
             protocols: wanted.protocols,
             routes: matches(attached, wanted.routes),
@@ -142,8 +145,8 @@ struct Wanted {
 fn matches<'a>(
     attached: &[Attached<'a>],
     routes: BTreeMap<usize, Protocols>,
-) -> Vec<(&'a Ranked, Protocols)> {
-    let mut once: Vec<(&'a Compiled<'a>, Protocols)> = Vec::new();
+) -> Vec<(&'a RankedRoute, Protocols)> {
+    let mut once: Vec<(&'a CompiledRoute<'a>, Protocols)> = Vec::new();
     for (number, protocols) in routes {
         let route = attached[number].route;
         match once.last_mut().filter(|it| std::ptr::eq(it.0, route)) {
@@ -151,14 +154,17 @@ fn matches<'a>(
             None => once.push((route, protocols)),
         }
     }
-    let matches = |(route, protocols): (&'a Compiled<'a>, Protocols)| {
+    let matches = |(route, protocols): (&'a CompiledRoute<'a>, Protocols)| {
         route.matches.iter().map(move |it| (it, protocols))
     };
     once.into_iter().flat_map(matches).collect()
 }
 
 /// The listeners of a Gateway that can be served, with their hostnames.
-fn listeners<'g>(gateway: &Admitted<'g>, notes: &mut Notes) -> Vec<(&'g Listener, String)> {
+fn listeners<'g>(
+    gateway: &AcceptedGateway<'g>,
+    notes: &mut Omissions,
+) -> Vec<(&'g ListenerView, String)> {
     let all = &gateway.gateway.spec.listeners;
     let mut listeners = Vec::new();
     for listener in all {
@@ -171,7 +177,7 @@ fn listeners<'g>(gateway: &Admitted<'g>, notes: &mut Notes) -> Vec<(&'g Listener
             refuse(gateway, &reason, notes);
             continue;
         };
-        let same = |it: &&Listener| {
+        let same = |it: &&ListenerView| {
             let other = it.hostname.as_deref().and_then(plain);
             it.protocol == listener.protocol && other.is_some_and(|it| has(&it, &hostname))
         };
@@ -191,13 +197,13 @@ fn listeners<'g>(gateway: &Admitted<'g>, notes: &mut Notes) -> Vec<(&'g Listener
 
 /// The port that is served of several that have a hostname and protocol. A gateway has one socket for
 /// each protocol, whatever its number: it stands for the usual port if a listener has that.
-fn port<'l>(listeners: impl Iterator<Item = &'l Listener>) -> Option<i32> {
-    let usual = |it: &&Listener| it.port == if protocols(it).https { 443 } else { 80 };
+fn port<'l>(listeners: impl Iterator<Item = &'l ListenerView>) -> Option<i32> {
+    let usual = |it: &&ListenerView| it.port == if protocols(it).https { 443 } else { 80 };
     let least = listeners.min_by_key(|it| (!usual(it), it.port));
     least.map(|it| it.port)
 }
 
-fn protocols(listener: &Listener) -> Protocols {
+fn protocols(listener: &ListenerView) -> Protocols {
     Protocols {
         http: &*listener.protocol == "HTTP",
         https: &*listener.protocol == "HTTPS",
@@ -205,7 +211,7 @@ fn protocols(listener: &Listener) -> Protocols {
 }
 
 /// The hostnames that a route has under a listener.
-fn hostnames(attached: &Attached<'_>, listener: &Listener, hostname: &str) -> Vec<String> {
+fn hostnames(attached: &Attached<'_>, listener: &ListenerView, hostname: &str) -> Vec<String> {
     let how = attached.how;
     let meant = how
         .section_name
@@ -225,8 +231,8 @@ fn hostnames(attached: &Attached<'_>, listener: &Listener, hostname: &str) -> Ve
 
 /// Says why a Gateway does not serve something. Of an HTTPProxy's nothing is said: its hostnames may
 /// be claimed in a moment, and its operator waits until they are.
-fn refuse(gateway: &Admitted<'_>, reason: &str, notes: &mut Notes) {
-    if gateway.whose == Whose::Plain {
+fn refuse(gateway: &AcceptedGateway<'_>, reason: &str, notes: &mut Omissions) {
+    if gateway.whose == GatewayOwner::Plain {
         notes.quarantine(&gateway.gateway.metadata, gateway.whose, reason);
     }
 }

@@ -18,10 +18,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::body::Body;
-use super::core::Core;
-use super::handle::{Client, handle};
-use super::socket::Socket;
+use super::body::ResponseBody;
+use super::core::ProxyShared;
+use super::handle::{ClientInfo, handle};
+use super::socket::PrefixedStream;
 use crate::limits::client;
 
 /// What a client may send of one request's body before it is read, and of all of them together.
@@ -39,7 +39,11 @@ const LATE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until the server closes. Those that the kernel has accepted by then are served.
-pub(super) async fn accept(core: Arc<Core>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+pub(super) async fn accept(
+    core: Arc<ProxyShared>,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+) {
     loop {
         let accepted = tokio::select! {
             biased;
@@ -63,7 +67,12 @@ pub(super) async fn accept(core: Arc<Core>, listener: TcpListener, tls: Option<T
 }
 
 /// Serves a connection, if there is room for it.
-fn admit(core: &Arc<Core>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
+fn admit(
+    core: &Arc<ProxyShared>,
+    stream: TcpStream,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+) {
     let kind = if tls.is_some() { "https" } else { "http" };
     let place = core.connections.take(());
     let place = place.zip(core.clients.take(client(address.ip())));
@@ -79,7 +88,7 @@ fn admit(core: &Arc<Core>, stream: TcpStream, address: SocketAddr, tls: Option<T
 }
 
 async fn connection(
-    core: Arc<Core>,
+    core: Arc<ProxyShared>,
     stream: TcpStream,
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
@@ -87,9 +96,9 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "A socket option was refused");
     }
-    let mut socket = Socket::new(stream, core.limits.body_idle);
+    let mut socket = PrefixedStream::new(stream, core.limits.body_idle);
     let wait = core.limits.header_timeout;
-    let client = |tls| Client { address, tls };
+    let client = |tls| ClientInfo { address, tls };
     let Some(tls) = tls else {
         let begin = tokio::select! {
             biased;
@@ -117,13 +126,13 @@ async fn connection(
 }
 
 /// A moment after the server has begun to close: whoever has just connected is about to ask.
-async fn closed(core: &Core) {
+async fn closed(core: &ProxyShared) {
     core.closing.cancelled().await;
     tokio::time::sleep(LATE).await;
 }
 
 /// Serves requests until the client has no more, or the server closes.
-async fn talk<S>(core: Arc<Core>, stream: S, client: Client, http2: bool)
+async fn talk<S>(core: Arc<ProxyShared>, stream: S, client: ClientInfo, http2: bool)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -158,10 +167,10 @@ where
 }
 
 async fn respond(
-    core: Arc<Core>,
+    core: Arc<ProxyShared>,
     request: Request<Incoming>,
-    client: Client,
-) -> Result<Response<Body>, Infallible> {
+    client: ClientInfo,
+) -> Result<Response<ResponseBody>, Infallible> {
     let first = request.version() < Version::HTTP_2;
     let mut response = handle(&core, request, client).await;
     let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -172,7 +181,7 @@ async fn respond(
     Ok(response)
 }
 
-fn first(core: &Core) -> http1::Builder {
+fn first(core: &ProxyShared) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -185,7 +194,7 @@ fn first(core: &Core) -> http1::Builder {
     builder
 }
 
-fn second(core: &Core) -> http2::Builder<super::crew::Crew> {
+fn second(core: &ProxyShared) -> http2::Builder<super::crew::ConnectionTasks> {
     let mut builder = http2::Builder::new(core.crew.clone());
     builder
         .timer(TokioTimer::new())

@@ -6,23 +6,23 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 
 use aplomb_api::tunnel::headers::{REASON, REVISION};
-use aplomb_api::wire::Refusal;
+use aplomb_api::wire::StreamRefusal;
 
-use super::body::Body;
-use super::record::Record;
+use super::body::ResponseBody;
+use super::record::RequestRecord;
 use crate::dial::DialError;
 use crate::reason;
 
 /// Why a request is answered here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct ErrorResponse {
     pub(super) status: u16,
     pub(super) reason: &'static str,
     /// For the log.
     pub(super) detail: String,
 }
 
-impl Failure {
+impl ErrorResponse {
     pub(super) fn new(status: u16, reason: &'static str, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         Self {
@@ -37,7 +37,7 @@ impl Failure {
     }
 }
 
-impl From<DialError> for Failure {
+impl From<DialError> for ErrorResponse {
     fn from(error: DialError) -> Self {
         let (status, reason) = match &error {
             DialError::Offline => (503, reason::CONNECTOR_OFFLINE),
@@ -45,12 +45,12 @@ impl From<DialError> for Failure {
             DialError::Forbidden(_) => (403, reason::UNAUTHORISED),
             DialError::TimedOut => (504, reason::ORIGIN_TIMEOUT),
             DialError::Refused(refusal, _) => match refusal {
-                Refusal::NotExposed => (403, reason::ORIGIN_NOT_EXPOSED),
-                Refusal::OriginUnreachable => (502, reason::ORIGIN_UNREACHABLE),
-                Refusal::OtherConnector => (403, reason::UNAUTHORISED),
-                Refusal::OtherSession => (409, reason::OTHER_SESSION),
-                Refusal::Malformed => (502, reason::ORIGIN_BROKEN),
-                Refusal::TooMany => (503, reason::TOO_MANY),
+                StreamRefusal::NotExposed => (403, reason::ORIGIN_NOT_EXPOSED),
+                StreamRefusal::OriginUnreachable => (502, reason::ORIGIN_UNREACHABLE),
+                StreamRefusal::OtherConnector => (403, reason::UNAUTHORISED),
+                StreamRefusal::OtherSession => (409, reason::OTHER_SESSION),
+                StreamRefusal::Malformed => (502, reason::ORIGIN_BROKEN),
+                StreamRefusal::TooMany => (503, reason::TOO_MANY),
             },
         };
         Self::new(status, reason, error.to_string())
@@ -80,8 +80,12 @@ fn sentence(reason: &str) -> &'static str {
 }
 
 /// The page for a failure.
-pub(super) fn page(head: &Asking, failure: &Failure, mut record: Record) -> Response<Body> {
-    let Failure { status, reason, .. } = failure;
+pub(super) fn page(
+    head: &ErrorFormat,
+    failure: &ErrorResponse,
+    mut record: RequestRecord,
+) -> Response<ResponseBody> {
+    let ErrorResponse { status, reason, .. } = failure;
     record.answered(*status, Some(reason));
     let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_GATEWAY);
     let line = sentence(reason);
@@ -106,15 +110,15 @@ pub(super) fn page(head: &Asking, failure: &Failure, mut record: Record) -> Resp
 
 /// A response of ours that is there whole.
 pub(super) fn whole(
-    head: &Asking,
+    head: &ErrorFormat,
     status: StatusCode,
     kind: &'static str,
     text: String,
-    record: Record,
-) -> Response<Body> {
+    record: RequestRecord,
+) -> Response<ResponseBody> {
     let long = text.len();
     let text = if head.head { String::new() } else { text };
-    let mut response = Response::new(Body::page(text, record));
+    let mut response = Response::new(ResponseBody::page(text, record));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -124,12 +128,12 @@ pub(super) fn whole(
 
 /// How an answer of ours is wanted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asking {
+pub(super) struct ErrorFormat {
     html: bool,
     head: bool,
 }
 
-impl Asking {
+impl ErrorFormat {
     pub(super) fn of(head: &Parts) -> Self {
         let accept = head.headers.get(ACCEPT).and_then(|it| it.to_str().ok());
         Self {

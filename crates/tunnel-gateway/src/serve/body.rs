@@ -10,17 +10,17 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
-use super::idle::Idle;
-use super::record::Record;
+use super::idle::IdleTimer;
+use super::record::RequestRecord;
 use super::upload::BoxError;
-use crate::pool::Lease;
+use crate::pool::PooledConnection;
 use crate::reason;
 
 /// The body of a response.
 #[derive(Debug)]
-pub struct Body {
+pub struct ResponseBody {
     source: Source,
-    record: Option<Record>,
+    record: Option<RequestRecord>,
 }
 
 #[derive(Debug)]
@@ -33,14 +33,14 @@ enum Source {
 #[derive(Debug)]
 struct Download {
     body: Incoming,
-    idle: Idle,
+    idle: IdleTimer,
     /// Its connection, until the end.
-    lease: Option<Lease>,
+    lease: Option<PooledConnection>,
 }
 
-impl Body {
+impl ResponseBody {
     /// A page of ours.
-    pub(super) fn page(text: impl Into<Bytes>, record: Record) -> Self {
+    pub(super) fn page(text: impl Into<Bytes>, record: RequestRecord) -> Self {
         let source = Source::Page(Full::new(text.into()));
         let record = Some(record);
         Self { source, record }
@@ -54,10 +54,15 @@ impl Body {
     }
 
     /// What an origin sends over `lease`.
-    pub(super) fn origin(body: Incoming, lease: Lease, idle: Duration, record: Record) -> Self {
+    pub(super) fn origin(
+        body: Incoming,
+        lease: PooledConnection,
+        idle: Duration,
+        record: RequestRecord,
+    ) -> Self {
         let source = Source::Origin(Box::new(Download {
             body,
-            idle: Idle::new(idle),
+            idle: IdleTimer::new(idle),
             lease: Some(lease),
         }));
         let record = Some(record);
@@ -101,7 +106,7 @@ impl Download {
 
 type Broken = (&'static str, BoxError);
 
-impl HttpBody for Body {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -153,7 +158,7 @@ impl HttpBody for Body {
 }
 
 /// A body that is dropped before its end was not wanted any more.
-impl Drop for Body {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         if !self.is_end_stream() {
             self.broke(reason::CLIENT_GONE);

@@ -9,44 +9,44 @@ use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use tokio_util::sync::CancellationToken;
 
-use super::crew::Crew;
-use super::health::Health;
+use super::crew::ConnectionTasks;
+use super::health::PhaseHandle;
 use crate::access::AccessLog;
-use crate::dial::Dialer;
-use crate::limits::{Limits, Quota};
-use crate::pool::Pool;
-use crate::table::Table;
-use crate::telemetry::GatewayTelemetry;
+use crate::dial::OriginDialer;
+use crate::limits::{KeyedLimit, ListenerLimits};
+use crate::pool::ConnectionPool;
+use crate::table::RoutingTable;
+use crate::telemetry::GatewayMetrics;
 
-pub(super) struct Core {
-    pub(super) limits: Limits,
+pub(super) struct ProxyShared {
+    pub(super) limits: ListenerLimits,
     /// Whether `X-Aplomb-*` headers are sent.
     pub(super) headers: bool,
     pub(super) access_log: Option<AccessLog>,
     pub(super) trusted_proxies: Vec<IpNet>,
     pub(super) default_host: Option<String>,
     pub(super) clock: Clock,
-    pub(super) table: Arc<ArcSwap<Table>>,
-    pub(super) dialer: Arc<dyn Dialer>,
-    pub(super) telemetry: GatewayTelemetry,
-    pub(super) pool: Pool,
-    pub(super) crew: Crew,
-    pub(super) health: Health,
+    pub(super) table: Arc<ArcSwap<RoutingTable>>,
+    pub(super) dialer: Arc<dyn OriginDialer>,
+    pub(super) telemetry: GatewayMetrics,
+    pub(super) pool: ConnectionPool,
+    pub(super) crew: ConnectionTasks,
+    pub(super) health: PhaseHandle,
     /// Connections are told to close after their next response.
     pub(super) draining: CancellationToken,
     /// Nothing more is accepted; connections close when they are done.
     pub(super) closing: CancellationToken,
-    pub(super) connections: Arc<Quota<()>>,
-    pub(super) clients: Arc<Quota<IpAddr>>,
+    pub(super) connections: Arc<KeyedLimit<()>>,
+    pub(super) clients: Arc<KeyedLimit<IpAddr>>,
     /// Requests by tunnel.
-    pub(super) requests: Arc<Quota<String>>,
+    pub(super) requests: Arc<KeyedLimit<String>>,
     /// Proofs by tunnel: they are no traffic, and traffic must not keep them out.
-    pub(super) proofs: Arc<Quota<String>>,
+    pub(super) proofs: Arc<KeyedLimit<String>>,
     pub(super) seed: u64,
     pub(super) counter: AtomicU64,
 }
 
-impl Core {
+impl ProxyShared {
     /// A source of what need not be secret: another for each use, the same for the same seed.
     pub(super) fn random(&self) -> fastrand::Rng {
         let number = self.counter.fetch_add(1, Ordering::Relaxed);

@@ -6,12 +6,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use aplomb::Tasks;
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use tokio::sync::Notify;
 
 /// Tasks at work. Clones share them; they end with the last clone.
 #[derive(Clone)]
-pub(crate) struct Crew(Arc<Shared>);
+pub(crate) struct ConnectionTasks(Arc<Shared>);
 
 struct Shared {
     tasks: Tasks,
@@ -22,10 +22,10 @@ struct Shared {
 #[derive(Default)]
 struct Members {
     next: u64,
-    at_work: BTreeMap<u64, Task<()>>,
+    at_work: BTreeMap<u64, TaskHandle<()>>,
 }
 
-impl Crew {
+impl ConnectionTasks {
     pub(crate) fn new(tasks: Tasks) -> Self {
         Self(Arc::new(Shared {
             tasks,
@@ -78,13 +78,13 @@ impl Shared {
     }
 }
 
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Crew {
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for ConnectionTasks {
     fn execute(&self, work: F) {
         self.start(work);
     }
 }
 
-impl fmt::Debug for Crew {
+impl fmt::Debug for ConnectionTasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Crew({})", self.len())
     }
@@ -115,7 +115,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_empty_when_the_last_has_left() {
-        let crew = Crew::new(Tasks::on_runtime());
+        let crew = ConnectionTasks::new(Tasks::on_runtime());
         crew.empty().await;
         let (send, receive) = oneshot::channel::<()>();
         crew.start(async {
@@ -131,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_works_on_after_the_owner_has_gone() {
-        let crew = Crew::new(Tasks::on_runtime());
+        let crew = ConnectionTasks::new(Tasks::on_runtime());
         let alive = Arc::new(());
         let held = alive.clone();
         crew.start(async move {

@@ -10,10 +10,10 @@ use hyper::client::conn::TrySendError;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::answer::Failure;
-use super::core::Core;
-use super::upload::{Outgoing, Progress, nothing};
-use crate::pool::{Key, Lease};
+use super::answer::ErrorResponse;
+use super::core::ProxyShared;
+use super::upload::{UploadProgress, UpstreamSender, nothing};
+use crate::pool::{PoolKey, PooledConnection};
 use crate::reason;
 
 /// How long a client's body is kept back for an origin that never says "100 Continue".
@@ -21,7 +21,7 @@ const CONTINUE: Duration = Duration::from_secs(1);
 
 /// How long a response may take to begin.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Patience {
+pub(super) enum ResponseTimeout {
     /// Since the request came.
     Strict(Duration),
     /// Since something of its body was last sent.
@@ -31,12 +31,12 @@ pub(super) enum Patience {
 /// Sends a request, and once more over a fresh connection if the one that waited turns out to be dead and
 /// the origin cannot have seen the request, or may see it twice.
 pub(super) async fn send(
-    core: &Core,
-    key: Key,
-    mut request: Request<Outgoing>,
-    progress: &Arc<Progress>,
-    patience: Patience,
-) -> Result<(Response<Incoming>, Lease), Failure> {
+    core: &ProxyShared,
+    key: PoolKey,
+    mut request: Request<UpstreamSender>,
+    progress: &Arc<UploadProgress>,
+    patience: ResponseTimeout,
+) -> Result<(Response<Incoming>, PooledConnection), ErrorResponse> {
     let began = Instant::now();
     if let Some(mut lease) = core.pool.take(&key) {
         let again = repeatable(&request, progress);
@@ -59,7 +59,10 @@ pub(super) async fn send(
 }
 
 /// The same request again, if it has no body and a method that may be repeated.
-fn repeatable(request: &Request<Outgoing>, progress: &Progress) -> Option<Request<Outgoing>> {
+fn repeatable(
+    request: &Request<UpstreamSender>,
+    progress: &UploadProgress,
+) -> Option<Request<UpstreamSender>> {
     if !progress.finished() || progress.bytes() > 0 || !is_idempotent(request.method()) {
         return None;
     }
@@ -79,13 +82,13 @@ fn is_idempotent(method: &Method) -> bool {
 }
 
 async fn connect(
-    core: &Core,
-    key: Key,
-    patience: Patience,
+    core: &ProxyShared,
+    key: PoolKey,
+    patience: ResponseTimeout,
     began: Instant,
-) -> Result<Lease, Failure> {
+) -> Result<PooledConnection, ErrorResponse> {
     let mut deadline = Instant::now() + core.limits.dial_timeout;
-    if let Patience::Strict(limit) = patience {
+    if let ResponseTimeout::Strict(limit) = patience {
         deadline = deadline.min(began + limit);
     }
     core.telemetry.dialled();
@@ -94,23 +97,23 @@ async fn connect(
         .await
         .map_err(|_| crate::dial::DialError::TimedOut)??;
     let lease = core.pool.connect(key, stream).await;
-    lease.map_err(|error| Failure::new(502, reason::ORIGIN_BROKEN, error.to_string()))
+    lease.map_err(|error| ErrorResponse::new(502, reason::ORIGIN_BROKEN, error.to_string()))
 }
 
-type Answer = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>;
+type Answer = Result<Response<Incoming>, TrySendError<Request<UpstreamSender>>>;
 
 /// Waits for the response as long as patience allows.
 async fn respond(
-    lease: &mut Lease,
-    request: Request<Outgoing>,
-    progress: &Progress,
-    patience: Patience,
+    lease: &mut PooledConnection,
+    request: Request<UpstreamSender>,
+    progress: &UploadProgress,
+    patience: ResponseTimeout,
     began: Instant,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, ErrorResponse> {
     let mut sending = std::pin::pin!(lease.sender().try_send_request(request));
     let (limit, strict) = match patience {
-        Patience::Strict(limit) => (limit, true),
-        Patience::Lenient(limit) => (limit, false),
+        ResponseTimeout::Strict(limit) => (limit, true),
+        ResponseTimeout::Lenient(limit) => (limit, false),
     };
     let mut deadline = if strict { began } else { Instant::now() } + limit;
     loop {
@@ -120,21 +123,21 @@ async fn respond(
         }
         if strict || progress.bytes() == sent {
             let detail = format!("no response within {limit:?}");
-            return Err(Failure::new(504, reason::ORIGIN_TIMEOUT, detail));
+            return Err(ErrorResponse::new(504, reason::ORIGIN_TIMEOUT, detail));
         }
         deadline = Instant::now() + limit;
     }
 }
 
 /// Whose fault it is that no response came.
-fn broken(error: &hyper::Error, progress: &Progress) -> Failure {
+fn broken(error: &hyper::Error, progress: &UploadProgress) -> ErrorResponse {
     if progress.stalled() {
-        return Failure::new(408, reason::CLIENT_TIMEOUT, error.to_string());
+        return ErrorResponse::new(408, reason::CLIENT_TIMEOUT, error.to_string());
     }
     if progress.broken() {
-        return Failure::bad_request(error.to_string());
+        return ErrorResponse::bad_request(error.to_string());
     }
-    Failure::new(502, reason::ORIGIN_BROKEN, error.to_string())
+    ErrorResponse::new(502, reason::ORIGIN_BROKEN, error.to_string())
 }
 
 /// Ends when the origin says "100 Continue" to this request, or stays silent for so long that it never

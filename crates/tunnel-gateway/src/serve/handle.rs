@@ -13,49 +13,50 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
 
-use super::answer::{self, Asking, Failure};
-use super::body::Body;
-use super::core::Core;
-use super::headers::{self, Asked};
-use super::pass::Way;
+use super::answer::{self, ErrorFormat, ErrorResponse};
+use super::body::ResponseBody;
+use super::core::ProxyShared;
+use super::headers::{self, ForwardedInfo};
+use super::pass::MatchedRoute;
 use super::proof;
-use super::record::Record;
-use super::upgrade::{self, Wanted};
+use super::record::RequestRecord;
+use super::upgrade::{self, UpgradeRequest};
 use super::upload::BoxError;
-use crate::pool::Lease;
-use crate::table::{Action, Route};
+use crate::pool::PooledConnection;
+use crate::table::{RouteAction, TableRoute};
 use crate::{filter, path, reason, route};
 
 /// What is known of a request beside what it says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Client {
+pub(super) struct ClientInfo {
     pub(super) address: SocketAddr,
     pub(super) tls: bool,
 }
 
 /// What becomes of a request.
-pub(super) enum Reply {
-    Origin(Response<Incoming>, Lease),
-    Upgrade(Wanted, Response<Incoming>, Lease),
+pub(super) enum RequestOutcome {
+    Origin(Response<Incoming>, PooledConnection),
+    Upgrade(UpgradeRequest, Response<Incoming>, PooledConnection),
     Redirect(StatusCode, HeaderValue),
     Json(String),
 }
 
 /// Answers a request, whatever it is.
 pub(super) async fn handle<B>(
-    core: &Arc<Core>,
+    core: &Arc<ProxyShared>,
     mut request: Request<B>,
-    client: Client,
-) -> Response<Body>
+    client: ClientInfo,
+) -> Response<ResponseBody>
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
     let takeover = hyper::upgrade::on(&mut request);
     let (head, body) = request.into_parts();
-    let asking = Asking::of(&head);
+    let asking = ErrorFormat::of(&head);
     let time = core.clock.now();
-    let mut record = Record::new(core.telemetry.clone(), core.access_log.clone(), time, &head);
+    let mut record =
+        RequestRecord::new(core.telemetry.clone(), core.access_log.clone(), time, &head);
     // The operator needs the reason why a proof failed, even where the public is shown no headers.
     let shown = core.headers || head.uri.path() == PROOF_PATH;
     let id = headers::request_id(&head.headers).unwrap_or_else(|| core.request_id());
@@ -64,12 +65,12 @@ where
     let tunnel = record.tunnel().cloned();
     let failed = reply.is_err();
     let mut response = match reply {
-        Ok(Reply::Upgrade(wanted, response, lease)) => {
+        Ok(RequestOutcome::Upgrade(wanted, response, lease)) => {
             upgrade::join(core, &wanted, takeover, (response, lease), record)
         }
         Ok(reply) => finish(core, &asking, reply, record),
         Err(failure) => {
-            let Failure { reason, detail, .. } = &failure;
+            let ErrorResponse { reason, detail, .. } = &failure;
             let tunnel = tunnel.as_ref().map(|it| it.label());
             tracing::debug!(tunnel, reason, detail, "A request was answered here");
             answer::page(&asking, &failure, record)
@@ -81,19 +82,24 @@ where
 }
 
 /// The response for a reply that changes no protocol.
-fn finish(core: &Core, asking: &Asking, reply: Reply, mut record: Record) -> Response<Body> {
+fn finish(
+    core: &ProxyShared,
+    asking: &ErrorFormat,
+    reply: RequestOutcome,
+    mut record: RequestRecord,
+) -> Response<ResponseBody> {
     match reply {
-        Reply::Origin(response, lease) | Reply::Upgrade(_, response, lease) => {
+        RequestOutcome::Origin(response, lease) | RequestOutcome::Upgrade(_, response, lease) => {
             record.answered(response.status().as_u16(), None);
-            response.map(|body| Body::origin(body, lease, core.limits.body_idle, record))
+            response.map(|body| ResponseBody::origin(body, lease, core.limits.body_idle, record))
         }
-        Reply::Redirect(status, location) => {
+        RequestOutcome::Redirect(status, location) => {
             record.answered(status.as_u16(), None);
             let mut response = answer::whole(asking, status, "text/plain", String::new(), record);
             response.headers_mut().insert(LOCATION, location);
             response
         }
-        Reply::Json(text) => {
+        RequestOutcome::Json(text) => {
             record.answered(200, None);
             answer::whole(asking, StatusCode::OK, "application/json", text, record)
         }
@@ -101,12 +107,12 @@ fn finish(core: &Core, asking: &Asking, reply: Reply, mut record: Record) -> Res
 }
 
 async fn answer<B>(
-    core: &Arc<Core>,
-    record: &mut Record,
+    core: &Arc<ProxyShared>,
+    record: &mut RequestRecord,
     mut head: Parts,
     body: B,
-    client: Client,
-) -> Result<Reply, Failure>
+    client: ClientInfo,
+) -> Result<RequestOutcome, ErrorResponse>
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
@@ -115,41 +121,49 @@ where
     let name = core.meant(name);
     record.asked_for(&name);
     if head.headers.len() > core.limits.headers {
-        return Err(Failure::new(431, reason::BAD_REQUEST, "too many headers"));
+        return Err(ErrorResponse::new(
+            431,
+            reason::BAD_REQUEST,
+            "too many headers",
+        ));
     }
     let table = core.table.load_full();
-    let unknown = || Failure::new(404, reason::UNKNOWN_HOST, name.clone());
+    let unknown = || ErrorResponse::new(404, reason::UNKNOWN_HOST, name.clone());
     let host = route::host(&table, &name, client.tls).ok_or_else(unknown)?;
     record.belongs_to(&host.tunnel);
     normalize(&mut head)?;
     if head.uri.path() == PROOF_PATH {
         let proof = proof::answer(core, (host, client.tls), &head).await;
-        return proof.map(Reply::Json);
+        return proof.map(RequestOutcome::Json);
     }
-    let wanted = Wanted::of(&mut head, core);
+    let wanted = UpgradeRequest::of(&mut head, core);
     if head.method == Method::CONNECT {
-        return Err(Failure::bad_request("this is no forward proxy"));
+        return Err(ErrorResponse::bad_request("this is no forward proxy"));
     }
-    let no_route = || Failure::new(404, reason::NO_ROUTE, head.uri.path());
+    let no_route = || ErrorResponse::new(404, reason::NO_ROUTE, head.uri.path());
     let readings = path::readings(head.uri.path()).map_err(bad_path)?;
     let route = route::pick(host, &head, client.tls).ok_or_else(no_route)?;
     if !route::agree((host, client.tls), &head, route, &readings) {
         return Err(bad_path("leads to another rule when it is decoded further"));
     }
     let origin = match &route.action {
-        Action::Forward(origin) => origin,
-        Action::Redirect => return redirect(route, (&name, client.tls), &head.uri),
-        Action::Nowhere { status, reason } => {
-            return Err(Failure::new(*status, reason, "the rule leads nowhere"));
+        RouteAction::Forward(origin) => origin,
+        RouteAction::Redirect => return redirect(route, (&name, client.tls), &head.uri),
+        RouteAction::Nowhere { status, reason } => {
+            return Err(ErrorResponse::new(
+                *status,
+                reason,
+                "the rule leads nowhere",
+            ));
         }
     };
-    let asked = Asked {
+    let asked = ForwardedInfo {
         client: client.address.ip(),
         tls: client.tls,
         host: &written,
         trusted: core.trusts(client.address),
     };
-    let way = Way {
+    let way = MatchedRoute {
         core,
         tunnel: &host.tunnel,
         route,
@@ -159,7 +173,7 @@ where
 }
 
 /// Gives a request the path that rules are compared with and origins get. Its query stays as it is.
-fn normalize(head: &mut Parts) -> Result<(), Failure> {
+fn normalize(head: &mut Parts) -> Result<(), ErrorResponse> {
     let path = head.uri.path();
     if head.method == Method::OPTIONS && path == "*" {
         return Ok(());
@@ -175,12 +189,16 @@ fn normalize(head: &mut Parts) -> Result<(), Failure> {
     Ok(())
 }
 
-fn bad_path(why: &str) -> Failure {
-    Failure::bad_request(format!("the path {why}"))
+fn bad_path(why: &str) -> ErrorResponse {
+    ErrorResponse::bad_request(format!("the path {why}"))
 }
 
-fn redirect(route: &Route, from: (&str, bool), uri: &Uri) -> Result<Reply, Failure> {
+fn redirect(
+    route: &TableRoute,
+    from: (&str, bool),
+    uri: &Uri,
+) -> Result<RequestOutcome, ErrorResponse> {
     let (status, to) = filter::redirect(&route.filters, from, uri, route.prefix())
-        .ok_or_else(|| Failure::new(500, reason::NO_ROUTE, "the redirect leads nowhere"))?;
-    Ok(Reply::Redirect(status, to))
+        .ok_or_else(|| ErrorResponse::new(500, reason::NO_ROUTE, "the redirect leads nowhere"))?;
+    Ok(RequestOutcome::Redirect(status, to))
 }

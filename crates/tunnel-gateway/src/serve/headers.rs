@@ -10,7 +10,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, Version};
 
-use super::answer::Failure;
+use super::answer::ErrorResponse;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -34,28 +34,28 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 ];
 
 /// The hostname a request asks for, in lower case and without a port, and the same as it was written.
-pub(super) fn authority(head: &Parts) -> Result<(String, HeaderValue), Failure> {
+pub(super) fn authority(head: &Parts) -> Result<(String, HeaderValue), ErrorResponse> {
     let mut hosts = head.headers.get_all(HOST).iter();
     let (host, again) = (hosts.next(), hosts.next());
     if again.is_some() {
-        return Err(Failure::bad_request("more than one Host"));
+        return Err(ErrorResponse::bad_request("more than one Host"));
     }
     let written = match (head.uri.authority(), host) {
         // An absolute address and :authority are more than Host.
         (Some(authority), _) => HeaderValue::from_str(authority.as_str())
-            .map_err(|_| Failure::bad_request("the authority is no text"))?,
+            .map_err(|_| ErrorResponse::bad_request("the authority is no text"))?,
         (None, Some(host)) => host.clone(),
-        (None, None) => return Err(Failure::bad_request("no Host")),
+        (None, None) => return Err(ErrorResponse::bad_request("no Host")),
     };
     let text = written
         .to_str()
         .ok()
         .filter(|text| !text.contains('@'))
         .and_then(|text| text.parse::<http::uri::Authority>().ok())
-        .ok_or_else(|| Failure::bad_request("Host is no hostname"))?;
+        .ok_or_else(|| ErrorResponse::bad_request("Host is no hostname"))?;
     let name = text.host().trim_end_matches('.').to_ascii_lowercase();
     if name.is_empty() {
-        return Err(Failure::bad_request("Host is empty"));
+        return Err(ErrorResponse::bad_request("Host is empty"));
     }
     Ok((name, written))
 }
@@ -102,7 +102,7 @@ pub(super) fn takes_trailers(head: &Parts) -> bool {
 
 /// Who asked, for what, over which protocol.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct ForwardedInfo<'a> {
     pub(super) client: IpAddr,
     pub(super) tls: bool,
     pub(super) host: &'a HeaderValue,
@@ -111,7 +111,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// Tells the origin who asked. What an untrusted client says of itself is not passed on.
-pub(super) fn forwarded(headers: &mut HeaderMap, asked: Asked<'_>) {
+pub(super) fn forwarded(headers: &mut HeaderMap, asked: ForwardedInfo<'_>) {
     let client = asked.client.to_canonical().to_string();
     let mut clients = client.clone();
     if asked.trusted {

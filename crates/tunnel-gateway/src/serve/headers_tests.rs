@@ -62,7 +62,7 @@ fn what_belongs_to_one_connection_stays_there() {
 fn told(given: &[(&str, &str)], trusted: bool) -> HeaderMap {
     let mut head = head("/", given);
     let host = HeaderValue::from_static("a.example.com");
-    let asked = Asked {
+    let asked = ForwardedInfo {
         client: "::ffff:192.0.2.7".parse().expect("an address"),
         tls: true,
         host: &host,

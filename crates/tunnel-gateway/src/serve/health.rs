@@ -4,7 +4,7 @@ use tokio::sync::watch;
 
 /// What the gateway is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum ServePhase {
     /// Its first table is not complete.
     Starting,
     /// It serves.
@@ -17,11 +17,11 @@ pub enum Phase {
 
 /// The phase, which only goes forward. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Health(watch::Sender<Phase>);
+pub struct PhaseHandle(watch::Sender<ServePhase>);
 
-impl Health {
+impl PhaseHandle {
     /// Goes on to `phase`, unless it is past it already.
-    pub fn reach(&self, phase: Phase) {
+    pub fn reach(&self, phase: ServePhase) {
         self.0.send_if_modified(|now| {
             let later = phase > *now;
             *now = phase.max(*now);
@@ -31,27 +31,27 @@ impl Health {
 
     /// The phase.
     #[must_use]
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> ServePhase {
         *self.0.borrow()
     }
 
     /// Whether traffic is wanted: what `/readyz` says.
     #[must_use]
     pub fn ready(&self) -> bool {
-        self.phase() == Phase::Serving
+        self.phase() == ServePhase::Serving
     }
 
     /// Waits until `phase` is reached or past.
-    pub async fn reached(&self, phase: Phase) {
+    pub async fn reached(&self, phase: ServePhase) {
         let mut watch = self.0.subscribe();
         // The sender is in self: it is there as long as this waits.
         let _ = watch.wait_for(|now| *now >= phase).await;
     }
 }
 
-impl Default for Health {
+impl Default for PhaseHandle {
     fn default() -> Self {
-        Self(watch::Sender::new(Phase::Starting))
+        Self(watch::Sender::new(ServePhase::Starting))
     }
 }
 
@@ -61,15 +61,15 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_ready_from_the_first_table_to_the_drain() {
-        let health = Health::default();
+        let health = PhaseHandle::default();
         assert!(!health.ready());
-        health.reach(Phase::Serving);
+        health.reach(ServePhase::Serving);
         assert!(health.ready());
-        health.reach(Phase::Draining);
+        health.reach(ServePhase::Draining);
         assert!(!health.ready());
-        health.reach(Phase::Serving);
+        health.reach(ServePhase::Serving);
         assert!(!health.ready(), "there is no way back");
-        health.reached(Phase::Serving).await;
-        health.reached(Phase::Draining).await;
+        health.reached(ServePhase::Serving).await;
+        health.reached(ServePhase::Draining).await;
     }
 }

@@ -9,13 +9,13 @@ use tokio::time::{Instant, Sleep};
 /// Runs out when nothing has moved for so long. The timer is made when it is first waited for, and set
 /// anew only then: most bodies never wait.
 #[derive(Debug)]
-pub(super) struct Idle {
+pub(super) struct IdleTimer {
     longest: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     moved: bool,
 }
 
-impl Idle {
+impl IdleTimer {
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             longest,
@@ -50,7 +50,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_runs_out_only_after_standing_still() {
-        let mut idle = Idle::new(Duration::from_secs(10));
+        let mut idle = IdleTimer::new(Duration::from_secs(10));
         let began = Instant::now();
         for _ in 0..5 {
             let wait = poll_fn(|cx| idle.poll(cx));

@@ -11,9 +11,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How many bytes came.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meter(Arc<AtomicU64>);
+pub(super) struct ByteCounter(Arc<AtomicU64>);
 
-impl Meter {
+impl ByteCounter {
     pub(super) fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -21,19 +21,19 @@ impl Meter {
 
 /// A stream that counts what is read from it.
 #[derive(Debug)]
-pub(super) struct Metered<S> {
+pub(super) struct CountingStream<S> {
     stream: S,
-    meter: Meter,
+    meter: ByteCounter,
 }
 
-impl<S> Metered<S> {
-    pub(super) fn new(stream: S, meter: &Meter) -> Self {
+impl<S> CountingStream<S> {
+    pub(super) fn new(stream: S, meter: &ByteCounter) -> Self {
         let meter = meter.clone();
         Self { stream, meter }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CountingStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -49,7 +49,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CountingStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

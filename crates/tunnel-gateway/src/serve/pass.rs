@@ -9,77 +9,84 @@ use http::uri::Uri;
 use http::{Request, StatusCode, Version};
 use http_body::Body;
 
-use super::answer::Failure;
-use super::core::Core;
-use super::forward::{self, Patience};
-use super::handle::Reply;
-use super::headers::{self, Asked};
-use super::record::Record;
-use super::upgrade::Wanted;
-use super::upload::{BoxError, Outgoing, Progress, Upload};
-use crate::pool::Key;
-use crate::table::{Origin, Route, Tunnel};
+use super::answer::ErrorResponse;
+use super::core::ProxyShared;
+use super::forward::{self, ResponseTimeout};
+use super::handle::RequestOutcome;
+use super::headers::{self, ForwardedInfo};
+use super::record::RequestRecord;
+use super::upgrade::UpgradeRequest;
+use super::upload::{BoxError, UploadBody, UploadProgress, UpstreamSender};
+use crate::pool::PoolKey;
+use crate::table::{OriginTarget, TableRoute, TunnelInfo};
 use crate::{filter, reason};
 
 /// Where a request goes, and by which rule.
 #[derive(Clone, Copy)]
-pub(super) struct Way<'a> {
-    pub(super) core: &'a Core,
-    pub(super) tunnel: &'a Arc<Tunnel>,
-    pub(super) route: &'a Route,
-    pub(super) origin: &'a Arc<Origin>,
+pub(super) struct MatchedRoute<'a> {
+    pub(super) core: &'a ProxyShared,
+    pub(super) tunnel: &'a Arc<TunnelInfo>,
+    pub(super) route: &'a TableRoute,
+    pub(super) origin: &'a Arc<OriginTarget>,
 }
 
-impl Way<'_> {
+impl MatchedRoute<'_> {
     /// Passes a request on, and what the origin answers back.
     pub(super) async fn pass<B>(
         self,
-        record: &mut Record,
+        record: &mut RequestRecord,
         (mut head, body): (Parts, B),
-        asked: Asked<'_>,
-        wanted: Option<Wanted>,
-    ) -> Result<Reply, Failure>
+        asked: ForwardedInfo<'_>,
+        wanted: Option<UpgradeRequest>,
+    ) -> Result<RequestOutcome, ErrorResponse>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BoxError>,
     {
         let share = self.core.requests.take(self.tunnel.uid.clone());
-        let too_many = || Failure::new(503, reason::TOO_MANY, "the tunnel is at its limit");
+        let too_many = || ErrorResponse::new(503, reason::TOO_MANY, "the tunnel is at its limit");
         record.counts_as(share.ok_or_else(too_many)?);
         let expects = headers::expects_continue(&head);
         self.prepare(&mut head, record.request_id(), asked, wanted.as_ref());
-        let (upload, progress) = Upload::new(body, self.core.limits.body_idle);
+        let (upload, progress) = UploadBody::new(body, self.core.limits.body_idle);
         record.uploads(progress.clone());
         let request = with_body(Request::from_parts(head, ()), upload, &progress, expects);
         let (mut response, lease) =
             forward::send(self.core, self.key(), request, &progress, self.patience()).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let unasked = || Failure::new(502, reason::ORIGIN_BROKEN, "an upgrade nobody wanted");
+            let unasked =
+                || ErrorResponse::new(502, reason::ORIGIN_BROKEN, "an upgrade nobody wanted");
             let wanted = wanted.ok_or_else(unasked)?;
-            return Ok(Reply::Upgrade(wanted, response, lease));
+            return Ok(RequestOutcome::Upgrade(wanted, response, lease));
         }
         headers::strip(response.headers_mut());
         *response.version_mut() = Version::HTTP_11;
         filter::on_response(&self.route.filters, response.headers_mut());
-        Ok(Reply::Origin(response, lease))
+        Ok(RequestOutcome::Origin(response, lease))
     }
 
-    fn key(&self) -> Key {
-        Key {
+    fn key(&self) -> PoolKey {
+        PoolKey {
             tunnel: self.tunnel.uid.clone(),
             origin: self.origin.clone(),
         }
     }
 
-    fn patience(&self) -> Patience {
+    fn patience(&self) -> ResponseTimeout {
         match self.route.timeout {
-            Some(limit) => Patience::Strict(limit),
-            None => Patience::Lenient(self.core.limits.response_timeout),
+            Some(limit) => ResponseTimeout::Strict(limit),
+            None => ResponseTimeout::Lenient(self.core.limits.response_timeout),
         }
     }
 
     /// The head as the origin gets it.
-    fn prepare(&self, head: &mut Parts, id: &str, asked: Asked<'_>, wanted: Option<&Wanted>) {
+    fn prepare(
+        &self,
+        head: &mut Parts,
+        id: &str,
+        asked: ForwardedInfo<'_>,
+        wanted: Option<&UpgradeRequest>,
+    ) {
         let trailers = headers::takes_trailers(head);
         let filters = &self.route.filters;
         headers::strip(&mut head.headers);
@@ -107,10 +114,10 @@ impl Way<'_> {
 /// A request with its body, which is kept back if the client waits to hear that it is wanted.
 fn with_body<B>(
     mut request: Request<()>,
-    upload: Upload<B>,
-    progress: &Progress,
+    upload: UploadBody<B>,
+    progress: &UploadProgress,
     expects: bool,
-) -> Request<Outgoing>
+) -> Request<UpstreamSender>
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,

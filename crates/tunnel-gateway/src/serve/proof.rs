@@ -4,18 +4,18 @@
 use std::time::Duration;
 
 use aplomb_api::tunnel::headers::PROOF;
-use aplomb_api::wire::{PROOF_PATIENCE, Statement, proof_work};
+use aplomb_api::wire::{PROOF_PATIENCE, ProofStatement, proof_work};
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::request::Parts;
 use tokio::time::{Instant, timeout_at};
 
-use super::answer::Failure;
-use super::core::Core;
+use super::answer::ErrorResponse;
+use super::core::ProxyShared;
 use crate::dial::DialError;
 use crate::reason;
-use crate::table::{Action, Host, Origin, Target};
+use crate::table::{OriginAddress, OriginTarget, RouteAction, VirtualHost};
 
 /// What is said where there is no agent to sign: the origin took a connection, or none is needed.
 const REACHED: &str = r#"{"reached":true}"#;
@@ -27,35 +27,39 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// The answer to a request for a proof: JSON.
 pub(super) async fn answer(
-    core: &Core,
-    (host, tls): (&Host, bool),
+    core: &ProxyShared,
+    (host, tls): (&VirtualHost, bool),
     head: &Parts,
-) -> Result<String, Failure> {
+) -> Result<String, ErrorResponse> {
     let statement = statement(head)?;
     let tunnel = &host.tunnel;
     if statement.tunnel != tunnel.uid || statement.generation != tunnel.generation {
         let detail = format!("generation {} of {}", tunnel.generation, tunnel.uid);
-        return Err(Failure::new(409, reason::OTHER_GENERATION, detail));
+        return Err(ErrorResponse::new(409, reason::OTHER_GENERATION, detail));
     }
     let Asked { rule, patience } = asked(head.uri.query().unwrap_or_default())?;
     let mut routes = host.routes.iter().filter(|it| it.protocols.include(tls));
     let route = routes.find(|route| route.rule == rule);
-    let no_rule = || Failure::new(404, reason::NO_ROUTE, format!("no rule {rule}"));
+    let no_rule = || ErrorResponse::new(404, reason::NO_ROUTE, format!("no rule {rule}"));
     let origin = match &route.ok_or_else(no_rule)?.action {
-        Action::Forward(origin) => origin,
-        Action::Redirect => return Ok(REACHED.to_owned()),
-        Action::Nowhere { status, reason } => {
-            return Err(Failure::new(*status, reason, "the rule leads nowhere"));
+        RouteAction::Forward(origin) => origin,
+        RouteAction::Redirect => return Ok(REACHED.to_owned()),
+        RouteAction::Nowhere { status, reason } => {
+            return Err(ErrorResponse::new(
+                *status,
+                reason,
+                "the rule leads nowhere",
+            ));
         }
     };
     // A signed statement always names the Connector that this gateway looked up.
-    if let Target::Connector(target) = &origin.target
+    if let OriginAddress::Connector(target) = &origin.target
         && statement.connector != target.connector()
     {
         let detail = format!("the tunnel leads to {:?} here", target.connector());
-        return Err(Failure::new(409, reason::OTHER_SESSION, detail));
+        return Err(ErrorResponse::new(409, reason::OTHER_SESSION, detail));
     }
-    let too_many = || Failure::new(503, reason::TOO_MANY, "too many proofs at once");
+    let too_many = || ErrorResponse::new(503, reason::TOO_MANY, "too many proofs at once");
     let _share = core.proofs.take(tunnel.uid.clone()).ok_or_else(too_many)?;
     let work = core.limits.dial_timeout.min(proof_work(patience));
     let deadline = Instant::now() + work;
@@ -66,25 +70,25 @@ pub(super) async fn answer(
 
 /// The agent's proof, or that an origin without an agent takes connections.
 async fn prove(
-    core: &Core,
-    origin: &Origin,
-    statement: &Statement,
+    core: &ProxyShared,
+    origin: &OriginTarget,
+    statement: &ProofStatement,
     deadline: Instant,
 ) -> Result<String, DialError> {
     match &origin.target {
-        Target::Connector(_) => {
+        OriginAddress::Connector(_) => {
             let proof = core.dialer.prove(origin, statement, deadline).await?;
             Ok(serde_json::to_string(&proof).expect("a proof is plain JSON"))
         }
-        Target::Addresses(_) => {
+        OriginAddress::Addresses(_) => {
             core.dialer.dial(origin, deadline).await?;
             Ok(REACHED.to_owned())
         }
     }
 }
 
-fn statement(head: &Parts) -> Result<Statement, Failure> {
-    let refuse = |what: &str| Failure::bad_request(format!("{PROOF} {what}"));
+fn statement(head: &Parts) -> Result<ProofStatement, ErrorResponse> {
+    let refuse = |what: &str| ErrorResponse::bad_request(format!("{PROOF} {what}"));
     let given = head
         .headers
         .get(PROOF)
@@ -103,11 +107,11 @@ struct Asked {
     patience: Duration,
 }
 
-fn asked(query: &str) -> Result<Asked, Failure> {
+fn asked(query: &str) -> Result<Asked, ErrorResponse> {
     let number = |name: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         let found = pairs.find(|(key, _)| key == name);
-        let wrong = |_| Failure::bad_request(format!("{name} is not a number"));
+        let wrong = |_| ErrorResponse::bad_request(format!("{name} is not a number"));
         found
             .map(|(_, value)| value.parse::<u32>().map_err(wrong))
             .transpose()

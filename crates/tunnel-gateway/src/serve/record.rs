@@ -9,32 +9,32 @@ use http::request::Parts;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::upload::Progress;
-use crate::access::{AccessLog, Line};
-use crate::limits::Share;
+use super::upload::UploadProgress;
+use crate::access::{AccessLog, AccessLogEntry};
+use crate::limits::LimitSlot;
 use crate::reason;
-use crate::table::Tunnel;
-use crate::telemetry::{GatewayTelemetry, RequestEnded};
+use crate::table::TunnelInfo;
+use crate::telemetry::{GatewayMetrics, RequestEnded};
 
 /// What the log says where no status was ever sent.
 const CLIENT_GONE: u16 = 499;
 
 /// A request under way. Dropping it tells how it ended.
-pub(crate) struct Record {
-    telemetry: GatewayTelemetry,
+pub(crate) struct RequestRecord {
+    telemetry: GatewayMetrics,
     log: Option<AccessLog>,
     began: Instant,
-    line: Line,
-    tunnel: Option<Arc<Tunnel>>,
-    progress: Option<Arc<Progress>>,
+    line: AccessLogEntry,
+    tunnel: Option<Arc<TunnelInfo>>,
+    progress: Option<Arc<UploadProgress>>,
     /// Its place among the requests of its tunnel.
-    share: Option<Share<String>>,
+    share: Option<LimitSlot<String>>,
 }
 
-impl Record {
+impl RequestRecord {
     /// A request of which nothing but its head is known.
     pub(crate) fn new(
-        telemetry: GatewayTelemetry,
+        telemetry: GatewayMetrics,
         log: Option<AccessLog>,
         time: Timestamp,
         head: &Parts,
@@ -44,7 +44,7 @@ impl Record {
             Version::HTTP_10 => "HTTP/1.0",
             _ => "HTTP/1.1",
         };
-        let line = Line {
+        let line = AccessLogEntry {
             time,
             request_id: String::new(),
             client: String::new(),
@@ -83,19 +83,19 @@ impl Record {
     }
 
     /// The tunnel it belongs to.
-    pub(crate) fn belongs_to(&mut self, tunnel: &Arc<Tunnel>) {
+    pub(crate) fn belongs_to(&mut self, tunnel: &Arc<TunnelInfo>) {
         self.line.tunnel = Some(tunnel.label());
         self.line.revision = Some(tunnel.revision.clone());
         self.tunnel = Some(tunnel.clone());
     }
 
     /// Its place among the requests of its tunnel, which it keeps until it ends.
-    pub(crate) fn counts_as(&mut self, share: Share<String>) {
+    pub(crate) fn counts_as(&mut self, share: LimitSlot<String>) {
         self.share = Some(share);
     }
 
     /// Its body, whose bytes are counted elsewhere.
-    pub(crate) fn uploads(&mut self, progress: Arc<Progress>) {
+    pub(crate) fn uploads(&mut self, progress: Arc<UploadProgress>) {
         self.progress = Some(progress);
     }
 
@@ -120,7 +120,7 @@ impl Record {
         self.line.reason = Some(reason);
     }
 
-    pub(crate) fn tunnel(&self) -> Option<&Arc<Tunnel>> {
+    pub(crate) fn tunnel(&self) -> Option<&Arc<TunnelInfo>> {
         self.tunnel.as_ref()
     }
 
@@ -128,12 +128,12 @@ impl Record {
         &self.line.request_id
     }
 
-    pub(crate) fn telemetry(&self) -> &GatewayTelemetry {
+    pub(crate) fn telemetry(&self) -> &GatewayMetrics {
         &self.telemetry
     }
 }
 
-impl Drop for Record {
+impl Drop for RequestRecord {
     fn drop(&mut self) {
         let took = self.began.elapsed();
         self.line.received += self.progress.as_ref().map_or(0, |it| it.bytes());
@@ -154,7 +154,7 @@ impl Drop for Record {
     }
 }
 
-impl fmt::Debug for Record {
+impl fmt::Debug for RequestRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Record").field(&self.line).finish()
     }

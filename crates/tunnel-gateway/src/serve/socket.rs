@@ -14,7 +14,7 @@ const PREFACE: &[u8; 3] = b"PRI";
 
 /// A stream with the bytes that were read ahead, and a limit to how long a write may wait.
 #[derive(Debug)]
-pub(super) struct Socket<S> {
+pub(super) struct PrefixedStream<S> {
     stream: S,
     ahead: [u8; PREFACE.len()],
     /// Which of them are to be read still.
@@ -23,7 +23,7 @@ pub(super) struct Socket<S> {
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> PrefixedStream<S> {
     pub(super) fn new(stream: S, patience: Duration) -> Self {
         Self {
             stream,
@@ -62,7 +62,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Socket<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for PrefixedStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -80,7 +80,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Socket<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PrefixedStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -136,7 +136,7 @@ mod tests {
         ];
         for (pieces, wanted) in table {
             let (mut client, server) = tokio::io::duplex(64);
-            let mut socket = Socket::new(server, Duration::from_secs(1));
+            let mut socket = PrefixedStream::new(server, Duration::from_secs(1));
             let all = pieces.concat();
             let writes = async {
                 for piece in pieces {
@@ -156,7 +156,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_given_up() {
         let (_client, server) = tokio::io::duplex(8);
-        let mut socket = Socket::new(server, Duration::from_secs(5));
+        let mut socket = PrefixedStream::new(server, Duration::from_secs(5));
         let began = Instant::now();
         let error = socket.write_all(&[0; 64]).await.expect_err("given up");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);

@@ -18,12 +18,12 @@ use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio::time::timeout;
 
-use super::body::Body;
-use super::core::Core;
+use super::body::ResponseBody;
+use super::core::ProxyShared;
 use super::headers;
-use super::meter::{Meter, Metered};
-use super::record::Record;
-use crate::pool::Lease;
+use super::meter::{ByteCounter, CountingStream};
+use super::record::RequestRecord;
+use crate::pool::PooledConnection;
 use crate::reason;
 
 /// How much is read before it is passed on.
@@ -31,16 +31,16 @@ const PIECE: usize = 32 * 1024;
 
 /// A change of protocol that a client wants.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct UpgradeRequest {
     protocol: HeaderValue,
     /// It came over a stream of HTTP/2, where there is no status 101.
     extended: bool,
 }
 
-impl Wanted {
+impl UpgradeRequest {
     /// What a client wants, if anything. A request of HTTP/2 becomes the one that an origin of HTTP/1.1
     /// understands.
-    pub(super) fn of(head: &mut Parts, core: &Core) -> Option<Self> {
+    pub(super) fn of(head: &mut Parts, core: &ProxyShared) -> Option<Self> {
         let Some(protocol) = head.extensions.remove::<Protocol>() else {
             let protocol = headers::upgrade(head)?;
             // With h2c a client would speak to the origin behind the back of every rule.
@@ -71,12 +71,12 @@ impl Wanted {
 
 /// Joins the client with an origin that has agreed, and tells the client.
 pub(super) fn join(
-    core: &Core,
-    wanted: &Wanted,
+    core: &ProxyShared,
+    wanted: &UpgradeRequest,
     client: OnUpgrade,
-    (mut response, lease): (Response<Incoming>, Lease),
-    mut record: Record,
-) -> Response<Body> {
+    (mut response, lease): (Response<Incoming>, PooledConnection),
+    mut record: RequestRecord,
+) -> Response<ResponseBody> {
     let origin = hyper::upgrade::on(&mut response);
     let protocol = response.headers().get(UPGRADE).cloned();
     let headers = response.headers_mut();
@@ -92,25 +92,31 @@ pub(super) fn join(
     record.answered(response.status().as_u16(), None);
     let joined = Joined {
         record,
-        received: Meter::default(),
-        sent: Meter::default(),
+        received: ByteCounter::default(),
+        sent: ByteCounter::default(),
     };
     let idle = core.limits.upgrade_idle;
     core.crew.start(joined.pass_on(client, origin, lease, idle));
-    response.map(|_| Body::nothing())
+    response.map(|_| ResponseBody::nothing())
 }
 
 /// The two sides of an upgraded connection. Dropping it tells how much went over it.
 struct Joined {
-    record: Record,
-    received: Meter,
-    sent: Meter,
+    record: RequestRecord,
+    received: ByteCounter,
+    sent: ByteCounter,
 }
 
 impl Joined {
     /// Passes bytes on until both sides have said all they had, one breaks off, or nothing has come for
     /// too long. The lease is what drives the origin's side until it has been handed over.
-    async fn pass_on(mut self, client: OnUpgrade, origin: OnUpgrade, lease: Lease, idle: Duration) {
+    async fn pass_on(
+        mut self,
+        client: OnUpgrade,
+        origin: OnUpgrade,
+        lease: PooledConnection,
+        idle: Duration,
+    ) {
         let _open = self.record.telemetry().upgraded();
         let (client, origin) = match futures::try_join!(client, origin) {
             Ok(both) => both,
@@ -120,8 +126,8 @@ impl Joined {
             }
         };
         drop(lease);
-        let mut client = Metered::new(TokioIo::new(client), &self.received);
-        let mut origin = Metered::new(TokioIo::new(origin), &self.sent);
+        let mut client = CountingStream::new(TokioIo::new(client), &self.received);
+        let mut origin = CountingStream::new(TokioIo::new(origin), &self.sent);
         let copy = copy_bidirectional_with_sizes(&mut client, &mut origin, PIECE, PIECE);
         let mut copy = std::pin::pin!(copy);
         loop {

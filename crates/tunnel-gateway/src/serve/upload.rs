@@ -13,24 +13,24 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty};
 
-use super::idle::Idle;
+use super::idle::IdleTimer;
 
 /// What goes wrong with a body.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What connections to origins send.
-pub(crate) type Outgoing = UnsyncBoxBody<Bytes, BoxError>;
+pub(crate) type UpstreamSender = UnsyncBoxBody<Bytes, BoxError>;
 
 /// How far a request's body has come, for whoever waits for the response.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct UploadProgress {
     bytes: AtomicU64,
     finished: AtomicBool,
     stalled: AtomicBool,
     broken: AtomicBool,
 }
 
-impl Progress {
+impl UploadProgress {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -52,27 +52,27 @@ impl Progress {
 }
 
 /// The body of a request.
-pub(crate) struct Upload<B> {
+pub(crate) struct UploadBody<B> {
     body: B,
-    idle: Idle,
+    idle: IdleTimer,
     /// Nothing is read before this is over: reading is what tells the client to go on.
     wait: Option<BoxFuture<'static, ()>>,
-    progress: Arc<Progress>,
+    progress: Arc<UploadProgress>,
 }
 
-impl<B> Upload<B>
+impl<B> UploadBody<B>
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
-    pub(crate) fn new(body: B, idle: Duration) -> (Self, Arc<Progress>) {
-        let progress = Arc::new(Progress::default());
+    pub(crate) fn new(body: B, idle: Duration) -> (Self, Arc<UploadProgress>) {
+        let progress = Arc::new(UploadProgress::default());
         if body.is_end_stream() {
             progress.finished.store(true, Ordering::Release);
         }
         let upload = Self {
             body,
-            idle: Idle::new(idle),
+            idle: IdleTimer::new(idle),
             wait: None,
             progress: progress.clone(),
         };
@@ -85,17 +85,17 @@ where
         self
     }
 
-    pub(crate) fn boxed(self) -> Outgoing {
+    pub(crate) fn boxed(self) -> UpstreamSender {
         self.boxed_unsync()
     }
 }
 
 /// No body.
-pub(crate) fn nothing() -> Outgoing {
+pub(crate) fn nothing() -> UpstreamSender {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-impl<B> Body for Upload<B>
+impl<B> Body for UploadBody<B>
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,

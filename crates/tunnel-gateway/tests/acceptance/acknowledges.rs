@@ -1,6 +1,6 @@
 //! Promise: what a replica says of its table is true and comes soon, and once for what came together.
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb_apiserver::faults::{Fault, Match, Rule};
 use tokio::time::sleep;
 
@@ -9,8 +9,8 @@ use crate::replica::Replica;
 
 const GATEWAY: &str = "gateway-1";
 
-fn laptop() -> Key {
-    Key::new(Some(TENANT), "laptop")
+fn laptop() -> ObjectKey {
+    ObjectKey::new(Some(TENANT), "laptop")
 }
 
 #[test]

@@ -37,7 +37,7 @@ async fn day(lab: Lab, crash: Option<Crash>) -> (End, u64) {
     let effects = replica.component.effects();
     sleep(seconds(30)).await;
     let said = lab.said(GATEWAY).expect("it is registered");
-    let laptop = aplomb::Key::new(Some(crate::lab::TENANT), "laptop");
+    let laptop = aplomb::ObjectKey::new(Some(crate::lab::TENANT), "laptop");
     let end = End {
         hosts: replica.hosts().len(),
         serves: replica.serves(&kept.hostname()) && replica.serves("kept.example.com"),

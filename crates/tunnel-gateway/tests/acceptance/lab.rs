@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aplomb_api::gateway_api::{DEFINITIONS, Gateway, HttpRoute};
 use aplomb_api::tunnel::{
-    Applied, Connector, GatewayReplica, GatewayReplicaSpec, HostnameClaim, HttpProxy,
+    AppliedVersions, Connector, GatewayReplica, GatewayReplicaSpec, HostnameClaim, HttpProxy,
     canonical_hostname,
 };
 use aplomb_apiserver::world::{Cluster, World};
@@ -38,7 +38,7 @@ pub struct Tunnel {
     pub name: String,
     pub uid: String,
     /// The versions of what was written for it.
-    pub written: Applied,
+    pub written: AppliedVersions,
 }
 
 impl Tunnel {
@@ -139,7 +139,7 @@ impl Lab {
         let mut tunnel = Tunnel {
             name: name.to_owned(),
             uid: proxy.uid().unwrap(),
-            written: Applied::default(),
+            written: AppliedVersions::default(),
         };
         self.children(&mut tunnel, &format!("{name}.example.com"))
             .await;

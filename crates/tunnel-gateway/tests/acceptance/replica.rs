@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 
-use aplomb::{Clock, Key, Poke, Tasks, Telemetry};
+use aplomb::{Clock, ObjectKey, Tasks, Telemetry, Trigger};
 use aplomb_api::tunnel::LostSession;
-use aplomb_tunnel_gateway::client::Sessions;
-use aplomb_tunnel_gateway::control::{Control, Parts, home};
-use aplomb_tunnel_gateway::office::Place;
-use aplomb_tunnel_gateway::serve::Health;
-use aplomb_tunnel_gateway::table::Table;
-use aplomb_tunnel_gateway::telemetry::GatewayTelemetry;
-use aplomb_tunnel_gateway::world::Wanted;
 use aplomb_apiserver::world::{Component, Process};
+use aplomb_tunnel_gateway::client::AgentSessions;
+use aplomb_tunnel_gateway::control::{ControlHandle, GatewayDeps, home};
+use aplomb_tunnel_gateway::office::ReplicaInfo;
+use aplomb_tunnel_gateway::serve::PhaseHandle;
+use aplomb_tunnel_gateway::table::RoutingTable;
+use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
+use aplomb_tunnel_gateway::world::SessionTarget;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 
@@ -27,22 +27,22 @@ pub struct Replica {
 
 #[derive(Clone)]
 struct Life {
-    table: Arc<ArcSwap<Table>>,
+    table: Arc<ArcSwap<RoutingTable>>,
     sessions: Stand,
-    control: Control,
-    health: Health,
+    control: ControlHandle,
+    health: PhaseHandle,
 }
 
 /// Sessions that are there unless a test says otherwise.
 #[derive(Clone, Default)]
 struct Stand {
-    wanted: Arc<Mutex<BTreeMap<Key, Wanted>>>,
-    down: Arc<Mutex<BTreeSet<Key>>>,
-    poke: Poke,
+    wanted: Arc<Mutex<BTreeMap<ObjectKey, SessionTarget>>>,
+    down: Arc<Mutex<BTreeSet<ObjectKey>>>,
+    poke: Trigger,
 }
 
-impl Sessions for Stand {
-    fn keep(&self, wanted: &BTreeMap<Key, Wanted>) {
+impl AgentSessions for Stand {
+    fn keep(&self, wanted: &BTreeMap<ObjectKey, SessionTarget>) {
         self.wanted.lock().unwrap().clone_from(wanted);
     }
 
@@ -101,14 +101,14 @@ impl Replica {
     }
 
     /// The session of the agent that it holds.
-    pub fn session(&self, connector: &Key) -> Option<String> {
+    pub fn session(&self, connector: &ObjectKey) -> Option<String> {
         let life = self.life()?;
         let wanted = life.sessions.wanted.lock().unwrap();
         Some(wanted.get(connector)?.target.session.clone())
     }
 
     /// Loses a session, or finds it again.
-    pub fn lose(&self, connector: &Key, lost: bool) {
+    pub fn lose(&self, connector: &ObjectKey, lost: bool) {
         let life = self.life().expect("it lives");
         let mut down = life.sessions.down.lock().unwrap();
         if lost {
@@ -128,9 +128,9 @@ impl Replica {
 }
 
 async fn live(process: &Process, slot: &Mutex<Option<Life>>) {
-    let (sessions, table, health) = (Stand::default(), Arc::default(), Health::default());
+    let (sessions, table, health) = (Stand::default(), Arc::default(), PhaseHandle::default());
     let (spawner, telemetry) = (process.clone(), Telemetry::default());
-    let parts = Parts {
+    let parts = GatewayDeps {
         sessions: Arc::new(sessions.clone()),
         poke: sessions.poke.clone(),
         table: Arc::clone(&table),
@@ -138,9 +138,9 @@ async fn live(process: &Process, slot: &Mutex<Option<Life>>) {
         clock: Clock::system(),
         tasks: Some(Tasks::with(move |task| spawner.spawn(task))),
         telemetry,
-        gateway: GatewayTelemetry::default(),
+        gateway: GatewayMetrics::default(),
     };
-    let place = Place {
+    let place = ReplicaInfo {
         namespace: NAMESPACE.to_owned(),
         identity: process.name().to_owned(),
         listen: "192.0.2.1:80".to_owned(),
@@ -149,7 +149,7 @@ async fn live(process: &Process, slot: &Mutex<Option<Life>>) {
         lease_seconds: 15,
         relays: Vec::new(),
     };
-    let (engine, control) = Control::engine(process.plain_client(), place, None, parts);
+    let (engine, control) = ControlHandle::engine(process.plain_client(), place, None, parts);
     *slot.lock().unwrap() = Some(Life {
         table,
         sessions,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_tunnel_gateway::serve::{Phase, ServeSettings};
+use aplomb_tunnel_gateway::serve::{ProxySettings, ServePhase};
 use http::{Request, Response};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use crate::lab::{Client, Lab, full, soon, text};
 
 fn lab() -> Lab {
-    Lab::with(ServeSettings {
+    Lab::with(ProxySettings {
         linger: Duration::from_millis(20),
-        ..ServeSettings::default()
+        ..ProxySettings::default()
     })
 }
 
@@ -47,7 +47,7 @@ async fn finished(mut client: Client) -> Result<String, hyper::Error> {
 #[tokio::test]
 async fn no_request_under_way_is_dropped() {
     let lab = lab();
-    lab.server.health().reach(Phase::Serving);
+    lab.server.health().reach(ServePhase::Serving);
     let (waits, go) = slow(&lab);
     let address = lab.listen(false).await;
     let mut open = Vec::new();
@@ -64,32 +64,40 @@ async fn no_request_under_way_is_dropped() {
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(30);
     let drained = lab.tasks.start(async move { server.drain(deadline).await });
-    soon("it begins", lab.server.health().reached(Phase::Draining)).await;
+    soon(
+        "it begins",
+        lab.server.health().reached(ServePhase::Draining),
+    )
+    .await;
     assert!(!lab.server.health().ready());
     let refused = async { while TcpStream::connect(address).await.is_ok() {} };
     soon("nothing more is accepted", refused).await;
-    assert_eq!(lab.server.health().phase(), Phase::Draining);
+    assert_eq!(lab.server.health().phase(), ServePhase::Draining);
     go.add_permits(20);
     for request in requests {
         let text = soon("a response", request.join()).await;
         assert_eq!(text.expect("no panic").expect("no loss"), "finished");
     }
     soon("the end", drained.join()).await;
-    assert_eq!(lab.server.health().phase(), Phase::Stopped);
+    assert_eq!(lab.server.health().phase(), ServePhase::Stopped);
 }
 
 #[tokio::test]
 async fn a_connection_is_told_to_close_after_its_response() {
-    let lab = Lab::with(ServeSettings {
+    let lab = Lab::with(ProxySettings {
         linger: Duration::from_secs(30),
-        ..ServeSettings::default()
+        ..ProxySettings::default()
     });
     let address = lab.listen(false).await;
     let mut stream = TcpStream::connect(address).await.expect("connected");
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(60);
     let _drained = lab.tasks.start(async move { server.drain(deadline).await });
-    soon("it begins", lab.server.health().reached(Phase::Draining)).await;
+    soon(
+        "it begins",
+        lab.server.health().reached(ServePhase::Draining),
+    )
+    .await;
     let request = b"GET / HTTP/1.1\r\nhost: a.example.com\r\n\r\n";
     stream.write_all(request).await.expect("sent");
     let mut said = String::new();

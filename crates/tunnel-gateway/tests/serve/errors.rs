@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use aplomb_api::wire::Refusal;
+use aplomb_api::wire::StreamRefusal;
 use aplomb_tunnel_gateway::access::AccessLog;
 use aplomb_tunnel_gateway::dial::DialError;
-use aplomb_tunnel_gateway::limits::Limits;
+use aplomb_tunnel_gateway::limits::ListenerLimits;
 use aplomb_tunnel_gateway::reason;
-use aplomb_tunnel_gateway::serve::ServeSettings;
-use aplomb_tunnel_gateway::table::Action;
+use aplomb_tunnel_gateway::serve::ProxySettings;
+use aplomb_tunnel_gateway::table::RouteAction;
 use futures::FutureExt;
 use http::{Request, Response};
 use serde_json::json;
@@ -32,9 +32,9 @@ async fn a_host_that_names_the_machine_means_the_default_host_where_there_is_one
     let machine = ["127.0.0.1:18080", "[::1]:18080", "localhost", "192.0.2.7"];
     let (plain, lab) = (Lab::new(), {
         let default_host = Some("a.example.com".to_owned());
-        Lab::with(ServeSettings {
+        Lab::with(ProxySettings {
             default_host,
-            ..ServeSettings::default()
+            ..ProxySettings::default()
         })
     });
     for host in machine {
@@ -66,17 +66,21 @@ async fn each_cause_has_its_status_and_its_word() {
         ),
         (DialError::TimedOut, 504, reason::ORIGIN_TIMEOUT),
         (
-            refused(Refusal::NotExposed),
+            refused(StreamRefusal::NotExposed),
             403,
             reason::ORIGIN_NOT_EXPOSED,
         ),
-        (refused(Refusal::OtherConnector), 403, reason::UNAUTHORISED),
         (
-            refused(Refusal::OriginUnreachable),
+            refused(StreamRefusal::OtherConnector),
+            403,
+            reason::UNAUTHORISED,
+        ),
+        (
+            refused(StreamRefusal::OriginUnreachable),
             502,
             reason::ORIGIN_UNREACHABLE,
         ),
-        (refused(Refusal::TooMany), 503, reason::TOO_MANY),
+        (refused(StreamRefusal::TooMany), 503, reason::TOO_MANY),
     ];
     for (error, status, word) in table {
         lab.dialer.put("a:80", Behind::Error(error.clone()));
@@ -86,7 +90,7 @@ async fn each_cause_has_its_status_and_its_word() {
     let unknown = answer(&lab, "http://nobody.example.com/").await;
     assert_eq!(unknown, (404, reason::UNKNOWN_HOST.to_owned()));
     let wanted = json!({"path": {"type": "Exact", "value": "/only"}});
-    let nowhere = Action::Nowhere {
+    let nowhere = RouteAction::Nowhere {
         status: 503,
         reason: reason::CONNECTOR_NOT_FOUND,
     };
@@ -101,13 +105,13 @@ async fn each_cause_has_its_status_and_its_word() {
 
 #[tokio::test]
 async fn an_origin_that_hangs_up_or_speaks_no_http_is_told_apart_from_one_that_is_slow() {
-    let limits = Limits {
+    let limits = ListenerLimits {
         response_timeout: Duration::from_secs(2),
-        ..Limits::default()
+        ..ListenerLimits::default()
     };
-    let lab = Lab::with(ServeSettings {
+    let lab = Lab::with(ProxySettings {
         limits,
-        ..ServeSettings::default()
+        ..ProxySettings::default()
     });
     let hangs_up = |mut stream: tokio::io::DuplexStream| {
         let work = async move {
@@ -187,9 +191,9 @@ async fn a_browser_gets_a_page_and_a_program_a_line() {
 
 #[tokio::test]
 async fn a_switch_turns_the_headers_off() {
-    let lab = Lab::with(ServeSettings {
+    let lab = Lab::with(ProxySettings {
         headers: false,
-        ..ServeSettings::default()
+        ..ProxySettings::default()
     });
     for url in ["http://a.example.com/", "http://nobody.example.com/"] {
         let request = Request::get(url).body(full("")).expect("a request");
@@ -208,7 +212,7 @@ async fn a_switch_turns_the_headers_off() {
 async fn a_service_that_is_not_exposed_is_not_named_to_the_public() {
     let lab = Lab::new();
     let message = "\"10.1.2.3:80\" is not exposed by this agent".to_owned();
-    let refused = DialError::Refused(Refusal::NotExposed, message);
+    let refused = DialError::Refused(StreamRefusal::NotExposed, message);
     lab.dialer.put("a:80", Behind::Error(refused));
     for accept in ["text/html", "*/*"] {
         let request = Request::get("http://a.example.com/").header("accept", accept);
@@ -237,9 +241,9 @@ impl Write for Lines {
 #[tokio::test]
 async fn the_access_log_tells_what_was_served_and_no_secret() {
     let (send, lines) = mpsc::channel();
-    let lab = Lab::with(ServeSettings {
+    let lab = Lab::with(ProxySettings {
         access_log: Some(AccessLog::to(Lines(send)).expect("a log")),
-        ..ServeSettings::default()
+        ..ProxySettings::default()
     });
     let request = Request::post("http://a.example.com/path?token=secret1")
         .header("authorization", "secret2")

@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb::Tasks;
-use aplomb::tasks::Task;
-use aplomb_api::tunnel::{Filter, RouteMatch};
-use aplomb_api::wire::{Origin as Reach, Proof, Statement};
-use aplomb_tunnel_gateway::dial::{DialError, Dialer, Stream};
-use aplomb_tunnel_gateway::serve::{ServeSettings, Server};
+use aplomb::tasks::TaskHandle;
+use aplomb_api::tunnel::{RouteFilter, RouteMatch};
+use aplomb_api::wire::{OriginState as Reach, Proof, ProofStatement};
+use aplomb_tunnel_gateway::dial::{DialError, OriginDialer, OriginStream};
+use aplomb_tunnel_gateway::serve::{ProxyServer, ProxySettings};
 use aplomb_tunnel_gateway::table::{
-    Action, ConnectorTarget, Host, Matcher, Origin, Protocols, Route, Table, Target, Tunnel,
+    AgentTarget, CompiledMatch, OriginAddress, OriginTarget, Protocols, RouteAction, RoutingTable,
+    TableRoute, TunnelInfo, VirtualHost,
 };
-use aplomb_tunnel_gateway::telemetry::GatewayTelemetry;
+use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures::FutureExt;
@@ -80,7 +81,7 @@ pub(crate) enum Behind {
 pub(crate) struct StandIn {
     tasks: Tasks,
     origins: Mutex<BTreeMap<String, Behind>>,
-    serving: Mutex<Vec<Task<()>>>,
+    serving: Mutex<Vec<TaskHandle<()>>>,
     pub(crate) dials: AtomicUsize,
 }
 
@@ -90,19 +91,19 @@ impl StandIn {
         origins.insert(authority.to_owned(), behind);
     }
 
-    fn behind(&self, origin: &Origin) -> Result<Behind, DialError> {
+    fn behind(&self, origin: &OriginTarget) -> Result<Behind, DialError> {
         let origins = self.origins.lock().expect("whole");
         let behind = origins.get(&origin.authority).cloned();
         behind.ok_or_else(|| DialError::Unreachable("nobody is there".to_owned()))
     }
 }
 
-impl Dialer for StandIn {
+impl OriginDialer for StandIn {
     fn dial<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a OriginTarget,
         _: Instant,
-    ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>> {
+    ) -> BoxFuture<'a, Result<Box<dyn OriginStream>, DialError>> {
         self.dials.fetch_add(1, Ordering::SeqCst);
         let behind = self.behind(origin);
         let (near, far) = tokio::io::duplex(64 * 1024);
@@ -124,14 +125,14 @@ impl Dialer for StandIn {
             }),
         };
         self.serving.lock().expect("whole").push(task);
-        let stream: Box<dyn Stream> = Box::new(near);
+        let stream: Box<dyn OriginStream> = Box::new(near);
         std::future::ready(Ok(stream)).boxed()
     }
 
     fn prove<'a>(
         &'a self,
-        origin: &'a Origin,
-        statement: &'a Statement,
+        origin: &'a OriginTarget,
+        statement: &'a ProofStatement,
         until: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         let proven = match self.behind(origin) {
@@ -151,13 +152,13 @@ impl Dialer for StandIn {
 }
 
 /// A rule: which requests, its filters, and the authority of its origin (`connector:` or not).
-pub(crate) fn route(rule: usize, wanted: Value, filters: Value, action: Action) -> Route {
+pub(crate) fn route(rule: usize, wanted: Value, filters: Value, action: RouteAction) -> TableRoute {
     let wanted: RouteMatch = serde_json::from_value(wanted).expect("a match");
-    let filters: Vec<Filter> = serde_json::from_value(filters).expect("filters");
-    Route {
+    let filters: Vec<RouteFilter> = serde_json::from_value(filters).expect("filters");
+    TableRoute {
         rule,
         protocols: Protocols::ALL,
-        matches: Matcher {
+        matches: CompiledMatch {
             wanted,
             path: None,
             headers: BTreeMap::new(),
@@ -170,8 +171,8 @@ pub(crate) fn route(rule: usize, wanted: Value, filters: Value, action: Action) 
 }
 
 /// A way to an origin behind a connector.
-pub(crate) fn forward(authority: &str) -> Action {
-    let target = Target::Connector(Arc::new(ConnectorTarget {
+pub(crate) fn forward(authority: &str) -> RouteAction {
+    let target = OriginAddress::Connector(Arc::new(AgentTarget {
         namespace: "default".to_owned(),
         name: "laptop".to_owned(),
         uid: "u1".to_owned(),
@@ -181,7 +182,7 @@ pub(crate) fn forward(authority: &str) -> Action {
         addresses: Vec::new(),
         released: false,
     }));
-    Action::Forward(Arc::new(Origin {
+    RouteAction::Forward(Arc::new(OriginTarget {
         target,
         authority: authority.to_owned(),
         tls: None,
@@ -189,11 +190,11 @@ pub(crate) fn forward(authority: &str) -> Action {
 }
 
 /// A tunnel with these routes; its UID and its revision are made of its name.
-pub(crate) fn host(name: &str, mut routes: Vec<Route>) -> Arc<Host> {
+pub(crate) fn host(name: &str, mut routes: Vec<TableRoute>) -> Arc<VirtualHost> {
     aplomb_tunnel_gateway::route::order(&mut routes);
-    Arc::new(Host {
+    Arc::new(VirtualHost {
         protocols: Protocols::ALL,
-        tunnel: Arc::new(Tunnel {
+        tunnel: Arc::new(TunnelInfo {
             namespace: "default".to_owned(),
             name: name.to_owned(),
             uid: format!("uid-{name}"),
@@ -205,7 +206,7 @@ pub(crate) fn host(name: &str, mut routes: Vec<Route>) -> Arc<Host> {
 }
 
 /// Everything under one hostname goes to one origin.
-pub(crate) fn simple(name: &str, authority: &str) -> (String, Arc<Host>) {
+pub(crate) fn simple(name: &str, authority: &str) -> (String, Arc<VirtualHost>) {
     let all = route(
         0,
         serde_json::json!({}),
@@ -217,11 +218,11 @@ pub(crate) fn simple(name: &str, authority: &str) -> (String, Arc<Host>) {
 
 /// A gateway. `a.example.com` leads to the origin `a:80`, whatever that is.
 pub(crate) struct Lab {
-    pub(crate) server: Arc<Server>,
-    pub(crate) table: Arc<ArcSwap<Table>>,
+    pub(crate) server: Arc<ProxyServer>,
+    pub(crate) table: Arc<ArcSwap<RoutingTable>>,
     pub(crate) dialer: Arc<StandIn>,
     pub(crate) tasks: Tasks,
-    listening: Mutex<Vec<Task<()>>>,
+    listening: Mutex<Vec<TaskHandle<()>>>,
 }
 
 pub(crate) const PEER: SocketAddr = SocketAddr::new(
@@ -231,12 +232,12 @@ pub(crate) const PEER: SocketAddr = SocketAddr::new(
 
 impl Lab {
     pub(crate) fn new() -> Self {
-        Self::with(ServeSettings::default())
+        Self::with(ProxySettings::default())
     }
 
-    pub(crate) fn with(settings: ServeSettings) -> Self {
+    pub(crate) fn with(settings: ProxySettings) -> Self {
         let tasks = settings.tasks.clone();
-        let mut table = Table::default();
+        let mut table = RoutingTable::default();
         table
             .hosts
             .extend([simple("a", "a:80"), simple("b", "b:80")]);
@@ -249,8 +250,8 @@ impl Lab {
         });
         dialer.put("a:80", Behind::Service(echo()));
         dialer.put("b:80", Behind::Service(echo()));
-        let telemetry = GatewayTelemetry::default();
-        let server = Server::new(settings, table.clone(), dialer.clone(), telemetry);
+        let telemetry = GatewayMetrics::default();
+        let server = ProxyServer::new(settings, table.clone(), dialer.clone(), telemetry);
         Self {
             server: Arc::new(server),
             table,
@@ -270,8 +271,8 @@ impl Lab {
     }
 
     /// Serves other routes under `a.example.com`.
-    pub(crate) fn routes(&self, routes: Vec<Route>) {
-        let mut table = Table::clone(&self.table.load());
+    pub(crate) fn routes(&self, routes: Vec<TableRoute>) {
+        let mut table = RoutingTable::clone(&self.table.load());
         table
             .hosts
             .insert("a.example.com".to_owned(), host("a", routes));
@@ -294,7 +295,7 @@ impl Lab {
     pub(crate) async fn ask(
         &self,
         request: Request<Body>,
-    ) -> Response<aplomb_tunnel_gateway::serve::Body> {
+    ) -> Response<aplomb_tunnel_gateway::serve::ResponseBody> {
         self.server.handle(request, PEER, false).await
     }
 
@@ -324,16 +325,20 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    pub(crate) async fn connect(tasks: &Tasks, address: SocketAddr, two: bool) -> (Self, Task<()>) {
+    pub(crate) async fn connect(
+        tasks: &Tasks,
+        address: SocketAddr,
+        two: bool,
+    ) -> (Self, TaskHandle<()>) {
         let stream = TcpStream::connect(address).await.expect("connected");
         Self::over(tasks, stream, two).await
     }
 
     pub(crate) async fn over(
         tasks: &Tasks,
-        stream: impl Stream + 'static,
+        stream: impl OriginStream + 'static,
         two: bool,
-    ) -> (Self, Task<()>) {
+    ) -> (Self, TaskHandle<()>) {
         let io = TokioIo::new(stream);
         if two {
             let executor = hyper_util::rt::TokioExecutor::new();

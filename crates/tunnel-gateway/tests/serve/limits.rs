@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aplomb_tunnel_gateway::limits::Limits;
-use aplomb_tunnel_gateway::serve::ServeSettings;
+use aplomb_tunnel_gateway::limits::ListenerLimits;
+use aplomb_tunnel_gateway::serve::ProxySettings;
 use http::{Request, Response};
 use http_body_util::{BodyExt, StreamBody};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 
 use crate::lab::{Client, Lab, full, soon, text};
 
-fn lab(limits: Limits) -> Lab {
-    Lab::with(ServeSettings {
+fn lab(limits: ListenerLimits) -> Lab {
+    Lab::with(ProxySettings {
         limits,
-        ..ServeSettings::default()
+        ..ProxySettings::default()
     })
 }
 
@@ -24,9 +24,9 @@ fn get(url: &str) -> Request<crate::lab::Body> {
 
 #[tokio::test]
 async fn a_tunnel_at_its_limit_touches_no_other() {
-    let lab = lab(Limits {
+    let lab = lab(ListenerLimits {
         requests_per_tunnel: 2,
-        ..Limits::default()
+        ..ListenerLimits::default()
     });
     lab.origin(|_| async {
         let forever = StreamBody::new(futures::stream::pending());
@@ -56,10 +56,10 @@ async fn say(address: std::net::SocketAddr, bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn a_head_that_is_too_large_is_refused() {
-    let lab = lab(Limits {
+    let lab = lab(ListenerLimits {
         header_bytes: 8192,
         headers: 16,
-        ..Limits::default()
+        ..ListenerLimits::default()
     });
     let address = lab.listen(false).await;
     let long = "x".repeat(10_000);
@@ -85,9 +85,9 @@ async fn a_head_that_is_too_large_is_refused() {
 
 #[tokio::test]
 async fn a_client_that_says_nothing_is_given_up() {
-    let lab = lab(Limits {
+    let lab = lab(ListenerLimits {
         header_timeout: Duration::from_millis(50),
-        ..Limits::default()
+        ..ListenerLimits::default()
     });
     let address = lab.listen(false).await;
     assert_eq!(say(address, b"").await, "");
@@ -101,9 +101,9 @@ async fn a_client_that_says_nothing_is_given_up() {
 
 #[tokio::test]
 async fn connections_of_one_client_are_limited() {
-    let lab = lab(Limits {
+    let lab = lab(ListenerLimits {
         connections_per_client: 1,
-        ..Limits::default()
+        ..ListenerLimits::default()
     });
     let address = lab.listen(false).await;
     let (mut client, open) = Client::connect(&lab.tasks, address, false).await;
@@ -127,9 +127,9 @@ async fn connections_of_one_client_are_limited() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_stands_still_is_given_up_in_either_direction() {
     let idle = Duration::from_secs(20);
-    let lab = lab(Limits {
+    let lab = lab(ListenerLimits {
         body_idle: idle,
-        ..Limits::default()
+        ..ListenerLimits::default()
     });
     lab.origin(|request| async { Response::new(full(text(request.into_body()).await)) });
     let forever = || StreamBody::new(futures::stream::pending()).boxed_unsync();
@@ -150,9 +150,9 @@ async fn a_body_that_stands_still_is_given_up_in_either_direction() {
 
 #[tokio::test]
 async fn an_upgraded_connection_over_which_nothing_comes_is_given_up() {
-    let lab = lab(Limits {
+    let lab = lab(ListenerLimits {
         upgrade_idle: Duration::from_millis(80),
-        ..Limits::default()
+        ..ListenerLimits::default()
     });
     crate::upgrade::echoes(&lab);
     let address = lab.listen(false).await;

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb_tunnel_gateway::decide::decide;
-use aplomb_tunnel_gateway::serve::Body;
-use aplomb_tunnel_gateway::world::{Connector, World};
+use aplomb_tunnel_gateway::serve::ResponseBody;
+use aplomb_tunnel_gateway::world::{ConnectorInfo, TableInputs};
 use http::{Request, Response};
 use serde_json::{Value, json};
 
 use crate::lab::{Behind, Lab, PEER, echo, full, text};
 
 /// The standard recipe: one route on the listener `http` that redirects, one on `https` with the backend.
-fn recipe() -> World {
+fn recipe() -> TableInputs {
     let meta = |name: &str| {
         json!({ "namespace": "default", "name": name, "uid": name, "resourceVersion": "1",
             "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 1 })
@@ -32,7 +32,7 @@ fn recipe() -> World {
         { "group": "aplomb.dev", "kind": "Connector", "name": "laptop", "port": 8080 } ] });
     let details =
         json!({ "publicKey": { "id": "ab".repeat(32), "addresses": [] }, "session": "s" });
-    let connector = Connector {
+    let connector = ConnectorInfo {
         uid: "c-uid".to_owned(),
         details: serde_json::from_value(details).expect("details"),
         released: false,
@@ -43,17 +43,17 @@ fn recipe() -> World {
         route("site", "https", backend),
     ];
     let routes = routes.map(|it| Arc::new(serde_json::from_value(it).expect("a route")));
-    World {
+    TableInputs {
         gateways: vec![Arc::new(
             serde_json::from_value(gateway).expect("a Gateway"),
         )],
         routes: routes.into(),
-        connectors: [(Key::new(Some("default"), "laptop"), connector)].into(),
-        ..World::default()
+        connectors: [(ObjectKey::new(Some("default"), "laptop"), connector)].into(),
+        ..TableInputs::default()
     }
 }
 
-async fn ask(lab: &Lab, url: &str, tls: bool) -> Response<Body> {
+async fn ask(lab: &Lab, url: &str, tls: bool) -> Response<ResponseBody> {
     let claims = if tls { "http" } else { "https" };
     let request = Request::get(url)
         .header("host", "a.example.com")

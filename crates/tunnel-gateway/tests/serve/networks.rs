@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use aplomb_tunnel_gateway::address::AddressDialer;
-use aplomb_tunnel_gateway::guard::Guard;
-use aplomb_tunnel_gateway::serve::{ServeSettings, Server};
-use aplomb_tunnel_gateway::table::{Action, Addresses, Origin, Table, Target};
-use aplomb_tunnel_gateway::telemetry::GatewayTelemetry;
+use aplomb_tunnel_gateway::guard::AddressPolicy;
+use aplomb_tunnel_gateway::serve::{ProxyServer, ProxySettings};
+use aplomb_tunnel_gateway::table::{
+    Addresses, OriginAddress, OriginTarget, RouteAction, RoutingTable,
+};
+use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
 use arc_swap::ArcSwap;
 use http::Request;
 use serde_json::json;
@@ -15,28 +17,28 @@ use tokio::net::TcpListener;
 use crate::lab::{PEER, full, host, route, soon, text};
 
 /// Asks a gateway of its own for a backend, and returns status, word and body.
-async fn ask(guard: Guard, backend: &str, opened: &[&str]) -> (u16, String, String) {
+async fn ask(guard: AddressPolicy, backend: &str, opened: &[&str]) -> (u16, String, String) {
     let opened = opened.iter().map(|it| it.parse().expect("a network"));
-    let target = Target::Addresses(Addresses {
+    let target = OriginAddress::Addresses(Addresses {
         names: vec![backend.to_owned()],
         opened: opened.collect(),
     });
-    let origin = Origin {
+    let origin = OriginTarget {
         target,
         authority: backend.to_owned(),
         tls: None,
     };
-    let action = Action::Forward(Arc::new(origin));
-    let mut table = Table::default();
+    let action = RouteAction::Forward(Arc::new(origin));
+    let mut table = RoutingTable::default();
     let all = route(0, json!({}), json!([]), action);
     table
         .hosts
         .insert("a.example.com".to_owned(), host("a", vec![all]));
-    let server = Server::new(
-        ServeSettings::default(),
+    let server = ProxyServer::new(
+        ProxySettings::default(),
         Arc::new(ArcSwap::from_pointee(table)),
         Arc::new(AddressDialer::new(guard, None).expect("a dialer")),
-        GatewayTelemetry::default(),
+        GatewayMetrics::default(),
     );
     let request = Request::get("http://a.example.com/").body(full(""));
     let response = server.handle(request.expect("a request"), PEER, false);
@@ -63,13 +65,23 @@ async fn what_is_not_public_is_refused_without_telling_the_client_where_it_is() 
         ("0x7f.1:80", "0x7f"),
         ("0:80", "0.0.0.0"),
     ] {
-        let (status, word, body) = ask(Guard::default(), backend, &[]).await;
+        let (status, word, body) = ask(AddressPolicy::default(), backend, &[]).await;
         assert_eq!((status, &*word), (403, "Unauthorised"), "{backend}: {body}");
         assert!(!body.contains(shown), "{backend}: {body}");
     }
-    let metadata = ask(Guard::default(), "169.254.169.254:80", &["0.0.0.0/0"]).await;
+    let metadata = ask(
+        AddressPolicy::default(),
+        "169.254.169.254:80",
+        &["0.0.0.0/0"],
+    )
+    .await;
     assert_eq!(metadata.0, 403);
-    let kubelet = ask(Guard::default(), "127.0.0.1:10250", &["127.0.0.0/8"]).await;
+    let kubelet = ask(
+        AddressPolicy::default(),
+        "127.0.0.1:10250",
+        &["127.0.0.0/8"],
+    )
+    .await;
     assert_eq!(kubelet.0, 403);
 }
 
@@ -77,7 +89,7 @@ async fn what_is_not_public_is_refused_without_telling_the_client_where_it_is() 
 async fn an_open_network_leads_anywhere_but_to_the_gateway_itself() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let own = Guard::new(Vec::new(), &[], &[address.port()]);
+    let own = AddressPolicy::new(Vec::new(), &[], &[address.port()]);
     let backend = address.to_string();
     let open = ["127.0.0.0/8"];
     assert_eq!(ask(own, &backend, &open).await.0, 403, "its own listener");
@@ -85,11 +97,11 @@ async fn an_open_network_leads_anywhere_but_to_the_gateway_itself() {
         drop(listener.accept().await);
         drop(listener);
     };
-    let (answer, ()) = tokio::join!(ask(Guard::default(), &backend, &open), serve);
+    let (answer, ()) = tokio::join!(ask(AddressPolicy::default(), &backend, &open), serve);
     assert_eq!(
         (answer.0, &*answer.1),
         (502, "OriginBroken"),
         "it was reached"
     );
-    assert_eq!(ask(Guard::default(), &backend, &[]).await.0, 403);
+    assert_eq!(ask(AddressPolicy::default(), &backend, &[]).await.0, 403);
 }

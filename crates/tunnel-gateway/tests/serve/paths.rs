@@ -1,6 +1,6 @@
 //! Paths: what a rule was compared with is what its origin gets, however a client writes it.
 
-use aplomb_tunnel_gateway::table::Action;
+use aplomb_tunnel_gateway::table::RouteAction;
 use http::{Method, Request, Version};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -196,7 +196,7 @@ async fn filters_change_the_path_that_was_matched() {
         "path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/new"}}}]);
     lab.routes(vec![
         route(0, prefix("/api"), rewrite, forward("a:80")),
-        route(1, prefix("/old"), redirect, Action::Redirect),
+        route(1, prefix("/old"), redirect, RouteAction::Redirect),
     ]);
     let (_, seen) = lab.get("http://a.example.com/x/..//%61pi/../api/a?b").await;
     assert!(seen.starts_with("GET /v2/a?b\n"), "{seen}");

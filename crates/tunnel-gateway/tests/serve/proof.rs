@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::wire::{ConnectorId, Proof, Statement};
+use aplomb_api::wire::{ConnectorId, Proof, ProofStatement};
 use aplomb_tunnel_gateway::dial::DialError;
-use aplomb_tunnel_gateway::table::{Action, Addresses, Origin, Target};
+use aplomb_tunnel_gateway::table::{Addresses, OriginAddress, OriginTarget, RouteAction};
 use base64::Engine;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use http::{Request, Response};
@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use crate::lab::{Behind, Lab, echo, forward, full, route, text};
 
-fn statement() -> Statement {
-    Statement {
+fn statement() -> ProofStatement {
+    ProofStatement {
         nonce: "00ff".to_owned(),
         tunnel: "uid-a".to_owned(),
         generation: 3,
@@ -34,8 +34,8 @@ fn connector(namespace: &str, uid: &str) -> ConnectorId {
 async fn ask(
     lab: &Lab,
     rule: &str,
-    statement: &Statement,
-) -> Response<aplomb_tunnel_gateway::serve::Body> {
+    statement: &ProofStatement,
+) -> Response<aplomb_tunnel_gateway::serve::ResponseBody> {
     let json = serde_json::to_vec(statement).expect("JSON");
     let url = format!("http://a.example.com/.well-known/aplomb/proof{rule}");
     let request = Request::get(url)
@@ -44,7 +44,7 @@ async fn ask(
     lab.ask(request.expect("a request")).await
 }
 
-async fn outcome(lab: &Lab, rule: &str, statement: &Statement) -> (u16, String) {
+async fn outcome(lab: &Lab, rule: &str, statement: &ProofStatement) -> (u16, String) {
     let response = ask(lab, rule, statement).await;
     let word = response.headers().get("x-aplomb-reason");
     let word = word.map_or("", |it| it.to_str().expect("text")).to_owned();
@@ -68,13 +68,13 @@ async fn a_proof_comes_back_as_the_agent_gave_it() {
 #[tokio::test]
 async fn a_proof_is_for_this_tunnel_at_this_generation() {
     let lab = Lab::new();
-    let other = Statement {
+    let other = ProofStatement {
         generation: 2,
         ..statement()
     };
     let got = outcome(&lab, "", &other).await;
     assert_eq!(got, (409, "OtherGeneration".to_owned()));
-    let other = Statement {
+    let other = ProofStatement {
         tunnel: "uid-b".to_owned(),
         ..statement()
     };
@@ -90,7 +90,7 @@ async fn a_proof_is_for_this_tunnel_at_this_generation() {
 async fn a_proof_is_for_the_connector_that_the_gateway_looked_up() {
     let lab = Lab::new();
     for (namespace, uid) in [("mallory", "u1"), ("default", "u2"), ("", "")] {
-        let other = Statement {
+        let other = ProofStatement {
             connector: connector(namespace, uid),
             ..statement()
         };
@@ -143,8 +143,8 @@ async fn an_answer_comes_before_the_prober_gives_up() {
 #[tokio::test]
 async fn rules_without_an_agent_are_reached_or_not() {
     let lab = Lab::new();
-    let address = Action::Forward(Arc::new(Origin {
-        target: Target::Addresses(Addresses {
+    let address = RouteAction::Forward(Arc::new(OriginTarget {
+        target: OriginAddress::Addresses(Addresses {
             names: vec!["192.0.2.1:80".to_owned()],
             opened: Vec::new(),
         }),
@@ -155,7 +155,7 @@ async fn rules_without_an_agent_are_reached_or_not() {
     let path = |value: &str| json!({"path": {"type": "PathPrefix", "value": value}});
     lab.routes(vec![
         route(0, path("/a"), json!([]), address),
-        route(1, path("/b"), redirect, Action::Redirect),
+        route(1, path("/b"), redirect, RouteAction::Redirect),
         route(2, path("/"), json!([]), forward("a:80")),
     ]);
     let got = outcome(&lab, "?rule=0", &statement()).await;

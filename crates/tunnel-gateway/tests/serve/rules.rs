@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aplomb_tunnel_gateway::table::{Action, Table};
+use aplomb_tunnel_gateway::table::{RouteAction, RoutingTable};
 use http::Request;
 use serde_json::json;
 
@@ -59,7 +59,7 @@ async fn a_redirect_asks_no_origin() {
     let lab = Lab::new();
     let filters = json!([{"type": "RequestRedirect",
         "requestRedirect": {"scheme": "https", "statusCode": 301}}]);
-    lab.routes(vec![route(0, json!({}), filters, Action::Redirect)]);
+    lab.routes(vec![route(0, json!({}), filters, RouteAction::Redirect)]);
     let request = Request::get("http://a.example.com/x?y=z").body(full(""));
     let response = lab.ask(request.expect("a request")).await;
     assert_eq!(response.status(), 301);
@@ -106,7 +106,7 @@ async fn the_most_specific_rule_serves() {
 async fn a_new_table_serves_the_next_request() {
     let lab = Lab::new();
     assert_eq!(lab.get("http://new.example.com/").await.0, 404);
-    let mut table = Table::clone(&lab.table.load());
+    let mut table = RoutingTable::clone(&lab.table.load());
     lab.dialer.put("new:80", Behind::Service(echo()));
     table.hosts.extend([simple("new", "new:80")]);
     lab.table.store(Arc::new(table));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aplomb_tunnel_gateway::certificates;
-use aplomb_tunnel_gateway::table::Table;
+use aplomb_tunnel_gateway::table::RoutingTable;
 use http::Request;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -19,7 +19,7 @@ fn certify(lab: &Lab, name: &str) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("made");
     let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     let certified = certificates::parse(pem.as_bytes(), key.as_bytes()).expect("a pair");
-    let mut table = Table::clone(&lab.table.load());
+    let mut table = RoutingTable::clone(&lab.table.load());
     table
         .certificates
         .insert(name.to_owned(), Arc::new(certified));

@@ -3,23 +3,23 @@
 
 use std::sync::Arc;
 
-use aplomb::{Cache, Context, Controller, Key, Lens, Result, Scope, Verdict, View};
+use aplomb::{Action, Cache, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
 use aplomb_api::tunnel::{Connector, ConnectorClass, GatewayReplica};
 use kube::Resource;
 
 use super::act::confirm;
 use super::decide::decide;
-use super::observe::{Losses, Observer};
-use super::{Plan, Wish, Words};
-use crate::office::Office;
+use super::observe::{Observer, SessionLosses};
+use super::{Plan, ProofDemand, Words};
+use crate::office::TunnelContext;
 use crate::pulse::LeaseView;
 
 /// Also the field manager.
 const NAME: &str = "aplomb-connector";
 
 /// The controller of Connector.
-pub(crate) fn controller(office: &Office) -> Controller<Connector> {
-    let losses = Losses::default();
+pub(crate) fn controller(office: &TunnelContext) -> Controller<Connector> {
+    let losses = SessionLosses::default();
     let (run, leases) = (office.clone(), office.leases.clone());
     let (farewell, lost) = (office.clone(), losses.clone());
     let controller = Controller::new(NAME, move |connector, cx| {
@@ -27,15 +27,15 @@ pub(crate) fn controller(office: &Office) -> Controller<Connector> {
         async move { reconcile(&connector, &cx, &office, &losses).await }
     });
     let controller = controller
-        .lens(Lens::comparing(same))
+        .lens(Predicate::comparing(same))
         .watches::<LeaseView>(
             Scope::default(),
-            Lens::comparing(move |old: &LeaseView, new: &LeaseView| {
+            Predicate::comparing(move |old: &LeaseView, new: &LeaseView| {
                 connector_of(new).is_none() || leases.only_beats(old, new)
             }),
             |lease, _| connector_of(lease).into_iter().collect(),
         )
-        .watches::<ConnectorClass>(Scope::default(), Lens::generation(), of_class)
+        .watches::<ConnectorClass>(Scope::default(), Predicate::generation(), of_class)
         .poked_by(&office.connectors, "proof")
         .forgets(move |key| {
             farewell.memory.forget_connector(key);
@@ -47,7 +47,7 @@ pub(crate) fn controller(office: &Office) -> Controller<Connector> {
 }
 
 /// Who is registered concerns every connector; who is lost, those that are named.
-fn gateways(controller: Controller<Connector>, office: &Office) -> Controller<Connector> {
+fn gateways(controller: Controller<Connector>, office: &TunnelContext) -> Controller<Connector> {
     let within = Scope {
         namespace: Some(office.namespace.to_string()),
         ..Scope::default()
@@ -56,18 +56,18 @@ fn gateways(controller: Controller<Connector>, office: &Office) -> Controller<Co
     controller
         .watches::<GatewayReplica>(
             within.clone(),
-            Lens::fields(|replica: &GatewayReplica| replica.spec.endpoint_id.clone()),
+            Predicate::fields(|replica: &GatewayReplica| replica.spec.endpoint_id.clone()),
             |_, all| keys(all, |_| true),
         )
         .watches::<GatewayReplica>(
             within,
-            Lens::comparing(move |old: &GatewayReplica, new: &GatewayReplica| {
+            Predicate::comparing(move |old: &GatewayReplica, new: &GatewayReplica| {
                 replicas.hear(new);
                 old.spec.lost == new.spec.lost && old.spec.more_lost == new.spec.more_lost
             }),
             |replica, _| {
                 let lost = replica.spec.all_lost();
-                lost.map(|(namespace, name, _)| Key::new(Some(namespace), name))
+                lost.map(|(namespace, name, _)| ObjectKey::new(Some(namespace), name))
                     .collect()
             },
         )
@@ -83,7 +83,7 @@ fn same(old: &Connector, new: &Connector) -> bool {
 }
 
 /// The Connector that a Lease is of: one of its own name that owns it.
-fn connector_of(lease: &LeaseView) -> Option<Key> {
+fn connector_of(lease: &LeaseView) -> Option<ObjectKey> {
     let meta = lease.meta();
     let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
     let owned = meta.owners.iter().any(|owner| {
@@ -94,12 +94,12 @@ fn connector_of(lease: &LeaseView) -> Option<Key> {
     owned.then(|| meta.key())
 }
 
-fn of_class(class: &ConnectorClass, all: &Cache<Connector>) -> Vec<Key> {
+fn of_class(class: &ConnectorClass, all: &Cache<Connector>) -> Vec<ObjectKey> {
     let name = View::meta(class).name;
     keys(all, |it| it.spec.connector_class_name == name)
 }
 
-fn keys(all: &Cache<Connector>, wanted: impl Fn(&Connector) -> bool) -> Vec<Key> {
+fn keys(all: &Cache<Connector>, wanted: impl Fn(&Connector) -> bool) -> Vec<ObjectKey> {
     let all = all.list();
     let wanted = all.iter().filter(|it| wanted(it));
     wanted.map(|it| View::meta(&**it).key()).collect()
@@ -108,9 +108,9 @@ fn keys(all: &Cache<Connector>, wanted: impl Fn(&Connector) -> bool) -> Vec<Key>
 async fn reconcile(
     connector: &Arc<Connector>,
     cx: &Context<Connector>,
-    office: &Office,
-    losses: &Losses,
-) -> Result<Verdict> {
+    office: &TunnelContext,
+    losses: &SessionLosses,
+) -> Result<Action> {
     let key = View::meta(&**connector).key();
     let observer = Observer {
         connector,
@@ -130,7 +130,7 @@ async fn reconcile(
     }
 }
 
-fn say(cx: &Context<Connector>, office: &Office, key: &Key, words: Words) -> Verdict {
+fn say(cx: &Context<Connector>, office: &TunnelContext, key: &ObjectKey, words: Words) -> Action {
     cx.status(&words.status);
     for condition in words.conditions {
         cx.condition(condition);
@@ -139,9 +139,9 @@ fn say(cx: &Context<Connector>, office: &Office, key: &Key, words: Words) -> Ver
         cx.event(note);
     }
     match words.wish {
-        Wish::Nothing => {}
-        Wish::Await => office.sessions.awaits(key),
-        Wish::Now => office.sessions.prove_soon(key),
+        ProofDemand::Nothing => {}
+        ProofDemand::Await => office.sessions.awaits(key),
+        ProofDemand::Now => office.sessions.prove_soon(key),
     }
-    words.again.map_or(Verdict::Settled, Verdict::Recheck)
+    words.again.map_or(Action::Settled, Action::Recheck)
 }

@@ -1,23 +1,23 @@
-//! From a [`World`] to a [`Plan`]. Pure: the same world gives the same words, so that a pass that finds
+//! From a [`Observed`] to a [`Plan`]. Pure: the same world gives the same words, so that a pass that finds
 //! nothing new writes nothing.
 
 use std::time::Duration;
 
-use aplomb::conditions::Status;
-use aplomb::{Condition, Note};
+use aplomb::conditions::ConditionStatus;
+use aplomb::{Condition, EventNote};
 use aplomb_api::tunnel::{CONTROLLER, ConnectorClassSpec, LeaseRef, conditions, reasons};
 use iroh_base::RelayUrl;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
-use super::{Plan, Said, Wish, Words, World};
-use crate::liveness::{Judgement, judge};
+use super::{ConnectorStatusUpdate, Observed, Plan, ProofDemand, Words};
+use crate::liveness::{LivenessDecision, judge};
 
 /// Why it is ready.
 const ONLINE: &str = "Online";
 
 /// What to say of a Connector, or to ask before.
-pub(crate) fn decide(world: &World) -> Plan {
+pub(crate) fn decide(world: &Observed) -> Plan {
     let judgement = judge(&world.signs);
     let turned = world.signs.was != Some(judgement.online);
     let from_silence = judgement.reason == reasons::EXPIRED;
@@ -42,27 +42,27 @@ pub(crate) fn decide(world: &World) -> Plan {
     }))
 }
 
-fn again(world: &World, judgement: &Judgement) -> Option<Duration> {
+fn again(world: &Observed, judgement: &LivenessDecision) -> Option<Duration> {
     let contested = world.contested_until.map(|until| until - world.signs.now);
     let both = [judgement.again, contested];
     both.into_iter().flatten().min()
 }
 
-fn wish(judgement: &Judgement) -> Wish {
+fn wish(judgement: &LivenessDecision) -> ProofDemand {
     match judgement {
-        it if it.late => Wish::Now,
-        it if it.online || it.reason == reasons::RELEASED => Wish::Nothing,
-        _ => Wish::Await,
+        it if it.late => ProofDemand::Now,
+        it if it.online || it.reason == reasons::RELEASED => ProofDemand::Nothing,
+        _ => ProofDemand::Await,
     }
 }
 
 /// Its class, if we serve it.
-fn ours(world: &World) -> Option<&ConnectorClassSpec> {
+fn ours(world: &Observed) -> Option<&ConnectorClassSpec> {
     let class = world.class.as_ref();
     class.filter(|class| class.controller_name == CONTROLLER)
 }
 
-fn accepted(world: &World) -> Condition {
+fn accepted(world: &Observed) -> Condition {
     let name = &world.class_name;
     let no = |fix: String| {
         Condition::no(
@@ -100,7 +100,7 @@ fn is_url(relay: &str) -> bool {
     relay.parse::<RelayUrl>().is_ok()
 }
 
-fn online(world: &World, judgement: &Judgement) -> Condition {
+fn online(world: &Observed, judgement: &LivenessDecision) -> Condition {
     let lease = world.signs.duration.as_secs();
     let message = match judgement.reason {
         reasons::RENEWED => "its agent renews its lease".to_owned(),
@@ -123,39 +123,45 @@ fn online(world: &World, judgement: &Judgement) -> Condition {
     }
 }
 
-fn ready(world: &World, accepted: &Condition, judgement: &Judgement) -> Condition {
+fn ready(world: &Observed, accepted: &Condition, judgement: &LivenessDecision) -> Condition {
     let no = |reason: &str, message: &str| Condition::no(conditions::READY, reason, message);
     let registered = world.status.connection_details.is_some();
     match (accepted.status, registered, judgement.online) {
-        (Status::False | Status::Unknown, _, _) => no(&accepted.reason, &accepted.message),
-        (Status::True, false, _) => no(
+        (ConditionStatus::False | ConditionStatus::Unknown, _, _) => {
+            no(&accepted.reason, &accepted.message)
+        }
+        (ConditionStatus::True, false, _) => no(
             reasons::CONNECTOR_NOT_REGISTERED,
             "no agent has said how it is reached: start one for it",
         ),
-        (Status::True, true, false) => no(judgement.reason, &online(world, judgement).message),
-        (Status::True, true, true) => {
+        (ConditionStatus::True, true, false) => {
+            no(judgement.reason, &online(world, judgement).message)
+        }
+        (ConditionStatus::True, true, true) => {
             Condition::yes(conditions::READY, ONLINE, "its agent can be reached")
         }
     }
 }
 
-fn note(judgement: &Judgement, message: &str) -> Note {
+fn note(judgement: &LivenessDecision, message: &str) -> EventNote {
     match judgement.online {
-        true => Note::normal("Online", "Judge", message),
-        false if judgement.reason == reasons::RELEASED => Note::normal("Offline", "Judge", message),
-        false => Note::warning("Offline", "Judge", message),
+        true => EventNote::normal("Online", "Judge", message),
+        false if judgement.reason == reasons::RELEASED => {
+            EventNote::normal("Offline", "Judge", message)
+        }
+        false => EventNote::warning("Offline", "Judge", message),
     }
 }
 
 /// Times and the heartbeat are those of the last turn: anything newer would make every pass write.
-fn status(world: &World, judgement: &Judgement, turned: bool) -> Said {
+fn status(world: &Observed, judgement: &LivenessDecision, turned: bool) -> ConnectorStatusUpdate {
     let class = ours(world);
     let gateways = class.map(|class| match class.gateways.is_empty() {
         true => world.gateways.clone(),
         false => sorted(&class.gateways),
     });
     let before = &world.status;
-    let mut said = Said {
+    let mut said = ConnectorStatusUpdate {
         lease_ref: Some(LeaseRef {
             name: world.name.clone(),
             renew_time: before
@@ -177,7 +183,7 @@ fn status(world: &World, judgement: &Judgement, turned: bool) -> Said {
     said
 }
 
-fn turn(said: &mut Said, world: &World, judgement: &Judgement) {
+fn turn(said: &mut ConnectorStatusUpdate, world: &Observed, judgement: &LivenessDecision) {
     if let Some(lease) = &mut said.lease_ref {
         lease.renew_time = world.beat.map(MicroTime);
     }

@@ -1,22 +1,22 @@
 //! What is said of a Connector, and when nothing new is.
 
-use aplomb::conditions::Status;
+use aplomb::conditions::ConditionStatus;
 use aplomb_api::tunnel::{ConnectionDetails, ConnectorStatus};
 use tokio::time::Instant;
 
 use super::*;
-use crate::liveness::{LeaseSign, Signs};
+use crate::liveness::{LeaseSignal, LivenessSignals};
 
 const L: Duration = Duration::from_secs(30);
 
-fn world(was: Option<bool>, silent: Duration) -> World {
+fn world(was: Option<bool>, silent: Duration) -> Observed {
     let now = Instant::now() + Duration::from_secs(3_600);
     let heard = now - silent;
     let class = ConnectorClassSpec {
         controller_name: CONTROLLER.to_owned(),
         ..ConnectorClassSpec::default()
     };
-    World {
+    Observed {
         name: "laptop".to_owned(),
         class_name: "aplomb".to_owned(),
         class: Some(class),
@@ -25,12 +25,12 @@ fn world(was: Option<bool>, silent: Duration) -> World {
             connection_details: Some(ConnectionDetails::default()),
             ..ConnectorStatus::default()
         },
-        signs: Signs {
+        signs: LivenessSignals {
             now,
             was,
             known: true,
             duration: L,
-            lease: Some(LeaseSign {
+            lease: Some(LeaseSignal {
                 until: Some(heard + L),
                 released: false,
             }),
@@ -46,7 +46,7 @@ fn world(was: Option<bool>, silent: Duration) -> World {
     }
 }
 
-fn said(world: &World) -> Words {
+fn said(world: &Observed) -> Words {
     match decide(world) {
         Plan::Say(words) => *words,
         other => panic!("nothing is said: {other:?}"),
@@ -65,8 +65,8 @@ async fn silence_is_confirmed_by_the_server_before_it_is_believed() {
     world.confirmed = true;
     let words = said(&world);
     assert_eq!(of(&words, "Online").reason, reasons::EXPIRED);
-    assert_eq!(of(&words, "Ready").status, Status::False);
-    assert_eq!(words.wish, Wish::Await);
+    assert_eq!(of(&words, "Ready").status, ConditionStatus::False);
+    assert_eq!(words.wish, ProofDemand::Await);
     let text = |time: &Option<Time>| time.as_ref().map(|it| it.0.to_string());
     let (seen, since) = (&words.status.last_seen, &words.status.offline_since);
     assert_eq!(text(seen).as_deref(), Some("2026-01-01T00:09:30Z"));
@@ -98,7 +98,7 @@ async fn one_that_comes_online_is_no_longer_offline_since() {
     world.status.offline_since = Some(whole(world.clock));
     let words = said(&world);
     assert_eq!(words.status.offline_since, None);
-    assert_eq!(of(&words, "Ready").status, Status::True);
+    assert_eq!(of(&words, "Ready").status, ConditionStatus::True);
     let lease = words.status.lease_ref.expect("a lease");
     assert_eq!(lease.renew_time, world.beat.map(MicroTime));
 }
@@ -112,7 +112,7 @@ async fn a_missing_class_is_named_with_what_to_do() {
     assert_eq!(accepted.reason, reasons::CONNECTOR_CLASS_NOT_FOUND);
     assert!(accepted.message.contains("create it"), "{accepted:?}");
     assert_eq!(of(&words, "Ready").reason, accepted.reason);
-    assert_eq!(of(&words, "Online").status, Status::True);
+    assert_eq!(of(&words, "Online").status, ConditionStatus::True);
     assert_eq!(words.status.gateways, None);
 }
 
@@ -128,7 +128,7 @@ async fn a_class_that_names_gateways_is_taken_at_its_word() {
 #[tokio::test(start_paused = true)]
 async fn a_late_heartbeat_asks_for_a_proof() {
     let words = said(&world(Some(true), L * 5 / 6));
-    assert_eq!(words.wish, Wish::Now);
+    assert_eq!(words.wish, ProofDemand::Now);
     assert_eq!(words.again, Some(L / 6));
 }
 
@@ -146,13 +146,16 @@ async fn a_relay_that_is_not_a_url_is_said_and_the_others_are_used() {
             let condition = of(&words, kind);
             assert_eq!(
                 (condition.status, &*condition.reason),
-                (Status::False, "InvalidRelay")
+                (ConditionStatus::False, "InvalidRelay")
             );
             assert!(condition.message.contains(bad), "{}", condition.message);
         }
-        assert_eq!(of(&words, conditions::ONLINE).status, Status::True);
+        assert_eq!(of(&words, conditions::ONLINE).status, ConditionStatus::True);
         let class = world.class.as_mut().expect("a class");
         class.relays.retain(|it| it != bad);
-        assert_eq!(of(&said(&world), conditions::READY).status, Status::True);
+        assert_eq!(
+            of(&said(&world), conditions::READY).status,
+            ConditionStatus::True
+        );
     }
 }

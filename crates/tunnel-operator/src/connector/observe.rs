@@ -1,29 +1,29 @@
-//! Gathers everything a judgement needs into one [`World`]: from the caches, and from what was heard
+//! Gathers everything a judgement needs into one [`Observed`]: from the caches, and from what was heard
 //! and when. Makes no call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::{Context, Key, Result, View};
+use aplomb::{Context, ObjectKey, Result, View};
 use aplomb_api::tunnel::{Connector, ConnectorClass, ConnectorStatus, GatewayReplica, conditions};
 use tokio::time::Instant;
 
-use super::World;
-use crate::liveness::{LeaseSign, Signs};
-use crate::office::Office;
-use crate::pulse::{LeaseView, Seen};
+use super::Observed;
+use crate::liveness::{LeaseSignal, LivenessSignals};
+use crate::office::TunnelContext;
+use crate::pulse::{HeartbeatRecord, LeaseView};
 
 /// A judgement is due when a Lease is over, and comes later than this only if something held us up.
 const OVERDUE: Duration = Duration::from_secs(2);
 
 /// Since when each connector is without a session at every gateway, and which life of its agent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Losses(Arc<Mutex<BTreeMap<Key, (String, Instant)>>>);
+pub(crate) struct SessionLosses(Arc<Mutex<BTreeMap<ObjectKey, (String, Instant)>>>);
 
-impl Losses {
+impl SessionLosses {
     /// Since when; `session` is the one that is lost now, if it is.
-    fn since(&self, key: &Key, session: Option<&str>, now: Instant) -> Option<Instant> {
+    fn since(&self, key: &ObjectKey, session: Option<&str>, now: Instant) -> Option<Instant> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(session) = session else {
             all.remove(key);
@@ -39,7 +39,7 @@ impl Losses {
     }
 
     /// Lets go of a connector that is gone.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.remove(key);
     }
@@ -49,9 +49,9 @@ impl Losses {
 pub(crate) struct Observer<'a> {
     pub(crate) connector: &'a Connector,
     pub(crate) cx: &'a Context<Connector>,
-    pub(crate) office: &'a Office,
-    pub(crate) losses: &'a Losses,
-    pub(crate) key: &'a Key,
+    pub(crate) office: &'a TunnelContext,
+    pub(crate) losses: &'a SessionLosses,
+    pub(crate) key: &'a ObjectKey,
 }
 
 impl Observer<'_> {
@@ -59,11 +59,11 @@ impl Observer<'_> {
     ///
     /// # Errors
     /// A cache is missing, which is a defect of the wiring.
-    pub(crate) fn observe(&self, confirmed: bool) -> Result<World> {
+    pub(crate) fn observe(&self, confirmed: bool) -> Result<Observed> {
         let now = Instant::now();
         let spec = &self.connector.spec;
         let status = self.connector.status.clone().unwrap_or_default();
-        let class = Key::new(None, &spec.connector_class_name);
+        let class = ObjectKey::new(None, &spec.connector_class_name);
         let class = self.cx.cache::<ConnectorClass>()?.get(&class);
         let seen = self.lease()?;
         let proven = self.office.sessions.last(self.key);
@@ -71,12 +71,12 @@ impl Observer<'_> {
         let (gateways, without) = self.sessions(&status, now)?;
         let lost = session(&status).filter(|_| gateways > 0 && without == gateways);
         let contested = (0 < without && without < gateways).then_some(());
-        Ok(World {
+        Ok(Observed {
             name: self.key.name.to_string(),
             class_name: spec.connector_class_name.clone(),
             class: class.map(|class| class.spec.clone()),
             gateways: self.gateways()?,
-            signs: Signs {
+            signs: LivenessSignals {
                 now,
                 was: was(&status),
                 known: seen.is_some() || proven.is_some() || status.last_seen.is_some(),
@@ -98,7 +98,7 @@ impl Observer<'_> {
     }
 
     /// What was last heard of its Lease. One that somebody deleted is good for as long as it was.
-    fn lease(&self) -> Result<Option<Seen>> {
+    fn lease(&self) -> Result<Option<HeartbeatRecord>> {
         let lease = self.cx.cache::<LeaseView>()?.get(self.key);
         let uid = View::meta(self.connector).uid;
         let own = |lease: &Arc<LeaseView>| lease.meta().owners.iter().any(|it| it.uid == uid);
@@ -109,7 +109,7 @@ impl Observer<'_> {
     }
 
     /// As the agent has promised to renew, or as it is asked to.
-    fn duration(&self, seen: Option<&Seen>) -> Duration {
+    fn duration(&self, seen: Option<&HeartbeatRecord>) -> Duration {
         let asked = u64::try_from(self.connector.spec.lease_duration_seconds).unwrap_or_default();
         let promised = seen.map(|seen| seen.beat.lease);
         promised
@@ -161,12 +161,12 @@ fn was(status: &ConnectorStatus) -> Option<bool> {
 
 /// A heartbeat that has not changed since the connector went offline, before this process began, is no
 /// sign of life: to take it for one would bring back every dead connector at each start.
-fn sign(seen: &Seen, status: &ConnectorStatus) -> LeaseSign {
+fn sign(seen: &HeartbeatRecord, status: &ConnectorStatus) -> LeaseSignal {
     let then = status.lease_ref.as_ref();
     let then = then.and_then(|lease| lease.renew_time.as_ref());
     let same = then.map(|time| time.0) == seen.beat.renewed;
     let dead = seen.first && was(status) == Some(false) && same;
-    LeaseSign {
+    LeaseSignal {
         until: (!dead).then(|| seen.until()),
         released: seen.beat.holder.is_none(),
     }

@@ -2,29 +2,29 @@
 //! that cannot be told is Unknown; none is ever True by default.
 
 use aplomb::Condition;
-use aplomb::conditions::{RECONCILING, Status};
-use aplomb_api::tunnel::{Revision, conditions as kinds, reasons};
+use aplomb::conditions::{ConditionStatus, RECONCILING};
+use aplomb_api::tunnel::{ChildRevision, conditions as kinds, reasons};
 use iroh_base::RelayUrl;
 
-use super::hostnames::Held;
+use super::hostnames::HostnameClaims;
 use super::ready;
 use super::revisions::{CONNECTOR, passed, revisions};
-use crate::evidence::{Evidence, subject};
-use crate::world::{ConnectorSeen, World, Written};
+use crate::evidence::{ProbeResult, subject};
+use crate::world::{ChildrenState, Observed, ObservedConnector};
 
 /// What follows from a world, before it is said.
-pub(super) struct Facts<'a> {
-    pub(super) world: &'a World,
-    pub(super) held: &'a Held,
+pub(super) struct TunnelAssessment<'a> {
+    pub(super) world: &'a Observed,
+    pub(super) held: &'a HostnameClaims,
     /// What the gateways must have seen.
-    pub(super) revisions: Vec<Revision>,
+    pub(super) revisions: Vec<ChildRevision>,
     pub(super) programmed: Condition,
     pub(super) metadata: Option<Condition>,
     pub(super) online: Option<Condition>,
 }
 
-impl<'a> Facts<'a> {
-    pub(super) fn new(world: &'a World, held: &'a Held) -> Self {
+impl<'a> TunnelAssessment<'a> {
+    pub(super) fn new(world: &'a Observed, held: &'a HostnameClaims) -> Self {
         let revisions = revisions(world);
         Self {
             programmed: programmed(world, &revisions),
@@ -38,19 +38,19 @@ impl<'a> Facts<'a> {
 
     /// Whether every live gateway serves the children.
     pub(super) fn is_programmed(&self) -> bool {
-        self.programmed.status == Status::True
+        self.programmed.status == ConditionStatus::True
     }
 
     /// Whether gateways still have to acknowledge something.
     pub(super) fn waiting(&self) -> bool {
         let metadata = self.metadata.as_ref();
-        let lacks = |it: &Condition| it.status != Status::True && !is_about_relay(it);
+        let lacks = |it: &Condition| it.status != ConditionStatus::True && !is_about_relay(it);
         !self.is_programmed() || metadata.is_some_and(lacks)
     }
 
     /// Whether a proof could succeed.
     pub(super) fn provable(&self) -> bool {
-        let released = |seen: &ConnectorSeen| {
+        let released = |seen: &ObservedConnector| {
             let online = seen.online.as_ref();
             online.is_some_and(|(online, reason, _)| !online && reason == reasons::RELEASED)
         };
@@ -59,7 +59,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether a proof is about something that has changed since.
-    pub(super) fn stale(&self, evidence: &Evidence) -> bool {
+    pub(super) fn stale(&self, evidence: &ProbeResult) -> bool {
         evidence.subject != subject(self.world, &self.held.served())
     }
 
@@ -73,7 +73,7 @@ impl<'a> Facts<'a> {
         all.extend(ready::certificates(self));
         all.extend(ready::origin(self));
         let ready = ready::ready(self, &all);
-        if ready.status != Status::True && self.waiting() {
+        if ready.status != ConditionStatus::True && self.waiting() {
             let what = "gateways have not acknowledged everything yet";
             all.push(Condition::yes(RECONCILING, reasons::PENDING, what));
         }
@@ -95,9 +95,9 @@ fn accepted() -> Condition {
     Condition::yes(kinds::ACCEPTED, reasons::ACCEPTED, "the spec is valid")
 }
 
-fn programmed(world: &World, revisions: &[Revision]) -> Condition {
+fn programmed(world: &Observed, revisions: &[ChildRevision]) -> Condition {
     let no = |reason: &str, message: &str| Condition::no(kinds::PROGRAMMED, reason, message);
-    if let Some(Written::Foreign(message)) = &world.progress.written {
+    if let Some(ChildrenState::Foreign(message)) = &world.progress.written {
         return no(reasons::CHILD_CONFLICT, message);
     }
     if !world.fresh {
@@ -140,7 +140,7 @@ fn programmed(world: &World, revisions: &[Revision]) -> Condition {
     }
 }
 
-fn metadata(world: &World, revisions: &[Revision]) -> Option<Condition> {
+fn metadata(world: &Observed, revisions: &[ChildRevision]) -> Option<Condition> {
     let kind = kinds::CONNECTOR_METADATA_PROGRAMMED;
     if world.connectors.is_empty() {
         return None;
@@ -170,13 +170,13 @@ fn metadata(world: &World, revisions: &[Revision]) -> Option<Condition> {
 }
 
 /// The relay that a connector is reached through, as its agent says it.
-fn relay(seen: &Option<ConnectorSeen>) -> Option<&str> {
+fn relay(seen: &Option<ObservedConnector>) -> Option<&str> {
     let details = seen.as_ref()?.details.as_ref()?;
     details.public_key.home_relay.as_deref()
 }
 
 /// What to say if a gateway does not use the relay of a connector. It may reach the agent all the same.
-fn without_relay(world: &World) -> Option<Condition> {
+fn without_relay(world: &Observed) -> Option<Condition> {
     let kind = kinds::CONNECTOR_METADATA_PROGRAMMED;
     let all = world.connectors.iter();
     all.filter_map(|(name, seen)| Some((name, relay(seen)?)))
@@ -211,7 +211,7 @@ pub(super) fn is_about_relay(condition: &Condition) -> bool {
 }
 
 /// A connector that is not there, or whose agent has never registered.
-fn unregistered(world: &World) -> Option<(&'static str, String)> {
+fn unregistered(world: &Observed) -> Option<(&'static str, String)> {
     world.connectors.iter().find_map(|(name, seen)| match seen {
         None => Some((
             reasons::CONNECTOR_NOT_FOUND,
@@ -228,7 +228,7 @@ fn unregistered(world: &World) -> Option<(&'static str, String)> {
     })
 }
 
-fn online(world: &World) -> Option<Condition> {
+fn online(world: &Observed) -> Option<Condition> {
     let kind = kinds::CONNECTOR_ONLINE;
     if world.connectors.is_empty() {
         return None;
@@ -248,7 +248,7 @@ fn online(world: &World) -> Option<Condition> {
         ));
     }
     let judged =
-        |seen: &Option<ConnectorSeen>| seen.as_ref().is_some_and(|seen| seen.online.is_some());
+        |seen: &Option<ObservedConnector>| seen.as_ref().is_some_and(|seen| seen.online.is_some());
     Some(match world.connectors.values().all(judged) {
         true => Condition::yes(kind, "Online", "every connector is online"),
         false => Condition::unknown(
@@ -259,7 +259,7 @@ fn online(world: &World) -> Option<Condition> {
     })
 }
 
-fn verified(held: &Held) -> Option<Condition> {
+fn verified(held: &HostnameClaims) -> Option<Condition> {
     let kind = kinds::HOSTNAMES_VERIFIED;
     if held.statuses.len() < 2 {
         return None;
@@ -282,7 +282,7 @@ fn verified(held: &Held) -> Option<Condition> {
 }
 
 /// Present only while it holds.
-fn in_use(held: &Held) -> Option<Condition> {
+fn in_use(held: &HostnameClaims) -> Option<Condition> {
     let taken: Vec<String> = held
         .refused()
         .filter(|it| split(&it.reason).0 == reasons::HOSTNAME_IN_USE)

@@ -4,11 +4,11 @@ use aplomb_api::tunnel::{
     HostnameStatus, canonical_hostname, canonical_label, reasons, split_canonical,
 };
 
-use crate::world::{Claim, Plain, Step, World};
+use crate::world::{ClaimState, Observed, Plain, Step};
 
 /// Every hostname, and what is to be done about claims.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct HostnameClaims {
     /// The platform's.
     pub(super) canonical: String,
     /// One's own first, in the order of the spec, then the platform's.
@@ -17,7 +17,7 @@ pub(super) struct Held {
     pub(super) step: Option<Step>,
 }
 
-impl Held {
+impl HostnameClaims {
     /// Those that may be served.
     pub(super) fn served(&self) -> Vec<String> {
         let accepted = self.statuses.iter().filter(|it| it.accepted);
@@ -31,7 +31,7 @@ impl Held {
 }
 
 /// What is known of the hostnames of a tunnel under `domain`.
-pub(super) fn held(world: &World, domain: &str) -> Held {
+pub(super) fn held(world: &Observed, domain: &str) -> HostnameClaims {
     let uid = world.proxy.metadata.uid.as_deref().unwrap_or_default();
     let canonical = canonical_hostname(uid, domain);
     let mut statuses = Vec::new();
@@ -40,14 +40,14 @@ pub(super) fn held(world: &World, domain: &str) -> Held {
         if *hostname == canonical {
             continue;
         }
-        let claim = world.claims.get(hostname).unwrap_or(&Claim::Free);
+        let claim = world.claims.get(hostname).unwrap_or(&ClaimState::Free);
         let (accepted, reason, todo) =
             reserved(world, hostname, claim).unwrap_or_else(|| judged(world, hostname, claim));
         statuses.push(status(hostname, accepted, reason));
         step = step.or(todo);
     }
     statuses.push(status(&canonical, true, "GivenByPlatform".to_owned()));
-    Held {
+    HostnameClaims {
         canonical,
         statuses,
         step,
@@ -67,7 +67,7 @@ type Judgment = (bool, String, Option<Step>);
 
 /// A name that the platform gives, under the domain of any class or to a tunnel that exists, is served for
 /// its UID alone. A claim that was made before that was known is given back.
-fn reserved(world: &World, hostname: &str, claim: &Claim) -> Option<Judgment> {
+fn reserved(world: &Observed, hostname: &str, claim: &ClaimState) -> Option<Judgment> {
     let (label, domain) = split_canonical(hostname)?;
     let uid = world.proxy.metadata.uid.as_deref().unwrap_or_default();
     let free = !world.domains.contains(domain) && !world.given.contains(hostname);
@@ -78,11 +78,11 @@ fn reserved(world: &World, hostname: &str, claim: &Claim) -> Option<Judgment> {
         "{}: hostnames of this shape under {domain} are given by the platform; choose another",
         reasons::HOSTNAME_RESERVED
     );
-    let ours = matches!(claim, Claim::Ours(..));
+    let ours = matches!(claim, ClaimState::Ours(..));
     Some((false, why, ours.then(|| Step::Unclaim(hostname.to_owned()))))
 }
 
-fn has(world: &World, plain: &Plain) -> String {
+fn has(world: &Observed, plain: &Plain) -> String {
     let ours = world.proxy.metadata.namespace.as_ref() == Some(&plain.namespace);
     let by = match ours {
         true => format!("Gateway {}/{}", plain.namespace, plain.name),
@@ -91,25 +91,25 @@ fn has(world: &World, plain: &Plain) -> String {
     format!("{}: served for {by}", reasons::HOSTNAME_IN_USE)
 }
 
-fn judged(world: &World, hostname: &str, claim: &Claim) -> Judgment {
+fn judged(world: &Observed, hostname: &str, claim: &ClaimState) -> Judgment {
     let plain = world.plain.get(hostname);
     match claim {
-        Claim::Ours(..) if let Some(plain) = plain.filter(|it| it.first) => {
+        ClaimState::Ours(..) if let Some(plain) = plain.filter(|it| it.first) => {
             let step = Some(Step::Unclaim(hostname.to_owned()));
             (false, has(world, plain), step)
         }
-        Claim::Ours(..) => (true, "Claimed".to_owned(), None),
+        ClaimState::Ours(..) => (true, "Claimed".to_owned(), None),
         // First come, first served: what somebody has already is not claimed.
-        Claim::Free if let Some(plain) = plain => (false, has(world, plain), None),
-        Claim::Free => {
+        ClaimState::Free if let Some(plain) = plain => (false, has(world, plain), None),
+        ClaimState::Free => {
             let step = Some(Step::Claim(hostname.to_owned()));
             (false, reasons::PENDING.to_owned(), step)
         }
-        Claim::Void => {
+        ClaimState::Void => {
             let step = Some(Step::Unclaim(hostname.to_owned()));
             (false, reasons::PENDING.to_owned(), step)
         }
-        Claim::Taken { namespace, name } => {
+        ClaimState::Taken { namespace, name } => {
             // What other tenants have is not ours to tell.
             let ours = world.proxy.metadata.namespace.as_deref() == Some(namespace);
             let by = match ours {

@@ -1,52 +1,56 @@
 //! What people are told: each turn of a tunnel that somebody may have to act on, once.
 
-use aplomb::conditions::Status;
-use aplomb::{Condition, Note};
+use aplomb::conditions::ConditionStatus;
+use aplomb::{Condition, EventNote};
 use aplomb_api::tunnel::{HttpProxyStatus, conditions as kinds, reasons};
 
-use crate::world::World;
+use crate::world::Observed;
 
 const ACTION: &str = "Prove";
 
 /// The Events of the turns from what the status says now to `conditions`.
 pub(super) fn notes(
-    world: &World,
+    world: &Observed,
     conditions: &[Condition],
     status: &HttpProxyStatus,
-) -> Vec<Note> {
+) -> Vec<EventNote> {
     let find = |kind: &str| conditions.iter().find(|it| it.kind == kind);
     let mut notes = Vec::new();
     if let Some(ready) = find(kinds::READY).filter(|it| turned(world, it)) {
         notes.extend(readiness(world, ready, status));
     }
     if let Some(taken) = find(kinds::HOSTNAMES_IN_USE).filter(|it| turned(world, it)) {
-        notes.push(Note::warning(&taken.reason, "Claim", taken.message.clone()));
+        notes.push(EventNote::warning(
+            &taken.reason,
+            "Claim",
+            taken.message.clone(),
+        ));
     }
     notes
 }
 
-fn readiness(world: &World, ready: &Condition, status: &HttpProxyStatus) -> Option<Note> {
-    if ready.status == Status::True {
+fn readiness(world: &Observed, ready: &Condition, status: &HttpProxyStatus) -> Option<EventNote> {
+    if ready.status == ConditionStatus::True {
         let hostname = status.hostname.as_deref().unwrap_or_default();
         let message = format!("traffic flows to {hostname}: {}", ready.message);
-        return Some(Note::normal(reasons::PROVEN, ACTION, message));
+        return Some(EventNote::normal(reasons::PROVEN, ACTION, message));
     }
     // What is still under way is news to nobody, unless it worked before.
     let under_way = ready.reason == reasons::PENDING && !was_ready(world);
-    (!under_way).then(|| Note::warning(&ready.reason, ACTION, ready.message.clone()))
+    (!under_way).then(|| EventNote::warning(&ready.reason, ACTION, ready.message.clone()))
 }
 
 /// Whether the status says that it is ready.
-pub(super) fn was_ready(world: &World) -> bool {
-    was(world, kinds::READY).is_some_and(|(status, _)| status == Status::True.word())
+pub(super) fn was_ready(world: &Observed) -> bool {
+    was(world, kinds::READY).is_some_and(|(status, _)| status == ConditionStatus::True.word())
 }
 
-fn was<'a>(world: &'a World, kind: &str) -> Option<(&'a str, &'a str)> {
+fn was<'a>(world: &'a Observed, kind: &str) -> Option<(&'a str, &'a str)> {
     let status = world.proxy.status.as_ref()?;
     let condition = status.conditions.iter().find(|it| it.type_ == kind)?;
     Some((&condition.status, &condition.reason))
 }
 
-fn turned(world: &World, condition: &Condition) -> bool {
+fn turned(world: &Observed, condition: &Condition) -> bool {
     was(world, &condition.kind) != Some((condition.status.word(), &condition.reason))
 }

@@ -1,11 +1,11 @@
 //! Whether a tunnel is ready: only a proof that still holds says so.
 
 use aplomb::Condition;
-use aplomb::conditions::Status;
+use aplomb::conditions::ConditionStatus;
 use aplomb_api::tunnel::{conditions as kinds, reasons};
 
-use super::conditions::{Facts, is_about_relay};
-use crate::evidence::Evidence;
+use super::conditions::{TunnelAssessment, is_about_relay};
+use crate::evidence::ProbeResult;
 
 /// The conditions that must hold before a proof counts, and whose reason is told first if one does not.
 const NEEDED: [&str; 4] = [
@@ -17,22 +17,23 @@ const NEEDED: [&str; 4] = [
 
 /// The evidence, if it is about the tunnel as it is now. A failure counts until something better is
 /// known: nothing is called pending that was just seen to fail.
-fn evidence<'a>(facts: &'a Facts<'_>) -> Option<&'a Evidence> {
+fn evidence<'a>(facts: &'a TunnelAssessment<'_>) -> Option<&'a ProbeResult> {
     let evidence = facts.world.evidence.as_ref();
     evidence.filter(|it| facts.provable() && !(it.is_good() && facts.stale(it)))
 }
 
-pub(super) fn ready(facts: &Facts<'_>, said: &[Condition]) -> Condition {
-    let proven = evidence(facts).is_some_and(Evidence::is_good);
+pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Condition {
+    let proven = evidence(facts).is_some_and(ProbeResult::is_good);
     let online = said.iter().find(|it| it.kind == kinds::CONNECTOR_ONLINE);
     // An agent that does not run is reached through no relay; a session may be lost for want of one.
     let away = [reasons::RELEASED, reasons::EXPIRED, reasons::NEVER_SEEN];
-    let away = online.is_some_and(|it| it.status == Status::False && away.contains(&&*it.reason));
+    let away =
+        online.is_some_and(|it| it.status == ConditionStatus::False && away.contains(&&*it.reason));
     let lacking = |kind: &&str| {
         let said = said.iter().find(|it| it.kind == **kind)?;
         // A proof shows that the agent is reached without its relay.
         let needless = (proven || away) && is_about_relay(said);
-        (said.status != Status::True && !needless).then_some(said)
+        (said.status != ConditionStatus::True && !needless).then_some(said)
     };
     if let Some(lacks) = NEEDED.iter().find_map(lacking) {
         return Condition::new(
@@ -43,7 +44,7 @@ pub(super) fn ready(facts: &Facts<'_>, said: &[Condition]) -> Condition {
         );
     }
     let world = facts.world;
-    let old = |it: &&Evidence| world.instant >= it.at + world.proxy.spec.proof_interval.0;
+    let old = |it: &&ProbeResult| world.instant >= it.at + world.proxy.spec.proof_interval.0;
     if evidence(facts)
         .filter(|it| it.is_good())
         .filter(old)
@@ -54,7 +55,7 @@ pub(super) fn ready(facts: &Facts<'_>, said: &[Condition]) -> Condition {
     }
     let Some(evidence) = evidence(facts) else {
         return match online {
-            Some(it) if it.status == Status::False => offline(&it.message),
+            Some(it) if it.status == ConditionStatus::False => offline(&it.message),
             _ => Condition::no(kinds::READY, reasons::PENDING, "not proven yet"),
         };
     };
@@ -81,7 +82,7 @@ fn offline(message: &str) -> Condition {
 }
 
 /// Whether the certificates are served; only for a tunnel with TLS.
-pub(super) fn certificates(facts: &Facts<'_>) -> Option<Condition> {
+pub(super) fn certificates(facts: &TunnelAssessment<'_>) -> Option<Condition> {
     facts.world.proxy.spec.tls.as_ref()?;
     let kind = kinds::CERTIFICATES_READY;
     let shown = evidence(facts).and_then(|it| it.certificates.as_ref());
@@ -96,7 +97,7 @@ pub(super) fn certificates(facts: &Facts<'_>) -> Option<Condition> {
 }
 
 /// Whether the origin takes connections, as the agent says, or cannot even be asked.
-pub(super) fn origin(facts: &Facts<'_>) -> Option<Condition> {
+pub(super) fn origin(facts: &TunnelAssessment<'_>) -> Option<Condition> {
     let (kind, evidence) = (kinds::ORIGIN_REACHABLE, evidence(facts)?);
     let failure = evidence.tunnel.as_ref().err();
     let about = [reasons::ORIGIN_NOT_EXPOSED, reasons::ORIGIN_UNREACHABLE];

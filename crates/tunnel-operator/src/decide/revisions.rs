@@ -3,22 +3,22 @@
 //! A version is kept for as long as what gateways read of an object stays the same: its own status
 //! changes its version too, and must not make a served tunnel look unserved.
 
-use aplomb::version::Version;
-use aplomb_api::tunnel::{Applied, Revision};
+use aplomb::version::ResourceVersion;
+use aplomb_api::tunnel::{AppliedVersions, ChildRevision};
 use serde_json::json;
 
 use crate::children::digest;
-use crate::world::{Claim, ReplicaSeen, World, Written};
+use crate::world::{ChildrenState, ClaimState, Observed, ObservedReplica};
 
 /// The kind of a connector's revision.
 pub(super) const CONNECTOR: &str = "Connector";
 const CLAIM: &str = "HostnameClaim";
 
 /// Everything the gateways must have seen, in a stable order.
-pub(super) fn revisions(world: &World) -> Vec<Revision> {
+pub(super) fn revisions(world: &Observed) -> Vec<ChildRevision> {
     let mut all = Vec::new();
     match &world.progress.written {
-        Some(Written::Children(children)) => {
+        Some(ChildrenState::Children(children)) => {
             for child in children {
                 match child.changed {
                     true => all.push(child.revision.clone()),
@@ -33,7 +33,7 @@ pub(super) fn revisions(world: &World) -> Vec<Revision> {
         ),
     }
     for (hostname, claim) in &world.claims {
-        if let Claim::Ours(version, uid) = claim {
+        if let ClaimState::Ours(version, uid) = claim {
             let digest = uid.clone();
             all.push(kept(world, revision(CLAIM, hostname, version, digest)));
         }
@@ -53,8 +53,8 @@ pub(super) fn revisions(world: &World) -> Vec<Revision> {
     all
 }
 
-fn revision(kind: &str, name: &str, version: &str, digest: String) -> Revision {
-    Revision {
+fn revision(kind: &str, name: &str, version: &str, digest: String) -> ChildRevision {
+    ChildRevision {
         kind: kind.to_owned(),
         name: name.to_owned(),
         version: version.to_owned(),
@@ -63,25 +63,25 @@ fn revision(kind: &str, name: &str, version: &str, digest: String) -> Revision {
 }
 
 /// The revision at which it last said the same.
-fn kept(world: &World, revision: Revision) -> Revision {
-    let same = |it: &&Revision| {
+fn kept(world: &Observed, revision: ChildRevision) -> ChildRevision {
+    let same = |it: &&ChildRevision| {
         it.kind == revision.kind && it.name == revision.name && it.digest == revision.digest
     };
     stored(world).find(same).cloned().unwrap_or(revision)
 }
 
-fn stored(world: &World) -> impl Iterator<Item = &Revision> {
+fn stored(world: &Observed) -> impl Iterator<Item = &ChildRevision> {
     let status = world.proxy.status.as_ref();
     status.into_iter().flat_map(|status| &status.revisions)
 }
 
 /// Whether a gateway has passed a revision.
-pub(super) fn passed(replica: &ReplicaSeen, revision: &Revision) -> bool {
+pub(super) fn passed(replica: &ObservedReplica, revision: &ChildRevision) -> bool {
     let seen = of_kind(&replica.applied, &revision.kind);
-    Version::parse(seen).includes(&Version::parse(&revision.version)) == Some(true)
+    ResourceVersion::parse(seen).includes(&ResourceVersion::parse(&revision.version)) == Some(true)
 }
 
-fn of_kind<'a>(applied: &'a Applied, kind: &str) -> &'a str {
+fn of_kind<'a>(applied: &'a AppliedVersions, kind: &str) -> &'a str {
     match kind {
         "Gateway" => &applied.gateways,
         "HTTPRoute" => &applied.http_routes,

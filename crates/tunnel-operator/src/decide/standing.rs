@@ -2,7 +2,7 @@
 //! changes nothing, so that an agent that starts again costs no writes here.
 
 use aplomb::Condition;
-use aplomb::conditions::Status;
+use aplomb::conditions::ConditionStatus;
 use aplomb_api::tunnel::{conditions as kinds, reasons};
 
 use super::conditions::is_about_relay;
@@ -20,7 +20,7 @@ const NEEDED: [&str; 4] = [
 pub(super) fn standing(conditions: &[Condition]) -> Option<Standing> {
     let find = |kind: &str| conditions.iter().find(|it| it.kind == kind);
     let yes = |reason: &'static str, message: &str| Said {
-        status: Status::True,
+        status: ConditionStatus::True,
         reason: reason.to_owned(),
         message: message.to_owned(),
     };
@@ -31,8 +31,10 @@ pub(super) fn standing(conditions: &[Condition]) -> Option<Standing> {
         resolved: yes("ResolvedRefs", served),
     };
     let needed = NEEDED.iter().filter_map(|kind| find(kind));
-    let lacking: Vec<&Condition> = needed.filter(|it| it.status != Status::True).collect();
-    let ready = find(kinds::READY).is_some_and(|it| it.status == Status::True);
+    let lacking: Vec<&Condition> = needed
+        .filter(|it| it.status != ConditionStatus::True)
+        .collect();
+    let ready = find(kinds::READY).is_some_and(|it| it.status == ConditionStatus::True);
     if ready || lacking.is_empty() {
         return Some(standing);
     }

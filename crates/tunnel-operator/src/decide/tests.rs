@@ -6,14 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aplomb::Condition;
-use aplomb_api::tunnel::{Applied, ConnectionDetails, HttpProxy, HttpProxyStatus, Revision};
+use aplomb_api::tunnel::{
+    AppliedVersions, ChildRevision, ConnectionDetails, HttpProxy, HttpProxyStatus,
+};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
-use crate::evidence::{Doubt, Evidence, Failure};
-use crate::world::{Child, Claim, ConnectorSeen, Progress, ReplicaSeen, Written};
+use crate::evidence::{Ambiguity, ProbeFailure, ProbeResult};
+use crate::world::{
+    AppliedChild, ChildrenState, ClaimState, ObservedConnector, ObservedReplica, Progress,
+};
 
 const UID: &str = "5d3e2c1b-0000-4000-8000-000000000001";
 
@@ -32,9 +36,9 @@ fn proxy(hostnames: &[&str]) -> HttpProxy {
     .expect("an HTTPProxy")
 }
 
-fn child(kind: &str, version: &str) -> Child {
-    Child {
-        revision: Revision {
+fn child(kind: &str, version: &str) -> AppliedChild {
+    AppliedChild {
+        revision: ChildRevision {
             kind: kind.to_owned(),
             name: "web".to_owned(),
             version: version.to_owned(),
@@ -44,14 +48,14 @@ fn child(kind: &str, version: &str) -> Child {
     }
 }
 
-fn replica(applied: &str) -> ReplicaSeen {
+fn replica(applied: &str) -> ObservedReplica {
     let at = applied.to_owned();
-    ReplicaSeen {
+    ObservedReplica {
         name: "gw-0".to_owned(),
         listen: "192.0.2.1:80".to_owned(),
         listen_tls: None,
         endpoint_id: "aa".to_owned(),
-        applied: Applied {
+        applied: AppliedVersions {
             gateways: at.clone(),
             http_routes: at.clone(),
             endpoint_slices: at.clone(),
@@ -66,8 +70,8 @@ fn replica(applied: &str) -> ReplicaSeen {
     }
 }
 
-fn connector() -> ConnectorSeen {
-    ConnectorSeen {
+fn connector() -> ObservedConnector {
+    ObservedConnector {
         uid: "u1".to_owned(),
         version: "7".to_owned(),
         details: Some(ConnectionDetails {
@@ -79,10 +83,10 @@ fn connector() -> ConnectorSeen {
 }
 
 /// A world in which everything was written and acknowledged.
-fn served(hostnames: &[&str]) -> World {
+fn served(hostnames: &[&str]) -> Observed {
     let children = ["EndpointSlice", "Gateway", "HTTPRoute"];
     let children = children.map(|kind| child(kind, "10")).to_vec();
-    World {
+    Observed {
         proxy: Arc::new(proxy(hostnames)),
         domain: Some("tunnels.example.com".to_owned()),
         domains: [
@@ -102,7 +106,7 @@ fn served(hostnames: &[&str]) -> World {
             .map(|it| {
                 (
                     (*it).to_owned(),
-                    Claim::Ours("9".to_owned(), "u".to_owned()),
+                    ClaimState::Ours("9".to_owned(), "u".to_owned()),
                 )
             })
             .collect(),
@@ -113,7 +117,7 @@ fn served(hostnames: &[&str]) -> World {
         reported: false,
         fresh: true,
         progress: Progress {
-            written: Some(Written::Children(children)),
+            written: Some(ChildrenState::Children(children)),
             reported: true,
             ..Progress::default()
         },
@@ -121,7 +125,7 @@ fn served(hostnames: &[&str]) -> World {
     }
 }
 
-fn proven(mut world: World) -> World {
+fn proven(mut world: Observed) -> Observed {
     let hostnames: Vec<String> = decide(&world)
         .status
         .hostname_statuses
@@ -129,7 +133,7 @@ fn proven(mut world: World) -> World {
         .filter(|it| it.accepted)
         .map(|it| it.hostname.clone())
         .collect();
-    world.evidence = Some(Evidence {
+    world.evidence = Some(ProbeResult {
         subject: subject(&world, &hostnames),
         at: world.instant,
         due: std::time::Duration::from_secs(7),
@@ -145,7 +149,7 @@ fn said<'a>(plan: &'a Plan, kind: &str) -> Option<&'a Condition> {
     plan.conditions.iter().find(|it| it.kind == kind)
 }
 
-fn ready(plan: &Plan) -> (Status, &str) {
+fn ready(plan: &Plan) -> (ConditionStatus, &str) {
     let ready = said(plan, kinds::READY).expect("it always says so");
     (ready.status, &ready.reason)
 }
@@ -163,12 +167,12 @@ fn no_child_is_written_before_its_hostname_is_claimed() {
     world.progress = Progress::default();
     world
         .claims
-        .insert("app.example.com".to_owned(), Claim::Free);
+        .insert("app.example.com".to_owned(), ClaimState::Free);
     let plan = decide(&world);
     assert_eq!(plan.step, Some(Step::Claim("app.example.com".to_owned())));
     world
         .claims
-        .insert("app.example.com".to_owned(), Claim::Void);
+        .insert("app.example.com".to_owned(), ClaimState::Void);
     let plan = decide(&world);
     assert_eq!(plan.step, Some(Step::Unclaim("app.example.com".to_owned())));
 }
@@ -179,11 +183,11 @@ fn ready_needs_a_proof_even_when_all_else_is_well() {
     assert_eq!(plan.step, Some(Step::Prove));
     assert_eq!(
         said(&plan, kinds::PROGRAMMED).map(|it| it.status),
-        Some(Status::True)
+        Some(ConditionStatus::True)
     );
-    assert_eq!(ready(&plan), (Status::False, reasons::PENDING));
+    assert_eq!(ready(&plan), (ConditionStatus::False, reasons::PENDING));
     let plan = decide(&proven(served(&[])));
-    assert_eq!(ready(&plan), (Status::True, reasons::PROVEN));
+    assert_eq!(ready(&plan), (ConditionStatus::True, reasons::PROVEN));
     assert_eq!(plan.step, None);
 }
 
@@ -199,16 +203,16 @@ fn a_proof_of_another_session_or_gateway_counts_for_nothing() {
         .expect("registered")
         .session = "s2".to_owned();
     restarted.replicas[0] = replica("12");
-    assert_eq!(ready(&decide(&restarted)).0, Status::False);
+    assert_eq!(ready(&decide(&restarted)).0, ConditionStatus::False);
     let mut second = world;
-    second.replicas.push(ReplicaSeen {
+    second.replicas.push(ObservedReplica {
         name: "gw-1".to_owned(),
         ..replica("12")
     });
     let plan = decide(&second);
     assert_eq!(
         (ready(&plan).0, plan.step),
-        (Status::False, Some(Step::Prove))
+        (ConditionStatus::False, Some(Step::Prove))
     );
 }
 
@@ -219,9 +223,9 @@ fn one_gateway_behind_is_not_programmed() {
     let plan = decide(&world);
     assert_eq!(
         said(&plan, kinds::PROGRAMMED).map(|it| it.status),
-        Some(Status::False)
+        Some(ConditionStatus::False)
     );
-    assert_eq!(ready(&plan), (Status::False, reasons::PENDING));
+    assert_eq!(ready(&plan), (ConditionStatus::False, reasons::PENDING));
     assert!(plan.waiting && plan.step.is_none());
 }
 
@@ -233,9 +237,12 @@ fn a_gateway_that_cannot_list_all_it_leaves_out_makes_nothing_programmed() {
     let programmed = said(&plan, kinds::PROGRAMMED).map(|it| (it.status, &*it.reason));
     assert_eq!(
         programmed,
-        Some((Status::Unknown, reasons::REPORT_INCOMPLETE))
+        Some((ConditionStatus::Unknown, reasons::REPORT_INCOMPLETE))
     );
-    assert_eq!(ready(&plan), (Status::Unknown, reasons::REPORT_INCOMPLETE));
+    assert_eq!(
+        ready(&plan),
+        (ConditionStatus::Unknown, reasons::REPORT_INCOMPLETE)
+    );
 }
 
 #[test]
@@ -247,11 +254,11 @@ fn a_childs_own_status_does_not_unprogram_it() {
     world.proxy = Arc::new(proxy);
     let mut newer = child("Gateway", "99");
     newer.changed = false;
-    world.progress.written = Some(Written::Children(vec![newer]));
+    world.progress.written = Some(ChildrenState::Children(vec![newer]));
     let plan = decide(&world);
     assert_eq!(
         said(&plan, kinds::PROGRAMMED).map(|it| it.status),
-        Some(Status::True)
+        Some(ConditionStatus::True)
     );
 }
 
@@ -260,11 +267,14 @@ fn a_missing_connector_is_named_and_never_silence() {
     let mut world = served(&[]);
     world.connectors.insert("laptop".to_owned(), None);
     let plan = decide(&world);
-    assert_eq!(ready(&plan), (Status::False, reasons::CONNECTOR_NOT_FOUND));
+    assert_eq!(
+        ready(&plan),
+        (ConditionStatus::False, reasons::CONNECTOR_NOT_FOUND)
+    );
     assert_eq!(plan.step, None);
     assert_eq!(
         said(&plan, kinds::PROGRAMMED).map(|it| it.status),
-        Some(Status::True)
+        Some(ConditionStatus::True)
     );
 }
 
@@ -281,11 +291,11 @@ fn a_recreated_connector_is_another_one_even_with_the_same_details() {
     let plan = decide(&world);
     let metadata = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED);
     let metadata = metadata.map(|it| (it.status, it.reason.as_str()));
-    assert_eq!(metadata, Some((Status::False, reasons::PENDING)));
+    assert_eq!(metadata, Some((ConditionStatus::False, reasons::PENDING)));
     assert_eq!(plan.step, None, "gateways have version 10");
     world.replicas = vec![replica("11")];
     let plan = decide(&world);
-    assert_eq!(ready(&plan), (Status::False, reasons::PENDING));
+    assert_eq!(ready(&plan), (ConditionStatus::False, reasons::PENDING));
     assert_eq!(plan.step, Some(Step::Prove));
 }
 
@@ -293,7 +303,7 @@ fn a_recreated_connector_is_another_one_even_with_the_same_details() {
 fn who_holds_a_hostname_is_told_only_within_the_namespace() {
     for (namespace, told) in [("team", true), ("other", false)] {
         let mut world = proven(served(&["app.example.com"]));
-        let taken = Claim::Taken {
+        let taken = ClaimState::Taken {
             namespace: namespace.to_owned(),
             name: "first".to_owned(),
         };
@@ -301,7 +311,10 @@ fn who_holds_a_hostname_is_told_only_within_the_namespace() {
         let plan = decide(&world);
         let in_use = said(&plan, kinds::HOSTNAMES_IN_USE).expect("it is in use");
         assert_eq!(in_use.message.contains("first"), told, "{}", in_use.message);
-        assert_eq!(ready(&plan), (Status::False, reasons::HOSTNAME_IN_USE));
+        assert_eq!(
+            ready(&plan),
+            (ConditionStatus::False, reasons::HOSTNAME_IN_USE)
+        );
     }
 }
 
@@ -310,7 +323,10 @@ fn a_platform_hostname_of_another_cannot_be_asked_for() {
     let theirs = aplomb_api::tunnel::canonical_hostname("another", "tunnels.example.com");
     let world = served(&[&theirs]);
     let plan = decide(&world);
-    assert_eq!(ready(&plan), (Status::False, reasons::HOSTNAME_RESERVED));
+    assert_eq!(
+        ready(&plan),
+        (ConditionStatus::False, reasons::HOSTNAME_RESERVED)
+    );
 }
 
 #[test]
@@ -322,12 +338,12 @@ fn a_platform_hostname_is_reserved_under_the_domain_of_every_class() {
         let plan = decide(&world);
         assert_eq!(
             ready(&plan),
-            (Status::False, reasons::HOSTNAME_RESERVED),
+            (ConditionStatus::False, reasons::HOSTNAME_RESERVED),
             "{domain}"
         );
         // The class may be younger than the claim.
         assert_eq!(plan.step, Some(Step::Unclaim(theirs.clone())));
-        world.claims.insert(theirs, Claim::Free);
+        world.claims.insert(theirs, ClaimState::Free);
         assert!(
             !matches!(decide(&world).step, Some(Step::Claim(_))),
             "{domain}"
@@ -350,7 +366,7 @@ fn a_label_of_an_existing_tunnel_is_reserved_under_any_domain_and_other_words_ar
     let plan = decide(&served(&[&own]));
     assert_eq!(
         said(&plan, kinds::HOSTNAMES_VERIFIED).map(|it| it.status),
-        Some(Status::True)
+        Some(ConditionStatus::True)
     );
 }
 
@@ -361,9 +377,12 @@ fn an_unreachable_origin_is_its_own_condition() {
         evidence.origin = Some(false);
     }
     let plan = decide(&world);
-    assert_eq!(ready(&plan), (Status::False, reasons::ORIGIN_UNREACHABLE));
+    assert_eq!(
+        ready(&plan),
+        (ConditionStatus::False, reasons::ORIGIN_UNREACHABLE)
+    );
     let origin = said(&plan, kinds::ORIGIN_REACHABLE).map(|it| it.status);
-    assert_eq!(origin, Some(Status::False));
+    assert_eq!(origin, Some(ConditionStatus::False));
 }
 
 #[test]
@@ -372,7 +391,7 @@ fn an_origin_that_is_not_exposed_is_in_both_conditions() {
     let message =
         "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
     if let Some(evidence) = &mut world.evidence {
-        evidence.tunnel = Err(Failure::new(reasons::ORIGIN_NOT_EXPOSED, message));
+        evidence.tunnel = Err(ProbeFailure::new(reasons::ORIGIN_NOT_EXPOSED, message));
         // Another rule's is reachable.
         evidence.origin = Some(true);
     }
@@ -381,7 +400,7 @@ fn an_origin_that_is_not_exposed_is_in_both_conditions() {
         let said = said(&plan, kind).expect("it is there");
         assert_eq!(
             (said.status, &*said.reason),
-            (Status::False, "OriginNotExposed")
+            (ConditionStatus::False, "OriginNotExposed")
         );
         assert_eq!(said.message, message);
     }
@@ -392,18 +411,22 @@ fn an_origin_that_is_not_exposed_is_in_both_conditions() {
 fn a_failed_proof_says_why_and_is_tried_again_soon() {
     let mut world = proven(served(&[]));
     if let Some(evidence) = &mut world.evidence {
-        evidence.tunnel = Err(Failure::new(reasons::CONNECTOR_OFFLINE, "offline"));
+        evidence.tunnel = Err(ProbeFailure::new(reasons::CONNECTOR_OFFLINE, "offline"));
         evidence.due = std::time::Duration::from_millis(100);
     }
     let plan = decide(&world);
-    assert_eq!(ready(&plan), (Status::False, reasons::CONNECTOR_OFFLINE));
+    assert_eq!(
+        ready(&plan),
+        (ConditionStatus::False, reasons::CONNECTOR_OFFLINE)
+    );
     assert!(plan.again <= std::time::Duration::from_millis(100));
 }
 
 #[test]
 fn silence_is_asked_again_before_a_new_tunnel_is_called_broken() {
     let mut world = proven(served(&[]));
-    let silence = Failure::new(reasons::PROOF_FAILED, "no answer").with(Some(Doubt::Silence));
+    let silence =
+        ProbeFailure::new(reasons::PROOF_FAILED, "no answer").with(Some(Ambiguity::Silence));
     if let Some(evidence) = &mut world.evidence {
         (evidence.tunnel, evidence.failures) = (Err(silence), 1);
     }
@@ -413,7 +436,7 @@ fn silence_is_asked_again_before_a_new_tunnel_is_called_broken() {
     let plan = decide(&world);
     assert_eq!(
         (ready(&plan), plan.step.clone()),
-        ((Status::False, reasons::PROOF_FAILED), None)
+        ((ConditionStatus::False, reasons::PROOF_FAILED), None)
     );
     // One that is called ready must not be called so any longer than that.
     world.progress.proofs = 1;

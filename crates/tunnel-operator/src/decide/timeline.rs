@@ -1,27 +1,31 @@
 //! When each stage was first reached for the newest spec. A time once set stays.
 
-use aplomb_api::tunnel::Timeline;
+use aplomb_api::tunnel::TunnelTimeline;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::conditions::Facts;
-use crate::world::{World, Written};
+use super::conditions::TunnelAssessment;
+use crate::world::{ChildrenState, Observed};
 
-pub(super) fn timeline(world: &World, facts: &Facts<'_>, ready: bool) -> Timeline {
+pub(super) fn timeline(
+    world: &Observed,
+    facts: &TunnelAssessment<'_>,
+    ready: bool,
+) -> TunnelTimeline {
     let generation = world.proxy.metadata.generation;
     let stored = world.proxy.status.as_ref();
     let stored = stored.and_then(|status| status.timeline.as_ref());
     let known = [stored, world.progress.timeline.as_ref()];
-    let mut line = Timeline {
+    let mut line = TunnelTimeline {
         generation,
-        ..Timeline::default()
+        ..TunnelTimeline::default()
     };
     for known in known.into_iter().flatten() {
         if known.generation == generation {
             keep(&mut line, known);
         }
     }
-    let written = matches!(world.progress.written, Some(Written::Children(_)));
+    let written = matches!(world.progress.written, Some(ChildrenState::Children(_)));
     reach(&mut line.created, true, world.began);
     reach(&mut line.accepted, facts.held.step.is_none(), world.now);
     reach(&mut line.children_written, written, world.now);
@@ -37,7 +41,7 @@ pub(super) fn timeline(world: &World, facts: &Facts<'_>, ready: bool) -> Timelin
 }
 
 /// Takes over the times that are not known yet.
-fn keep(line: &mut Timeline, known: &Timeline) {
+fn keep(line: &mut TunnelTimeline, known: &TunnelTimeline) {
     let take = |to: &mut Option<MicroTime>, from: &Option<MicroTime>| {
         if to.is_none() {
             to.clone_from(from);

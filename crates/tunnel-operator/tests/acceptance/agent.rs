@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb::Clock;
-use aplomb_tunnel_agent::heart::{Heart, HeartSettings, Pulse, Schedule};
 use aplomb_api::tunnel::Connector;
 use aplomb_api::wire::ConnectorId;
 use aplomb_apiserver::world::Component;
+use aplomb_tunnel_agent::heart::{LeaseRenewer, LeaseSettings, RenewalResult, RenewalSchedule};
 use http::{Request, Response, StatusCode};
 use kube::api::{Patch, PatchParams};
 use kube::client::Body;
@@ -114,7 +114,7 @@ pub async fn live(client: Client, clock: Clock, life: Life) {
         uid: uid.clone(),
     };
     life.net.agent(&life.name, id, &session);
-    let settings = HeartSettings {
+    let settings = LeaseSettings {
         namespace: TENANT.to_owned(),
         connector: life.name.clone(),
         uid,
@@ -122,7 +122,7 @@ pub async fn live(client: Client, clock: Clock, life: Life) {
         lease: life.lease,
         clock,
         seed: 7,
-        pulse: watch::Sender::new(Pulse::default()),
+        pulse: watch::Sender::new(RenewalResult::default()),
     };
     let beats = match &life.adversary {
         Some(adversary) => adversary.of(&client),
@@ -134,7 +134,7 @@ pub async fn live(client: Client, clock: Clock, life: Life) {
             pending::<()>().await;
         }
     };
-    Heart::run(beats, settings, shutdown).await;
+    LeaseRenewer::run(beats, settings, shutdown).await;
     life.net.reach(&life.name, false);
     pending().await
 }
@@ -169,7 +169,7 @@ async fn register(client: &Client, name: &str, lease: Duration, session: &str) -
 #[derive(Clone)]
 pub struct Adversary {
     lease: Duration,
-    schedule: Schedule,
+    schedule: RenewalSchedule,
     state: Arc<Mutex<State>>,
 }
 
@@ -203,7 +203,7 @@ impl Adversary {
     fn new(lease: Duration, seed: u64) -> Self {
         Self {
             lease,
-            schedule: Schedule::new(lease),
+            schedule: RenewalSchedule::new(lease),
             state: Arc::new(Mutex::new(State {
                 rng: fastrand::Rng::with_seed(seed),
                 last: Instant::now(),

@@ -5,14 +5,14 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Clock, Poke, Tasks, Telemetry};
-use aplomb_tunnel_gateway::client::Sessions;
-use aplomb_tunnel_gateway::control::{Control, Parts, home};
-use aplomb_tunnel_gateway::office::Place;
-use aplomb_tunnel_gateway::serve::{Phase, ServeSettings, Server};
-use aplomb_tunnel_gateway::table::Table;
-use aplomb_tunnel_gateway::telemetry::GatewayTelemetry;
+use aplomb::{Clock, Tasks, Telemetry, Trigger};
 use aplomb_apiserver::world::{Component, Process};
+use aplomb_tunnel_gateway::client::AgentSessions;
+use aplomb_tunnel_gateway::control::{ControlHandle, GatewayDeps, home};
+use aplomb_tunnel_gateway::office::ReplicaInfo;
+use aplomb_tunnel_gateway::serve::{ProxyServer, ProxySettings, ServePhase};
+use aplomb_tunnel_gateway::table::RoutingTable;
+use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
 use arc_swap::ArcSwap;
 use tokio::time::sleep;
 
@@ -66,7 +66,7 @@ pub struct Life {
 /// Serves until it is stopped.
 pub async fn live(client: kube::Client, life: Life) {
     let endpoint_id = format!("{:064x}", life.number);
-    let place = Place {
+    let place = ReplicaInfo {
         namespace: NAMESPACE.to_owned(),
         identity: name(life.number),
         listen: format!("192.0.2.{}:80", life.number),
@@ -75,20 +75,20 @@ pub async fn live(client: kube::Client, life: Life) {
         lease_seconds: 15,
         relays: Vec::new(),
     };
-    let (poke, line) = (Poke::default(), life.net.dialer(&endpoint_id));
+    let (poke, line) = (Trigger::default(), life.net.dialer(&endpoint_id));
     let (table, gateway) = (
-        Arc::<ArcSwap<Table>>::default(),
-        GatewayTelemetry::default(),
+        Arc::<ArcSwap<RoutingTable>>::default(),
+        GatewayMetrics::default(),
     );
-    let serving = ServeSettings {
+    let serving = ProxySettings {
         tasks: life.tasks.clone(),
         clock: life.clock.clone(),
         seed: u64::from(life.number),
-        ..ServeSettings::default()
+        ..ProxySettings::default()
     };
-    let server = Server::new(serving, table.clone(), line.clone(), gateway.clone());
+    let server = ProxyServer::new(serving, table.clone(), line.clone(), gateway.clone());
     let server = Arc::new(server);
-    let parts = Parts {
+    let parts = GatewayDeps {
         sessions: line.clone(),
         poke: poke.clone(),
         table,
@@ -99,9 +99,9 @@ pub async fn live(client: kube::Client, life: Life) {
         gateway,
     };
     let listen = place.listen.clone();
-    let (engine, _control) = Control::engine(client, place, None, parts);
+    let (engine, _control) = ControlHandle::engine(client, place, None, parts);
     let listening = async {
-        server.health().reached(Phase::Serving).await;
+        server.health().reached(ServePhase::Serving).await;
         let _place = life.net.gateway(&listen, server.clone());
         watch(&line, &poke).await;
     };
@@ -112,7 +112,7 @@ pub async fn live(client: kube::Client, life: Life) {
 }
 
 /// Tells the control side when a session was lost or found.
-async fn watch(line: &Line, poke: &Poke) {
+async fn watch(line: &Line, poke: &Trigger) {
     let mut last = Vec::new();
     loop {
         let lost = line.lost();

@@ -6,16 +6,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb_api::tunnel::LostSession;
-use aplomb_api::wire::{ConnectorId, Origin as Seen, Proof, Refusal, Statement};
-use aplomb_tunnel_gateway::client::Sessions;
-use aplomb_tunnel_gateway::dial::{DialError, Dialer, Stream};
-use aplomb_tunnel_gateway::guard::Guard;
-use aplomb_tunnel_gateway::serve::Server;
-use aplomb_tunnel_gateway::table::{Origin, Target};
-use aplomb_tunnel_gateway::world::Wanted;
-use aplomb_tunnel_operator::{Answer, Ask, AskError, Question};
+use aplomb_api::wire::{ConnectorId, OriginState as Seen, Proof, ProofStatement, StreamRefusal};
+use aplomb_tunnel_gateway::client::AgentSessions;
+use aplomb_tunnel_gateway::dial::{DialError, OriginDialer, OriginStream};
+use aplomb_tunnel_gateway::guard::AddressPolicy;
+use aplomb_tunnel_gateway::serve::ProxyServer;
+use aplomb_tunnel_gateway::table::{OriginAddress, OriginTarget};
+use aplomb_tunnel_gateway::world::SessionTarget;
+use aplomb_tunnel_operator::{ProbeClient, ProbeError, ProbeRequest, ProbeResponse};
 use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use iroh_base::SecretKey;
@@ -36,7 +36,7 @@ pub struct Net(Arc<Mutex<Ends>>);
 #[derive(Default)]
 struct Ends {
     agents: BTreeMap<String, AgentEnd>,
-    gateways: BTreeMap<String, Arc<Server>>,
+    gateways: BTreeMap<String, Arc<ProxyServer>>,
     /// How much further away agents are than the rest.
     far: Duration,
     /// Until when gateways do not get round to answering.
@@ -105,7 +105,7 @@ impl Net {
     }
 
     /// A gateway is there until what is returned is dropped.
-    pub fn gateway(&self, listen: &str, server: Arc<Server>) -> Listening {
+    pub fn gateway(&self, listen: &str, server: Arc<ProxyServer>) -> Listening {
         let mut ends = self.0.lock().unwrap();
         ends.gateways.insert(listen.to_owned(), server);
         Listening(self.clone(), listen.to_owned())
@@ -120,16 +120,21 @@ impl Net {
         })
     }
 
-    fn sign(&self, id: &str, gateway: &str, statement: &Statement) -> Result<Proof, DialError> {
+    fn sign(
+        &self,
+        id: &str,
+        gateway: &str,
+        statement: &ProofStatement,
+    ) -> Result<Proof, DialError> {
         let ends = self.0.lock().unwrap();
         let agent = ends.agents.get(id).filter(|agent| agent.down.is_none());
         let agent = agent.ok_or(DialError::Offline)?;
         if agent.connector != statement.connector {
-            let refusal = Refusal::OtherConnector;
+            let refusal = StreamRefusal::OtherConnector;
             return Err(DialError::Refused(refusal, "another Connector".to_owned()));
         }
         if agent.session != statement.session {
-            let refusal = Refusal::OtherSession;
+            let refusal = StreamRefusal::OtherSession;
             return Err(DialError::Refused(refusal, "another session".to_owned()));
         }
         let signed = Proof::signed_bytes(statement, gateway, Seen::Reachable);
@@ -161,38 +166,38 @@ impl Drop for Listening {
 pub struct Line {
     net: Net,
     gateway: String,
-    wanted: Mutex<BTreeMap<Key, Wanted>>,
+    wanted: Mutex<BTreeMap<ObjectKey, SessionTarget>>,
 }
 
-impl Dialer for Line {
+impl OriginDialer for Line {
     fn dial<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a OriginTarget,
         until: Instant,
-    ) -> BoxFuture<'a, Result<Box<dyn Stream>, DialError>> {
+    ) -> BoxFuture<'a, Result<Box<dyn OriginStream>, DialError>> {
         Box::pin(async move {
             sleep(TRIP).await;
-            if let Target::Addresses(target) = &origin.target {
+            if let OriginAddress::Addresses(target) = &origin.target {
                 if target.names.iter().any(|it| it.starts_with(DEAD)) {
                     sleep_until(until).await;
                     return Err(DialError::TimedOut);
                 }
                 let mut addresses = target.names.iter().filter_map(|it| it.parse().ok());
-                let closed = |it| Guard::default().judge(it, &target.opened).err();
+                let closed = |it| AddressPolicy::default().judge(it, &target.opened).err();
                 if let Some(why) = addresses.find_map(closed) {
                     return Err(DialError::Forbidden(why.to_string()));
                 }
             }
             let (near, far) = tokio::io::duplex(64);
             drop(far);
-            Ok(Box::new(near) as Box<dyn Stream>)
+            Ok(Box::new(near) as Box<dyn OriginStream>)
         })
     }
 
     fn prove<'a>(
         &'a self,
-        origin: &'a Origin,
-        statement: &'a Statement,
+        origin: &'a OriginTarget,
+        statement: &'a ProofStatement,
         until: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         Box::pin(async move {
@@ -204,7 +209,7 @@ impl Dialer for Line {
             }
             sleep(trip).await;
             match &origin.target {
-                Target::Connector(target) => {
+                OriginAddress::Connector(target) => {
                     let signed = self.net.sign(&target.id, &self.gateway, statement);
                     if matches!(signed, Err(DialError::Offline)) {
                         // A real session may come back for as long as the request waits.
@@ -212,14 +217,14 @@ impl Dialer for Line {
                     }
                     signed
                 }
-                Target::Addresses(_) => Err(DialError::Unreachable("no agent".to_owned())),
+                OriginAddress::Addresses(_) => Err(DialError::Unreachable("no agent".to_owned())),
             }
         })
     }
 }
 
-impl Sessions for Line {
-    fn keep(&self, wanted: &BTreeMap<Key, Wanted>) {
+impl AgentSessions for Line {
+    fn keep(&self, wanted: &BTreeMap<ObjectKey, SessionTarget>) {
         self.wanted.lock().unwrap().clone_from(wanted);
     }
 
@@ -241,12 +246,15 @@ impl Sessions for Line {
     }
 }
 
-impl Ask for Net {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, AskError>> {
+impl ProbeClient for Net {
+    fn ask<'a>(
+        &'a self,
+        question: &'a ProbeRequest,
+    ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         Box::pin(async move {
             sleep(TRIP).await;
             let idle = timeout(question.patience, self.idle()).await;
-            idle.map_err(|_| AskError::TimedOut)?;
+            idle.map_err(|_| ProbeError::TimedOut)?;
             let server = self
                 .0
                 .lock()
@@ -254,17 +262,17 @@ impl Ask for Net {
                 .gateways
                 .get(&question.listen)
                 .cloned();
-            let server = server.ok_or(AskError::Unreachable)?;
+            let server = server.ok_or(ProbeError::Unreachable)?;
             let request = aplomb_tunnel_operator::request(question, question.patience)?;
             let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 250), 40_000));
             let answer = timeout(
                 question.patience,
                 server.handle(request, peer, question.tls),
             );
-            let (head, body) = answer.await.map_err(|_| AskError::TimedOut)?.into_parts();
-            let body = body.collect().await.map_err(|_| AskError::Unreachable)?;
+            let (head, body) = answer.await.map_err(|_| ProbeError::TimedOut)?.into_parts();
+            let body = body.collect().await.map_err(|_| ProbeError::Unreachable)?;
             let reason = head.headers.get("x-aplomb-reason");
-            Ok(Answer {
+            Ok(ProbeResponse {
                 status: head.status,
                 reason: reason.and_then(|it| it.to_str().ok()).map(str::to_owned),
                 body: body.to_bytes(),

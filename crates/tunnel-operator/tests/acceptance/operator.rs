@@ -3,10 +3,12 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use aplomb::admin::Board;
+use aplomb::admin::AdminRegistry;
 use aplomb::{Clock, Tasks, Telemetry};
 use aplomb_apiserver::world::{Component, Process};
-use aplomb_tunnel_operator::{Answer, Ask, AskError, Parts, Question, Settings, Tunnels};
+use aplomb_tunnel_operator::{
+    ProbeClient, ProbeError, ProbeRequest, ProbeResponse, TunnelDeps, TunnelMetrics, TunnelSettings,
+};
 use futures::future::BoxFuture;
 use kube::Client;
 
@@ -38,15 +40,15 @@ impl Operator {
             let tasks = process.clone();
             let clock = process.clock().clone();
             let ask = Effects(process.clone(), net.clone());
-            let parts = Parts {
+            let parts = TunnelDeps {
                 ask: Arc::new(ask),
                 seed,
                 clock: Clock::new(move || clock.now()),
                 tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
-                board: Board::default(),
+                board: AdminRegistry::default(),
                 server: None,
-                tunnels: Tunnels::default(),
+                tunnels: TunnelMetrics::default(),
             };
             let name = process.name().to_owned();
             run(process.plain_client(), name, leader_elect, parts)
@@ -70,13 +72,13 @@ impl Operator {
 }
 
 /// Runs until it is stopped.
-pub async fn run(client: Client, identity: String, leader_elect: bool, parts: Parts) {
-    let settings = Settings {
+pub async fn run(client: Client, identity: String, leader_elect: bool, parts: TunnelDeps) {
+    let settings = TunnelSettings {
         leader_elect,
         domain: "tunnels.example.com".to_owned(),
         namespace: NAMESPACE.to_owned(),
         identity,
-        ..Settings::default()
+        ..TunnelSettings::default()
     };
     let engine = aplomb_tunnel_operator::operator(client, &settings, parts);
     engine
@@ -88,8 +90,11 @@ pub async fn run(client: Client, identity: String, leader_elect: bool, parts: Pa
 /// Asks through the network; each question is an effect of the process.
 struct Effects(Process, Net);
 
-impl Ask for Effects {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, AskError>> {
+impl ProbeClient for Effects {
+    fn ask<'a>(
+        &'a self,
+        question: &'a ProbeRequest,
+    ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         let what = format!("prove {} rule {}", question.hostname, question.rule);
         Box::pin(async move { self.0.effect(&what, self.1.ask(question)).await })
     }

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::admin::Board;
+use aplomb::admin::AdminRegistry;
 use aplomb::{Clock, Tasks, Telemetry};
-use aplomb_controlplane::{ControlPlane, Options};
 use aplomb_apiserver::faults::Faults;
 use aplomb_apiserver::trace::Trace;
-use aplomb_tunnel_operator::{Parts, Tunnels};
+use aplomb_controlplane::{ControlPlane, Options};
+use aplomb_tunnel_operator::{TunnelDeps, TunnelMetrics};
 use kube::Client;
 use tokio::sync::watch;
 
@@ -46,15 +46,15 @@ impl Plant {
 
     /// Runs all of it beside `scenario`. A `careless` operator takes conflicts for failures.
     pub async fn beside<T>(&self, careless: bool, scenario: impl Future<Output = T>) -> T {
-        let parts = Parts {
+        let parts = TunnelDeps {
             ask: Arc::new(self.net.clone()),
             seed: 1,
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
-            board: Board::default(),
+            board: AdminRegistry::default(),
             server: None,
-            tunnels: Tunnels::default(),
+            tunnels: TunnelMetrics::default(),
         };
         let client = self.answers.of(&self.operator, careless);
         let operator = operator::run(client, "operator".to_owned(), false, parts);

@@ -1,7 +1,7 @@
 //! Tunnels to services that their agent was not started to expose: the status has the flag to add, and the
 //! public learns no address.
 
-use aplomb_tunnel_agent::Target;
+use aplomb_tunnel_agent::ExposedTarget;
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, VICTIM, backend, hostname};
@@ -28,7 +28,10 @@ async fn names_the_flag(lab: &Lab, tunnel: &str, target: &str) {
         (origin.status, origin.message),
         ("False".to_owned(), ready.message)
     );
-    assert!(target.parse::<Target>().is_ok(), "--expose takes {target}");
+    assert!(
+        target.parse::<ExposedTarget>().is_ok(),
+        "--expose takes {target}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,14 +4,14 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use aplomb::{Clock, Tasks};
-use aplomb_tunnel_agent::register::ConnectorWish;
-use aplomb_tunnel_agent::serve::Network;
-use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_tunnel_agent::{Event, Key};
 use aplomb_api::tunnel::{Connector, ConnectorClass, GatewayReplica, HttpProxy};
 use aplomb_apiserver::ApiServer;
+use aplomb_tunnel_agent::register::DesiredConnector;
+use aplomb_tunnel_agent::serve::NetworkConfig;
+use aplomb_tunnel_agent::tls::OriginTlsSettings;
+use aplomb_tunnel_agent::{AgentEvent, AgentKey};
 use iroh_base::SecretKey;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -36,7 +36,7 @@ pub struct Lab {
     pub client: Client,
     /// The public listener.
     pub listener: SocketAddr,
-    _parts: Vec<Task<()>>,
+    _parts: Vec<TaskHandle<()>>,
 }
 
 impl Lab {
@@ -51,15 +51,15 @@ impl Lab {
         let tasks = Tasks::on_runtime();
         let operator = client.clone();
         let operator = tasks.start(async move {
-            let settings = aplomb_tunnel_operator::Settings {
+            let settings = aplomb_tunnel_operator::TunnelSettings {
                 leader_elect: false,
-                ..aplomb_tunnel_operator::Settings::default()
+                ..aplomb_tunnel_operator::TunnelSettings::default()
             };
-            let parts = aplomb_tunnel_operator::Parts::real(1);
+            let parts = aplomb_tunnel_operator::TunnelDeps::real(1);
             let ended = aplomb_tunnel_operator::run(operator, &settings, parts, pending()).await;
             panic!("the operator ended: {ended:?}");
         });
-        let mut settings = aplomb_tunnel_gateway::Settings::new("gateway-1", LOOPBACK);
+        let mut settings = aplomb_tunnel_gateway::GatewaySettings::new("gateway-1", LOOPBACK);
         settings.quic = Some(LOOPBACK);
         settings.headers = headers;
         let gateway = aplomb_tunnel_gateway::run(client.clone(), settings, pending());
@@ -151,9 +151,9 @@ impl Lab {
     /// Starts the agent of a Connector.
     pub fn agent(&self, namespace: &str, name: &str, key: u8, expose: &[&str]) -> Agent {
         let expose = expose.iter().map(|it| it.parse().unwrap());
-        let settings = aplomb_tunnel_agent::Settings {
-            key: Key::new(SecretKey::from_bytes(&[key; 32])),
-            connector: ConnectorWish {
+        let settings = aplomb_tunnel_agent::AgentSettings {
+            key: AgentKey::new(SecretKey::from_bytes(&[key; 32])),
+            connector: DesiredConnector {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
                 class: None,
@@ -161,11 +161,11 @@ impl Lab {
             },
             proxy: None,
             expose: expose.collect(),
-            network: Network {
+            network: NetworkConfig {
                 bind: vec![LOOPBACK],
-                ..Network::default()
+                ..NetworkConfig::default()
             },
-            origin: TlsSettings::default(),
+            origin: OriginTlsSettings::default(),
             version: "0.0.0".to_owned(),
             device: None,
             delete_on_exit: false,
@@ -185,9 +185,9 @@ impl Lab {
 
 /// A running agent.
 pub struct Agent {
-    received: mpsc::UnboundedReceiver<Event>,
+    received: mpsc::UnboundedReceiver<AgentEvent>,
     stop: oneshot::Sender<()>,
-    running: Task<aplomb_tunnel_agent::Result<()>>,
+    running: TaskHandle<aplomb_tunnel_agent::Result<()>>,
 }
 
 impl Agent {

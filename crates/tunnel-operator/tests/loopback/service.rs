@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use aplomb::Tasks;
-use aplomb::tasks::Task;
+use aplomb::tasks::TaskHandle;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A service that answers every request with its text, and echoes after an upgrade.
 pub struct Service {
     pub address: SocketAddr,
-    _serving: Task<()>,
+    _serving: TaskHandle<()>,
 }
 
 impl Service {

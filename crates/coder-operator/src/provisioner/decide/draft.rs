@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use aplomb::Note;
+use aplomb::EventNote;
 use aplomb_api::coder::{CoderProvisionerStatus, KeyRecord, RetiringKey};
 use jiff::Timestamp;
 
-use crate::client::{Class, Key};
-use crate::hindrance::Hindrance;
-use crate::provisioner::world::{Step, World};
+use crate::client::{CallErrorClass, ProvisionerKey};
+use crate::hindrance::Blocked;
+use crate::provisioner::world::{Observed, Step};
 use crate::times::seconds;
 
 /// Goes on, or ends here.
@@ -41,7 +41,7 @@ pub(super) enum Stop {
     NoOrganization,
     /// The Secret with the token is not kept yet: what is made now could not be taken back without it.
     Unheld,
-    Hindered(Hindrance),
+    Hindered(Blocked),
     Rejected {
         reason: &'static str,
         message: String,
@@ -57,7 +57,7 @@ impl Stop {
 
     /// Whether it goes on without anybody's doing when its turn has come.
     pub(super) fn waits_for_a_turn(&self) -> bool {
-        let Self::Hindered(Hindrance::Later { limited, .. }) = self else {
+        let Self::Hindered(Blocked::Later { limited, .. }) = self else {
             return false;
         };
         !limited
@@ -74,10 +74,10 @@ impl From<Stop> for Next {
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) status: CoderProvisionerStatus,
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<EventNote>,
     pub(super) entitled: bool,
     /// How the question of the licence was refused.
-    pub(super) unentitled: Option<Class>,
+    pub(super) unentitled: Option<CallErrorClass>,
     /// How many daemons are connected with the key in use, if that could be seen.
     pub(super) connected: Option<u32>,
     /// The same with those of keys that are being replaced: they work as well.
@@ -85,9 +85,9 @@ pub(super) struct Draft {
     /// Keys that are left behind.
     pub(super) orphans: Vec<KeyRecord>,
     /// What could not be done although the course went on.
-    pub(super) hindrances: Vec<Hindrance>,
+    pub(super) hindrances: Vec<Blocked>,
     /// The same at servers of former days, which say nothing about today's.
-    pub(super) elsewhere: Vec<Hindrance>,
+    pub(super) elsewhere: Vec<Blocked>,
     /// Why the course ends where it does although it went on.
     pub(super) held: Option<Box<Stop>>,
     pub(super) wait: Duration,
@@ -95,7 +95,7 @@ pub(super) struct Draft {
 
 impl Draft {
     /// What status said, with what this pass has done since.
-    pub(super) fn new(world: &World) -> Self {
+    pub(super) fn new(world: &Observed) -> Self {
         let mut status = world.status.clone();
         status.conditions.clear();
         status.ready_replicas = world.deployment.as_ref().map_or(0, |it| it.ready);
@@ -123,7 +123,7 @@ impl Draft {
     }
 
     /// The key called `name` is in the Secret: it is the one in use, and the one before it retires.
-    pub(super) fn promote(&mut self, name: &str, at: Timestamp, world: &World) {
+    pub(super) fn promote(&mut self, name: &str, at: Timestamp, world: &Observed) {
         let Some(pending) = self.status.pending.take_if(|it| it.name == name) else {
             return;
         };
@@ -132,7 +132,7 @@ impl Draft {
             ..pending
         };
         if let Some(old) = self.status.key.take() {
-            self.notes.push(Note::normal(
+            self.notes.push(EventNote::normal(
                 "KeyRotated",
                 "Rotate",
                 format!(
@@ -150,7 +150,7 @@ impl Draft {
         self.status.disconnected_since = None;
     }
 
-    pub(super) fn retire(&mut self, key: KeyRecord, used: bool, world: &World) {
+    pub(super) fn retire(&mut self, key: KeyRecord, used: bool, world: &Observed) {
         self.status.retiring.push(RetiringKey {
             key,
             retired: seconds(world.now),
@@ -160,7 +160,7 @@ impl Draft {
     }
 
     /// Notes how many daemons are connected.
-    pub(super) fn count(&mut self, world: &World, connected: u32, serving: u32) {
+    pub(super) fn count(&mut self, world: &Observed, connected: u32, serving: u32) {
         let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
         (self.connected, self.serving) = (Some(connected), Some(serving));
         self.status.daemons = Some(format!("{serving}/{wanted}"));
@@ -174,24 +174,24 @@ impl Draft {
     }
 
     /// Notes what the server calls the key in use. Another id under its name is another key.
-    pub(super) fn identify(&mut self, found: &Key) {
+    pub(super) fn identify(&mut self, found: &ProvisionerKey) {
         let key = self.status.key.as_mut();
         if let Some(key) = key.filter(|it| it.name == found.name && it.id.is_none()) {
             key.id = found.told_id();
         }
     }
 
-    pub(super) fn finalized(&self, world: &World) -> bool {
+    pub(super) fn finalized(&self, world: &Observed) -> bool {
         world.seen.finalized || super::holds(world)
     }
 
     /// Whether nothing is under way that daemons have a part in.
-    pub(super) fn calm(&self, world: &World) -> bool {
+    pub(super) fn calm(&self, world: &Observed) -> bool {
         let connected = world.status.daemons.is_some();
         connected && self.status.retiring.is_empty() && self.status.key == world.status.key
     }
 
-    pub(super) fn hinder(&mut self, hindrance: &Hindrance) {
+    pub(super) fn hinder(&mut self, hindrance: &Blocked) {
         self.hindrances.push(hindrance.clone());
     }
 
@@ -199,7 +199,7 @@ impl Draft {
     pub(super) fn orphan(&mut self, key: KeyRecord) {
         let KeyRecord { name, binding, .. } = &key;
         let server = &binding.server_url;
-        self.notes.push(Note::warning(
+        self.notes.push(EventNote::warning(
             "KeyOrphaned",
             "Abandon",
             format!("the key {name} is left behind at {server}: delete it there by hand"),
@@ -213,11 +213,11 @@ impl Draft {
             "the server has a key called {name} that this object did not make: it is neither used nor deleted"
         );
         self.notes
-            .push(Note::warning("KeyNotOurs", "Create", story));
+            .push(EventNote::warning("KeyNotOurs", "Create", story));
     }
 
     /// Notes why something could not be done at the server of `key`.
-    pub(super) fn hinder_at(&mut self, world: &World, key: &KeyRecord, hindrance: &Hindrance) {
+    pub(super) fn hinder_at(&mut self, world: &Observed, key: &KeyRecord, hindrance: &Blocked) {
         let today = world.access.as_ref().ok();
         match today.is_none_or(|it| it.url == key.binding.server_url) {
             true => self.hindrances.push(hindrance.clone()),
@@ -233,7 +233,7 @@ impl Draft {
     pub(super) fn note_restart(&mut self) {
         let story = "pods run without being connected for minutes: they are started again";
         self.notes
-            .push(Note::warning("DaemonsRestarted", "Restart", story));
+            .push(EventNote::warning("DaemonsRestarted", "Restart", story));
     }
 }
 

@@ -6,13 +6,13 @@ use kube::ResourceExt;
 use super::draft::{Course, Draft, Next, Stop};
 use super::retire::{grace, online, taken, undeleted, unverified};
 use super::{NEARLY, SOON, holds, key};
-use crate::hindrance::Hindrance;
-use crate::provisioner::world::{KeyPlace, Place, Step, World};
+use crate::hindrance::Blocked;
+use crate::provisioner::world::{BoundKeyScope, KeyScope, Observed, Step};
 use crate::said;
-use crate::server::Fresh;
+use crate::server::MaxAge;
 use crate::times::elapsed;
 
-pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
+pub(super) fn course(world: &Observed, draft: &mut Draft) -> Course<()> {
     if !holds(world) || world.seen.released {
         return Ok(());
     }
@@ -56,7 +56,7 @@ pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
 }
 
 /// A name that was written down and certainly not asked for needs nothing.
-fn unintend(world: &World, draft: &mut Draft) {
+fn unintend(world: &Observed, draft: &mut Draft) {
     let Some(pending) = draft.status.pending.take() else {
         return;
     };
@@ -67,20 +67,20 @@ fn unintend(world: &World, draft: &mut Draft) {
 }
 
 /// Whether the object goes without the server.
-fn abandoned(world: &World) -> bool {
+fn abandoned(world: &Observed) -> bool {
     let told = world.object.annotations().get(annotations::ABANDON);
     told.is_some_and(|it| it == "true")
 }
 
 /// Whether a deletion has taken as long as it may: what cannot be deleted now is left behind.
-fn overdue(world: &World) -> bool {
+fn overdue(world: &Observed) -> bool {
     let since = world.object.metadata.deletion_timestamp.as_ref();
     let deadline = world.object.spec.deletion_deadline.0;
     since.is_some_and(|since| elapsed(since, world.now) >= deadline)
 }
 
-fn one(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<()> {
-    if !world.bound.contains(&Place::of(&old.key)) {
+fn one(world: &Observed, draft: &mut Draft, old: &RetiringKey) -> Course<()> {
+    if !world.bound.contains(&KeyScope::of(&old.key)) {
         return Err(Stop::Leaving(unreachable(world, draft)).into());
     }
     let idle = match old.used {
@@ -101,7 +101,7 @@ fn one(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<()> {
 }
 
 /// A server of former days that holds a deletion up says nothing about today's.
-fn held_up(world: &World, draft: &mut Draft, key: &KeyRecord, hindrance: &Hindrance) -> Next {
+fn held_up(world: &Observed, draft: &mut Draft, key: &KeyRecord, hindrance: &Blocked) -> Next {
     let today = world
         .access
         .as_ref()
@@ -123,15 +123,15 @@ fn held_up(world: &World, draft: &mut Draft, key: &KeyRecord, hindrance: &Hindra
 }
 
 /// What is left at servers that no token leads to, and the ways out.
-fn unreachable(world: &World, draft: &Draft) -> String {
+fn unreachable(world: &Observed, draft: &Draft) -> String {
     let all = draft.status.retiring.iter().map(|it| &it.key);
-    let left = all.filter(|it| !world.bound.contains(&Place::of(it)));
+    let left = all.filter(|it| !world.bound.contains(&KeyScope::of(it)));
     let left = left.map(|it| ("key", &*it.name, &it.binding));
     said::left(left, "cprov", &world.object.metadata)
 }
 
 /// Whether no daemon is connected with a key any more, or has had the time that it may take.
-fn finished(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
+fn finished(world: &Observed, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
     let key = &old.key;
     let since = world.object.metadata.deletion_timestamp.as_ref();
     // Whoever was away when it was deleted gives the grace all the same.
@@ -139,11 +139,11 @@ fn finished(world: &World, draft: &mut Draft, old: &RetiringKey) -> Course<bool>
     if since.is_some_and(|since| since >= grace(world)) || overdue(world) {
         return Ok(true);
     }
-    let place = KeyPlace::new(&key.binding, &key.organization_id);
+    let place = BoundKeyScope::new(&key.binding, &key.organization_id);
     match world.seen.daemons.get(&place.place) {
         None => Err(Next::step(Step::Daemons(
             place,
-            Fresh::Within(SOON - NEARLY),
+            MaxAge::Within(SOON - NEARLY),
         ))),
         Some(Err(hindrance)) => Err(held_up(world, draft, key, hindrance)),
         Some(Ok(listed)) if online(&listed.value, &key.name) > 0 => {

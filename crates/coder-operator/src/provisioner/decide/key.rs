@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use aplomb::Note;
+use aplomb::EventNote;
 use aplomb_api::coder::{
-    CoderProvisionerStatus, KeyRecord, Rotation, conditions, is_marked, reasons,
+    CoderProvisionerStatus, KeyRecord, RotationStatus, conditions, is_marked, reasons,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
 use super::draft::{Course, Draft, Next, Stop};
-use super::wanted::{Wanted, Why, asked};
+use super::wanted::{DesiredKey, RotationReason, asked};
 use super::{LIVENESS, tags_hash};
 use crate::access::Access;
-use crate::client::{Class, Key, Organization};
-use crate::provisioner::world::{KeyPlace, Step, World};
-use crate::seen::SecretSeen;
-use crate::server::{Fresh, Listed};
+use crate::client::{CallErrorClass, Organization, ProvisionerKey};
+use crate::provisioner::world::{BoundKeyScope, Observed, Step};
+use crate::seen::SecretState;
+use crate::server::{MaxAge, Timestamped};
 use crate::times::{after, seconds};
 
 /// How far the server's clock, which tells whole seconds, may be off from what it wrote.
@@ -24,12 +24,12 @@ const SLACK: Duration = Duration::from_secs(5);
 
 /// The key in use, once there is one that fits.
 pub(super) fn course(
-    world: &World,
+    world: &Observed,
     draft: &mut Draft,
     access: &Access,
     organization: &Organization,
 ) -> Course<KeyRecord> {
-    let wanted = Wanted::new(world, access, organization);
+    let wanted = DesiredKey::new(world, access, organization);
     if let Some(pending) = draft.status.pending.clone() {
         settle(world, draft, &wanted, &pending)?;
     }
@@ -42,14 +42,14 @@ pub(super) fn course(
     };
     match (why, draft.status.key.clone()) {
         (None, Some(key)) => Ok(renamed(draft, &wanted, key)),
-        (Some(Why::ServerChanged), Some(key)) if same_server(&key, list) => {
+        (Some(RotationReason::ServerChanged), Some(key)) if same_server(&key, list) => {
             Ok(renamed(draft, &wanted, key))
         }
         (why, _) => Err(intend(
             world,
             draft,
             &wanted,
-            why.unwrap_or(Why::First),
+            why.unwrap_or(RotationReason::First),
             list,
         )),
     }
@@ -58,9 +58,9 @@ pub(super) fn course(
 /// A name is written down. Either its key is in the Secret, or it is to be asked for, or it was asked for
 /// by somebody who did not live to see the answer.
 fn settle(
-    world: &World,
+    world: &Observed,
     draft: &mut Draft,
-    wanted: &Wanted<'_>,
+    wanted: &DesiredKey<'_>,
     pending: &KeyRecord,
 ) -> Course<()> {
     if holds(world, &pending.name) {
@@ -105,15 +105,19 @@ fn settle(
 
 /// The key that a record names, as the server has it now. A server that cannot be asked any more keeps
 /// its record until it can, or until the deadline.
-fn find(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Course<Option<Key>> {
-    let place = KeyPlace::new(&pending.binding, &pending.organization_id);
+fn find(
+    world: &Observed,
+    draft: &mut Draft,
+    pending: &KeyRecord,
+) -> Course<Option<ProvisionerKey>> {
+    let place = BoundKeyScope::new(&pending.binding, &pending.organization_id);
     if !world.bound.contains(&place.place) {
         draft.status.pending = None;
         draft.retire(pending.clone(), false, world);
         return Err(Next::Persist);
     }
     match world.seen.keys.get(&place.place) {
-        None => Err(Next::step(Step::Keys(place, Fresh::Since(world.began)))),
+        None => Err(Next::step(Step::Keys(place, MaxAge::Since(world.began)))),
         Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
         Some(Ok(listed)) => Ok(named(listed, &pending.name).cloned()),
     }
@@ -122,7 +126,7 @@ fn find(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Course<Option<
 /// Whether a key of the pending name is the one that was asked for. Its name bears the mark of this object,
 /// which no person, other object or other cluster takes for a key; and it was made after the name was
 /// written down, with the same tags. That somebody makes a key at the right time proves nothing.
-pub(super) fn ours(world: &World, pending: &KeyRecord, found: &Key) -> bool {
+pub(super) fn ours(world: &Observed, pending: &KeyRecord, found: &ProvisionerKey) -> bool {
     let tags = found.tags.clone().unwrap_or_default();
     let made = seconds(found.created_at);
     is_marked(&pending.name, &world.object.uid().unwrap_or_default())
@@ -131,13 +135,15 @@ pub(super) fn ours(world: &World, pending: &KeyRecord, found: &Key) -> bool {
         && !world.others.contains(&pending.name)
 }
 
-fn ask(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Next {
+fn ask(world: &Observed, draft: &mut Draft, pending: &KeyRecord) -> Next {
     let first_time = world.memory.unasked.as_ref() == Some(&pending.name);
     match &world.seen.hindered {
         None => Next::step(Step::Create(pending.clone())),
         // Somebody who wrote the name down before may have been answered only now: a list will tell.
-        Some(hindrance) if hindrance.class() == Some(Class::Exists) && !first_time => Next::Persist,
-        Some(hindrance) if hindrance.class() == Some(Class::Exists) => {
+        Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) && !first_time => {
+            Next::Persist
+        }
+        Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) => {
             draft.status.pending = None;
             match draft.status.key {
                 // Another number will do.
@@ -152,7 +158,7 @@ fn ask(world: &World, draft: &mut Draft, pending: &KeyRecord) -> Next {
     }
 }
 
-fn foreign(world: &World, draft: &mut Draft, name: &str) -> Next {
+fn foreign(world: &Observed, draft: &mut Draft, name: &str) -> Next {
     let said =
         |it: &Condition| it.type_ == conditions::KEY_READY && it.reason == reasons::KEY_FOREIGN;
     if !world.status.conditions.iter().any(said) {
@@ -176,11 +182,11 @@ pub(super) fn rebind(draft: &mut Draft, access: &Access) {
 
 /// The keys of the organisation. Without a list a key in use stays in use.
 fn list<'a>(
-    world: &'a World,
+    world: &'a Observed,
     draft: &mut Draft,
-    wanted: &Wanted<'_>,
-) -> Course<Option<&'a Listed<Vec<Key>>>> {
-    let place = KeyPlace::new(&wanted.access.binding, &wanted.organization.id);
+    wanted: &DesiredKey<'_>,
+) -> Course<Option<&'a Timestamped<Vec<ProvisionerKey>>>> {
+    let place = BoundKeyScope::new(&wanted.access.binding, &wanted.organization.id);
     match world.seen.keys.get(&place.place) {
         None => Err(Next::step(Step::Keys(place, LIVENESS))),
         Some(Ok(listed)) => Ok(Some(listed)),
@@ -194,44 +200,44 @@ fn list<'a>(
 
 /// Why the key in use will not do.
 fn reason(
-    world: &World,
+    world: &Observed,
     key: &KeyRecord,
-    rotation: &Rotation,
-    wanted: &Wanted<'_>,
-    list: Option<&Listed<Vec<Key>>>,
-) -> Option<Why> {
+    rotation: &RotationStatus,
+    wanted: &DesiredKey<'_>,
+    list: Option<&Timestamped<Vec<ProvisionerKey>>>,
+) -> Option<RotationReason> {
     if let Some(drift) = wanted.drift(key, rotation, world) {
         return Some(drift);
     }
     let told = list.filter(|it| it.by_server > after(&key.since, SLACK));
     if told.is_some_and(|list| named(list, &key.name).is_none_or(|it| is_another(key, it))) {
-        return Some(Why::KeyVanished);
+        return Some(RotationReason::KeyVanished);
     }
-    (!holds(world, &key.name)).then_some(Why::SecretLost)
+    (!holds(world, &key.name)).then_some(RotationReason::SecretLost)
 }
 
 /// Takes over a key whose plaintext a Secret of the right name already holds.
 fn adopt(
-    world: &World,
+    world: &Observed,
     draft: &mut Draft,
-    wanted: &Wanted<'_>,
-    list: Option<&Listed<Vec<Key>>>,
-) -> Option<Why> {
-    let SecretSeen::Ours {
+    wanted: &DesiredKey<'_>,
+    list: Option<&Timestamped<Vec<ProvisionerKey>>>,
+) -> Option<RotationReason> {
+    let SecretState::Ours {
         key_name: Some(name),
         whole: true,
         ..
     } = &world.secret
     else {
-        return Some(Why::First);
+        return Some(RotationReason::First);
     };
     let Some(found) = list.and_then(|list| named(list, name)) else {
-        return Some(Why::First);
+        return Some(RotationReason::First);
     };
     // A Secret can name any key: one that another object uses is not adopted.
     if world.others.contains(name) {
         draft.note_foreign(name);
-        return Some(Why::First);
+        return Some(RotationReason::First);
     }
     let mut key = record(world, wanted, name);
     key.id = found.told_id();
@@ -240,19 +246,19 @@ fn adopt(
     draft.status.rotation.honoured = asked(world);
     let drift = wanted
         .drift(&key, &draft.status.rotation, world)
-        .filter(|it| *it != Why::Asked);
+        .filter(|it| *it != RotationReason::Asked);
     draft.status.key = Some(key);
     drift
 }
 
 /// The server has the key under another URL too: it is the same server.
-fn same_server(key: &KeyRecord, list: Option<&Listed<Vec<Key>>>) -> bool {
-    let known = |it: &Key| Some(&it.id) == key.id.as_ref();
+fn same_server(key: &KeyRecord, list: Option<&Timestamped<Vec<ProvisionerKey>>>) -> bool {
+    let known = |it: &ProvisionerKey| Some(&it.id) == key.id.as_ref();
     list.is_some_and(|list| list.value.iter().any(known))
 }
 
 /// Keeps what the server and the organisation are called now.
-fn renamed(draft: &mut Draft, wanted: &Wanted<'_>, mut key: KeyRecord) -> KeyRecord {
+fn renamed(draft: &mut Draft, wanted: &DesiredKey<'_>, mut key: KeyRecord) -> KeyRecord {
     key.binding = wanted.access.binding.clone();
     key.organization_name = draft.status.organization_name.clone().unwrap_or_default();
     draft.status.key = Some(key.clone());
@@ -261,11 +267,11 @@ fn renamed(draft: &mut Draft, wanted: &Wanted<'_>, mut key: KeyRecord) -> KeyRec
 
 /// Writes down the name of the key that comes next.
 fn intend(
-    world: &World,
+    world: &Observed,
     draft: &mut Draft,
-    wanted: &Wanted<'_>,
-    why: Why,
-    list: Option<&Listed<Vec<Key>>>,
+    wanted: &DesiredKey<'_>,
+    why: RotationReason,
+    list: Option<&Timestamped<Vec<ProvisionerKey>>>,
 ) -> Next {
     let Some(list) = list else {
         // Which names are taken is not known, and the key in use still works.
@@ -279,10 +285,10 @@ fn intend(
         Ok(next) => next,
         Err(taken) => return foreign(world, draft, &taken),
     };
-    if why == Why::KeyVanished {
+    if why == RotationReason::KeyVanished {
         replace_vanished(draft, world);
     }
-    draft.notes.push(Note::normal(
+    draft.notes.push(EventNote::normal(
         "KeyPending",
         "Create",
         format!("a key {name} is asked for: {}", why.story()),
@@ -301,10 +307,10 @@ fn intend(
 
 /// The number and the name of the next key; the error is a first name that somebody else has.
 fn next_name(
-    world: &World,
+    world: &Observed,
     status: &CoderProvisionerStatus,
-    wanted: &Wanted<'_>,
-    list: &Listed<Vec<Key>>,
+    wanted: &DesiredKey<'_>,
+    list: &Timestamped<Vec<ProvisionerKey>>,
 ) -> Result<(u32, String), String> {
     let sequence = status.rotation.sequence;
     let first =
@@ -314,7 +320,7 @@ fn next_name(
         retiring || named(list, name).is_some() || world.others.contains(name)
     };
     // One that the Secret says it holds would be taken for made before it is asked for.
-    let held = |name: &String| matches!(&world.secret, SecretSeen::Ours { key_name: Some(it), .. } if it == name);
+    let held = |name: &String| matches!(&world.secret, SecretState::Ours { key_name: Some(it), .. } if it == name);
     let retiring = status.retiring.first().map(|it| &it.key);
     let mut number = match status.key.as_ref().or(retiring) {
         Some(key) if wanted.named(&key.name, sequence) => sequence + 1,
@@ -335,11 +341,11 @@ fn next_name(
 }
 
 /// Puts the key that somebody else deleted out of use.
-fn replace_vanished(draft: &mut Draft, world: &World) {
+fn replace_vanished(draft: &mut Draft, world: &Observed) {
     let Some(old) = draft.status.key.take() else {
         return;
     };
-    draft.notes.push(Note::warning(
+    draft.notes.push(EventNote::warning(
         "KeyVanished",
         "Heal",
         format!(
@@ -351,7 +357,7 @@ fn replace_vanished(draft: &mut Draft, world: &World) {
     draft.retire(old, true, world);
 }
 
-fn record(world: &World, wanted: &Wanted<'_>, name: &str) -> KeyRecord {
+fn record(world: &Observed, wanted: &DesiredKey<'_>, name: &str) -> KeyRecord {
     KeyRecord {
         name: name.to_owned(),
         id: None,
@@ -364,23 +370,26 @@ fn record(world: &World, wanted: &Wanted<'_>, name: &str) -> KeyRecord {
 }
 
 /// Whether the Secret holds the key of this name.
-pub(super) fn holds(world: &World, name: &str) -> bool {
+pub(super) fn holds(world: &Observed, name: &str) -> bool {
     let made = world
         .seen
         .made
         .as_ref()
         .is_some_and(|(made, _)| made == name);
-    let stored = matches!(&world.secret, SecretSeen::Ours { key_name: Some(held), whole: true, .. } if held == name);
+    let stored = matches!(&world.secret, SecretState::Ours { key_name: Some(held), whole: true, .. } if held == name);
     made || stored
 }
 
-pub(super) fn named<'a>(list: &'a Listed<Vec<Key>>, name: &str) -> Option<&'a Key> {
+pub(super) fn named<'a>(
+    list: &'a Timestamped<Vec<ProvisionerKey>>,
+    name: &str,
+) -> Option<&'a ProvisionerKey> {
     list.value.iter().find(|it| it.name == name)
 }
 
 /// Whether a key that the server has under the name of a record is another one: somebody deleted ours, and
 /// made one of its name.
-pub(super) fn is_another(key: &KeyRecord, found: &Key) -> bool {
+pub(super) fn is_another(key: &KeyRecord, found: &ProvisionerKey) -> bool {
     let (ours, theirs) = (key.id.as_ref(), found.told_id());
     ours.is_some() && theirs.is_some() && ours != theirs.as_ref()
 }

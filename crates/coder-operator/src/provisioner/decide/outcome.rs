@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use aplomb::conditions::{RECONCILING, Status};
+use aplomb::conditions::{ConditionStatus, RECONCILING};
 use aplomb_api::coder::{conditions as kinds, reasons};
 
 use super::draft::{Course, Draft, Next, Stop};
 use super::said::said;
 use super::{SELDOM, secret_ref};
 use crate::ending::{End, limited};
-use crate::provisioner::world::{Plan, World};
+use crate::provisioner::world::{Observed, Plan};
 
 /// How soon a server of former days is tried again.
 const ELSEWHERE: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ const UNHELD: Duration = Duration::from_secs(15);
 const MISSING: Duration = Duration::from_secs(120);
 
 /// The plan of a course that ended so.
-pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Plan {
+pub(super) fn conclude(world: &Observed, mut draft: Draft, ended: Course<()>) -> Plan {
     let mut stop: Option<Box<Stop>> = None;
     let (step, end) = match ended {
         Ok(()) => (None, End::Again(draft.wait)),
@@ -43,7 +43,7 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
     let mut conditions = said(world, &draft, stop.as_deref());
     let ready = conditions
         .iter()
-        .any(|it| it.kind == kinds::READY && it.status == Status::True);
+        .any(|it| it.kind == kinds::READY && it.status == ConditionStatus::True);
     draft.status.phase = Some(if ready { "Ready" } else { "Pending" }.to_owned());
     let mut end = end.sooner(&draft.hindrances, world.instant);
     if let (End::Again(wait), false) = (&mut end, draft.elsewhere.is_empty()) {
@@ -65,7 +65,7 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
 }
 
 /// How long until it is looked at again, from why it stopped.
-fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
+fn end(world: &Observed, draft: &Draft, stop: &Stop) -> End {
     match stop {
         Stop::Hindered(hindrance) => End::hindered(hindrance, world.instant, reasons::KEY_FAILED),
         Stop::Rejected { reason, message } => End::Rejected {
@@ -80,7 +80,7 @@ fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
 }
 
 /// Repeats at the top of the status what people look for.
-fn mirror(draft: &mut Draft, world: &World) {
+fn mirror(draft: &mut Draft, world: &Observed) {
     let status = &mut draft.status;
     let key = status.key.clone();
     status.provisioner_key_name = key.as_ref().map(|it| it.name.clone());

@@ -2,20 +2,20 @@
 //! counts attempts or names a time that moves.
 
 use aplomb::Condition;
-use aplomb::conditions::{RECONCILING, Status};
+use aplomb::conditions::{ConditionStatus, RECONCILING};
 use aplomb_api::coder::{conditions as kinds, reasons};
 
 use super::draft::{Draft, Stop};
 use super::{key, secret_ref};
-use crate::client::Class;
+use crate::client::CallErrorClass;
 use crate::ending::limited_story;
-use crate::hindrance::Hindrance;
-use crate::provisioner::world::World;
+use crate::hindrance::Blocked;
+use crate::provisioner::world::Observed;
 use crate::said::{UNHELD, access, server};
-use crate::seen::SecretSeen;
+use crate::seen::SecretState;
 
 /// Every condition that this decision has something to say of.
-pub(super) fn said(world: &World, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {
+pub(super) fn said(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {
     let mut all = Vec::new();
     all.extend(server(&world.access, &draft.hindrances));
     all.extend(access(&world.access, &draft.hindrances));
@@ -52,7 +52,7 @@ fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
     }
 }
 
-fn no_organization(world: &World) -> String {
+fn no_organization(world: &Observed) -> String {
     format!(
         "the server shows this token no organisation called {}: correct spec.organizationName, or give the \
          token's user a role in it",
@@ -61,21 +61,21 @@ fn no_organization(world: &World) -> String {
 }
 
 /// What is said where the server did not say what its licence allows.
-fn unknown_licence(kind: &str, class: Class) -> Option<Condition> {
+fn unknown_licence(kind: &str, class: CallErrorClass) -> Option<Condition> {
     match class {
         // The licence is asked for without a token, but not while the token is rejected.
-        Class::Token => Some(Condition::no(
+        CallErrorClass::Token => Some(Condition::no(
             kind,
             reasons::FORBIDDEN,
             "the licence is not known while the server rejects the token",
         )),
-        Class::Forbidden => Some(Condition::no(
+        CallErrorClass::Forbidden => Some(Condition::no(
             kind,
             reasons::FORBIDDEN,
             "the server refuses to tell what its licence allows",
         )),
         // It says nothing about the licence, and what was said of it stays.
-        Class::Limited => None,
+        CallErrorClass::Limited => None,
         _ => Some(Condition::unknown(
             kind,
             reasons::QUERY_FAILED,
@@ -85,7 +85,7 @@ fn unknown_licence(kind: &str, class: Class) -> Option<Condition> {
 }
 
 /// Whether there is a key that works. It stays so whatever becomes of a call.
-fn key_ready(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
+fn key_ready(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Condition {
     let kind = kinds::KEY_READY;
     let working = draft.status.key.as_ref();
     if let Some(key) = working.filter(|key| key::holds(world, &key.name)) {
@@ -103,12 +103,12 @@ fn key_ready(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
     match stop {
         Some(Stop::Rejected { reason, message }) => no(reason, message),
         Some(Stop::NoOrganization) => no(reasons::ORGANIZATION_NOT_FOUND, &no_organization(world)),
-        Some(Stop::Hindered(Hindrance::Later { .. })) => no(
+        Some(Stop::Hindered(Blocked::Later { .. })) => no(
             reasons::WAITING_FOR_BUDGET,
             "its calls wait for their turn within the server's rate limit",
         ),
-        Some(Stop::Hindered(Hindrance::Refused(error))) => match error.class {
-            Class::Server | Class::NoAnswer => no(
+        Some(Stop::Hindered(Blocked::Refused(error))) => match error.class {
+            CallErrorClass::Server | CallErrorClass::NoAnswer => no(
                 reasons::KEY_PENDING,
                 "the server does not answer as it should; it is asked again",
             ),
@@ -124,10 +124,10 @@ fn key_ready(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
     }
 }
 
-fn secret(world: &World, draft: &Draft) -> Option<Condition> {
+fn secret(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::KEY_SECRET_READY;
     let name = secret_ref(&world.object).name;
-    if let SecretSeen::Foreign(whose) = &world.secret {
+    if let SecretState::Foreign(whose) = &world.secret {
         return Some(Condition::no(kind, reasons::SECRET_NOT_OURS, &**whose));
     }
     let key = draft.status.key.as_ref()?;
@@ -145,7 +145,7 @@ fn secret(world: &World, draft: &Draft) -> Option<Condition> {
     })
 }
 
-fn deployment(world: &World, stop: Option<&Stop>) -> Option<Condition> {
+fn deployment(world: &Observed, stop: Option<&Stop>) -> Option<Condition> {
     let kind = kinds::DEPLOYMENT_READY;
     if let Some(Stop::Rejected { reason, message }) = stop
         && *reason == reasons::IMAGE_MISSING
@@ -160,7 +160,7 @@ fn deployment(world: &World, stop: Option<&Stop>) -> Option<Condition> {
     })
 }
 
-fn daemons(world: &World, draft: &Draft) -> Option<Condition> {
+fn daemons(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::DAEMONS_CONNECTED;
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
     let serving = draft.serving?;
@@ -179,7 +179,7 @@ fn daemons(world: &World, draft: &Draft) -> Option<Condition> {
 /// Ready is what the server itself says of the daemons; it is lowered by what is known, and left as it is
 /// by what could not be asked.
 fn ready(
-    world: &World,
+    world: &Observed,
     draft: &Draft,
     said: &[Condition],
     stop: Option<&Stop>,
@@ -199,11 +199,12 @@ fn ready(
         let story = no_organization(world);
         return Some(Condition::no(kind, reasons::ORGANIZATION_NOT_FOUND, story));
     }
-    let lowers = |it: &&Condition| it.kind != kinds::DEPLOYMENT_READY && it.status == Status::False;
+    let lowers =
+        |it: &&Condition| it.kind != kinds::DEPLOYMENT_READY && it.status == ConditionStatus::False;
     // A server that does not answer is why a key is missing, and no more than a doubt where there is one.
     let works = said
         .iter()
-        .any(|it| it.kind == kinds::KEY_READY && it.status == Status::True);
+        .any(|it| it.kind == kinds::KEY_READY && it.status == ConditionStatus::True);
     let worst = said
         .iter()
         .filter(lowers)
@@ -219,9 +220,9 @@ fn ready(
         )),
         _ if draft.hindrances.is_empty() => None,
         _ => {
-            let silent = said
-                .iter()
-                .find(|it| it.kind == kinds::CONTROL_PLANE_READY && it.status == Status::False);
+            let silent = said.iter().find(|it| {
+                it.kind == kinds::CONTROL_PLANE_READY && it.status == ConditionStatus::False
+            });
             let reason = silent.map_or(reasons::STALE, |it| &it.reason);
             let story = "the server could not be asked for its daemons";
             Some(Condition::unknown(kind, reason, story))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aplomb_api::coder::{
-    CoderProvisioner, CoderProvisionerStatus, KeyRecord, Rotation, SecretKeyRef, annotations,
+    CoderProvisioner, CoderProvisionerStatus, KeyRecord, RotationStatus, SecretKeyRef, annotations,
     key_name, plain_key_name, shortened,
 };
 use kube::ResourceExt;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::access::{Access, hex};
 use crate::client::Organization;
-use crate::provisioner::world::World;
+use crate::provisioner::world::Observed;
 use crate::times::elapsed;
 
 /// The longest name of a Secret.
@@ -19,7 +19,7 @@ const LONGEST: usize = 253;
 
 /// The key that the spec asks for.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct DesiredKey<'a> {
     pub(super) base: String,
     /// Of the object, which marks the names of its keys.
     pub(super) uid: String,
@@ -30,7 +30,7 @@ pub(super) struct Wanted<'a> {
 
 /// Why a new key is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum RotationReason {
     First,
     SecretLost,
     KeyVanished,
@@ -42,7 +42,7 @@ pub(super) enum Why {
     Aged,
 }
 
-impl Why {
+impl RotationReason {
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::First => "First",
@@ -73,8 +73,12 @@ impl Why {
     }
 }
 
-impl<'a> Wanted<'a> {
-    pub(super) fn new(world: &World, access: &'a Access, organization: &'a Organization) -> Self {
+impl<'a> DesiredKey<'a> {
+    pub(super) fn new(
+        world: &Observed,
+        access: &'a Access,
+        organization: &'a Organization,
+    ) -> Self {
         Self {
             base: base(&world.object),
             uid: world.object.uid().unwrap_or_default(),
@@ -108,30 +112,35 @@ impl<'a> Wanted<'a> {
     }
 
     /// What the spec wants otherwise than `key` is.
-    pub(super) fn drift(&self, key: &KeyRecord, rotation: &Rotation, world: &World) -> Option<Why> {
+    pub(super) fn drift(
+        &self,
+        key: &KeyRecord,
+        rotation: &RotationStatus,
+        world: &Observed,
+    ) -> Option<RotationReason> {
         if key.binding.server_url != self.access.url {
-            return Some(Why::ServerChanged);
+            return Some(RotationReason::ServerChanged);
         }
         if key.organization_id != self.organization.id {
-            return Some(Why::OrganizationChanged);
+            return Some(RotationReason::OrganizationChanged);
         }
         if !self.named(&key.name, rotation.sequence) {
-            return Some(Why::NameChanged);
+            return Some(RotationReason::NameChanged);
         }
         if key.tags_hash != self.tags_hash {
-            return Some(Why::TagsChanged);
+            return Some(RotationReason::TagsChanged);
         }
         if asked(world).is_some() && asked(world) != rotation.honoured {
-            return Some(Why::Asked);
+            return Some(RotationReason::Asked);
         }
         let oldest = world.object.spec.key.rotate_after;
         let aged = oldest.is_some_and(|span| elapsed(&key.since, world.now) >= span.0);
-        aged.then_some(Why::Aged)
+        aged.then_some(RotationReason::Aged)
     }
 }
 
 /// The value of the annotation that asks for a rotation.
-pub(super) fn asked(world: &World) -> Option<String> {
+pub(super) fn asked(world: &Observed) -> Option<String> {
     world.object.annotations().get(annotations::ROTATE).cloned()
 }
 

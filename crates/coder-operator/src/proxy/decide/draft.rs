@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use aplomb::Note;
-use aplomb_api::coder::{Binding, CoderWorkspaceProxyStatus, RetiringProxy};
+use aplomb::EventNote;
+use aplomb_api::coder::{CoderWorkspaceProxyStatus, RetiringProxy, ServerBinding};
 
 use super::wanted::{asked, described, looks};
-use crate::client::Proxy;
-use crate::hindrance::Hindrance;
-use crate::proxy::world::{Registration, Step, World};
+use crate::client::WorkspaceProxy;
+use crate::hindrance::Blocked;
+use crate::proxy::world::{Observed, ProxyRegistration, Step};
 use crate::said;
 use crate::times::seconds;
 
@@ -43,7 +43,7 @@ pub(super) enum Stop {
     NotSupported,
     /// The Secret with the token is not kept yet: what is made now could not be taken back without it.
     Unheld,
-    Hindered(Hindrance),
+    Hindered(Blocked),
     Rejected {
         reason: &'static str,
         message: String,
@@ -70,22 +70,22 @@ impl From<Stop> for Next {
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) status: CoderWorkspaceProxyStatus,
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<EventNote>,
     pub(super) entitled: bool,
     /// Whether the server finds the proxy well, if that could be seen.
     pub(super) healthy: Option<bool>,
     /// Registrations that are left behind: their server and name.
     pub(super) orphans: Vec<(String, String)>,
     /// What could not be done although the course went on.
-    pub(super) hindrances: Vec<Hindrance>,
+    pub(super) hindrances: Vec<Blocked>,
     /// The same at servers of former days, which say nothing about today's.
-    pub(super) elsewhere: Vec<Hindrance>,
+    pub(super) elsewhere: Vec<Blocked>,
     pub(super) wait: Duration,
 }
 
 impl Draft {
     /// What status said, with what this pass has done since.
-    pub(super) fn new(world: &World) -> Self {
+    pub(super) fn new(world: &Observed) -> Self {
         let mut status = world.status.clone();
         status.conditions.clear();
         status.ready_replicas = world.deployment.as_ref().map_or(0, |it| it.ready);
@@ -114,9 +114,9 @@ impl Draft {
     }
 
     /// The registration in use.
-    pub(super) fn current(&self) -> Option<Registration> {
+    pub(super) fn current(&self) -> Option<ProxyRegistration> {
         let status = &self.status;
-        Some(Registration {
+        Some(ProxyRegistration {
             id: status.proxy_id.clone()?,
             name: status.proxy_name.clone()?,
             binding: status.binding.clone()?,
@@ -130,7 +130,7 @@ impl Draft {
     }
 
     /// Makes a registration the one in use; the one before it retires.
-    pub(super) fn take(&mut self, new: Registration, world: &World) {
+    pub(super) fn take(&mut self, new: ProxyRegistration, world: &Observed) {
         if self.current().is_some_and(|old| old.id != new.id) {
             self.retire_current(world);
         }
@@ -143,10 +143,10 @@ impl Draft {
     }
 
     /// The pending name is registered as `found`, and its token is in the Secret.
-    pub(super) fn promote(&mut self, found: &Proxy, world: &World) {
+    pub(super) fn promote(&mut self, found: &WorkspaceProxy, world: &Observed) {
         if let Some(pending) = self.status.pending.take() {
             self.take(
-                Registration {
+                ProxyRegistration {
                     id: found.id.clone(),
                     name: pending.name,
                     binding: pending.binding,
@@ -159,15 +159,15 @@ impl Draft {
     }
 
     /// A new token of the proxy `id` is in the Secret.
-    fn stored(&mut self, id: &String, world: &World) {
+    fn stored(&mut self, id: &String, world: &Observed) {
         if self.status.proxy_id.as_ref() != Some(id)
             && let Some(pending) = self.status.pending.take()
         {
             let story = format!("the proxy {} is registered", pending.name);
             self.notes
-                .push(Note::normal("ProxyRegistered", "Register", story));
+                .push(EventNote::normal("ProxyRegistered", "Register", story));
             self.take(
-                Registration {
+                ProxyRegistration {
                     id: id.clone(),
                     name: pending.name,
                     binding: pending.binding,
@@ -177,14 +177,14 @@ impl Draft {
         } else {
             let story = "the proxy has a new token: its pods are replaced";
             self.notes
-                .push(Note::normal("TokenRotated", "Rotate", story));
+                .push(EventNote::normal("TokenRotated", "Rotate", story));
         }
         self.told(world);
         self.honour(world);
     }
 
     /// A token is in the Secret that was made after it was asked for.
-    pub(super) fn honour(&mut self, world: &World) {
+    pub(super) fn honour(&mut self, world: &Observed) {
         let rotation = &mut self.status.rotation;
         let noted = rotation.asked.take().filter(|it| !it.is_empty());
         rotation.honoured = noted.or_else(|| asked(&world.object));
@@ -192,14 +192,14 @@ impl Draft {
     }
 
     /// The server was told the looks that the spec asks for.
-    fn told(&mut self, world: &World) {
+    fn told(&mut self, world: &Observed) {
         let looks = looks(&world.object);
         self.status.described = Some(described(&looks.name, &looks.display_name, &looks.icon));
     }
 
     /// The server has these looks.
-    pub(super) fn saw(&mut self, found: &Proxy) {
-        let Proxy {
+    pub(super) fn saw(&mut self, found: &WorkspaceProxy) {
+        let WorkspaceProxy {
             name,
             display_name,
             icon,
@@ -208,14 +208,14 @@ impl Draft {
         self.status.described = Some(described(name, display_name, icon));
     }
 
-    pub(super) fn retire_current(&mut self, world: &World) {
+    pub(super) fn retire_current(&mut self, world: &Observed) {
         if let Some(old) = self.current() {
             self.retire(old, world);
         }
         self.clear();
     }
 
-    pub(super) fn retire(&mut self, old: Registration, world: &World) {
+    pub(super) fn retire(&mut self, old: ProxyRegistration, world: &Observed) {
         self.status.retiring.push(RetiringProxy {
             id: old.id,
             name: old.name,
@@ -224,12 +224,17 @@ impl Draft {
         });
     }
 
-    pub(super) fn hinder(&mut self, hindrance: &Hindrance) {
+    pub(super) fn hinder(&mut self, hindrance: &Blocked) {
         self.hindrances.push(hindrance.clone());
     }
 
     /// Notes why something could not be done at the server of `binding`. Whether that is today's.
-    pub(super) fn hinder_at(&mut self, world: &World, at: &Binding, why: &Hindrance) -> bool {
+    pub(super) fn hinder_at(
+        &mut self,
+        world: &Observed,
+        at: &ServerBinding,
+        why: &Blocked,
+    ) -> bool {
         let today = match &world.access {
             Some(Ok(access)) => access.url == at.server_url,
             Some(Err(_)) => true,
@@ -245,10 +250,10 @@ impl Draft {
     /// Why it does not go on: the proxy `name` can be neither seen nor taken back at its server.
     pub(super) fn held_up(
         &mut self,
-        world: &World,
-        at: &Binding,
+        world: &Observed,
+        at: &ServerBinding,
         name: &str,
-        why: &Hindrance,
+        why: &Blocked,
     ) -> Stop {
         let object = &world.object.metadata;
         let leaving = object.deletion_timestamp.is_some();
@@ -258,7 +263,7 @@ impl Draft {
             return Stop::Hindered(why.clone());
         }
         let story = match why {
-            Hindrance::Refused(error) if !why.passes() => error.to_string(),
+            Blocked::Refused(error) if !why.passes() => error.to_string(),
             _ => "it is asked again".to_owned(),
         };
         let story = format!(
@@ -279,7 +284,7 @@ impl Draft {
 
     /// Leaves a registration behind, and says so.
     pub(super) fn orphan(&mut self, server: &str, name: &str) {
-        self.notes.push(Note::warning(
+        self.notes.push(EventNote::warning(
             "ProxyOrphaned",
             "Abandon",
             format!("the proxy {name} is left behind at {server}: delete it there by hand"),

@@ -9,12 +9,12 @@ use super::draft::{Course, Draft, Next, Stop};
 use super::registration::{look, ours, rebind};
 use super::retire::{queued, undone};
 use super::{holds, retire};
-use crate::proxy::world::{Place, Registration, Step, World};
+use crate::proxy::world::{Observed, ProxyRegistration, ProxyScope, Step};
 use crate::said;
-use crate::server::Fresh;
+use crate::server::MaxAge;
 use crate::times::elapsed;
 
-pub(super) fn course(world: &World, draft: &mut Draft) -> Course<()> {
+pub(super) fn course(world: &Observed, draft: &mut Draft) -> Course<()> {
     if !holds(world) || world.seen.released {
         return Ok(());
     }
@@ -64,9 +64,9 @@ pub(super) fn held(course: Course<()>) -> Course<Option<Box<Stop>>> {
 
 /// Takes one registration back. It is given up only after a try in this very pass: whoever was away until
 /// the deadline still finds what can be reached.
-fn one(world: &World, draft: &mut Draft, old: &RetiringProxy) -> Course<()> {
+fn one(world: &Observed, draft: &mut Draft, old: &RetiringProxy) -> Course<()> {
     let (at, name) = (&old.binding, &old.name);
-    let bound = world.bound.contains(&Place::of(at));
+    let bound = world.bound.contains(&ProxyScope::of(at));
     let hindrance = undone(world, old).filter(|_| bound);
     if bound && hindrance.is_none() {
         return Err(Next::step(Step::Deregister(old.clone())));
@@ -83,13 +83,13 @@ fn one(world: &World, draft: &mut Draft, old: &RetiringProxy) -> Course<()> {
 }
 
 /// A name that was written down may have been registered: then it is to be taken back too.
-pub(super) fn unintend(world: &World, draft: &mut Draft) -> Course<()> {
+pub(super) fn unintend(world: &Observed, draft: &mut Draft) -> Course<()> {
     let Some(pending) = draft.status.pending.clone() else {
         return Ok(());
     };
     let (at, name) = (&pending.binding, &pending.name);
-    let looked = match world.bound.contains(&Place::of(at)) {
-        true => look(world, at, name, Fresh::Since(world.began)),
+    let looked = match world.bound.contains(&ProxyScope::of(at)) {
+        true => look(world, at, name, MaxAge::Since(world.began)),
         false => Err(Stop::Leaving(unreachable(world, draft)).into()),
     };
     let found = match looked {
@@ -99,7 +99,7 @@ pub(super) fn unintend(world: &World, draft: &mut Draft) -> Course<()> {
     };
     draft.status.pending = None;
     if let Some(found) = found.filter(|found| ours(world, &pending, found)) {
-        let made = Registration {
+        let made = ProxyRegistration {
             id: found.id,
             name: pending.name,
             binding: pending.binding,
@@ -113,7 +113,7 @@ pub(super) fn unintend(world: &World, draft: &mut Draft) -> Course<()> {
 
 /// Nobody can tell whether a name that was written down was registered: it is waited for, and then
 /// reported.
-fn unseen(world: &World, draft: &mut Draft, pending: &PendingProxy, stop: Stop) -> Course<()> {
+fn unseen(world: &Observed, draft: &mut Draft, pending: &PendingProxy, stop: Stop) -> Course<()> {
     let (at, name) = (&pending.binding, &pending.name);
     let waits = matches!(&stop, Stop::Hindered(hindrance) if queued(hindrance));
     if over(world, &pending.since) && !waits {
@@ -129,13 +129,13 @@ fn unseen(world: &World, draft: &mut Draft, pending: &PendingProxy, stop: Stop) 
 }
 
 /// Whether the object is to go without the server.
-fn told(world: &World) -> bool {
+fn told(world: &Observed) -> bool {
     let told = world.object.annotations().get(annotations::ABANDON);
     told.is_some_and(|it| it == "true")
 }
 
 /// Whether a server was waited for long enough: since the deletion, or else since `since`.
-fn over(world: &World, since: &Time) -> bool {
+fn over(world: &Observed, since: &Time) -> bool {
     let since = world
         .object
         .metadata
@@ -155,7 +155,7 @@ fn abandon(draft: &mut Draft) {
 }
 
 /// What is left at servers that no token leads to, and the ways out.
-fn unreachable(world: &World, draft: &Draft) -> String {
+fn unreachable(world: &Observed, draft: &Draft) -> String {
     let pending = draft
         .status
         .pending
@@ -167,7 +167,7 @@ fn unreachable(world: &World, draft: &Draft) -> String {
         .iter()
         .map(|it| (&it.name, &it.binding));
     let all = retiring.chain(pending);
-    let left = all.filter(|(_, at)| !world.bound.contains(&Place::of(at)));
+    let left = all.filter(|(_, at)| !world.bound.contains(&ProxyScope::of(at)));
     let left = left.map(|(name, at)| ("proxy", &**name, at));
     said::left(left, "cwp", &world.object.metadata)
 }

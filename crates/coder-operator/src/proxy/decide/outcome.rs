@@ -7,9 +7,9 @@ use aplomb_api::coder::{conditions as kinds, reasons};
 
 use super::draft::{Course, Draft, Next, Stop};
 use super::{SELDOM, SOON, said, secret_ref, stored};
-use crate::client::Class;
+use crate::client::CallErrorClass;
 use crate::ending::{End, limited};
-use crate::proxy::world::{Plan, World};
+use crate::proxy::world::{Observed, Plan};
 
 /// How soon a Secret is looked at again that should have been seen to be kept long since.
 const UNHELD: Duration = Duration::from_secs(15);
@@ -17,7 +17,7 @@ const UNHELD: Duration = Duration::from_secs(15);
 const ELSEWHERE: Duration = Duration::from_secs(60);
 
 /// The plan of a course that ended so.
-pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Plan {
+pub(super) fn conclude(world: &Observed, mut draft: Draft, ended: Course<()>) -> Plan {
     let mut stop: Option<Box<Stop>> = None;
     let (step, end) = match ended {
         Ok(()) => (None, End::Again(draft.wait)),
@@ -62,7 +62,7 @@ pub(super) fn conclude(world: &World, mut draft: Draft, ended: Course<()>) -> Pl
 }
 
 /// The same end, or an earlier one for what hindered a course that went on all the same.
-fn paced(end: End, draft: &Draft, world: &World) -> End {
+fn paced(end: End, draft: &Draft, world: &Observed) -> End {
     let turns = draft.elsewhere.iter().filter(|it| it.class().is_none());
     let ours: Vec<_> = draft.hindrances.iter().chain(turns).cloned().collect();
     let mut end = end.sooner(&ours, world.instant);
@@ -73,10 +73,10 @@ fn paced(end: End, draft: &Draft, world: &World) -> End {
 }
 
 /// How long until it is looked at again, from why it stopped.
-fn end(world: &World, draft: &Draft, stop: &Stop) -> End {
+fn end(world: &Observed, draft: &Draft, stop: &Stop) -> End {
     match stop {
         // It was changed or taken back by somebody else: the next look tells.
-        Stop::Hindered(it) if it.class() == Some(Class::Missing) => End::Again(SOON),
+        Stop::Hindered(it) if it.class() == Some(CallErrorClass::Missing) => End::Again(SOON),
         Stop::Hindered(hindrance) => {
             End::hindered(hindrance, world.instant, reasons::REGISTRATION_FAILED)
         }

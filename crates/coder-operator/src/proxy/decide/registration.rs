@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aplomb::Note;
-use aplomb_api::coder::{Binding, PendingProxy, conditions, reasons};
+use aplomb::EventNote;
+use aplomb_api::coder::{PendingProxy, ServerBinding, conditions, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::draft::{Course, Draft, Next, Stop};
@@ -11,17 +11,21 @@ use super::retire::{LINGER, queued};
 use super::wanted::{asked, described, is_anothers, is_marked, looks};
 use super::{NEARLY, SOON, STEADY, stored};
 use crate::access::Access;
-use crate::client::{Class, Proxy, ProxyLooks};
-use crate::proxy::world::{Place, Registration, Step, World};
-use crate::seen::SecretSeen;
-use crate::server::{Fresh, Listed};
+use crate::client::{CallErrorClass, ProxyDisplay, WorkspaceProxy};
+use crate::proxy::world::{Observed, ProxyRegistration, ProxyScope, Step};
+use crate::seen::SecretState;
+use crate::server::{MaxAge, Timestamped};
 use crate::times::{after, elapsed, seconds};
 
 /// How far the server's clock, which tells whole seconds, may be off from what it wrote.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// The registration in use, once there is one that fits and whose token is in the Secret.
-pub(super) fn course(world: &World, draft: &mut Draft, access: &Access) -> Course<Registration> {
+pub(super) fn course(
+    world: &Observed,
+    draft: &mut Draft,
+    access: &Access,
+) -> Course<ProxyRegistration> {
     let wanted = looks(&world.object);
     if let Some(pending) = draft.status.pending.clone() {
         settle(world, draft, &wanted, access, &pending)?;
@@ -53,12 +57,12 @@ pub(super) fn course(world: &World, draft: &mut Draft, access: &Access) -> Cours
 
 /// What the server says of a proxy, by name or id.
 pub(super) fn look<'a>(
-    world: &'a World,
-    binding: &Binding,
+    world: &'a Observed,
+    binding: &ServerBinding,
     name: &str,
-    fresh: Fresh,
-) -> Course<&'a Listed<Option<Proxy>>> {
-    let place = (Place::of(binding), name.to_owned());
+    fresh: MaxAge,
+) -> Course<&'a Timestamped<Option<WorkspaceProxy>>> {
+    let place = (ProxyScope::of(binding), name.to_owned());
     match world.seen.proxies.get(&place) {
         None => Err(Next::step(Step::Look(binding.clone(), place.1, fresh))),
         Some(Ok(listed)) => Ok(listed),
@@ -67,7 +71,7 @@ pub(super) fn look<'a>(
 }
 
 /// Has an effect, unless this pass has met a hindrance. A proxy that is gone is found to be so next time.
-fn effect(world: &World, step: Step) -> Next {
+fn effect(world: &Observed, step: Step) -> Next {
     match &world.seen.hindered {
         None => Next::step(step),
         Some(hindrance) => Stop::Hindered(hindrance.clone()).into(),
@@ -77,9 +81,9 @@ fn effect(world: &World, step: Step) -> Next {
 /// A name is written down. Either its token is in the Secret, or it is to be registered, or it was
 /// registered by somebody who did not live to see the answer.
 fn settle(
-    world: &World,
+    world: &Observed,
     draft: &mut Draft,
-    wanted: &ProxyLooks,
+    wanted: &ProxyDisplay,
     access: &Access,
     pending: &PendingProxy,
 ) -> Course<()> {
@@ -103,7 +107,7 @@ fn settle(
             Err(foreign(world, draft, &pending.name))
         }
         Some(found) => {
-            let made = Registration {
+            let made = ProxyRegistration {
                 id: found.id.clone(),
                 name: pending.name.clone(),
                 binding: pending.binding.clone(),
@@ -126,13 +130,17 @@ fn settle(
 /// The proxy that a record names, as the server has it now. One whose server cannot be asked any more is
 /// left behind, and so is one of a former server that does not answer: the way to today's is not to be
 /// barred by it.
-fn find(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Course<Option<Proxy>> {
-    if !world.bound.contains(&Place::of(&pending.binding)) {
+fn find(
+    world: &Observed,
+    draft: &mut Draft,
+    pending: &PendingProxy,
+) -> Course<Option<WorkspaceProxy>> {
+    if !world.bound.contains(&ProxyScope::of(&pending.binding)) {
         draft.status.pending = None;
         draft.orphan(&pending.binding.server_url, &pending.name);
         return Err(Next::Persist);
     }
-    let fresh = Fresh::Since(world.began);
+    let fresh = MaxAge::Since(world.began);
     let hindrance = match look(world, &pending.binding, &pending.name, fresh) {
         Ok(listed) => return Ok(listed.value.clone()),
         Err(Next::Stop(stop)) => match *stop {
@@ -153,7 +161,7 @@ fn find(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Course<Opti
 
 /// Whether a proxy of the pending name is the one that was asked for: its id was answered, or it bears the
 /// mark of this object and was made after the name was written down. The time alone proves nothing.
-pub(super) fn ours(world: &World, pending: &PendingProxy, found: &Proxy) -> bool {
+pub(super) fn ours(world: &Observed, pending: &PendingProxy, found: &WorkspaceProxy) -> bool {
     if world.memory.in_hand.as_ref() == Some(&found.id) {
         return true;
     }
@@ -162,12 +170,14 @@ pub(super) fn ours(world: &World, pending: &PendingProxy, found: &Proxy) -> bool
     marked && made.is_some_and(|made| after(&made, SLACK) >= pending.since.0)
 }
 
-fn ask(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Next {
+fn ask(world: &Observed, draft: &mut Draft, pending: &PendingProxy) -> Next {
     let first_time = world.memory.unasked.as_ref() == Some(&pending.name);
     match &world.seen.hindered {
         // Somebody who wrote the name down before may have been answered only now: a look will tell.
-        Some(hindrance) if hindrance.class() == Some(Class::Exists) && !first_time => Next::Persist,
-        Some(hindrance) if hindrance.class() == Some(Class::Exists) => {
+        Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) && !first_time => {
+            Next::Persist
+        }
+        Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) => {
             draft.status.pending = None;
             foreign(world, draft, &pending.name)
         }
@@ -175,7 +185,7 @@ fn ask(world: &World, draft: &mut Draft, pending: &PendingProxy) -> Next {
     }
 }
 
-fn foreign(world: &World, draft: &mut Draft, name: &str) -> Next {
+fn foreign(world: &Observed, draft: &mut Draft, name: &str) -> Next {
     let story = format!(
         "the server has a proxy called {name} that is not this object's: choose another \
          spec.bootstrap.proxyName, or delete that proxy"
@@ -183,7 +193,7 @@ fn foreign(world: &World, draft: &mut Draft, name: &str) -> Next {
     let said =
         |it: &Condition| it.type_ == conditions::REGISTERED && it.reason == reasons::PROXY_FOREIGN;
     if !world.status.conditions.iter().any(said) {
-        let note = Note::warning("ProxyNotOurs", "Register", story.clone());
+        let note = EventNote::warning("ProxyNotOurs", "Register", story.clone());
         draft.notes.push(note);
     }
     Stop::rejected(reasons::PROXY_FOREIGN, story).into()
@@ -201,28 +211,28 @@ pub(super) fn rebind(draft: &mut Draft, access: &Access) {
 
 /// Takes over a proxy whose token a Secret of the right name already holds.
 fn adopt(
-    world: &World,
+    world: &Observed,
     draft: &mut Draft,
-    wanted: &ProxyLooks,
+    wanted: &ProxyDisplay,
     access: &Access,
-) -> Course<Option<Registration>> {
-    let SecretSeen::Ours {
+) -> Course<Option<ProxyRegistration>> {
+    let SecretState::Ours {
         key_name: Some(id),
         whole: true,
     } = &world.secret
     else {
         return Ok(None);
     };
-    let listed = look(world, &access.binding, id, Fresh::Since(world.began))?;
+    let listed = look(world, &access.binding, id, MaxAge::Since(world.began))?;
     let known = listed.value.as_ref();
     // One of another cluster whose Secret was restored here serves there.
-    let theirs = |it: &Proxy| is_anothers(&world.object, &it.icon);
-    let named = |it: &&Proxy| it.id == *id && it.name == wanted.name && !theirs(it);
+    let theirs = |it: &WorkspaceProxy| is_anothers(&world.object, &it.icon);
+    let named = |it: &&WorkspaceProxy| it.id == *id && it.name == wanted.name && !theirs(it);
     let Some(found) = known.filter(named) else {
         return Ok(None);
     };
     draft.take(
-        Registration {
+        ProxyRegistration {
             id: id.clone(),
             name: found.name.clone(),
             binding: access.binding.clone(),
@@ -239,16 +249,16 @@ fn adopt(
 
 /// The server knows the proxy under another URL too: it is the same server.
 fn same_server(
-    world: &World,
+    world: &Observed,
     draft: &mut Draft,
     access: &Access,
-    current: &Registration,
+    current: &ProxyRegistration,
 ) -> Course<bool> {
     let listed = look(
         world,
         &access.binding,
         &current.id,
-        Fresh::Since(world.began),
+        MaxAge::Since(world.began),
     )?;
     let same = listed.value.as_ref().is_some_and(|it| it.id == current.id);
     if same {
@@ -261,9 +271,9 @@ fn same_server(
 }
 
 /// Whether the server still knows the proxy, and how it finds it. What cannot be asked stays in use.
-fn alive(world: &World, draft: &mut Draft, current: &Registration) -> Course<()> {
+fn alive(world: &Observed, draft: &mut Draft, current: &ProxyRegistration) -> Course<()> {
     let calm = world.status.phase.as_deref() == Some("Ready");
-    let fresh = Fresh::Within(if calm { STEADY } else { SOON } - NEARLY);
+    let fresh = MaxAge::Within(if calm { STEADY } else { SOON } - NEARLY);
     match look(world, &current.binding, &current.id, fresh) {
         Err(Next::Stop(stop)) => match *stop {
             Stop::Hindered(hindrance) => {
@@ -284,8 +294,8 @@ fn alive(world: &World, draft: &mut Draft, current: &Registration) -> Course<()>
 }
 
 /// The server does not know the id. Unless it knows the name, and by it the very same proxy, that is gone.
-fn vanished(world: &World, draft: &mut Draft, current: &Registration) -> Course<()> {
-    let fresh = Fresh::Since(world.began);
+fn vanished(world: &Observed, draft: &mut Draft, current: &ProxyRegistration) -> Course<()> {
+    let fresh = MaxAge::Since(world.began);
     let by_name = match look(world, &current.binding, &current.name, fresh) {
         Ok(listed) => listed.value.as_ref(),
         Err(Next::Stop(stop)) => match *stop {
@@ -302,7 +312,7 @@ fn vanished(world: &World, draft: &mut Draft, current: &Registration) -> Course<
         draft.again(SOON);
         return Ok(());
     }
-    draft.notes.push(Note::warning(
+    draft.notes.push(EventNote::warning(
         "ProxyVanished",
         "Heal",
         format!(
@@ -315,7 +325,7 @@ fn vanished(world: &World, draft: &mut Draft, current: &Registration) -> Course<
 }
 
 /// Whether the server finds a proxy well.
-fn well(found: &Proxy) -> bool {
+fn well(found: &WorkspaceProxy) -> bool {
     let health = found.status.as_ref().map(|it| it.status.as_str());
     health == Some("ok")
 }
@@ -323,7 +333,7 @@ fn well(found: &Proxy) -> bool {
 /// The token is in the Secret, and nobody asks for another. That one is asked for is written down before
 /// the server is, and stays so until a new one is in the Secret: an answer that was lost may have made the
 /// old one worthless.
-fn token(world: &World, draft: &mut Draft, current: &Registration) -> Course<()> {
+fn token(world: &Observed, draft: &mut Draft, current: &ProxyRegistration) -> Course<()> {
     if world.memory.in_hand.as_ref() == Some(&current.id) && !stored(world, current) {
         return Err(Next::step(Step::Store(current.id.clone())));
     }
@@ -355,13 +365,13 @@ fn token(world: &World, draft: &mut Draft, current: &Registration) -> Course<()>
 /// Writes down the name that comes next, once the server has shown that nobody has it. One that is being
 /// taken back there is taken over again.
 fn intend(
-    world: &World,
+    world: &Observed,
     draft: &mut Draft,
-    wanted: &ProxyLooks,
+    wanted: &ProxyDisplay,
     access: &Access,
     why: &str,
 ) -> Next {
-    let fresh = Fresh::Since(world.began);
+    let fresh = MaxAge::Since(world.began);
     let listed = match look(world, &access.binding, &wanted.name, fresh) {
         Ok(listed) => listed,
         Err(next) => return next,
@@ -372,7 +382,7 @@ fn intend(
             return foreign(world, draft, &wanted.name);
         }
         draft.take(
-            Registration {
+            ProxyRegistration {
                 id: found.id.clone(),
                 name: wanted.name.clone(),
                 binding: access.binding.clone(),

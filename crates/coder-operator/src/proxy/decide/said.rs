@@ -7,14 +7,14 @@ use aplomb_api::coder::{conditions as kinds, reasons};
 
 use super::draft::{Draft, Stop};
 use super::{secret_ref, stored};
-use crate::client::Class;
+use crate::client::CallErrorClass;
 use crate::ending::limited_story;
-use crate::hindrance::Hindrance;
-use crate::proxy::world::World;
+use crate::hindrance::Blocked;
+use crate::proxy::world::Observed;
 use crate::said::{UNHELD, access, server};
-use crate::seen::SecretSeen;
+use crate::seen::SecretState;
 
-pub(super) fn all(world: &World, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {
+pub(super) fn all(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {
     let mut all = Vec::new();
     if let Some(access_to) = &world.access {
         all.extend(server(access_to, &draft.hindrances));
@@ -53,7 +53,7 @@ fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
 }
 
 /// Whether the server knows the proxy. It stays so whatever becomes of a call.
-fn registered(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
+fn registered(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Condition {
     let kind = kinds::REGISTERED;
     let no = |reason: &str, story: &str| Condition::no(kind, reason, story);
     if let Some(Stop::Leaving(story)) = stop {
@@ -69,12 +69,12 @@ fn registered(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
     match stop {
         Some(Stop::Rejected { reason, message }) => no(reason, message),
         Some(Stop::Elsewhere(story)) => no(reasons::NOT_REGISTERED, story),
-        Some(Stop::Hindered(Hindrance::Later { .. })) => no(
+        Some(Stop::Hindered(Blocked::Later { .. })) => no(
             reasons::WAITING_FOR_BUDGET,
             "its calls wait for their turn within the server's rate limit",
         ),
-        Some(Stop::Hindered(Hindrance::Refused(error))) => match error.class {
-            Class::Server | Class::NoAnswer => no(
+        Some(Stop::Hindered(Blocked::Refused(error))) => match error.class {
+            CallErrorClass::Server | CallErrorClass::NoAnswer => no(
                 reasons::NOT_REGISTERED,
                 "the server does not answer as it should; it is asked again",
             ),
@@ -91,19 +91,19 @@ fn registered(world: &World, draft: &Draft, stop: Option<&Stop>) -> Condition {
     }
 }
 
-fn secret(world: &World, draft: &Draft) -> Option<Condition> {
+fn secret(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::TOKEN_SECRET_READY;
     let name = secret_ref(&world.object).name;
     let yes = || {
         let story = format!("the token is in the Secret {name}");
         Condition::yes(kind, reasons::SECRET_READY, story)
     };
-    if let SecretSeen::Foreign(whose) = &world.secret {
+    if let SecretState::Foreign(whose) = &world.secret {
         return Some(Condition::no(kind, reasons::SECRET_NOT_OURS, &**whose));
     }
     if world.access.is_none() {
         return Some(match &world.secret {
-            SecretSeen::Ours { whole: true, .. } => yes(),
+            SecretState::Ours { whole: true, .. } => yes(),
             _ => Condition::no(
                 kind,
                 reasons::SECRET_PENDING,
@@ -126,7 +126,7 @@ fn secret(world: &World, draft: &Draft) -> Option<Condition> {
     })
 }
 
-fn deployment(world: &World, stop: Option<&Stop>) -> Option<Condition> {
+fn deployment(world: &Observed, stop: Option<&Stop>) -> Option<Condition> {
     let kind = kinds::DEPLOYMENT_READY;
     if let Some(Stop::Rejected { reason, message }) = stop
         && *reason == reasons::IMAGE_MISSING
@@ -141,7 +141,7 @@ fn deployment(world: &World, stop: Option<&Stop>) -> Option<Condition> {
     })
 }
 
-fn health(world: &World, draft: &Draft) -> Option<Condition> {
+fn health(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::PROXY_HEALTHY;
     let healthy = draft.healthy?;
     Some(match healthy {
@@ -160,7 +160,7 @@ fn health(world: &World, draft: &Draft) -> Option<Condition> {
 /// Ready is what the server itself says of the proxy; it is lowered by what is known, and left as it is by
 /// what could not be asked.
 fn ready(
-    world: &World,
+    world: &Observed,
     draft: &Draft,
     said: &[Condition],
     stop: Option<&Stop>,
@@ -198,7 +198,7 @@ fn ready(
 }
 
 /// The first of what is known to be wrong.
-fn worst<'a>(world: &World, draft: &Draft, said: &'a [Condition]) -> Option<&'a Condition> {
+fn worst<'a>(world: &Observed, draft: &Draft, said: &'a [Condition]) -> Option<&'a Condition> {
     // A server that does not answer is why a token is missing, and no more than a doubt where there is one.
     let works = draft.current().is_some_and(|it| stored(world, &it));
     let counts = |it: &&Condition| match &*it.kind {
@@ -212,7 +212,7 @@ fn worst<'a>(world: &World, draft: &Draft, said: &'a [Condition]) -> Option<&'a 
 }
 
 /// Whether it serves, as the server sees it, or else as the pods do.
-fn proven(world: &World, draft: &Draft) -> bool {
+fn proven(world: &Observed, draft: &Draft) -> bool {
     let replicas = world.object.spec.replicas;
     match &world.access {
         Some(_) => draft.healthy == Some(true) || (replicas == 0 && draft.current().is_some()),

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use sha2::{Digest, Sha256};
 
 use crate::access::hex;
-use crate::client::ProxyLooks;
+use crate::client::ProxyDisplay;
 
 /// The longest name of a Secret.
 const LONGEST: usize = 253;
@@ -19,11 +19,11 @@ const MARK: &str = "#aplomb-";
 
 /// What people see of the proxy, and in its icon the mark of the object: it tells a proxy that was made by
 /// a call without an answer from one that somebody else made meanwhile.
-pub(crate) fn looks(object: &CoderWorkspaceProxy) -> ProxyLooks {
+pub(crate) fn looks(object: &CoderWorkspaceProxy) -> ProxyDisplay {
     let bootstrap = object.spec.bootstrap.clone().unwrap_or_default();
     let own = || proxy_name(&object.name_any());
     let name = bootstrap.proxy_name.unwrap_or_else(own);
-    ProxyLooks {
+    ProxyDisplay {
         display_name: bootstrap.display_name.unwrap_or_else(|| name.clone()),
         icon: marked(object, bootstrap.icon.unwrap_or_else(|| ICON.to_owned())),
         name,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::future::join_all;
 
 use super::*;
-use crate::client::Class;
+use crate::client::CallErrorClass;
 
 fn wants(request: &Request<Bytes>) -> bool {
     request.headers().contains_key("x-coder-bypass-ratelimit")
@@ -38,7 +38,7 @@ async fn an_owner_is_never_counted() {
     assert_eq!(create(&stage, 1..200).await, 199);
     assert_eq!(stage.count(&Method::POST, "/provisionerkeys"), 200);
     assert_eq!(stage.bypassed(), 200);
-    assert_eq!(stage.server().bypass(), Bypass::Works);
+    assert_eq!(stage.server().bypass(), BypassState::Works);
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,7 +60,7 @@ async fn another_than_an_owner_costs_one_more_request_an_hour() {
         });
         assert_eq!(create(&stage, 0..20).await, 20);
         assert_eq!(stage.count(&Method::POST, "/provisionerkeys"), 21);
-        assert_eq!(stage.server().bypass(), Bypass::Refused);
+        assert_eq!(stage.server().bypass(), BypassState::Refused);
         assert_eq!(create(&stage, 20..40).await, 20);
         assert_eq!(stage.bypassed(), 1);
         sleep(Duration::from_secs(3600)).await;
@@ -80,7 +80,7 @@ async fn an_old_server_is_not_asked_and_that_is_said() {
     });
     assert_eq!(create(&stage, 0..10).await, 10);
     assert_eq!(stage.bypassed(), 0);
-    assert_eq!(stage.server().bypass(), Bypass::Ineffective);
+    assert_eq!(stage.server().bypass(), BypassState::Ineffective);
     let said = stage.samples("aplomb_coder_bypass_ineffective_total");
     assert!(said[0].ends_with(" 1"), "{said:?}");
 }
@@ -94,8 +94,8 @@ async fn a_refusal_for_the_limit_despite_the_header_is_said_and_closes_the_gate(
     asker.bypass = true;
     let tags = BTreeMap::new();
     let made = server.create_key(&asker, "o-1", "new", &tags).await;
-    assert_eq!(class(made), Some(Class::Limited));
-    assert_eq!(server.bypass(), Bypass::Ineffective);
+    assert_eq!(class(made), Some(CallErrorClass::Limited));
+    assert_eq!(server.bypass(), BypassState::Ineffective);
     let made = server.create_key(&asker, "o-1", "new", &tags).await;
     assert!(is_later(&made));
     sleep(Duration::from_secs(3)).await;

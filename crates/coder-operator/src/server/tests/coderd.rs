@@ -6,14 +6,14 @@ use aplomb_apiserver::coderd::{Coderd, Config, Role, User, Version};
 use futures::future::join_all;
 
 use super::*;
-use crate::client::{Class, Entitlement, ProxyLooks};
+use crate::client::{CallErrorClass, Entitlement, ProxyDisplay};
 
 const OWNER: &str = "owner-token-of-the-simulated-server";
 
 /// The simulator, and whoever calls it.
 struct Lab {
     coderd: Coderd,
-    servers: Servers,
+    servers: ServerPool,
     fence: Fence,
 }
 
@@ -25,11 +25,11 @@ impl Lab {
         bend(&mut config);
         let coderd = Coderd::new(config);
         let service = coderd.service();
-        let servers = Servers::new(Settings {
+        let servers = ServerPool::new(ServerPoolSettings {
             connect: Arc::new(move |_| Ok(BoxCloneSyncService::new(service.clone()))),
             clock: Clock::new(move || clock.now()),
-            telemetry: Coder::default(),
-            shelf: Shelf::default(),
+            telemetry: CoderMetrics::default(),
+            shelf: LimiterRegistry::default(),
             seed: 7,
             tell: Arc::new(|_| {}),
         });
@@ -40,15 +40,15 @@ impl Lab {
         }
     }
 
-    fn server(&self, token: &str) -> Server {
-        let token = Token::new(token).expect("a token");
+    fn server(&self, token: &str) -> ServerClient {
+        let token = ApiToken::new(token).expect("a token");
         let url = "http://coder.example.com";
         self.servers.at(url, None, &token).expect("a server")
     }
 
     /// An hour to answer in: whoever waits here waits for a turn, and not in a call.
-    fn asker<'a>(&'a self, who: &'a Object, bypass: bool) -> Asker<'a> {
-        Asker {
+    fn asker<'a>(&'a self, who: &'a Object, bypass: bool) -> Caller<'a> {
+        Caller {
             who,
             bypass,
             fence: &self.fence,
@@ -105,7 +105,7 @@ async fn keys_and_proxies_come_and_go() {
     let made = server.create_key(&asker, &found.id, "team", &tags).await;
     let _daemon = lab.coderd.connect_daemon(made.expect("made").reveal());
     sleep(Duration::from_secs(1)).await;
-    let since = Fresh::Since(Instant::now());
+    let since = MaxAge::Since(Instant::now());
     let keys = server.keys(&asker, &found.id, since).await.expect("a list");
     assert_eq!(keys.value[0].tags, Some(tags.clone()));
     assert!(keys.value[0].created_at <= server.now());
@@ -115,12 +115,12 @@ async fn keys_and_proxies_come_and_go() {
     let ours = ours.and_then(|it| it.daemons.as_ref());
     assert_eq!(ours.map(Vec::len), Some(1));
     let twice = server.create_key(&asker, &found.id, "team", &tags).await;
-    assert_eq!(class(twice), Some(Class::Exists));
+    assert_eq!(class(twice), Some(CallErrorClass::Exists));
     let gone = server.delete_key(&asker, &found.id, "team").await;
     gone.expect("gone");
     assert_eq!(lab.coderd.keys().len(), 0);
 
-    let looks = ProxyLooks {
+    let looks = ProxyDisplay {
         name: "eu".to_owned(),
         display_name: "Europe".to_owned(),
         icon: "/emojis/1f5fa.png".to_owned(),
@@ -188,7 +188,7 @@ async fn an_old_server_that_ignores_the_header_is_not_overrun() {
     });
     lab.create(OWNER, "o", 30, true).await;
     assert_eq!(lab.answered(429), 0);
-    assert_eq!(lab.server(OWNER).bypass(), Bypass::Ineffective);
+    assert_eq!(lab.server(OWNER).bypass(), BypassState::Ineffective);
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,13 +203,13 @@ async fn a_server_without_a_licence_says_so_by_class() {
     );
     let found = server.organization(&asker, "default").await.expect("found");
     let keys = server.keys(&asker, &found.id, MINUTE).await;
-    assert_eq!(class(keys), Some(Class::Forbidden));
+    assert_eq!(class(keys), Some(CallErrorClass::Forbidden));
     let lab = Lab::new(|config| config.agpl = true);
     let licence = lab
         .server(OWNER)
         .entitlements(&lab.asker(&who, false), MINUTE)
         .await;
-    assert_eq!(class(licence), Some(Class::Missing));
+    assert_eq!(class(licence), Some(CallErrorClass::Missing));
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,5 +218,5 @@ async fn a_token_that_nobody_knows_is_refused() {
     let who = object("red");
     let server = lab.server("a-token-that-nobody-knows");
     let answer = server.organization(&lab.asker(&who, true), "default").await;
-    assert_eq!(class(answer), Some(Class::Token));
+    assert_eq!(class(answer), Some(CallErrorClass::Token));
 }

@@ -1,7 +1,7 @@
 //! Whose budget a token spends from.
 
 use super::*;
-use crate::client::Class;
+use crate::client::CallErrorClass;
 
 const OTHER: &str = "aaaaaaaaaa-bbbbbbbbbbbbbbbbbbbbbb";
 
@@ -48,7 +48,7 @@ async fn an_old_server_counts_everybody_together() {
 #[tokio::test(start_paused = true)]
 async fn two_spellings_of_an_address_are_one_server() {
     let stage = Stage::new();
-    let token = Token::new(SECRET).expect("a token");
+    let token = ApiToken::new(SECRET).expect("a token");
     for url in [
         "https://coder.example.com",
         "HTTPS://CODER.example.com:443/",
@@ -71,7 +71,10 @@ async fn a_token_that_is_refused_is_refused_at_once() {
         let user = request.uri().path().ends_with("/me");
         user.then(|| Some((401, r#"{"message": "signed out"}"#.to_owned())))
     });
-    assert_eq!(class(call(&stage, SECRET).await), Some(Class::Token));
+    assert_eq!(
+        class(call(&stage, SECRET).await),
+        Some(CallErrorClass::Token)
+    );
     assert_eq!(stage.calls(), 2);
     stage.play(|_| None);
     call(&stage, SECRET).await.expect("found");
@@ -107,7 +110,7 @@ async fn it_is_asked_once_an_hour() {
     let stage = Stage::new();
     let (server, red) = (stage.server(), object("red"));
     for _ in 0..180 {
-        let fresh = Fresh::Within(Duration::from_secs(1));
+        let fresh = MaxAge::Within(Duration::from_secs(1));
         let read = server.entitlements(&stage.asker(&red), fresh).await;
         read.expect("read");
         sleep(Duration::from_secs(60)).await;

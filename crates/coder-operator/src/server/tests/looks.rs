@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use futures::future::join_all;
 
 use super::*;
-use crate::client::Class;
+use crate::client::CallErrorClass;
 
 const KEYS: &str = "/provisionerkeys";
 
-fn names(keys: &Listed<Vec<crate::client::Key>>) -> Vec<&str> {
+fn names(keys: &Timestamped<Vec<crate::client::ProvisionerKey>>) -> Vec<&str> {
     keys.value.iter().map(|key| key.name.as_str()).collect()
 }
 
@@ -66,7 +66,7 @@ async fn the_time_of_the_first_who_asks_is_not_that_of_the_others() {
         server.entitlements(&asker, MINUTE),
         server.entitlements(&other, MINUTE)
     );
-    assert_eq!(class(both.0), Some(Class::NoAnswer));
+    assert_eq!(class(both.0), Some(CallErrorClass::NoAnswer));
     both.1.expect("read all the same");
     let late = server.keys(&asker, "o-1", MINUTE).await;
     assert!(is_later(&late), "its time is over");
@@ -93,7 +93,7 @@ async fn a_read_that_nobody_waits_for_is_over_and_can_be_made_again() {
 }
 
 /// The call that was given up is spent, and the limit of its path is not known yet.
-async fn ask_until_read(stage: &Stage, server: &Server, who: &Object) {
+async fn ask_until_read(stage: &Stage, server: &ServerClient, who: &Object) {
     loop {
         match server.keys(&stage.asker(who), "o-1", MINUTE).await {
             Ok(_) => return,
@@ -114,7 +114,7 @@ async fn a_failure_is_told_to_all_who_waited_and_kept_for_nobody() {
     });
     let ask = async |who: &Object| server.keys(&stage.asker(who), "o-1", MINUTE).await;
     for answer in join_all(objects.iter().map(ask)).await {
-        assert_eq!(class(answer), Some(Class::Server));
+        assert_eq!(class(answer), Some(CallErrorClass::Server));
     }
     assert_eq!(stage.count(&Method::GET, KEYS), 1);
     stage.play(|_| None);
@@ -140,7 +140,7 @@ async fn what_we_write_is_known_without_another_list() {
     assert_eq!(names(&keys), ["new"]);
     assert_eq!(keys.value[0].tags, Some(tags));
     assert_eq!(stage.count(&Method::GET, KEYS), 1);
-    let since = Fresh::Since(Instant::now());
+    let since = MaxAge::Since(Instant::now());
     server.keys(&asker, "o-1", since).await.expect("a list");
     assert_eq!(
         stage.count(&Method::GET, KEYS),
@@ -156,7 +156,7 @@ async fn a_list_that_was_under_way_during_a_write_has_it() {
     let (asker, other) = (stage.asker(&red), stage.asker(&blue));
     server.keys(&asker, "o-1", MINUTE).await.expect("a list");
     stage.latency(Duration::from_secs(2));
-    let now = Fresh::Since(Instant::now());
+    let now = MaxAge::Since(Instant::now());
     let list = server.keys(&asker, "o-1", now);
     let tags = BTreeMap::new();
     let write = async {
@@ -217,7 +217,7 @@ async fn an_organisation_that_is_not_found_by_its_id_is_looked_for_again() {
     assert_eq!(stage.count(&Method::GET, "/default"), 1);
     stage.play(|request| (request.method() == Method::DELETE).then(|| Some((404, String::new()))));
     let gone = server.delete_key(&asker, "o-1", "old").await;
-    assert_eq!(class(gone), Some(Class::Missing));
+    assert_eq!(class(gone), Some(CallErrorClass::Missing));
     server.organization(&asker, "default").await.expect("found");
     assert_eq!(stage.count(&Method::GET, "/default"), 2);
 }
@@ -229,7 +229,7 @@ async fn a_proxy_is_known_by_name_and_id_once_it_is_made() {
     let asker = stage.asker(&red);
     let none = server.proxy(&asker, "us", MINUTE).await.expect("looked");
     assert_eq!(none.value, None);
-    let looks = crate::client::ProxyLooks::default();
+    let looks = crate::client::ProxyDisplay::default();
     let made = server.create_proxy(&asker, &looks).await.expect("made");
     assert!(made.token.is_some());
     for name in ["eu", "p-1"] {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::FutureExt;
 use proptest::prelude::*;
 
-use super::super::look::{Joined, Look};
+use super::super::look::{Joined, ReadCache};
 use super::*;
 
 /// A read or write of ours, or a part of one.
@@ -41,7 +41,7 @@ type Names = BTreeSet<u8>;
 
 #[derive(Default)]
 struct Model {
-    look: Look<Names>,
+    look: ReadCache<Names>,
     there: Names,
     flying: Option<Joined<Names>>,
     answer: Option<Names>,
@@ -96,8 +96,8 @@ impl Model {
     }
 }
 
-fn listed(value: Names) -> Listed<Names> {
-    Listed {
+fn listed(value: Names) -> Timestamped<Names> {
+    Timestamped {
         at: Instant::now(),
         by_server: Timestamp::UNIX_EPOCH,
         value,
@@ -110,7 +110,7 @@ proptest! {
         let mut model = Model::default();
         for act in acts {
             model.take(act);
-            let ever = Fresh::Within(Duration::from_secs(3600));
+            let ever = MaxAge::Within(Duration::from_secs(3600));
             if let Some(known) = model.look.known("/", ever, Instant::now()) {
                 prop_assert_eq!(&known.value, &model.there);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::client::ProxyLooks;
+use crate::client::ProxyDisplay;
 
 fn holds_no_secret(text: &str) {
     for secret in [SECRET, PLAIN] {
@@ -23,9 +23,9 @@ async fn said<T: std::fmt::Debug>(answer: impl Future<Output = Result<T, Pushbac
 
 /// Everything that can be asked, each by an object of its own: the gate of one would hide the others.
 async fn all_that_is_said(stage: &Stage, bypass: bool) -> String {
-    let (server, looks, tags) = (stage.server(), ProxyLooks::default(), BTreeMap::new());
+    let (server, looks, tags) = (stage.server(), ProxyDisplay::default(), BTreeMap::new());
     let objects: Vec<_> = (0..10).map(|n| object(&format!("o{n}"))).collect();
-    let asker = |n: usize| Asker {
+    let asker = |n: usize| Caller {
         bypass,
         ..stage.asker(&objects[n])
     };

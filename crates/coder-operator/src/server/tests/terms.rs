@@ -4,7 +4,7 @@ use aplomb_api::coder::RateLimited;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
-use crate::client::Class;
+use crate::client::CallErrorClass;
 
 fn solid(_: &Request<Bytes>) -> Option<Said> {
     Some(Some((429, r#"{"message": "too many"}"#.to_owned())))
@@ -18,7 +18,7 @@ async fn thirty_seconds_of_429_are_five_requests_however_often_it_is_woken() {
     while stage.start.elapsed() < Duration::from_secs(30) {
         let asker = stage.asker(&red);
         let answer = server.organization(&asker, "default").await;
-        assert!(is_later(&answer) || class(answer) == Some(Class::Limited));
+        assert!(is_later(&answer) || class(answer) == Some(CallErrorClass::Limited));
         let answer = server.entitlements(&asker, MINUTE).await;
         assert!(is_later(&answer), "no other call either");
         sleep(Duration::from_millis(10)).await;
@@ -49,8 +49,8 @@ async fn those_who_waited_for_a_refused_look_wait_too_and_others_do_not() {
         server.keys(&asker, "o-1", MINUTE),
         server.keys(&other, "o-1", MINUTE)
     );
-    assert_eq!(class(both.0), Some(Class::Limited));
-    assert_eq!(class(both.1), Some(Class::Limited));
+    assert_eq!(class(both.0), Some(CallErrorClass::Limited));
+    assert_eq!(class(both.1), Some(CallErrorClass::Limited));
     for who in [&red, &blue] {
         let answer = server.entitlements(&stage.asker(who), MINUTE).await;
         assert!(is_later(&answer), "{who}");
@@ -86,7 +86,7 @@ async fn without_the_lease_nothing_is_sent() {
     stage.fence = Fence::shut();
     let (server, red) = (stage.server(), object("red"));
     let answer = server.organization(&stage.asker(&red), "default").await;
-    assert_eq!(class(answer), Some(Class::NoAnswer));
+    assert_eq!(class(answer), Some(CallErrorClass::NoAnswer));
     assert_eq!(stage.calls(), 0);
 }
 
@@ -99,13 +99,13 @@ async fn an_answer_that_takes_too_long_is_none() {
     stage.latency(Duration::from_secs(11));
     let sent = Instant::now();
     let answer = server.delete_key(&asker, "o-1", "old").await;
-    assert_eq!(class(answer), Some(Class::NoAnswer));
+    assert_eq!(class(answer), Some(CallErrorClass::NoAnswer));
     assert_eq!(sent.elapsed(), Duration::from_secs(10));
     let mut asker = stage.asker(&red);
     asker.deadline = Instant::now() + Duration::from_secs(3);
     let sent = Instant::now();
     let answer = server.delete_key(&asker, "o-1", "older").await;
-    assert_eq!(class(answer), Some(Class::NoAnswer));
+    assert_eq!(class(answer), Some(CallErrorClass::NoAnswer));
     assert_eq!(
         sent.elapsed(),
         Duration::from_millis(2500),

@@ -94,10 +94,10 @@ async fn all_pages_are_read_and_then_only_what_is_needed() {
 #[tokio::test(start_paused = true)]
 async fn what_is_not_there_is_told_and_found_when_it_comes() {
     let bench = Bench::new(1, |_| {});
-    assert_eq!(bench.look(5, 30).await, Err(Trouble::NotFound));
+    assert_eq!(bench.look(5, 30).await, Err(ProviderTrouble::NotFound));
     bench.look(0, 30).await.expect("seen");
     let before = bench.count();
-    assert_eq!(bench.look(5, 30).await, Err(Trouble::NotFound));
+    assert_eq!(bench.look(5, 30).await, Err(ProviderTrouble::NotFound));
     assert_eq!(bench.count(), before, "known for a resync");
     let both = json!({"floating_ips": [
         {"id": 10, "name": "ip-0", "ip": "198.51.100.0", "server": 1},
@@ -137,7 +137,10 @@ async fn a_failure_is_told_to_those_who_can_wait_and_not_met_again() {
     let before = bench.count();
     for at in 0..10 {
         let failed = bench.look(at, 30).await.expect_err("it is down");
-        assert!(matches!(failed, Trouble::Unreachable(_)), "{failed:?}");
+        assert!(
+            matches!(failed, ProviderTrouble::Unreachable(_)),
+            "{failed:?}"
+        );
     }
     assert_eq!(bench.count() - before, 1);
     assert!(bench.see(0, 0, true).await.is_err());
@@ -163,8 +166,7 @@ async fn a_read_that_is_refused_is_no_answer() {
         let fault = serde_json::from_value(fault).expect("a fault");
         bench.hetzner.fault(fault);
         let seen = bench.see(0, 0, true).await;
-        let refused =
-            matches!(&seen, Err(Trouble::Unreachable(why)) if why.contains("refuses a read"));
+        let refused = matches!(&seen, Err(ProviderTrouble::Unreachable(why)) if why.contains("refuses a read"));
         assert!(refused, "{code}: {seen:?}");
         bench.hetzner.clear_faults(None);
     }

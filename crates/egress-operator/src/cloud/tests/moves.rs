@@ -8,7 +8,7 @@ use super::*;
 use crate::world::ActionState;
 
 impl Bench {
-    async fn assign(&self) -> Result<crate::world::ActionSeen, Trouble> {
+    async fn assign(&self) -> Result<crate::world::ObservedAction, ProviderTrouble> {
         self.account.assign(10, 2, soon(), &self.fence).await
     }
 
@@ -45,7 +45,7 @@ async fn a_lost_reply_is_no_answer_and_the_next_look_reads() {
     bench.look(0, 30).await.expect("seen");
     bench.fault(json!({"method": "POST", "reset": "after", "times": 1}));
     let lost = bench.assign().await.expect_err("lost");
-    assert!(matches!(lost, Trouble::Unreachable(_)), "{lost:?}");
+    assert!(matches!(lost, ProviderTrouble::Unreachable(_)), "{lost:?}");
     sleep(Duration::from_secs(2)).await;
     assert_eq!(bench.look(0, 30).await.expect("seen").server, Some(2));
 }
@@ -56,7 +56,7 @@ async fn a_call_that_hangs_is_given_up_in_time_to_try_again() {
     bench.fault(json!({"method": "POST", "hang": "before", "times": 1}));
     let begin = Instant::now();
     let hung = bench.assign().await.expect_err("hung");
-    assert!(matches!(hung, Trouble::Unreachable(_)), "{hung:?}");
+    assert!(matches!(hung, ProviderTrouble::Unreachable(_)), "{hung:?}");
     assert!(begin.elapsed() <= Duration::from_secs(5));
     assert!(bench.assign().await.is_ok());
 }
@@ -72,14 +72,20 @@ async fn one_that_is_there_already_is_a_success() {
 #[tokio::test(start_paused = true)]
 async fn each_refusal_is_the_trouble_it_stands_for() {
     for (fault, trouble) in [
-        (json!({"code": "rate_limit_exceeded"}), Trouble::Throttled),
-        (json!({"code": "locked"}), Trouble::Locked),
-        (json!({"code": "conflict"}), Trouble::Locked),
-        (json!({"code": "token_readonly"}), Trouble::Unauthorized),
-        (json!({"code": "not_found"}), Trouble::NotFound),
+        (
+            json!({"code": "rate_limit_exceeded"}),
+            ProviderTrouble::Throttled,
+        ),
+        (json!({"code": "locked"}), ProviderTrouble::Locked),
+        (json!({"code": "conflict"}), ProviderTrouble::Locked),
+        (
+            json!({"code": "token_readonly"}),
+            ProviderTrouble::Unauthorized,
+        ),
+        (json!({"code": "not_found"}), ProviderTrouble::NotFound),
         (
             json!({"code": "protected"}),
-            Trouble::Refused("protected".to_owned()),
+            ProviderTrouble::Refused("protected".to_owned()),
         ),
     ] {
         let bench = Bench::new(1, |_| {});
@@ -88,14 +94,14 @@ async fn each_refusal_is_the_trouble_it_stands_for() {
     }
     let bench = Bench::new(1, |_| {});
     let action = bench.account.poll(999, soon(), &bench.fence).await;
-    assert_eq!(action, Err(Trouble::NotFound));
+    assert_eq!(action, Err(ProviderTrouble::NotFound));
     let nowhere = bench.account.assign(10, 99, soon(), &bench.fence).await;
-    let server = Trouble::Refused("server_not_found".to_owned());
+    let server = ProviderTrouble::Refused("server_not_found".to_owned());
     assert_eq!(nowhere, Err(server));
     bench.look(0, 30).await.expect("seen");
     let gone = json!({"floating_ips": []});
     bench.hetzner.change(change(gone)).expect("it fits");
-    assert_eq!(bench.assign().await, Err(Trouble::NotFound));
+    assert_eq!(bench.assign().await, Err(ProviderTrouble::NotFound));
     assert_eq!(bench.account.peek(&named("ip-0")), None);
 }
 
@@ -103,7 +109,10 @@ async fn each_refusal_is_the_trouble_it_stands_for() {
 async fn without_the_lease_nothing_is_sent() {
     let bench = Bench::new(1, |_| {});
     bench.fence.close();
-    assert!(matches!(bench.assign().await, Err(Trouble::Unreachable(_))));
+    assert!(matches!(
+        bench.assign().await,
+        Err(ProviderTrouble::Unreachable(_))
+    ));
     assert!(bench.look(0, 30).await.is_err());
     assert_eq!(bench.count(), 0);
 }

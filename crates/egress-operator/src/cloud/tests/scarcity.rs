@@ -18,7 +18,7 @@ async fn looks_that_can_wait_leave_what_a_move_needs() {
     for _ in 0..29 {
         sleep(Duration::from_secs(30)).await;
         bench.left(5);
-        assert_eq!(bench.look(0, 30).await, Err(Trouble::Throttled));
+        assert_eq!(bench.look(0, 30).await, Err(ProviderTrouble::Throttled));
     }
     assert_eq!(bench.count(), sent, "nothing was sent");
     assert_eq!(
@@ -46,7 +46,7 @@ async fn what_others_spend_between_two_looks_is_taken_into_account() {
     let mut last = 400;
     loop {
         bench.left(left);
-        if bench.look(0, 30).await == Err(Trouble::Throttled) {
+        if bench.look(0, 30).await == Err(ProviderTrouble::Throttled) {
             break;
         }
         last = bench.account.budget().expect("told").remaining;
@@ -74,7 +74,7 @@ async fn an_empty_bucket_is_asked_once_a_tick_and_never_more_rarely() {
         // Others take every token the moment it is there.
         bench.left(0);
         let refused = bench.account.assign(10, 2, soon(), &bench.fence).await;
-        assert_eq!(refused, Err(Trouble::Throttled));
+        assert_eq!(refused, Err(ProviderTrouble::Throttled));
         sleep(bench.account.pace()).await;
     }
     let tries = bench.asked(sent);

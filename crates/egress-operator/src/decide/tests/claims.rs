@@ -3,21 +3,21 @@
 use super::model::{Model, SECOND};
 use super::provider::Mood;
 use crate::decide::decide;
-use crate::world::{Labels, Moving, Step, Trouble};
+use crate::world::{LabelState, MoveInProgress, ProviderTrouble, Step};
 
-fn troubles() -> [Trouble; 6] {
+fn troubles() -> [ProviderTrouble; 6] {
     [
-        Trouble::Unauthorized,
-        Trouble::Refused("invalid_input".to_owned()),
-        Trouble::Locked,
-        Trouble::Throttled,
-        Trouble::Unreachable("no answer".to_owned()),
-        Trouble::NotFound,
+        ProviderTrouble::Unauthorized,
+        ProviderTrouble::Refused("invalid_input".to_owned()),
+        ProviderTrouble::Locked,
+        ProviderTrouble::Throttled,
+        ProviderTrouble::Unreachable("no answer".to_owned()),
+        ProviderTrouble::NotFound,
     ]
 }
 
 /// `a` is the gateway, and a leader of term 4 cannot write that.
-fn refused(trouble: Trouble) -> Model {
+fn refused(trouble: ProviderTrouble) -> Model {
     let mut model = Model::settled(2);
     model.term = 4;
     model.provider.mood = Mood::ClaimsTroubled(trouble);
@@ -56,7 +56,7 @@ fn an_address_that_is_unassigned_comes_back_while_the_term_is_refused() {
 fn after_an_outage_the_look_comes_before_the_term() {
     let mut model = Model::settled(2);
     model.term = 4;
-    model.provider.mood = Mood::Troubled(Trouble::Unreachable("down".to_owned()));
+    model.provider.mood = Mood::Troubled(ProviderTrouble::Unreachable("down".to_owned()));
     model.pass(40 * SECOND);
     model.provider.mood = Mood::Well;
     model.log.clear();
@@ -119,7 +119,7 @@ fn a_term_that_was_left_behind_and_cannot_be_replaced_stops_no_move() {
 
 #[test]
 fn a_newer_term_than_the_one_that_was_not_replaced_is_stood_down_for() {
-    let mut model = refused(Trouble::Unauthorized);
+    let mut model = refused(ProviderTrouble::Unauthorized);
     model.pass(100 * SECOND);
     model.provider.term = 9;
     model.pass(40 * SECOND);
@@ -133,7 +133,7 @@ fn a_newer_term_than_the_one_that_was_not_replaced_is_stood_down_for() {
 fn a_look_that_fails_too_is_not_put_off_either() {
     let mut model = Model::settled(2);
     model.term = 4;
-    model.provider.mood = Mood::Troubled(Trouble::Unreachable("down".to_owned()));
+    model.provider.mood = Mood::Troubled(ProviderTrouble::Unreachable("down".to_owned()));
     model.pass(3_600 * SECOND);
     assert!((100..=121).contains(&model.reads()), "{}", model.reads());
     assert!(claims(&model) <= 12, "{}", claims(&model));
@@ -156,7 +156,7 @@ fn a_term_that_was_written_without_an_answer_is_not_said_to_be_missing() {
 #[test]
 fn a_label_that_cannot_be_taken_away_keeps_no_look_away() {
     let mut model = Model::settled(2);
-    model.node("b").labels = Labels::All;
+    model.node("b").labels = LabelState::All;
     let step = |model: &Model| decide(&model.world()).step.expect("a step");
     assert!(matches!(step(&model), Step::Strip { node, .. } if node == "b"));
     for _ in 0..3 {
@@ -167,7 +167,7 @@ fn a_label_that_cannot_be_taken_away_keeps_no_look_away() {
     }
     // Nor does a provider that is down keep the label there.
     model.uptime += 40 * SECOND;
-    model.cloud.trouble = Some(Trouble::Unreachable("down".to_owned()));
+    model.cloud.trouble = Some(ProviderTrouble::Unreachable("down".to_owned()));
     model.cloud.trouble_at = Some(model.uptime);
     assert!(matches!(step(&model), Step::Strip { node, .. } if node == "b"));
 }
@@ -178,7 +178,7 @@ fn an_assign_that_the_token_may_not_make_keeps_no_look_away() {
     let mut model = Model::settled(2);
     model.node("a").terminating = true;
     model.uptime += 60 * SECOND;
-    model.moving = Some(Moving {
+    model.moving = Some(MoveInProgress {
         node: "b".to_owned(),
         server: 2,
         action: None,
@@ -187,7 +187,7 @@ fn an_assign_that_the_token_may_not_make_keeps_no_look_away() {
         locks: 0,
         passed: std::collections::BTreeSet::new(),
     });
-    model.cloud.trouble = Some(Trouble::Unauthorized);
+    model.cloud.trouble = Some(ProviderTrouble::Unauthorized);
     model.cloud.trouble_at = Some(model.uptime - 31 * SECOND);
     model.cloud.troubles = 1;
     let step = decide(&model.world()).step;

@@ -6,10 +6,10 @@ use aplomb_api::egress::reasons;
 
 use super::model::{Model, SECOND};
 use super::provider::Mood;
-use crate::world::{Ready, Trouble};
+use crate::world::{NodeReady, ProviderTrouble};
 
 /// What is said after `trouble` was met at the next look.
-fn after(trouble: Trouble, time: Duration) -> Model {
+fn after(trouble: ProviderTrouble, time: Duration) -> Model {
     let mut model = Model::settled(2);
     model.provider.mood = Mood::Troubled(trouble);
     model.pass(time);
@@ -20,11 +20,11 @@ fn after(trouble: Trouble, time: Duration) -> Model {
 fn each_trouble_of_the_provider_has_its_reason() {
     let token = "there is no Secret kube-system/hcloud: create it";
     let troubles = [
-        (Trouble::NoToken(token.to_owned()), "NoToken"),
-        (Trouble::Unauthorized, "TokenRefused"),
-        (Trouble::NotFound, "FloatingIPNotFound"),
+        (ProviderTrouble::NoToken(token.to_owned()), "NoToken"),
+        (ProviderTrouble::Unauthorized, "TokenRefused"),
+        (ProviderTrouble::NotFound, "FloatingIPNotFound"),
         (
-            Trouble::Unreachable("502".to_owned()),
+            ProviderTrouble::Unreachable("502".to_owned()),
             "ProviderUnreachable",
         ),
     ];
@@ -38,16 +38,16 @@ fn each_trouble_of_the_provider_has_its_reason() {
 #[test]
 fn a_missing_token_is_told_in_the_words_of_who_looked_for_it() {
     let token = "there is no Secret kube-system/hcloud: create it";
-    let model = after(Trouble::NoToken(token.to_owned()), 34 * SECOND);
+    let model = after(ProviderTrouble::NoToken(token.to_owned()), 34 * SECOND);
     assert_eq!(model.message("Available"), token);
 }
 
 #[test]
 fn what_was_seen_stands_for_a_while_when_looks_are_throttled() {
-    let model = after(Trouble::Throttled, 280 * SECOND);
+    let model = after(ProviderTrouble::Throttled, 280 * SECOND);
     assert_eq!(model.available(), "True Serving");
     assert_eq!(model.says("ProviderReachable"), "True Answers");
-    let model = after(Trouble::Throttled, 350 * SECOND);
+    let model = after(ProviderTrouble::Throttled, 350 * SECOND);
     assert_eq!(model.available(), "Unknown Stale");
     assert_eq!(model.says("ProviderReachable"), "False Throttled");
 }
@@ -77,9 +77,9 @@ fn a_lone_candidate_is_told_apart_from_none() {
 #[test]
 fn no_candidate_left_is_an_event_within_one_resync() {
     let mut model = Model::settled(2);
-    model.node("a").ready = Ready::Unknown;
-    model.node("b").ready = Ready::Unknown;
-    model.spec.graces.unhealthy = Some(aplomb_api::Span::default());
+    model.node("a").ready = NodeReady::Unknown;
+    model.node("b").ready = NodeReady::Unknown;
+    model.spec.graces.unhealthy = Some(aplomb_api::DurationString::default());
     model.pass(SECOND);
     assert_eq!(model.available(), "False NoCandidate");
     let warned = |note: &String| note.starts_with(reasons::NO_CANDIDATE);
@@ -104,7 +104,7 @@ fn a_candidate_that_lost_its_label_with_nobody_left_is_not_available() {
 fn a_move_says_what_it_waits_for() {
     let mut model = Model::settled(2);
     model.node("a").cordoned = true;
-    model.provider.mood = Mood::WritesTroubled(Trouble::Locked);
+    model.provider.mood = Mood::WritesTroubled(ProviderTrouble::Locked);
     model.pass(5 * SECOND);
     assert_eq!(model.available(), "False Moving");
     assert!(model.message("Available").contains("locked"));

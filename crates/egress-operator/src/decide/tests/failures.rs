@@ -3,13 +3,15 @@
 use super::model::{Model, SECOND};
 use super::parity::{answers, probing};
 use super::provider::Mood;
-use crate::world::{Labels, Probed, Ready, Seen, Step, Trouble};
+use crate::world::{
+    LabelState, NodeProbeResult, NodeReady, ObservedFloatingIp, ProviderTrouble, Step,
+};
 
 #[test]
 fn f1_a_refused_assign_leaves_the_label_where_it_is() {
     let mut model = Model::settled(2);
     model.node("a").cordoned = true;
-    model.provider.mood = Mood::Troubled(Trouble::Throttled);
+    model.provider.mood = Mood::Troubled(ProviderTrouble::Throttled);
     for _ in 0..200 {
         let plan = model.run();
         assert_eq!(model.labelled(), ["a"]);
@@ -24,7 +26,7 @@ fn f1_a_refused_assign_leaves_the_label_where_it_is() {
 fn f2_a_planned_move_waits_for_the_provider_with_the_old_gateway_at_work() {
     let mut model = Model::settled(2);
     model.node("a").cordoned = true;
-    model.provider.mood = Mood::WritesTroubled(Trouble::Locked);
+    model.provider.mood = Mood::WritesTroubled(ProviderTrouble::Locked);
     model.pass(600 * SECOND);
     assert_eq!(
         (model.provider.server, model.labelled()),
@@ -37,10 +39,10 @@ fn f2_a_planned_move_waits_for_the_provider_with_the_old_gateway_at_work() {
 fn f3_a_refused_move_is_tried_every_second_or_so() {
     let mut model = Model::settled(2);
     model.node("a").cordoned = true;
-    model.provider.mood = Mood::WritesTroubled(Trouble::Throttled);
+    model.provider.mood = Mood::WritesTroubled(ProviderTrouble::Throttled);
     model.pass(100 * SECOND);
     assert!((78..=100).contains(&model.assigns()), "{}", model.assigns());
-    model.provider.mood = Mood::WritesTroubled(Trouble::Unreachable("down".to_owned()));
+    model.provider.mood = Mood::WritesTroubled(ProviderTrouble::Unreachable("down".to_owned()));
     let before = model.assigns();
     model.pass(600 * SECOND);
     let tried = model.assigns() - before;
@@ -53,7 +55,7 @@ fn f3_a_refused_move_is_tried_every_second_or_so() {
 #[test]
 fn f4_a_refused_look_costs_one_call_a_resync() {
     let mut model = Model::settled(2);
-    model.provider.mood = Mood::Troubled(Trouble::Throttled);
+    model.provider.mood = Mood::Troubled(ProviderTrouble::Throttled);
     model.pass(3_600 * SECOND);
     assert!(model.reads() <= 120, "{}", model.reads());
     assert_eq!(model.writes_to_provider(), 0);
@@ -62,7 +64,7 @@ fn f4_a_refused_look_costs_one_call_a_resync() {
 #[test]
 fn f5_a_lost_label_comes_back_to_the_holder() {
     let mut model = Model::settled(3);
-    model.node("a").labels = Labels::None;
+    model.node("a").labels = LabelState::None;
     model.run();
     model.assert_gateway("a", 1);
     let mut model = Model::fresh(3);
@@ -76,8 +78,8 @@ fn f5_a_lost_label_comes_back_to_the_holder() {
 fn f6_of_two_labelled_nodes_the_holder_stays() {
     let mut model = Model::fresh(3);
     model.provider.server = Some(3);
-    model.node("b").labels = Labels::All;
-    model.node("c").labels = Labels::All;
+    model.node("b").labels = LabelState::All;
+    model.node("c").labels = LabelState::All;
     model.run();
     model.assert_gateway("c", 3);
     assert_eq!(model.story(), ["strip b"]);
@@ -105,7 +107,7 @@ fn f8_the_label_stays_while_the_floating_ip_comes_back() {
 #[test]
 fn f9_a_provider_that_fails_is_not_available() {
     let mut model = Model::settled(2);
-    model.provider.mood = Mood::Troubled(Trouble::Unreachable("503".to_owned()));
+    model.provider.mood = Mood::Troubled(ProviderTrouble::Unreachable("503".to_owned()));
     model.pass(34 * SECOND);
     assert_eq!(model.available(), "False ProviderUnreachable");
     model.provider.mood = Mood::Well;
@@ -130,7 +132,7 @@ fn f10_a_gateway_that_is_merely_cordoned_still_serves() {
 fn f10_a_cordoned_gateway_is_named_by_a_leader_that_never_saw_another() {
     let mut model = Model::fresh(1);
     model.provider.server = Some(1);
-    model.node("a").labels = Labels::All;
+    model.node("a").labels = LabelState::All;
     model.node("a").cordoned = true;
     model.run();
     assert_eq!(model.available(), "True Serving");
@@ -195,7 +197,7 @@ fn f13_a_server_that_cannot_take_it_is_passed_over() {
 fn f14_a_replica_that_is_cut_off_gives_nobody_up() {
     let mut model = probing(Model::settled(2));
     for node in &mut model.nodes {
-        node.probe = Some(Probed {
+        node.probe = Some(NodeProbeResult {
             failures: 20,
             disputed: true,
         });
@@ -207,10 +209,10 @@ fn f14_a_replica_that_is_cut_off_gives_nobody_up() {
 #[test]
 fn f15_the_dead_gateways_cilium_label_goes_too() {
     let mut model = probing(Model::settled(2));
-    model.node("a").cilium = Some(Labels::All);
-    model.node("b").cilium = Some(Labels::None);
+    model.node("a").cilium = Some(LabelState::All);
+    model.node("b").cilium = Some(LabelState::None);
     answers(model.node("a"), false);
-    model.node("a").ready = Ready::Unknown;
+    model.node("a").ready = NodeReady::Unknown;
     model.pass(100 * SECOND);
     model.assert_gateway("b", 2);
     let order = [
@@ -227,8 +229,8 @@ fn f15_the_dead_gateways_cilium_label_goes_too() {
 #[test]
 fn a_stale_cilium_label_of_another_node_goes_although_nothing_moves() {
     let mut model = Model::settled(2);
-    model.node("a").cilium = Some(Labels::All);
-    model.node("b").cilium = Some(Labels::All);
+    model.node("a").cilium = Some(LabelState::All);
+    model.node("b").cilium = Some(LabelState::All);
     model.run();
     assert_eq!(model.story(), ["strip b (cilium)"]);
     assert_eq!(model.says("LabelsConsistent"), "True Consistent");
@@ -238,7 +240,7 @@ fn a_stale_cilium_label_of_another_node_goes_although_nothing_moves() {
 fn a_stale_look_is_not_acted_on() {
     let mut model = Model::settled(2);
     let old = model.cloud.seen.clone().expect("seen");
-    model.cloud.seen = Some(Seen {
+    model.cloud.seen = Some(ObservedFloatingIp {
         at: old.at.saturating_sub(70 * SECOND),
         ..old
     });
@@ -252,9 +254,9 @@ fn a_stale_look_is_not_acted_on() {
 #[test]
 fn of_two_labels_one_goes_although_the_floating_ip_cannot_come() {
     let mut model = Model::fresh(3);
-    model.node("a").labels = Labels::All;
-    model.node("c").labels = Labels::All;
-    model.provider.mood = Mood::WritesTroubled(Trouble::Throttled);
+    model.node("a").labels = LabelState::All;
+    model.node("c").labels = LabelState::All;
+    model.provider.mood = Mood::WritesTroubled(ProviderTrouble::Throttled);
     model.pass(5 * SECOND);
     assert_eq!(model.labelled(), ["a"]);
     assert_eq!(model.provider.server, None);

@@ -1,17 +1,17 @@
 //! Holds: what a person may write, and that nothing is written meanwhile.
 
-use aplomb_api::egress::Hold;
+use aplomb_api::egress::HoldSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::model::{Model, SECOND};
-use crate::world::{Labels, Ready};
+use crate::world::{LabelState, NodeReady};
 
 /// Everything that would cause a write, at once.
 fn troubled() -> Model {
     let mut model = Model::settled(3);
     model.node("a").cordoned = true;
-    model.node("b").labels = Labels::Some;
-    model.node("b").ready = Ready::False;
+    model.node("b").labels = LabelState::Some;
+    model.node("b").ready = NodeReady::False;
     model.term = 7;
     model
 }
@@ -33,7 +33,7 @@ fn the_annotation_freezes_automation() {
 #[test]
 fn the_spec_freezes_automation_until_its_time() {
     let mut model = troubled();
-    model.spec.hold = Some(Hold {
+    model.spec.hold = Some(HoldSpec {
         until: Some(Time(model.now() + 300 * SECOND)),
         reason: Some("maintenance".to_owned()),
     });
@@ -80,13 +80,13 @@ fn no_hold_is_no_hold() {
 fn of_two_holds_the_longer_counts() {
     let mut model = troubled();
     model.hold = Some((model.now() + 60 * SECOND).to_string());
-    model.spec.hold = Some(Hold {
+    model.spec.hold = Some(HoldSpec {
         until: Some(Time(model.now() + 30 * SECOND)),
         reason: None,
     });
     model.pass(59 * SECOND);
     model.assert_untouched();
-    model.spec.hold = Some(Hold::default());
+    model.spec.hold = Some(HoldSpec::default());
     model.pass(600 * SECOND);
     model.assert_untouched();
 }
@@ -95,7 +95,7 @@ fn of_two_holds_the_longer_counts() {
 fn a_grace_runs_on_while_held() {
     let mut model = Model::settled(2);
     model.hold = Some("true".to_owned());
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     model.pass(120 * SECOND);
     model.assert_untouched();
     model.hold = None;

@@ -1,14 +1,14 @@
 //! Dwell, the cap on moves, pins and the leader's term.
 
-use aplomb_api::Span;
-use aplomb_api::egress::{Cause, Pin};
+use aplomb_api::DurationString;
+use aplomb_api::egress::{MoveCause, PinSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::model::{Model, SECOND};
-use crate::world::{Labels, Ready};
+use crate::world::{LabelState, NodeReady};
 
 fn pin(model: &mut Model, node: &str) {
-    model.spec.pin = Some(Pin {
+    model.spec.pin = Some(PinSpec {
         node: node.to_owned(),
         until: None,
     });
@@ -21,7 +21,7 @@ fn a_pinned_node_is_preferred_while_it_can_serve() {
     model.pass(5 * SECOND);
     model.assert_gateway("c", 3);
     let last = model.status.last_move.as_ref().expect("a move");
-    assert_eq!(last.cause, Cause::Pinned);
+    assert_eq!(last.cause, MoveCause::Pinned);
     model.node("c").terminating = true;
     model.pass(5 * SECOND);
     model.assert_gateway("a", 1);
@@ -68,7 +68,7 @@ fn a_pin_waits_for_the_dwell_but_not_with_a_gateway_that_is_out() {
 fn a_pin_waits_for_the_end_of_a_grace() {
     let mut model = Model::settled(3);
     pin(&mut model, "c");
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     model.pass(85 * SECOND);
     model.assert_untouched();
     model.pass(8 * SECOND);
@@ -76,15 +76,15 @@ fn a_pin_waits_for_the_end_of_a_grace() {
 }
 
 /// A gateway that is in trouble again and again, each time on the node it has just been moved to.
-fn flap(model: &mut Model, ready: Ready) -> usize {
-    model.spec.graces.unhealthy = Some(Span::default());
+fn flap(model: &mut Model, ready: NodeReady) -> usize {
+    model.spec.graces.unhealthy = Some(DurationString::default());
     for _ in 0..20 {
         let active = model.status.active_node.clone().expect("a gateway");
         for node in &mut model.nodes {
             node.ready = if node.name == active {
                 ready
             } else {
-                Ready::True
+                NodeReady::True
             };
         }
         model.pass(60 * SECOND);
@@ -95,7 +95,7 @@ fn flap(model: &mut Model, ready: Ready) -> usize {
 #[test]
 fn a_flapping_node_cannot_move_it_more_often_than_is_allowed() {
     let mut model = Model::settled(2);
-    assert_eq!(flap(&mut model, Ready::False), 6);
+    assert_eq!(flap(&mut model, NodeReady::False), 6);
     assert_eq!(model.available(), "False GatewayUnhealthy");
     assert!(
         model
@@ -109,7 +109,7 @@ fn a_flapping_node_cannot_move_it_more_often_than_is_allowed() {
 #[test]
 fn no_cap_keeps_it_on_a_dead_node() {
     let mut model = Model::settled(2);
-    assert!(flap(&mut model, Ready::Unknown) > 15);
+    assert!(flap(&mut model, NodeReady::Unknown) > 15);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_node_that_is_the_gateway_of_another_is_not_taken() {
 #[test]
 fn labels_that_are_half_there_are_completed() {
     let mut model = Model::settled(2);
-    model.node("a").labels = Labels::Some;
+    model.node("a").labels = LabelState::Some;
     model.run();
     assert_eq!(model.story(), ["label a"]);
 }
@@ -182,7 +182,7 @@ fn a_clock_that_was_set_back_keeps_nothing_from_moving() {
     model.pass(5 * SECOND);
     model.assert_gateway("b", 2);
     model.spec.pin = None;
-    model.node("b").ready = Ready::False;
+    model.node("b").ready = NodeReady::False;
     model.pass(100 * SECOND);
     model.assert_gateway("a", 1);
 }

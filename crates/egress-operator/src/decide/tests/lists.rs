@@ -5,12 +5,12 @@ use std::time::Duration;
 use aplomb_api::egress::conditions::AVAILABLE;
 
 use super::model::Model;
-use crate::world::{Labels, On, Step};
+use crate::world::{LabelState, LabelTarget, Step};
 
 impl Model {
     /// The nodes that carry gateway labels.
     pub(super) fn labelled(&self) -> Vec<&str> {
-        let nodes = self.nodes.iter().filter(|n| n.labels != Labels::None);
+        let nodes = self.nodes.iter().filter(|n| n.labels != LabelState::None);
         nodes.map(|node| node.name.as_str()).collect()
     }
 
@@ -44,9 +44,9 @@ impl Model {
     /// The steps in a few words, reads and polls apart.
     pub(super) fn story(&self) -> Vec<String> {
         let steps = self.log.iter().filter_map(|(_, step)| {
-            let on = |on: &On| match on {
-                On::Node => "",
-                On::CiliumNode => " (cilium)",
+            let on = |on: &LabelTarget| match on {
+                LabelTarget::Node => "",
+                LabelTarget::CiliumNode => " (cilium)",
             };
             match step {
                 Step::Read { .. } | Step::Poll { .. } => None,

@@ -2,7 +2,7 @@
 
 use super::model::{Model, SECOND};
 use super::provider::Mood;
-use crate::world::{Step, Trouble};
+use crate::world::{ProviderTrouble, Step};
 
 /// `a` must go, and these servers are locked.
 fn locked(nodes: usize, servers: &[i64]) -> Model {
@@ -135,7 +135,7 @@ fn the_lock_of_our_own_lost_assign_ends_in_one_gateway() {
 #[test]
 fn a_pin_to_a_locked_server_waits_with_the_gateway_at_work() {
     let mut model = Model::settled(3);
-    model.spec.pin = Some(aplomb_api::egress::Pin {
+    model.spec.pin = Some(aplomb_api::egress::PinSpec {
         node: "b".to_owned(),
         until: None,
     });
@@ -153,7 +153,7 @@ fn a_pin_to_a_locked_server_waits_with_the_gateway_at_work() {
 #[test]
 fn a_provider_that_locks_everything_is_asked_in_turn() {
     let mut model = locked(3, &[]);
-    model.provider.mood = Mood::WritesTroubled(Trouble::Locked);
+    model.provider.mood = Mood::WritesTroubled(ProviderTrouble::Locked);
     model.pass(60 * SECOND);
     assert_eq!(model.labelled(), ["a"]);
     model.provider.mood = Mood::Well;

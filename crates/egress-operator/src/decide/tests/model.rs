@@ -13,8 +13,9 @@ use super::provider::Provider;
 use crate::decide::{REFUSALS, decide};
 use crate::memory::attempt;
 use crate::world::{
-    ActionSeen, ActionState, BudgetSeen, ClaimFailed, Cloud, Labels, Moving, Node, On, Plan, Ready,
-    Step, Trouble, World,
+    ActionState, CandidateNode, ClaimFailed, FloatingIpState, LabelState, LabelTarget,
+    MoveInProgress, NodeReady, Observed, ObservedAction, Plan, ProviderTrouble, RemainingCalls,
+    Step,
 };
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -23,13 +24,13 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) struct Model {
     pub(super) spec: StableEgressSpec,
     pub(super) hold: Option<String>,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<CandidateNode>,
     pub(super) unwatched: Option<String>,
     pub(super) told: BTreeSet<String>,
     pub(super) provider: Provider,
     pub(super) status: StableEgressStatus,
-    pub(super) cloud: Cloud,
-    pub(super) moving: Option<Moving>,
+    pub(super) cloud: FloatingIpState,
+    pub(super) moving: Option<MoveInProgress>,
     pub(super) term: u64,
     pub(super) uptime: Duration,
     /// How far the clock was set back.
@@ -46,15 +47,15 @@ pub(super) struct Model {
 }
 
 /// A healthy candidate with the server id `server`.
-pub(super) fn node(name: &str, server: i64) -> Node {
-    Node {
+pub(super) fn node(name: &str, server: i64) -> CandidateNode {
+    CandidateNode {
         name: name.to_owned(),
         server: Some(server),
         candidate: true,
-        labels: Labels::None,
+        labels: LabelState::None,
         taken: None,
         cilium: None,
-        ready: Ready::True,
+        ready: NodeReady::True,
         cordoned: false,
         terminating: false,
         prepared: true,
@@ -93,9 +94,9 @@ impl Model {
             told: BTreeSet::new(),
             provider: Provider::default(),
             status: StableEgressStatus::default(),
-            cloud: Cloud {
+            cloud: FloatingIpState {
                 resync: 30 * SECOND,
-                ..Cloud::default()
+                ..FloatingIpState::default()
             },
             moving: None,
             term: 0,
@@ -113,7 +114,7 @@ impl Model {
     pub(super) fn settled(nodes: usize) -> Self {
         let mut model = Self::fresh(nodes);
         model.provider.server = Some(1);
-        model.node("a").labels = Labels::All;
+        model.node("a").labels = LabelState::All;
         model.run();
         assert_eq!(model.status.active_node.as_deref(), Some("a"));
         assert_eq!(model.writes_to_provider(), 0, "nothing was to do");
@@ -122,7 +123,7 @@ impl Model {
         model
     }
 
-    pub(super) fn node(&mut self, name: &str) -> &mut Node {
+    pub(super) fn node(&mut self, name: &str) -> &mut CandidateNode {
         let mut nodes = self.nodes.iter_mut();
         nodes.find(|node| node.name == name).expect("a node")
     }
@@ -132,8 +133,8 @@ impl Model {
         start + self.uptime - self.set_back
     }
 
-    pub(super) fn world(&self) -> World {
-        World {
+    pub(super) fn world(&self) -> Observed {
+        Observed {
             name: "web".to_owned(),
             spec: self.spec.clone(),
             hold: self.hold.clone(),
@@ -233,8 +234,8 @@ impl Model {
             }
             Step::Assign { node, server, .. } => self.assign(&node, server),
             Step::Poll { action } => self.poll(action),
-            Step::Strip { node, on } => self.put(&node, on, Labels::None),
-            Step::Label { node, on } => self.put(&node, on, Labels::All),
+            Step::Strip { node, on } => self.put(&node, on, LabelState::None),
+            Step::Label { node, on } => self.put(&node, on, LabelState::All),
         }
     }
 
@@ -255,7 +256,7 @@ impl Model {
 
     fn assign(&mut self, node: &str, server: i64) {
         let before = self.moving.take();
-        let mut moving = Moving {
+        let mut moving = MoveInProgress {
             looked: true,
             ..attempt(before.as_ref(), node, server)
         };
@@ -264,7 +265,7 @@ impl Model {
             Ok(id) => {
                 moving.looked = false;
                 moving.locks = 0;
-                moving.action = Some(ActionSeen {
+                moving.action = Some(ObservedAction {
                     id: *id,
                     state: self.provider.action(*id).unwrap_or(ActionState::Running),
                     accepted: self.uptime,
@@ -272,15 +273,15 @@ impl Model {
                     polls: 0,
                 });
             }
-            Err(Trouble::Throttled) => {}
-            Err(Trouble::Locked) => {
+            Err(ProviderTrouble::Throttled) => {}
+            Err(ProviderTrouble::Locked) => {
                 moving.locks += 1;
                 moving.looked = moving.locks != REFUSALS;
             }
             Err(trouble) => {
                 moving.looked = false;
                 moving.action = None;
-                moving.refusals += u32::from(!matches!(trouble, Trouble::Unreachable(_)));
+                moving.refusals += u32::from(!matches!(trouble, ProviderTrouble::Unreachable(_)));
             }
         }
         self.moving = Some(moving);
@@ -303,7 +304,7 @@ impl Model {
         self.answered(answer.err());
     }
 
-    fn answered(&mut self, trouble: Option<Trouble>) {
+    fn answered(&mut self, trouble: Option<ProviderTrouble>) {
         let failed = trouble.is_some();
         self.cloud.trouble = trouble;
         self.cloud.trouble_since = self.cloud.trouble_since.or(Some(self.uptime));
@@ -314,30 +315,30 @@ impl Model {
         }
     }
 
-    fn put(&mut self, name: &str, on: On, labels: Labels) {
+    fn put(&mut self, name: &str, on: LabelTarget, labels: LabelState) {
         let others = self.labelled().iter().filter(|n| **n != name).count();
         let holder = self.provider.server;
         let holds = holder.is_some() && self.node(name).server == holder;
         match labels {
-            Labels::None if on == On::Node => {
+            LabelState::None if on == LabelTarget::Node => {
                 assert!(!holds || others > 0, "{name} holds the floating IP");
             }
-            Labels::None => {}
+            LabelState::None => {}
             _ => assert_eq!(others, 0, "two labelled"),
         }
         let node = self.node(name);
         match on {
-            On::Node => node.labels = labels,
-            On::CiliumNode => node.cilium = node.cilium.map(|_| labels),
+            LabelTarget::Node => node.labels = labels,
+            LabelTarget::CiliumNode => node.cilium = node.cilium.map(|_| labels),
         }
     }
 
     /// This process dies and another takes over: all but the object and the nodes is forgotten.
     pub(super) fn restart(&mut self) {
-        self.cloud = Cloud {
+        self.cloud = FloatingIpState {
             resync: self.cloud.resync,
-            budget: None::<BudgetSeen>,
-            ..Cloud::default()
+            budget: None::<RemainingCalls>,
+            ..FloatingIpState::default()
         };
         self.moving = None;
         self.leads_since = self.uptime;

@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use aplomb_api::Span;
-use aplomb_api::egress::{Cause, Stages};
+use aplomb_api::DurationString;
+use aplomb_api::egress::{MoveCause, MoveStages};
 
 use super::model::{Model, SECOND, node};
 use super::provider::Mood;
-use crate::world::{Labels, Node, Ready, Step, Trouble};
+use crate::world::{CandidateNode, LabelState, NodeReady, ProviderTrouble, Step};
 
-fn unreachable() -> Trouble {
-    Trouble::Unreachable("no route".to_owned())
+fn unreachable() -> ProviderTrouble {
+    ProviderTrouble::Unreachable("no route".to_owned())
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn every_stage_of_a_move_is_timed() {
     model.assert_gateway("b", 2);
     let last = model.status.last_move.clone().expect("a move");
     assert_eq!((last.from.as_deref(), last.to.as_str()), (Some("a"), "b"));
-    let Stages {
+    let MoveStages {
         decide: Some(decide),
         accept: Some(accept),
         assign: Some(assign),
@@ -54,7 +54,7 @@ fn every_stage_of_a_move_is_timed() {
     else {
         panic!("a stage is missing: {last:?}");
     };
-    assert_eq!(decide, Span::seconds(300));
+    assert_eq!(decide, DurationString::seconds(300));
     assert_eq!(total.0, decide.0 + accept.0 + assign.0 + label.0);
     assert!(assign.0 >= 3 * SECOND && assign.0 < 4 * SECOND, "{assign}");
     assert_eq!(
@@ -68,7 +68,7 @@ fn every_stage_of_a_move_is_timed() {
 fn a_move_that_is_late_is_told_once() {
     let mut model = Model::settled(2);
     model.node("a").cordoned = true;
-    model.provider.mood = Mood::WritesTroubled(Trouble::Throttled);
+    model.provider.mood = Mood::WritesTroubled(ProviderTrouble::Throttled);
     model.pass(300 * SECOND);
     let late = |note: &&String| note.starts_with("MoveDeadlineExceeded");
     assert_eq!(model.notes.iter().filter(late).count(), 1);
@@ -157,14 +157,14 @@ fn a_new_leader_ends_the_move_of_the_old_one() {
     model.pass(10 * SECOND);
     model.assert_gateway("b", 2);
     let last = model.status.last_move.as_ref().expect("a move");
-    assert_eq!(last.cause, Cause::NodeCordoned);
+    assert_eq!(last.cause, MoveCause::NodeCordoned);
 }
 
 #[test]
 fn a_new_leader_between_strip_and_label_labels_the_holder() {
     let mut model = Model::settled(3);
     model.provider.server = Some(3);
-    model.node("a").labels = Labels::None;
+    model.node("a").labels = LabelState::None;
     model.restart();
     model.pass(SECOND);
     model.assert_gateway("c", 3);
@@ -184,7 +184,7 @@ fn a_candidate_that_dies_on_the_way_is_replaced_by_the_next() {
     let last = model.status.last_move.as_ref().expect("a move");
     assert_eq!(
         (last.from.as_deref(), last.cause),
-        (Some("a"), Cause::NodeCordoned)
+        (Some("a"), MoveCause::NodeCordoned)
     );
     assert!(last.stages.total.is_some_and(|total| total.0 > 20 * SECOND));
 }
@@ -194,7 +194,7 @@ fn a_lower_name_that_comes_back_does_not_divert_a_move() {
     let mut model = Model::settled(3);
     model.node("b").prepared = false;
     model.node("a").cordoned = true;
-    model.provider.mood = Mood::WritesTroubled(Trouble::Throttled);
+    model.provider.mood = Mood::WritesTroubled(ProviderTrouble::Throttled);
     model.pass(5 * SECOND);
     model.node("b").prepared = true;
     model.provider.mood = Mood::Well;
@@ -206,7 +206,7 @@ fn a_lower_name_that_comes_back_does_not_divert_a_move() {
 fn the_next_candidate_is_not_tried_because_the_provider_is_unwell() {
     let mut model = Model::settled(3);
     model.node("a").cordoned = true;
-    for trouble in [Trouble::Throttled, unreachable()] {
+    for trouble in [ProviderTrouble::Throttled, unreachable()] {
         model.provider.mood = Mood::WritesTroubled(trouble);
         model.pass(60 * SECOND);
     }
@@ -222,7 +222,7 @@ fn a_deleted_gateway_is_replaced_at_once() {
     model.pass(5 * SECOND);
     model.assert_gateway("b", 2);
     let last = model.status.last_move.as_ref().expect("a move");
-    assert_eq!(last.cause, Cause::NodeDeleted);
+    assert_eq!(last.cause, MoveCause::NodeDeleted);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_gateway_that_loses_its_candidate_label_is_replaced_at_once() {
     model.pass(5 * SECOND);
     model.assert_gateway("b", 2);
     let last = model.status.last_move.as_ref().expect("a move");
-    assert_eq!(last.cause, Cause::CandidateLost);
+    assert_eq!(last.cause, MoveCause::CandidateLost);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_move_by_hand_to_another_candidate_is_adopted() {
     model.assert_gateway("c", 3);
     assert_eq!(model.story(), ["strip a", "label c"]);
     let last = model.status.last_move.as_ref().expect("a move");
-    assert_eq!(last.cause, Cause::Adopted);
+    assert_eq!(last.cause, MoveCause::Adopted);
     assert!(model.status.recent_moves.is_empty(), "it was not ours");
 }
 
@@ -267,11 +267,11 @@ fn another_floating_ip_is_fetched_wherever_it_is() {
 #[test]
 fn a_gateway_of_which_only_the_cilium_node_is_left_was_deleted() {
     let mut model = Model::settled(2);
-    *model.node("a") = Node {
+    *model.node("a") = CandidateNode {
         server: None,
         candidate: false,
-        cilium: Some(Labels::All),
-        ready: Ready::Unknown,
+        cilium: Some(LabelState::All),
+        ready: NodeReady::Unknown,
         terminating: true,
         prepared: false,
         ..node("a", 1)
@@ -279,7 +279,7 @@ fn a_gateway_of_which_only_the_cilium_node_is_left_was_deleted() {
     model.pass(5 * SECOND);
     model.assert_gateway("b", 2);
     let last = model.status.last_move.as_ref().expect("a move");
-    assert_eq!(last.cause, Cause::NodeDeleted);
+    assert_eq!(last.cause, MoveCause::NodeDeleted);
 }
 
 #[test]

@@ -1,21 +1,21 @@
 //! What operators of this kind have always promised: who is elected, what is gated, what is left alone.
 
-use aplomb_api::egress::{Cause, Signal};
+use aplomb_api::egress::{HealthSignal, MoveCause};
 
 use super::model::{Model, SECOND, node};
 use crate::decide::allowlist::refusal;
-use crate::world::{Labels, Probed, Ready, Step};
+use crate::world::{LabelState, NodeProbeResult, NodeReady, Step};
 
 pub(super) fn probing(mut model: Model) -> Model {
-    model.spec.health.signal = Signal::Probe;
+    model.spec.health.signal = HealthSignal::Probe;
     for node in &mut model.nodes {
         answers(node, true);
     }
     model
 }
 
-pub(super) fn answers(node: &mut crate::world::Node, yes: bool) {
-    node.probe = Some(Probed {
+pub(super) fn answers(node: &mut crate::world::CandidateNode, yes: bool) {
+    node.probe = Some(NodeProbeResult {
         failures: u32::from(!yes),
         disputed: false,
     });
@@ -28,7 +28,7 @@ fn a_labelled_node_that_never_was_a_candidate_is_adopted() {
     let mut model = Model::fresh(2);
     model.nodes.push(node("old", 9));
     model.node("old").candidate = false;
-    model.node("old").labels = Labels::All;
+    model.node("old").labels = LabelState::All;
     model.provider.server = Some(9);
     model.pass(120 * SECOND);
     model.assert_gateway("old", 9);
@@ -38,7 +38,7 @@ fn a_labelled_node_that_never_was_a_candidate_is_adopted() {
 #[test]
 fn the_gateway_stays_although_a_lower_name_could_serve() {
     let mut model = Model::fresh(3);
-    model.node("c").labels = Labels::All;
+    model.node("c").labels = LabelState::All;
     model.provider.server = Some(3);
     model.pass(120 * SECOND);
     model.assert_gateway("c", 3);
@@ -74,12 +74,12 @@ fn nobody_is_elected_where_nobody_can_serve() {
 #[test]
 fn floating_ip_and_label_leave_a_dead_gateway() {
     let mut model = Model::settled(2);
-    model.node("a").ready = Ready::Unknown;
+    model.node("a").ready = NodeReady::Unknown;
     model.pass(100 * SECOND);
     model.assert_gateway("b", 2);
     assert_eq!(model.assigns(), 1);
     let last = model.status.last_move.as_ref().expect("a move");
-    assert_eq!(last.cause, Cause::NodeUnhealthy);
+    assert_eq!(last.cause, MoveCause::NodeUnhealthy);
 }
 
 #[test]
@@ -136,10 +136,10 @@ fn the_label_of_a_dead_node_that_is_no_candidate_goes_when_it_is_replaced() {
     let mut model = Model::fresh(1);
     model.nodes.push(node("old", 9));
     model.node("old").candidate = false;
-    model.node("old").labels = Labels::All;
+    model.node("old").labels = LabelState::All;
     model.provider.server = Some(9);
     model.run();
-    model.node("old").ready = Ready::Unknown;
+    model.node("old").ready = NodeReady::Unknown;
     model.pass(100 * SECOND);
     model.assert_gateway("a", 1);
 }
@@ -155,7 +155,7 @@ fn nothing_is_written_while_the_gateway_is_well() {
 #[test]
 fn only_a_ready_schedulable_candidate_is_promoted() {
     let mut model = Model::settled(5);
-    model.node("b").ready = Ready::False;
+    model.node("b").ready = NodeReady::False;
     model.node("c").cordoned = true;
     model.node("d").terminating = true;
     model.node("a").terminating = true;
@@ -176,8 +176,8 @@ fn a_gateway_that_is_being_deleted_goes_at_once() {
 #[test]
 fn duplicate_labels_go_without_a_move() {
     let mut model = Model::settled(3);
-    model.node("b").labels = Labels::All;
-    model.node("c").labels = Labels::All;
+    model.node("b").labels = LabelState::All;
+    model.node("c").labels = LabelState::All;
     model.pass(60 * SECOND);
     model.assert_gateway("a", 1);
     assert_eq!(model.story(), ["strip b", "strip c"]);

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use aplomb_api::Span;
-use aplomb_api::egress::Cause;
+use aplomb_api::DurationString;
+use aplomb_api::egress::MoveCause;
 
 use super::model::{Model, SECOND};
 use super::parity::{answers, probing};
-use crate::world::{Probed, Ready};
+use crate::world::{NodeProbeResult, NodeReady};
 
 const MILLI: Duration = Duration::from_millis(1);
 
 #[test]
 fn not_ready_alone_moves_nothing_where_the_probe_is_answered() {
     let mut model = probing(Model::settled(2));
-    model.node("a").ready = Ready::Unknown;
+    model.node("a").ready = NodeReady::Unknown;
     model.pass(600 * SECOND);
     model.assert_gateway("a", 1);
     assert_eq!(model.story(), [""; 0]);
@@ -23,7 +23,7 @@ fn not_ready_alone_moves_nothing_where_the_probe_is_answered() {
 #[test]
 fn not_ready_moves_it_where_ready_is_the_signal() {
     let mut model = Model::settled(2);
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     model.pass(89 * SECOND);
     assert_eq!(model.story(), [""; 0]);
     model.pass(3 * SECOND);
@@ -48,7 +48,7 @@ fn bursts_of_events_do_not_shorten_a_grace() {
 #[test]
 fn a_grace_ends_at_its_second() {
     let mut model = Model::settled(2);
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     let start = model.uptime;
     model.run();
     model.uptime = start + 90 * SECOND - MILLI;
@@ -62,7 +62,7 @@ fn a_grace_ends_at_its_second() {
 #[test]
 fn an_assignment_by_somebody_else_is_not_undone_in_a_grace() {
     let mut model = Model::settled(2);
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     model.run();
     model.provider.server = Some(77);
     model.pass(80 * SECOND);
@@ -73,12 +73,12 @@ fn an_assignment_by_somebody_else_is_not_undone_in_a_grace() {
 #[test]
 fn a_grace_starts_anew_after_the_gateway_was_well() {
     let mut model = Model::settled(2);
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     model.pass(80 * SECOND);
-    model.node("a").ready = Ready::True;
+    model.node("a").ready = NodeReady::True;
     model.run();
     assert!(model.status.suspects.is_empty());
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     model.pass(80 * SECOND);
     model.assert_untouched();
     model.pass(15 * SECOND);
@@ -95,7 +95,7 @@ fn loss_of_preparation_has_a_longer_grace() {
     model.pass(3 * SECOND);
     model.assert_gateway("b", 2);
     let last = model.status.last_move.as_ref().expect("a move");
-    assert_eq!(last.cause, Cause::NodeUnprepared);
+    assert_eq!(last.cause, MoveCause::NodeUnprepared);
 }
 
 #[test]
@@ -103,9 +103,9 @@ fn being_unhealthy_and_unprepared_are_timed_apart() {
     let mut model = Model::settled(2);
     model.node("a").prepared = false;
     model.pass(200 * SECOND);
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     model.pass(80 * SECOND);
-    model.node("a").ready = Ready::True;
+    model.node("a").ready = NodeReady::True;
     model.pass(200 * SECOND);
     model.assert_untouched();
 }
@@ -125,7 +125,7 @@ fn so_many_failures_in_a_row_are_the_whole_grace() {
 }
 
 fn fails(model: &mut Model, failures: u32) {
-    model.node("a").probe = Some(Probed {
+    model.node("a").probe = Some(NodeProbeResult {
         failures,
         disputed: false,
     });
@@ -135,7 +135,7 @@ fn fails(model: &mut Model, failures: u32) {
 fn failures_and_a_grace_must_both_be_over() {
     let mut model = probing(Model::settled(2));
     model.spec.health.probe.failures = Some(3);
-    model.spec.graces.unhealthy = Some(Span::seconds(20));
+    model.spec.graces.unhealthy = Some(DurationString::seconds(20));
     fails(&mut model, 3);
     model.pass(19 * SECOND);
     model.assert_untouched();
@@ -150,8 +150,8 @@ fn failures_and_a_grace_must_both_be_over() {
 #[test]
 fn a_grace_of_nothing_is_none() {
     let mut model = Model::settled(2);
-    model.spec.graces.unhealthy = Some(Span::default());
-    model.node("a").ready = Ready::False;
+    model.spec.graces.unhealthy = Some(DurationString::default());
+    model.node("a").ready = NodeReady::False;
     model.pass(3 * SECOND);
     model.assert_gateway("b", 2);
 }
@@ -159,7 +159,7 @@ fn a_grace_of_nothing_is_none() {
 #[test]
 fn a_new_leader_goes_on_with_a_grace() {
     let mut model = Model::settled(2);
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     model.pass(60 * SECOND);
     model.restart();
     model.pass(29 * SECOND);
@@ -172,7 +172,7 @@ fn a_new_leader_goes_on_with_a_grace() {
 fn a_new_leader_starts_a_grace_anew_where_that_is_asked_for() {
     let mut model = Model::settled(2);
     model.spec.graces.survive_restart = false;
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     model.pass(60 * SECOND);
     model.restart();
     model.pass(89 * SECOND);
@@ -195,7 +195,7 @@ fn a_new_leader_needs_a_failing_signal_of_its_own() {
 #[test]
 fn a_clock_that_is_set_back_does_not_stretch_a_grace() {
     let mut model = Model::settled(2);
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     model.run();
     model.status.suspects[0].since.0 = model.now() + 86_400 * SECOND;
     model.pass(93 * SECOND);
@@ -205,7 +205,7 @@ fn a_clock_that_is_set_back_does_not_stretch_a_grace() {
 #[test]
 fn what_another_replica_can_reach_is_not_given_up() {
     let mut model = probing(Model::settled(2));
-    model.node("a").probe = Some(Probed {
+    model.node("a").probe = Some(NodeProbeResult {
         failures: 9,
         disputed: true,
     });

@@ -2,26 +2,26 @@
 //! the same world has the same plan. The model itself watches that no two nodes are labelled and that
 //! the holder never loses its label.
 
-use aplomb_api::Span;
-use aplomb_api::egress::{Pin, Signal};
+use aplomb_api::DurationString;
+use aplomb_api::egress::{HealthSignal, PinSpec};
 use proptest::prelude::*;
 
 use super::model::{Model, SECOND, node};
 use super::provider::Mood;
 use crate::decide::decide;
-use crate::world::{Labels, Node, Probed, Ready, Step, Trouble};
+use crate::world::{CandidateNode, LabelState, NodeProbeResult, NodeReady, ProviderTrouble, Step};
 
-fn labels() -> impl Strategy<Value = Labels> {
+fn labels() -> impl Strategy<Value = LabelState> {
     prop_oneof![
-        3 => Just(Labels::None),
-        1 => Just(Labels::Some),
-        2 => Just(Labels::All),
+        3 => Just(LabelState::None),
+        1 => Just(LabelState::Some),
+        2 => Just(LabelState::All),
     ]
 }
 
-fn any_node(name: &'static str, server: i64) -> impl Strategy<Value = Node> {
+fn any_node(name: &'static str, server: i64) -> impl Strategy<Value = CandidateNode> {
     let ready = prop_oneof![
-        4 => Just(Ready::True), 1 => Just(Ready::False), 1 => Just(Ready::Unknown)
+        4 => Just(NodeReady::True), 1 => Just(NodeReady::False), 1 => Just(NodeReady::Unknown)
     ];
     let probe = proptest::option::of((0u32..3, any::<bool>()));
     let flags = proptest::collection::vec(proptest::bool::weighted(0.2), 5);
@@ -32,7 +32,7 @@ fn any_node(name: &'static str, server: i64) -> impl Strategy<Value = Node> {
         probe,
         flags,
     )
-        .prop_map(move |(labels, cilium, ready, probe, flags)| Node {
+        .prop_map(move |(labels, cilium, ready, probe, flags)| CandidateNode {
             labels,
             cilium,
             ready,
@@ -41,18 +41,18 @@ fn any_node(name: &'static str, server: i64) -> impl Strategy<Value = Node> {
             cordoned: flags[2],
             terminating: flags[3],
             server: (!flags[4]).then_some(server),
-            probe: probe.map(|(failures, disputed)| Probed { failures, disputed }),
+            probe: probe.map(|(failures, disputed)| NodeProbeResult { failures, disputed }),
             ..node(name, server)
         })
 }
 
 fn any_mood() -> impl Strategy<Value = Mood> {
     let trouble = prop_oneof![
-        Just(Trouble::Throttled),
-        Just(Trouble::Locked),
-        Just(Trouble::Unreachable("down".to_owned())),
-        Just(Trouble::Refused("service_error".to_owned())),
-        Just(Trouble::Unauthorized),
+        Just(ProviderTrouble::Throttled),
+        Just(ProviderTrouble::Locked),
+        Just(ProviderTrouble::Unreachable("down".to_owned())),
+        Just(ProviderTrouble::Refused("service_error".to_owned())),
+        Just(ProviderTrouble::Unauthorized),
     ];
     prop_oneof![
         2 => Just(Mood::Well),
@@ -65,7 +65,7 @@ fn any_mood() -> impl Strategy<Value = Mood> {
 /// What happens to a world before it is left alone.
 #[derive(Clone, Debug)]
 enum Turn {
-    Nodes(Vec<Node>),
+    Nodes(Vec<CandidateNode>),
     Mood(Mood),
     Holder(Option<i64>),
     Restart,
@@ -73,7 +73,7 @@ enum Turn {
     Pass(u64),
 }
 
-fn any_nodes() -> impl Strategy<Value = Vec<Node>> {
+fn any_nodes() -> impl Strategy<Value = Vec<CandidateNode>> {
     let all = (any_node("a", 1), any_node("b", 2), any_node("c", 3));
     let all = all.prop_map(|(a, b, c)| vec![a, b, c]);
     (all, 0usize..=3).prop_map(|(mut nodes, left)| {
@@ -107,12 +107,12 @@ fn any_model() -> impl Strategy<Value = Model> {
         model.term = term;
         model.latency = std::time::Duration::from_millis(latency);
         model.spec.graces.survive_restart = survive;
-        model.spec.pin = pin.map(|node| Pin { node, until: None });
+        model.spec.pin = pin.map(|node| PinSpec { node, until: None });
         if probes {
-            model.spec.health.signal = Signal::Probe;
+            model.spec.health.signal = HealthSignal::Probe;
         }
         if quick {
-            model.spec.graces.unhealthy = Some(Span::default());
+            model.spec.graces.unhealthy = Some(DurationString::default());
         }
         model
     })
@@ -125,7 +125,7 @@ fn turn(model: &mut Model, turn: Turn) {
             let before = std::mem::replace(&mut model.nodes, nodes);
             for node in &mut model.nodes {
                 let was = before.iter().find(|was| was.name == node.name);
-                node.labels = was.map_or(Labels::None, |was| was.labels);
+                node.labels = was.map_or(LabelState::None, |was| was.labels);
             }
         }
         Turn::Mood(mood) => model.provider.mood = mood,

@@ -3,18 +3,18 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::world::{ActionState, Seen, Trouble};
+use crate::world::{ActionState, ObservedFloatingIp, ProviderTrouble};
 
 /// How the provider answers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mood {
     Well,
     /// Every call is refused with this.
-    Troubled(Trouble),
+    Troubled(ProviderTrouble),
     /// Every write is refused with this; reads are answered.
-    WritesTroubled(Trouble),
+    WritesTroubled(ProviderTrouble),
     /// Every write of a term is refused with this; everything else is answered.
-    ClaimsTroubled(Trouble),
+    ClaimsTroubled(ProviderTrouble),
     /// What is asked for is done, but no answer to a write arrives.
     LosesReplies,
 }
@@ -101,9 +101,9 @@ impl Provider {
         }
     }
 
-    pub(super) fn read(&self, now: Duration) -> Result<Seen, Trouble> {
+    pub(super) fn read(&self, now: Duration) -> Result<ObservedFloatingIp, ProviderTrouble> {
         self.answers(false)?;
-        Ok(Seen {
+        Ok(ObservedFloatingIp {
             id: self.id,
             ip: self.ip,
             server: self.server,
@@ -113,16 +113,16 @@ impl Provider {
         })
     }
 
-    pub(super) fn assign(&mut self, server: i64, now: Duration) -> Result<i64, Trouble> {
+    pub(super) fn assign(&mut self, server: i64, now: Duration) -> Result<i64, ProviderTrouble> {
         self.answers(true)?;
         if self.busy() || self.locks.contains(&server) {
-            return Err(Trouble::Locked);
+            return Err(ProviderTrouble::Locked);
         }
         if self.refuses.contains(&server) {
-            return Err(Trouble::Refused("invalid_input".to_owned()));
+            return Err(ProviderTrouble::Refused("invalid_input".to_owned()));
         }
         if self.server == Some(server) {
-            return Err(Trouble::Refused("floating_ip_assigned".to_owned()));
+            return Err(ProviderTrouble::Refused("floating_ip_assigned".to_owned()));
         }
         self.actions.push(Action {
             server,
@@ -138,13 +138,13 @@ impl Provider {
         Ok(i64::try_from(self.actions.len() - 1).expect("few actions"))
     }
 
-    pub(super) fn action(&self, id: i64) -> Result<ActionState, Trouble> {
+    pub(super) fn action(&self, id: i64) -> Result<ActionState, ProviderTrouble> {
         self.answers(false)?;
         let index = usize::try_from(id).expect("our own id");
         Ok(self.actions[index].state.clone())
     }
 
-    pub(super) fn claim(&mut self, term: u64) -> Result<(), Trouble> {
+    pub(super) fn claim(&mut self, term: u64) -> Result<(), ProviderTrouble> {
         self.answers(true)?;
         if let Mood::ClaimsTroubled(trouble) = &self.mood {
             return Err(trouble.clone());
@@ -156,7 +156,7 @@ impl Provider {
         Ok(())
     }
 
-    fn answers(&self, write: bool) -> Result<(), Trouble> {
+    fn answers(&self, write: bool) -> Result<(), ProviderTrouble> {
         match &self.mood {
             Mood::Troubled(trouble) => Err(trouble.clone()),
             Mood::WritesTroubled(trouble) if write => Err(trouble.clone()),
@@ -165,6 +165,6 @@ impl Provider {
     }
 }
 
-fn lost() -> Trouble {
-    Trouble::Unreachable("connection reset".to_owned())
+fn lost() -> ProviderTrouble {
+    ProviderTrouble::Unreachable("connection reset".to_owned())
 }

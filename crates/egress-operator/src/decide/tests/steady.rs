@@ -5,7 +5,7 @@ use aplomb_api::egress::BudgetLevel;
 use super::model::{Model, SECOND};
 use super::parity::probing;
 use crate::decide::decide;
-use crate::world::{BudgetSeen, Labels, Ready};
+use crate::world::{LabelState, NodeReady, RemainingCalls};
 
 #[test]
 fn the_status_stays_as_it_is_while_nothing_happens() {
@@ -72,7 +72,7 @@ fn nothing_is_looked_at_in_a_grace() {
 fn the_budget_is_written_when_its_level_turns() {
     let mut model = Model::settled(2);
     let at = |model: &mut Model, remaining: u32| {
-        model.cloud.budget = Some(BudgetSeen {
+        model.cloud.budget = Some(RemainingCalls {
             limit: 3_600,
             remaining,
         });
@@ -101,7 +101,7 @@ fn a_slower_resync_is_said_in_whole_steps() {
 #[test]
 fn the_next_check_is_the_end_of_what_is_running() {
     let mut model = Model::settled(2);
-    model.node("a").ready = Ready::False;
+    model.node("a").ready = NodeReady::False;
     let end = model.now() + 90 * SECOND;
     let plan = model.run();
     assert_eq!(plan.status.next_check, Some(end.to_string()));
@@ -111,8 +111,8 @@ fn the_next_check_is_the_end_of_what_is_running() {
 #[test]
 fn the_same_world_has_the_same_plan() {
     let mut model = Model::settled(3);
-    model.node("b").labels = Labels::Some;
-    model.node("a").ready = Ready::False;
+    model.node("b").labels = LabelState::Some;
+    model.node("a").ready = NodeReady::False;
     let (one, other) = (decide(&model.world()), decide(&model.world()));
     assert_eq!(format!("{one:?}"), format!("{other:?}"));
 }

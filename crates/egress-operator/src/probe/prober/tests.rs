@@ -24,7 +24,7 @@ impl Fake {
     }
 }
 
-impl Probe for Fake {
+impl NodeProbe for Fake {
     fn dial<'a>(
         &'a self,
         addresses: &'a [IpAddr],
@@ -55,19 +55,19 @@ fn nodes<const N: usize>(numbers: [u8; N]) -> Vec<(String, Vec<IpAddr>)> {
     numbers.map(node).into()
 }
 
-fn settings() -> egress::Probe {
-    egress::Probe {
-        interval: aplomb_api::Span::seconds(5),
-        timeout: aplomb_api::Span::seconds(2),
-        ..egress::Probe::default()
+fn settings() -> egress::ProbeSpec {
+    egress::ProbeSpec {
+        interval: aplomb_api::DurationString::seconds(5),
+        timeout: aplomb_api::DurationString::seconds(2),
+        ..egress::ProbeSpec::default()
     }
 }
 
-fn key() -> Key {
-    Key::new(None, "office")
+fn key() -> ObjectKey {
+    ObjectKey::new(None, "office")
 }
 
-async fn round<const N: usize>(prober: &Prober, numbers: [u8; N]) -> BTreeMap<String, u32> {
+async fn round<const N: usize>(prober: &NodeProber, numbers: [u8; N]) -> BTreeMap<String, u32> {
     let now = Instant::now();
     prober
         .round(&key(), &nodes(numbers), &settings(), now)
@@ -81,7 +81,7 @@ async fn one_silent_node_delays_nobody_beyond_the_timeout() {
     for quick in 2..=100 {
         fake.answers(quick, Some(Duration::from_millis(1500)));
     }
-    let prober = Prober::new(Arc::new(fake));
+    let prober = NodeProber::new(Arc::new(fake));
     let all: [u8; 100] = std::array::from_fn(|index| index as u8 + 1);
     let began = Instant::now();
     let failures = round(&prober, all).await;
@@ -93,7 +93,7 @@ async fn one_silent_node_delays_nobody_beyond_the_timeout() {
 #[tokio::test(start_paused = true)]
 async fn a_burst_of_events_is_one_failure() {
     let fake = Fake::default();
-    let prober = Prober::new(Arc::new(fake.clone()));
+    let prober = NodeProber::new(Arc::new(fake.clone()));
     for _ in 0..20 {
         assert_eq!(round(&prober, [1]).await["node-1"], 1);
         advance(Duration::from_millis(200)).await;
@@ -108,7 +108,7 @@ async fn a_burst_of_events_is_one_failure() {
 async fn those_who_ask_together_share_one_probe() {
     let fake = Fake::default();
     fake.answers(1, Some(Duration::from_secs(1)));
-    let prober = Prober::new(Arc::new(fake.clone()));
+    let prober = NodeProber::new(Arc::new(fake.clone()));
     let late = async {
         sleep(Duration::from_millis(500)).await;
         round(&prober, [1]).await
@@ -122,7 +122,7 @@ async fn those_who_ask_together_share_one_probe() {
 #[tokio::test(start_paused = true)]
 async fn one_answer_ends_the_row_of_failures() {
     let fake = Fake::default();
-    let prober = Prober::new(Arc::new(fake.clone()));
+    let prober = NodeProber::new(Arc::new(fake.clone()));
     for failures in 1..=2 {
         assert_eq!(round(&prober, [1]).await["node-1"], failures);
         advance(Duration::from_secs(5)).await;
@@ -136,7 +136,7 @@ async fn one_answer_ends_the_row_of_failures() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_forgotten_begins_anew() {
-    let prober = Prober::new(Arc::new(Fake::default()));
+    let prober = NodeProber::new(Arc::new(Fake::default()));
     round(&prober, [1]).await;
     prober.forget(&key());
     assert_eq!(prober.due(&key(), &settings(), Instant::now()), None);
@@ -145,7 +145,7 @@ async fn what_is_forgotten_begins_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_nobody_asks_about_is_forgotten_in_time() {
-    let prober = Prober::new(Arc::new(Fake::default()));
+    let prober = NodeProber::new(Arc::new(Fake::default()));
     round(&prober, [1, 2]).await;
     for _ in 0..KEPT {
         advance(Duration::from_secs(5)).await;
@@ -158,7 +158,7 @@ async fn a_node_that_nobody_asks_about_is_forgotten_in_time() {
 async fn a_probe_that_was_left_alone_is_made_again() {
     let fake = Fake::default();
     fake.answers(1, Some(Duration::from_secs(1)));
-    let prober = Prober::new(Arc::new(fake.clone()));
+    let prober = NodeProber::new(Arc::new(fake.clone()));
     let half = tokio::time::timeout(Duration::from_millis(500), round(&prober, [1])).await;
     assert!(half.is_err(), "given up by the one who asked");
     advance(Duration::from_secs(60)).await;
@@ -170,7 +170,7 @@ async fn a_probe_that_was_left_alone_is_made_again() {
 async fn the_next_probe_is_due_an_interval_after_the_last_began() {
     let fake = Fake::default();
     fake.answers(1, None);
-    let prober = Prober::new(Arc::new(fake));
+    let prober = NodeProber::new(Arc::new(fake));
     round(&prober, [1]).await;
     let left = prober.due(&key(), &settings(), Instant::now());
     assert_eq!(
@@ -182,7 +182,7 @@ async fn the_next_probe_is_due_an_interval_after_the_last_began() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_left_is_never_due() {
-    let prober = Prober::new(Arc::new(Fake::default()));
+    let prober = NodeProber::new(Arc::new(Fake::default()));
     round(&prober, [1, 2]).await;
     advance(Duration::from_secs(5)).await;
     round(&prober, [2]).await;
@@ -196,13 +196,13 @@ async fn a_node_that_left_is_never_due() {
 async fn every_probe_is_told_with_its_reason() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let book = told.clone();
-    let prober = Prober::new(Arc::new(Fake::default())).tell(move |key, node, outcome| {
+    let prober = NodeProber::new(Arc::new(Fake::default())).tell(move |key, node, outcome| {
         let line = (key.to_string(), node.to_owned(), outcome.clone());
         book.lock().unwrap().push(line);
     });
     round(&prober, [1]).await;
     round(&prober, [1]).await;
-    let refused = Outcome {
+    let refused = ProbeOutcome {
         failures: 1,
         before: None,
         reason: Some("refused".to_owned()),

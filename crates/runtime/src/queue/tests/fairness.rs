@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use super::*;
 
 prop_compose! {
-    fn config()(lanes in prop::array::uniform4((1_u32..12, 10_u64..400))) -> Config {
+    fn config()(lanes in prop::array::uniform4((1_u32..12, 10_u64..400))) -> QueueConfig {
         let lane = |(weight, bound): (u32, u64)| LaneConfig { weight, bound: Some(at(bound)), pace: None };
         let [edit, input, retry, resync] = lanes.map(lane);
-        Config { edit, input, retry, resync }
+        QueueConfig { edit, input, retry, resync }
     }
 }
 
@@ -24,7 +24,7 @@ fn load() -> impl Strategy<Value = Vec<([u8; 4], u64)>> {
 
 /// A queue under load, with new keys only, and a record of how each lane was served.
 struct Loaded {
-    queue: Queue<(usize, u64)>,
+    queue: FairQueue<(usize, u64)>,
     pushed: [u64; 4],
     popped: [u64; 4],
     dispatches: u64,
@@ -32,9 +32,9 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn new(config: Config) -> Self {
+    fn new(config: QueueConfig) -> Self {
         Self {
-            queue: Queue::new(config),
+            queue: FairQueue::new(config),
             pushed: [0; 4],
             popped: [0; 4],
             dispatches: 0,
@@ -46,7 +46,7 @@ impl Loaded {
         let key = (lane, self.pushed[lane]);
         self.pushed[lane] += 1;
         self.queue
-            .push(&key, Lane::ALL[lane], Reason::Changed, self.now);
+            .push(&key, Lane::ALL[lane], RunReason::Changed, self.now);
     }
 
     /// Takes one key, and says from which lane. Order inside a lane is checked on the way.
@@ -58,7 +58,7 @@ impl Loaded {
         prop_assert_eq!(number, self.popped[lane], "first in, first out");
         self.popped[lane] += 1;
         self.dispatches += 1;
-        self.queue.finish(run.ticket, Next::Idle, self.now);
+        self.queue.finish(run.ticket, NextRun::Idle, self.now);
         Ok(Some(lane))
     }
 
@@ -151,7 +151,7 @@ proptest! {
 
 #[test]
 fn with_strict_priority_a_lane_waits_for_ever() {
-    let mut loaded = Loaded::new(Config::strict());
+    let mut loaded = Loaded::new(QueueConfig::strict());
     loaded.push(Lane::Resync.index());
     for _ in 0..10_000 {
         loaded.push(Lane::Edit.index());
@@ -169,7 +169,7 @@ fn without_a_bound_a_lane_of_small_weight_waits_for_its_share() {
         pace: None,
     };
     let wait = |bound| {
-        let mut config = Config::strict();
+        let mut config = QueueConfig::strict();
         (config.edit, config.resync) = (lane(1_000, None), lane(1, bound));
         let mut loaded = Loaded::new(config);
         loaded.push(Lane::Resync.index());

@@ -3,23 +3,23 @@
 use super::*;
 
 /// A queue in which "a" failed at 0 and waits until 100.
-fn waiting(hold: Hold) -> Queue<&'static str> {
+fn waiting(hold: WaitPolicy) -> FairQueue<&'static str> {
     let mut queue = queue();
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(0));
     queue.finish(first.ticket, retry(at(100), hold), at(0));
-    assert_eq!(queue.waiting_after(Some(Class::Unavailable)), 1);
+    assert_eq!(queue.waiting_after(Some(ErrorClass::Unavailable)), 1);
     queue
 }
 
 #[test]
 fn a_waiting_key_runs_when_it_is_due() {
-    for hold in [Hold::Open, Hold::Once, Hold::Shut] {
+    for hold in [WaitPolicy::Open, WaitPolicy::Once, WaitPolicy::Shut] {
         let mut queue = waiting(hold);
         assert!(queue.pop(at(99)).is_none());
         assert_eq!(queue.next_due(at(99)), Some(at(100)));
         let due = run(&mut queue, at(130));
-        assert_eq!((due.by, due.lane), (Cause::Due, Lane::Retry));
+        assert_eq!((due.by, due.lane), (RunCause::Due, Lane::Retry));
         assert_eq!(due.waited, at(30));
         assert_eq!(due.reasons.to_string(), "Retry(Unavailable)");
         assert_eq!(queue.waiting(), 0);
@@ -28,69 +28,69 @@ fn a_waiting_key_runs_when_it_is_due() {
 
 #[test]
 fn open_lets_every_event_run_it() {
-    let mut queue = waiting(Hold::Open);
+    let mut queue = waiting(WaitPolicy::Open);
     for now in [10, 20, 30] {
-        queue.push(&"a", Lane::Input, Reason::Input("Pod"), at(now));
+        queue.push(&"a", Lane::Input, RunReason::Input("Pod"), at(now));
         let event = run(&mut queue, at(now));
-        assert_eq!(event.by, Cause::Event);
-        queue.finish(event.ticket, retry(at(100), Hold::Open), at(now));
+        assert_eq!(event.by, RunCause::Event);
+        queue.finish(event.ticket, retry(at(100), WaitPolicy::Open), at(now));
     }
-    assert_eq!(run(&mut queue, at(100)).by, Cause::Due);
+    assert_eq!(run(&mut queue, at(100)).by, RunCause::Due);
 }
 
 #[test]
 fn an_edit_renews_the_allowance_of_once() {
-    let mut queue = waiting(Hold::Once);
+    let mut queue = waiting(WaitPolicy::Once);
     for now in [10, 20, 30] {
         queue.renew(&"a");
-        queue.push(&"a", Lane::Edit, Reason::Changed, at(now));
+        queue.push(&"a", Lane::Edit, RunReason::Changed, at(now));
         let event = run(&mut queue, at(now));
-        assert_eq!(event.by, Cause::Event);
-        queue.finish(event.ticket, retry(at(100), Hold::Once), at(now));
+        assert_eq!(event.by, RunCause::Event);
+        queue.finish(event.ticket, retry(at(100), WaitPolicy::Once), at(now));
     }
-    assert_eq!(run(&mut queue, at(100)).by, Cause::Due);
+    assert_eq!(run(&mut queue, at(100)).by, RunCause::Due);
 }
 
 #[test]
 fn once_lets_one_event_run_it_and_keeps_the_others_until_it_is_due() {
-    let mut queue = waiting(Hold::Once);
-    queue.push(&"a", Lane::Input, Reason::Input("Pod"), at(10));
+    let mut queue = waiting(WaitPolicy::Once);
+    queue.push(&"a", Lane::Input, RunReason::Input("Pod"), at(10));
     let event = run(&mut queue, at(10));
-    assert_eq!(event.by, Cause::Event);
-    queue.finish(event.ticket, retry(at(100), Hold::Once), at(20));
+    assert_eq!(event.by, RunCause::Event);
+    queue.finish(event.ticket, retry(at(100), WaitPolicy::Once), at(20));
 
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(30));
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(30));
     assert!(queue.pop(at(99)).is_none());
     let due = run(&mut queue, at(100));
     assert_eq!(
         (due.by, due.lane, due.waited),
-        (Cause::Due, Lane::Edit, at(70))
+        (RunCause::Due, Lane::Edit, at(70))
     );
     assert_eq!(due.reasons.to_string(), "Changed,Retry(Unavailable)");
 
-    queue.finish(due.ticket, retry(at(300), Hold::Once), at(110));
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(120));
-    assert_eq!(run(&mut queue, at(120)).by, Cause::Event, "a new window");
+    queue.finish(due.ticket, retry(at(300), WaitPolicy::Once), at(110));
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(120));
+    assert_eq!(run(&mut queue, at(120)).by, RunCause::Event, "a new window");
 }
 
 #[test]
 fn once_counts_an_event_that_came_during_the_run() {
     let mut queue = queue();
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(0));
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(1));
-    queue.finish(first.ticket, retry(at(100), Hold::Once), at(2));
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(1));
+    queue.finish(first.ticket, retry(at(100), WaitPolicy::Once), at(2));
     let second = run(&mut queue, at(2));
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(3));
-    queue.finish(second.ticket, retry(at(100), Hold::Once), at(4));
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(3));
+    queue.finish(second.ticket, retry(at(100), WaitPolicy::Once), at(4));
     assert!(queue.pop(at(99)).is_none());
-    assert_eq!(run(&mut queue, at(100)).by, Cause::Due);
+    assert_eq!(run(&mut queue, at(100)).by, RunCause::Due);
 }
 
 #[test]
 fn shut_keeps_events_until_it_is_due() {
-    let mut queue = waiting(Hold::Shut);
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(10));
+    let mut queue = waiting(WaitPolicy::Shut);
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(10));
     assert!(queue.pop(at(99)).is_none());
     let due = run(&mut queue, at(100));
     assert_eq!((due.lane, due.waited), (Lane::Edit, at(90)));
@@ -98,12 +98,17 @@ fn shut_keeps_events_until_it_is_due() {
 
 #[test]
 fn a_release_ends_any_wait() {
-    for hold in [Hold::Open, Hold::Once, Hold::Shut] {
+    for hold in [WaitPolicy::Open, WaitPolicy::Once, WaitPolicy::Shut] {
         let mut queue = waiting(hold);
-        queue.release(&"a", Lane::Edit, Reason::Retry(Class::Conflict), at(10));
+        queue.release(
+            &"a",
+            Lane::Edit,
+            RunReason::Retry(ErrorClass::Conflict),
+            at(10),
+        );
         let released = run(&mut queue, at(10));
-        assert_eq!(released.by, Cause::Due);
-        queue.finish(released.ticket, Next::Keep, at(11));
+        assert_eq!(released.by, RunCause::Due);
+        queue.finish(released.ticket, NextRun::Keep, at(11));
         assert!(queue.is_empty(), "the wait is over, and its timer with it");
     }
 }
@@ -111,42 +116,47 @@ fn a_release_ends_any_wait() {
 #[test]
 fn a_release_during_the_run_is_not_lost() {
     let mut queue = queue();
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(0));
-    queue.release(&"a", Lane::Edit, Reason::Retry(Class::Conflict), at(1));
-    queue.finish(first.ticket, retry(at(1_000), Hold::Shut), at(2));
-    assert_eq!(run(&mut queue, at(2)).by, Cause::Due);
+    queue.release(
+        &"a",
+        Lane::Edit,
+        RunReason::Retry(ErrorClass::Conflict),
+        at(1),
+    );
+    queue.finish(first.ticket, retry(at(1_000), WaitPolicy::Shut), at(2));
+    assert_eq!(run(&mut queue, at(2)).by, RunCause::Due);
 }
 
 #[test]
 fn what_was_due_stands_when_the_run_an_event_made_gives_no_answer() {
-    let mut queue = waiting(Hold::Open);
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(10));
+    let mut queue = waiting(WaitPolicy::Open);
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(10));
     let event = run(&mut queue, at(10));
-    queue.finish(event.ticket, Next::Keep, at(20));
+    queue.finish(event.ticket, NextRun::Keep, at(20));
     assert_eq!(queue.next_due(at(20)), Some(at(100)));
-    assert_eq!(run(&mut queue, at(100)).by, Cause::Due);
+    assert_eq!(run(&mut queue, at(100)).by, RunCause::Due);
 }
 
 #[test]
 fn what_was_due_is_dropped_when_the_run_an_event_made_says_so() {
-    let mut queue = waiting(Hold::Open);
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(10));
+    let mut queue = waiting(WaitPolicy::Open);
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(10));
     let event = run(&mut queue, at(10));
-    queue.finish(event.ticket, Next::Idle, at(20));
+    queue.finish(event.ticket, NextRun::Idle, at(20));
     assert!(queue.is_empty());
     assert_eq!(queue.next_due(at(20)), None);
 }
 
 #[test]
 fn what_becomes_due_while_an_event_has_it_in_line_is_served_by_the_same_run() {
-    let mut queue = waiting(Hold::Open);
-    queue.push(&"a", Lane::Resync, Reason::Resync, at(90));
+    let mut queue = waiting(WaitPolicy::Open);
+    queue.push(&"a", Lane::Resync, RunReason::Resync, at(90));
     let both = run(&mut queue, at(110));
     assert_eq!(
         (both.by, both.lane, both.waited),
-        (Cause::Due, Lane::Retry, at(20))
+        (RunCause::Due, Lane::Retry, at(20))
     );
-    queue.finish(both.ticket, Next::Idle, at(120));
+    queue.finish(both.ticket, NextRun::Idle, at(120));
     assert!(queue.pop(at(500)).is_none());
 }

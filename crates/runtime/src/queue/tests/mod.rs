@@ -14,20 +14,20 @@ fn at(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-fn queue() -> Queue<&'static str> {
-    Queue::new(Config::default())
+fn queue() -> FairQueue<&'static str> {
+    FairQueue::new(QueueConfig::default())
 }
 
-fn retry(due: Duration, hold: Hold) -> Next {
-    Next::At {
+fn retry(due: Duration, hold: WaitPolicy) -> NextRun {
+    NextRun::At {
         due,
         lane: Lane::Retry,
-        reason: Reason::Retry(Class::Unavailable),
+        reason: RunReason::Retry(ErrorClass::Unavailable),
         hold,
     }
 }
 
 /// Pops what must be there.
-fn run(queue: &mut Queue<&'static str>, now: Duration) -> Dispatch<&'static str> {
+fn run(queue: &mut FairQueue<&'static str>, now: Duration) -> Dispatch<&'static str> {
     queue.pop(now).expect("something to run")
 }

@@ -20,11 +20,15 @@ enum Step {
 enum After {
     Idle,
     Keep,
-    At(u64, Hold),
+    At(u64, WaitPolicy),
 }
 
 fn after() -> impl Strategy<Value = After> {
-    let hold = prop_oneof![Just(Hold::Open), Just(Hold::Once), Just(Hold::Shut)];
+    let hold = prop_oneof![
+        Just(WaitPolicy::Open),
+        Just(WaitPolicy::Once),
+        Just(WaitPolicy::Shut)
+    ];
     prop_oneof![
         Just(After::Idle),
         Just(After::Keep),
@@ -46,9 +50,9 @@ fn step() -> impl Strategy<Value = Step> {
 /// What is owed to each key: events since its last run began, and the time it is to run by.
 #[derive(Default)]
 struct Model {
-    queue: Option<Queue<u8>>,
+    queue: Option<FairQueue<u8>>,
     now: Duration,
-    running: BTreeMap<u8, Ticket>,
+    running: BTreeMap<u8, RunTicket>,
     events: BTreeMap<u8, Duration>,
     due: BTreeMap<u8, Duration>,
     forgotten: BTreeSet<u8>,
@@ -58,12 +62,12 @@ struct Model {
 impl Model {
     fn new() -> Self {
         Self {
-            queue: Some(Queue::new(Config::default())),
+            queue: Some(FairQueue::new(QueueConfig::default())),
             ..Self::default()
         }
     }
 
-    fn queue(&mut self) -> &mut Queue<u8> {
+    fn queue(&mut self) -> &mut FairQueue<u8> {
         self.queue.as_mut().expect("made with one")
     }
 
@@ -72,7 +76,7 @@ impl Model {
         match *step {
             Step::Push(key, lane) => {
                 self.queue()
-                    .push(&key, Lane::ALL[lane], Reason::Changed, now);
+                    .push(&key, Lane::ALL[lane], RunReason::Changed, now);
                 self.events.entry(key).or_insert(now);
             }
             Step::Release(key, lane) => self.release(key, Lane::ALL[lane]),
@@ -95,7 +99,7 @@ impl Model {
     /// The wait is over, and with it what was due; if it was due already, that is what was first.
     fn release(&mut self, key: u8, lane: Lane) {
         let now = self.now;
-        self.queue().release(&key, lane, Reason::Recheck, now);
+        self.queue().release(&key, lane, RunReason::Recheck, now);
         if self.running.contains_key(&key) {
             self.released.insert(key);
         } else if let Some(due) = self.due.remove(&key).filter(|due| *due <= now) {
@@ -121,7 +125,7 @@ impl Model {
             "since the first unserved event"
         );
         if due.is_some() {
-            prop_assert_eq!(run.by, Cause::Due);
+            prop_assert_eq!(run.by, RunCause::Due);
             self.due.remove(&run.key);
         }
         self.running.insert(run.key, run.ticket);
@@ -136,8 +140,8 @@ impl Model {
         };
         let ticket = self.running.remove(&key).expect("it runs");
         let next = match after {
-            After::Idle => Next::Idle,
-            After::Keep => Next::Keep,
+            After::Idle => NextRun::Idle,
+            After::Keep => NextRun::Keep,
             After::At(ms, hold) => retry(now + at(ms), hold),
         };
         self.queue().finish(ticket, next, now);

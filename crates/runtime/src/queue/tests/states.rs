@@ -6,9 +6,9 @@ use super::*;
 fn keys_of_a_lane_come_out_in_the_order_they_went_in() {
     let mut queue = queue();
     for key in ["a", "b", "c"] {
-        queue.push(&key, Lane::Input, Reason::Input("Pod"), at(0));
+        queue.push(&key, Lane::Input, RunReason::Input("Pod"), at(0));
     }
-    queue.push(&"a", Lane::Input, Reason::Input("Node"), at(1));
+    queue.push(&"a", Lane::Input, RunReason::Input("Node"), at(1));
     let order: Vec<_> = std::iter::from_fn(|| queue.pop(at(2)))
         .map(|it| it.key)
         .collect();
@@ -18,17 +18,17 @@ fn keys_of_a_lane_come_out_in_the_order_they_went_in() {
 #[test]
 fn a_key_never_runs_twice_at_once_and_an_event_during_a_run_is_served_after_it() {
     let mut queue = queue();
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(1));
-    assert!(queue.push(&"a", Lane::Input, Reason::Input("Pod"), at(2)));
-    assert!(!queue.push(&"a", Lane::Input, Reason::Input("Node"), at(3)));
+    assert!(queue.push(&"a", Lane::Input, RunReason::Input("Pod"), at(2)));
+    assert!(!queue.push(&"a", Lane::Input, RunReason::Input("Node"), at(3)));
     assert!(queue.pop(at(4)).is_none());
 
-    assert!(queue.finish(first.ticket, Next::Idle, at(5)));
+    assert!(queue.finish(first.ticket, NextRun::Idle, at(5)));
     let second = run(&mut queue, at(6));
     assert_eq!(second.reasons.to_string(), "Input(Pod),Input(Node)");
     assert_eq!(second.waited, at(4), "since the first unserved event");
-    queue.finish(second.ticket, Next::Idle, at(7));
+    queue.finish(second.ticket, NextRun::Idle, at(7));
     assert!(queue.pop(at(8)).is_none());
     assert!(queue.is_empty());
 }
@@ -37,9 +37,9 @@ fn a_key_never_runs_twice_at_once_and_an_event_during_a_run_is_served_after_it()
 fn an_edit_moves_a_key_up_at_once() {
     let mut queue = queue();
     for key in ["a", "b", "c"] {
-        queue.push(&key, Lane::Resync, Reason::Resync, at(0));
+        queue.push(&key, Lane::Resync, RunReason::Resync, at(0));
     }
-    queue.push(&"c", Lane::Edit, Reason::Changed, at(5));
+    queue.push(&"c", Lane::Edit, RunReason::Changed, at(5));
     assert_eq!((queue.depth(Lane::Edit), queue.depth(Lane::Resync)), (1, 2));
     let first = run(&mut queue, at(6));
     assert_eq!((first.key, first.lane), ("c", Lane::Edit));
@@ -50,12 +50,12 @@ fn an_edit_moves_a_key_up_at_once() {
 
 #[test]
 fn an_edit_never_makes_a_key_wait_longer_than_without_it() {
-    let mut queue = Queue::new(Config::default());
-    queue.push(&usize::MAX, Lane::Input, Reason::Input("Pod"), at(0));
+    let mut queue = FairQueue::new(QueueConfig::default());
+    queue.push(&usize::MAX, Lane::Input, RunReason::Input("Pod"), at(0));
     for key in 0..100 {
-        queue.push(&key, Lane::Edit, Reason::Changed, at(0));
+        queue.push(&key, Lane::Edit, RunReason::Changed, at(0));
     }
-    queue.push(&usize::MAX, Lane::Edit, Reason::Changed, at(1));
+    queue.push(&usize::MAX, Lane::Edit, RunReason::Changed, at(1));
     let place = std::iter::from_fn(|| queue.pop(at(2))).position(|it| it.key == usize::MAX);
     // Eight edits have their share first, then it has its turn as the head of the other lane.
     assert_eq!(place, Some(8));
@@ -63,19 +63,19 @@ fn an_edit_never_makes_a_key_wait_longer_than_without_it() {
 
 #[test]
 fn a_ticket_of_a_run_that_is_over_is_refused_even_when_its_slot_is_used_again() {
-    let mut queue = Queue::new(Config::default());
+    let mut queue = FairQueue::new(QueueConfig::default());
     let mut next = |key: usize| {
-        queue.push(&key, Lane::Edit, Reason::Changed, at(0));
+        queue.push(&key, Lane::Edit, RunReason::Changed, at(0));
         queue.pop(at(0)).expect("it is in line").ticket
     };
     let first = next(0);
     let others: Vec<_> = (1..100).map(&mut next).collect();
     for ticket in std::iter::once(first).chain(others) {
-        assert!(queue.finish(ticket, Next::Idle, at(1)));
-        assert!(!queue.finish(ticket, Next::Idle, at(1)));
+        assert!(queue.finish(ticket, NextRun::Idle, at(1)));
+        assert!(!queue.finish(ticket, NextRun::Idle, at(1)));
     }
     let again = |key| {
-        queue.push(&key, Lane::Edit, Reason::Changed, at(2));
+        queue.push(&key, Lane::Edit, RunReason::Changed, at(2));
         queue.pop(at(2)).expect("it is in line").ticket
     };
     let slots: Vec<_> = (100..200).map(again).map(|ticket| ticket.slot).collect();
@@ -84,18 +84,18 @@ fn a_ticket_of_a_run_that_is_over_is_refused_even_when_its_slot_is_used_again() 
         slots.iter().filter(|slot| **slot >= 100).count() < 10,
         "few are new"
     );
-    assert!(!queue.finish(first, Next::Idle, at(3)));
+    assert!(!queue.finish(first, NextRun::Idle, at(3)));
     assert_eq!(queue.running(), 100);
 }
 
 #[test]
 fn a_forgotten_key_leaves_nothing_behind() {
     let mut queue = queue();
-    queue.push(&"queued", Lane::Edit, Reason::Changed, at(0));
+    queue.push(&"queued", Lane::Edit, RunReason::Changed, at(0));
     queue.forget(&"queued");
-    queue.push(&"waiting", Lane::Edit, Reason::Changed, at(0));
+    queue.push(&"waiting", Lane::Edit, RunReason::Changed, at(0));
     let waiting = run(&mut queue, at(0));
-    queue.finish(waiting.ticket, retry(at(10), Hold::Open), at(1));
+    queue.finish(waiting.ticket, retry(at(10), WaitPolicy::Open), at(1));
     queue.forget(&"waiting");
     assert_eq!((queue.len(), queue.waiting()), (0, 0));
     assert_eq!(queue.next_due(at(1)), None);
@@ -105,11 +105,11 @@ fn a_forgotten_key_leaves_nothing_behind() {
 #[test]
 fn a_key_forgotten_during_its_run_is_dropped_when_it_finishes() {
     let mut queue = queue();
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(0));
-    queue.push(&"a", Lane::Edit, Reason::Deleted, at(1));
+    queue.push(&"a", Lane::Edit, RunReason::Deleted, at(1));
     queue.forget(&"a");
-    queue.finish(first.ticket, retry(at(5), Hold::Open), at(2));
+    queue.finish(first.ticket, retry(at(5), WaitPolicy::Open), at(2));
     assert!(queue.is_empty());
     assert!(queue.pop(at(9)).is_none());
 }
@@ -117,14 +117,14 @@ fn a_key_forgotten_during_its_run_is_dropped_when_it_finishes() {
 #[test]
 fn an_object_made_anew_during_the_run_of_the_old_one_begins_anew() {
     let mut queue = queue();
-    queue.push(&"a", Lane::Edit, Reason::Changed, at(0));
+    queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(0));
     queue.forget(&"a");
-    queue.push(&"a", Lane::Edit, Reason::Created, at(1));
-    queue.finish(first.ticket, retry(at(60_000), Hold::Shut), at(2));
+    queue.push(&"a", Lane::Edit, RunReason::Created, at(1));
+    queue.finish(first.ticket, retry(at(60_000), WaitPolicy::Shut), at(2));
     let second = run(&mut queue, at(2));
     assert_eq!(second.reasons.to_string(), "Created");
-    queue.finish(second.ticket, Next::Keep, at(3));
+    queue.finish(second.ticket, NextRun::Keep, at(3));
     assert!(
         queue.is_empty(),
         "the old object's timer is not the new one's"
@@ -133,15 +133,15 @@ fn an_object_made_anew_during_the_run_of_the_old_one_begins_anew() {
 
 #[test]
 fn a_restart_is_paced_and_an_edit_meanwhile_is_not() {
-    let mut queue = Queue::new(Config::default());
+    let mut queue = FairQueue::new(QueueConfig::default());
     for key in 0..10_000 {
-        queue.push(&key, Lane::Resync, Reason::Resync, at(0));
+        queue.push(&key, Lane::Resync, RunReason::Resync, at(0));
     }
     let burst = std::iter::from_fn(|| queue.pop(at(0))).count();
     assert_eq!(burst, 10);
     assert_eq!(queue.next_due(at(0)), Some(at(10)));
     assert_eq!(queue.next_due(at(25)), Some(at(25)));
-    queue.push(&9_999, Lane::Edit, Reason::Changed, at(1));
+    queue.push(&9_999, Lane::Edit, RunReason::Changed, at(1));
     assert_eq!(queue.pop(at(1)).map(|it| it.key), Some(9_999));
     assert!(queue.pop(at(1)).is_none());
     let in_a_second = (1..=1_000)
@@ -154,7 +154,7 @@ fn a_restart_is_paced_and_an_edit_meanwhile_is_not() {
 fn the_age_of_runs_is_known_without_looking_at_each() {
     let mut queue = queue();
     for (key, start) in [("a", 0), ("b", 30)] {
-        queue.push(&key, Lane::Edit, Reason::Changed, at(start));
+        queue.push(&key, Lane::Edit, RunReason::Changed, at(start));
         run(&mut queue, at(start));
     }
     assert_eq!(queue.longest_run(at(50)), Some(at(50)));
@@ -164,14 +164,14 @@ fn the_age_of_runs_is_known_without_looking_at_each() {
 #[test]
 fn a_snapshot_shows_what_is_where() {
     let mut queue = queue();
-    queue.push(&"runs", Lane::Edit, Reason::Changed, at(0));
+    queue.push(&"runs", Lane::Edit, RunReason::Changed, at(0));
     run(&mut queue, at(0));
-    queue.push(&"waits", Lane::Edit, Reason::Changed, at(0));
+    queue.push(&"waits", Lane::Edit, RunReason::Changed, at(0));
     let waits = run(&mut queue, at(0));
-    queue.finish(waits.ticket, retry(at(90), Hold::Shut), at(10));
-    queue.push(&"waits", Lane::Input, Reason::Input("Pod"), at(20));
-    queue.push(&"queued", Lane::Resync, Reason::Resync, at(20));
-    queue.push(&"queued", Lane::Edit, Reason::Changed, at(30));
+    queue.finish(waits.ticket, retry(at(90), WaitPolicy::Shut), at(10));
+    queue.push(&"waits", Lane::Input, RunReason::Input("Pod"), at(20));
+    queue.push(&"queued", Lane::Resync, RunReason::Resync, at(20));
+    queue.push(&"queued", Lane::Edit, RunReason::Changed, at(30));
 
     let shown = queue.snapshot(10, at(50));
     assert_eq!(shown.running.len(), 1);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use super::of;
-use crate::key::Key;
-use crate::telemetry::{Families, Occurrence};
+use crate::key::ObjectKey;
+use crate::telemetry::{MetricFamilies, TelemetryEvent};
 
 /// A run panicked. The run itself also ends, as a fault.
 #[derive(Clone, Copy, Debug)]
@@ -14,13 +14,13 @@ pub(crate) struct Panicked<'a> {
     /// Of which controller.
     pub(crate) controller: &'a str,
     /// Of which object.
-    pub(crate) key: &'a Key,
+    pub(crate) key: &'a ObjectKey,
     /// What the panic said.
     pub(crate) message: &'a str,
 }
 
-impl Occurrence for Panicked<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for Panicked<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families
             .runs
             .panics
@@ -42,13 +42,13 @@ pub(crate) struct DeadlinePassed<'a> {
     /// Of which controller.
     pub(crate) controller: &'a str,
     /// Of which object.
-    pub(crate) key: &'a Key,
+    pub(crate) key: &'a ObjectKey,
     /// How long it had.
     pub(crate) after: Duration,
 }
 
-impl Occurrence for DeadlinePassed<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for DeadlinePassed<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families
             .runs
             .timeouts
@@ -66,17 +66,17 @@ impl Occurrence for DeadlinePassed<'_> {
 
 /// An object is no longer run, because its reconcile failed by a defect too often.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quarantined<'a> {
+pub(crate) struct KeyQuarantined<'a> {
     /// Of which controller.
     pub(crate) controller: &'a str,
     /// Which object.
-    pub(crate) key: &'a Key,
+    pub(crate) key: &'a ObjectKey,
     /// After how many faults.
     pub(crate) faults: u32,
 }
 
-impl Occurrence for Quarantined<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for KeyQuarantined<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families
             .runs
             .quarantined
@@ -98,11 +98,11 @@ pub(crate) struct QuarantineEnded<'a> {
     /// Of which controller.
     pub(crate) controller: &'a str,
     /// Which object.
-    pub(crate) key: &'a Key,
+    pub(crate) key: &'a ObjectKey,
 }
 
-impl Occurrence for QuarantineEnded<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for QuarantineEnded<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families
             .runs
             .quarantined

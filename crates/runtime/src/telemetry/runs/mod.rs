@@ -15,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-pub(crate) use self::faults::{DeadlinePassed, Panicked, QuarantineEnded, Quarantined};
+pub(crate) use self::faults::{DeadlinePassed, KeyQuarantined, Panicked, QuarantineEnded};
 pub use self::run::WorkersSet;
 pub(crate) use self::run::{FirstWrite, RunEnded, RunOutcome, RunStarted};
 
@@ -47,7 +47,7 @@ type Histograms = Family<Of, Histogram, fn() -> Histogram>;
 
 /// Metrics of reconciles.
 #[derive(Debug)]
-pub struct RunFamilies {
+pub struct ReconcileMetrics {
     total: Family<WithResult, Counter>,
     errors: Family<Of, Counter>,
     terminal_errors: Family<Of, Counter>,
@@ -61,7 +61,7 @@ pub struct RunFamilies {
     event_to_write: Histograms,
 }
 
-impl Default for RunFamilies {
+impl Default for ReconcileMetrics {
     fn default() -> Self {
         let buckets: fn() -> Histogram = || Histogram::new(BUCKETS);
         Self {
@@ -80,7 +80,7 @@ impl Default for RunFamilies {
     }
 }
 
-impl RunFamilies {
+impl ReconcileMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         let theirs = registry.sub_registry_with_prefix("controller_runtime");
         theirs.register(

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tracing::{debug, info, warn};
 
-use super::{RunFamilies, WithClass, WithResult, of};
-use crate::error::{Class, Error};
-use crate::key::Key;
-use crate::queue::{Lane, Reason};
-use crate::telemetry::{Families, Occurrence};
-use crate::verdict::Verdict;
+use super::{ReconcileMetrics, WithClass, WithResult, of};
+use crate::error::{Error, ErrorClass};
+use crate::key::ObjectKey;
+use crate::queue::{Lane, RunReason};
+use crate::telemetry::{MetricFamilies, TelemetryEvent};
+use crate::verdict::Action;
 
 /// From this many conflicts in a row somebody is writing against us, and a person should know.
 const CONFLICTS_WORTH_A_WARNING: u32 = 10;
@@ -26,8 +26,8 @@ pub struct WorkersSet<'a> {
     pub concurrency: usize,
 }
 
-impl Occurrence for WorkersSet<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for WorkersSet<'_> {
+    fn emit(self, families: &MetricFamilies) {
         let limit = i64::try_from(self.concurrency).unwrap_or(i64::MAX);
         let runs = &families.runs;
         runs.max_concurrent
@@ -49,17 +49,17 @@ pub(crate) struct RunStarted<'a> {
     /// Of which controller.
     pub(crate) controller: &'a str,
     /// Of which object.
-    pub(crate) key: &'a Key,
+    pub(crate) key: &'a ObjectKey,
     /// What triggered it.
-    pub(crate) reasons: &'a [Reason],
+    pub(crate) reasons: &'a [RunReason],
     /// In which lane it waited.
     pub(crate) lane: Lane,
     /// For how long.
     pub(crate) waited: Duration,
 }
 
-impl Occurrence for RunStarted<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for RunStarted<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families
             .runs
             .active
@@ -83,13 +83,13 @@ pub(crate) enum RunOutcome<'a> {
     /// There was no object any more.
     Gone,
     /// With a verdict.
-    Ended(&'a Verdict),
+    Ended(&'a Action),
     /// With an error.
     Failed(&'a Error),
 }
 
-impl<'a> From<&'a Verdict> for RunOutcome<'a> {
-    fn from(verdict: &'a Verdict) -> Self {
+impl<'a> From<&'a Action> for RunOutcome<'a> {
+    fn from(verdict: &'a Action) -> Self {
         Self::Ended(verdict)
     }
 }
@@ -106,10 +106,10 @@ impl RunOutcome<'_> {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Gone => "Gone",
-            Self::Ended(Verdict::Settled) => "Settled",
-            Self::Ended(Verdict::Recheck(_)) => "Recheck",
-            Self::Ended(Verdict::Blocked { .. }) => "Blocked",
-            Self::Ended(Verdict::Rejected { .. }) => "Rejected",
+            Self::Ended(Action::Settled) => "Settled",
+            Self::Ended(Action::Recheck(_)) => "Recheck",
+            Self::Ended(Action::Blocked { .. }) => "Blocked",
+            Self::Ended(Action::Rejected { .. }) => "Rejected",
             Self::Failed(error) => error.class().word(),
         }
     }
@@ -117,12 +117,12 @@ impl RunOutcome<'_> {
     /// What controller-runtime would call it.
     fn result(self) -> &'static str {
         match self {
-            Self::Gone | Self::Ended(Verdict::Settled | Verdict::Blocked { .. }) => "success",
-            Self::Ended(Verdict::Recheck(_)) => "requeue_after",
-            Self::Ended(Verdict::Rejected { .. }) => "error",
+            Self::Gone | Self::Ended(Action::Settled | Action::Blocked { .. }) => "success",
+            Self::Ended(Action::Recheck(_)) => "requeue_after",
+            Self::Ended(Action::Rejected { .. }) => "error",
             Self::Failed(error) => match error.class() {
-                Class::Conflict => "requeue",
-                Class::Throttled => "requeue_after",
+                ErrorClass::Conflict => "requeue",
+                ErrorClass::Throttled => "requeue_after",
                 _ => "error",
             },
         }
@@ -131,8 +131,8 @@ impl RunOutcome<'_> {
     fn is_terminal(self) -> bool {
         match self {
             Self::Gone => false,
-            Self::Ended(verdict) => matches!(verdict, Verdict::Rejected { .. }),
-            Self::Failed(error) => error.class() == Class::Invalid,
+            Self::Ended(verdict) => matches!(verdict, Action::Rejected { .. }),
+            Self::Failed(error) => error.class() == ErrorClass::Invalid,
         }
     }
 }
@@ -143,9 +143,9 @@ pub(crate) struct RunEnded<'a> {
     /// Of which controller.
     pub(crate) controller: &'a str,
     /// Of which object.
-    pub(crate) key: &'a Key,
+    pub(crate) key: &'a ObjectKey,
     /// What had triggered it.
-    pub(crate) reasons: &'a [Reason],
+    pub(crate) reasons: &'a [RunReason],
     /// In which lane it had waited.
     pub(crate) lane: Lane,
     /// How it ended.
@@ -156,11 +156,11 @@ pub(crate) struct RunEnded<'a> {
     pub(crate) took: Duration,
 }
 
-impl Occurrence for RunEnded<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for RunEnded<'_> {
+    fn emit(self, families: &MetricFamilies) {
         self.count(&families.runs);
         match self.outcome {
-            RunOutcome::Ended(Verdict::Rejected { message, .. }) => self.log_failure(message),
+            RunOutcome::Ended(Action::Rejected { message, .. }) => self.log_failure(message),
             RunOutcome::Gone | RunOutcome::Ended(_) => self.log_success(),
             RunOutcome::Failed(error) if self.is_quiet(error) => {
                 debug!(
@@ -179,7 +179,7 @@ impl Occurrence for RunEnded<'_> {
 }
 
 impl RunEnded<'_> {
-    fn count(&self, runs: &RunFamilies) {
+    fn count(&self, runs: &ReconcileMetrics) {
         let of = of(self.controller);
         runs.active.get_or_create(&of).dec();
         runs.time
@@ -205,7 +205,7 @@ impl RunEnded<'_> {
     }
 
     fn is_quiet(&self, error: &Error) -> bool {
-        error.class() == Class::Conflict && self.in_a_row < CONFLICTS_WORTH_A_WARNING
+        error.class() == ErrorClass::Conflict && self.in_a_row < CONFLICTS_WORTH_A_WARNING
     }
 
     fn log_success(&self) {
@@ -244,8 +244,8 @@ pub(crate) struct FirstWrite<'a> {
     pub(crate) after: Duration,
 }
 
-impl Occurrence for FirstWrite<'_> {
-    fn emit(self, families: &Families) {
+impl TelemetryEvent for FirstWrite<'_> {
+    fn emit(self, families: &MetricFamilies) {
         families
             .runs
             .event_to_write
@@ -254,8 +254,8 @@ impl Occurrence for FirstWrite<'_> {
     }
 }
 
-fn joined(reasons: &[Reason]) -> String {
-    let words: Vec<String> = reasons.iter().map(Reason::to_string).collect();
+fn joined(reasons: &[RunReason]) -> String {
+    let words: Vec<String> = reasons.iter().map(RunReason::to_string).collect();
     words.join(",")
 }
 
@@ -266,8 +266,8 @@ mod tests {
 
     fn ended(outcome: RunOutcome<'_>) -> String {
         let telemetry = Telemetry::default();
-        let key = Key::new(Some("default"), "a");
-        let (reasons, lane) = ([Reason::Changed], Lane::Edit);
+        let key = ObjectKey::new(Some("default"), "a");
+        let (reasons, lane) = ([RunReason::Changed], Lane::Edit);
         telemetry.emit(RunStarted {
             controller: "demo",
             key: &key,
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_settled_run_is_a_success_under_controller_runtimes_names() {
-        let text = ended(RunOutcome::Ended(&Verdict::Settled));
+        let text = ended(RunOutcome::Ended(&Action::Settled));
         has(
             &text,
             r#"controller_runtime_reconcile_total{controller="demo",result="success"} 1"#,
@@ -314,7 +314,10 @@ mod tests {
 
     #[test]
     fn a_conflict_is_a_requeue_and_no_error() {
-        let text = ended(RunOutcome::Failed(&Error::new(Class::Conflict, "lost")));
+        let text = ended(RunOutcome::Failed(&Error::new(
+            ErrorClass::Conflict,
+            "lost",
+        )));
         has(
             &text,
             r#"controller_runtime_reconcile_total{controller="demo",result="requeue"} 1"#,
@@ -324,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_refused_spec_is_a_terminal_error() {
-        let verdict = Verdict::rejected("BadPort", "spec.port must be below 65536");
+        let verdict = Action::rejected("BadPort", "spec.port must be below 65536");
         let text = ended(RunOutcome::Ended(&verdict));
         has(
             &text,

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use aplomb::watch::Scope;
-use aplomb::{Engine, Lens};
+use aplomb::{Engine, Predicate};
 use aplomb_apiserver::faults::{Fault, Latency, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
@@ -21,7 +21,7 @@ use crate::lab::{Lab, on_box, page, seconds, until};
 use crate::page;
 
 fn operator(client: Client, required: bool) -> Engine {
-    let (all, lens) = (Scope::default(), Lens::everything());
+    let (all, lens) = (Scope::default(), Predicate::everything());
     let controller = page::controller();
     let controller = if required {
         controller.watches(all, lens, |_: &Secret, _| Vec::new())

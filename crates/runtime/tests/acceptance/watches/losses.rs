@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aplomb::Cache;
-use aplomb::watch::Timing;
+use aplomb::watch::ReflectorTiming;
 use aplomb_apiserver::call::Verb;
 use aplomb_apiserver::faults::{Fault, Match, Rule, Sampler, WatchFault};
 use aplomb_apiserver::world::{Cluster, World};
@@ -81,7 +81,7 @@ fn every_way_a_watch_can_die_ends_with_the_same_cache() {
             create(&cluster, "map-0").await;
             create(&cluster, "map-1").await;
             cluster.faults("operator").add(Rule::new(fault).first(6));
-            let setup = Setup::start(&cluster, Timing::default());
+            let setup = Setup::start(&cluster, ReflectorTiming::default());
             busy_minute(&cluster).await;
             sleep(60 * SECOND).await;
             let [server, cache] = compare(&cluster, &setup.cache()).await;
@@ -103,7 +103,7 @@ fn bad_days_end_with_the_same_cache() {
         world.run(move |cluster| async move {
             let faults = cluster.faults("operator");
             faults.sample(Sampler::bad_day(seed, 0.3));
-            let setup = Setup::start(&cluster, Timing::default());
+            let setup = Setup::start(&cluster, ReflectorTiming::default());
             for _ in 0..4 {
                 busy_minute(&cluster).await;
             }
@@ -123,7 +123,7 @@ fn bad_days_end_with_the_same_cache() {
 #[test]
 fn a_restart_of_the_server_loses_nothing() {
     world().run(|cluster| async move {
-        let setup = Setup::start(&cluster, Timing::default());
+        let setup = Setup::start(&cluster, ReflectorTiming::default());
         setup.ready().await;
         create(&cluster, "before").await;
         cluster.outages().restart(10 * SECOND, 5 * SECOND);
@@ -157,7 +157,7 @@ fn a_relist_of_unchanged_objects_tells_nothing_and_deletions_in_a_gap_are_told()
                 .between(from + 30 * SECOND, until)
                 .once(),
         );
-        let setup = Setup::start(&cluster, Timing::default());
+        let setup = Setup::start(&cluster, ReflectorTiming::default());
         sleep(20 * SECOND).await;
         let gone = maps(&cluster).delete("b", &DeleteParams::default()).await;
         gone.expect("it is there");

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use aplomb::tasks::Tasks;
 use aplomb::telemetry::Telemetry;
-use aplomb::watch::Timing;
-use aplomb::{Hub, Meta, MetaOnly, MetaRef, View};
+use aplomb::watch::ReflectorTiming;
+use aplomb::{InformerSet, MetaRef, MetadataOnly, View, ViewMeta};
 use aplomb_apiserver::world::Cluster;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -20,10 +20,10 @@ use super::{SECOND, Setup, create, in_default, key, maps, touch, world};
 #[test]
 fn one_watch_is_shared_by_all_who_ask_for_the_same() {
     let run = world().run(|cluster| async move {
-        let setup = Setup::start_with(&cluster, Timing::default(), |hub| {
+        let setup = Setup::start_with(&cluster, ReflectorTiming::default(), |hub| {
             let again = hub.watch::<ConfigMap>(in_default());
             again.index("none", |_| Vec::new());
-            drop(hub.watch::<MetaOnly<ConfigMap>>(in_default()));
+            drop(hub.watch::<MetadataOnly<ConfigMap>>(in_default()));
         });
         setup.hub.ready(setup.begin + SECOND).await.unwrap();
         assert_eq!(
@@ -52,8 +52,8 @@ fn one_watch_is_shared_by_all_who_ask_for_the_same() {
 #[test]
 fn a_view_of_metadata_follows_like_any_other() {
     world().run(|cluster| async move {
-        let hub = Hub::new(cluster.client("operator"), Telemetry::default());
-        let watch = hub.watch::<MetaOnly<ConfigMap, BTreeMap<String, String>>>(in_default());
+        let hub = InformerSet::new(cluster.client("operator"), Telemetry::default());
+        let watch = hub.watch::<MetadataOnly<ConfigMap, BTreeMap<String, String>>>(in_default());
         let _tasks = hub.start(&Tasks::on_runtime());
         hub.ready(Instant::now() + SECOND).await.unwrap();
         let map = json!({ "metadata": { "name": "a", "labels": { "x": "y" } } });
@@ -71,7 +71,7 @@ fn a_view_of_metadata_follows_like_any_other() {
 /// Fits only config maps whose `n` is a single character.
 #[derive(serde::Deserialize)]
 struct Letter {
-    metadata: Meta,
+    metadata: ViewMeta,
     #[serde(default)]
     data: BTreeMap<String, char>,
 }
@@ -88,7 +88,7 @@ fn an_object_that_does_not_fit_is_told_and_stops_nothing() {
     world().run(|cluster| async move {
         create(&cluster, "a").await;
         touch(&cluster, "a", 12345).await;
-        let hub = Hub::new(cluster.client("operator"), Telemetry::default());
+        let hub = InformerSet::new(cluster.client("operator"), Telemetry::default());
         let watch = hub.watch::<Letter>(in_default());
         let told = Arc::new(Mutex::new(Vec::new()));
         let log = told.clone();
@@ -121,7 +121,7 @@ fn an_object_that_does_not_fit_is_told_and_stops_nothing() {
 /// Names its lists as every view does, and nothing of what they are when they are empty.
 #[derive(serde::Deserialize)]
 struct Slice {
-    metadata: Meta,
+    metadata: ViewMeta,
     #[serde(default)]
     endpoints: Vec<serde_json::Value>,
     #[serde(default)]
@@ -138,7 +138,7 @@ impl View for Slice {
 /// The same of a Role.
 #[derive(serde::Deserialize)]
 struct Rules {
-    metadata: Meta,
+    metadata: ViewMeta,
     #[serde(default)]
     rules: Vec<serde_json::Value>,
 }
@@ -174,7 +174,7 @@ fn a_list_that_is_null_is_an_empty_one() {
         let role = json!({ "metadata": { "name": "none" }, "rules": null });
         let written = send(&cluster, "POST", ROLES, &role).await;
         assert!(written.contains("\"rules\":null"), "{written}");
-        let hub = Hub::new(cluster.client("operator"), Telemetry::default());
+        let hub = InformerSet::new(cluster.client("operator"), Telemetry::default());
         let (slices, roles) = (
             hub.watch::<Slice>(in_default()),
             hub.watch::<Rules>(in_default()),

@@ -3,14 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use aplomb::Tasks;
-use aplomb::tasks::Task;
-use aplomb_api::wire::{self, Open, Origin, Proof, Refusal, Reply};
+use aplomb::tasks::TaskHandle;
+use aplomb_api::wire::{self, OriginState, Proof, StreamRefusal, StreamReply, StreamRequest};
 use iroh::endpoint::{Builder, Connection, RecvStream, SendStream, VarInt, presets};
 use iroh::{Endpoint, SecretKey};
 use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 
-use crate::table::ConnectorTarget;
+use crate::table::AgentTarget;
 
 pub(super) struct Peer {
     endpoint: Endpoint,
@@ -18,7 +18,7 @@ pub(super) struct Peer {
     pub(super) last: watch::Receiver<Option<Connection>>,
     /// Why it drops whoever comes, if it does.
     drops: watch::Sender<Option<u32>>,
-    _task: Task<()>,
+    _task: TaskHandle<()>,
 }
 
 impl Peer {
@@ -50,8 +50,8 @@ impl Peer {
         }
     }
 
-    pub(super) fn target(&self) -> ConnectorTarget {
-        ConnectorTarget {
+    pub(super) fn target(&self) -> AgentTarget {
+        AgentTarget {
             namespace: "a".to_owned(),
             name: "laptop".to_owned(),
             uid: "u1".to_owned(),
@@ -131,30 +131,32 @@ async fn answer(mut send: SendStream, mut recv: RecvStream, own: String) {
     }
 }
 
-fn reply(open: Open, own: &str) -> Reply {
+fn reply(open: StreamRequest, own: &str) -> StreamReply {
     match open {
-        Open::Dial { connector, .. } if (&*connector.namespace, &*connector.uid) != ("a", "u1") => {
-            Reply::Refused {
-                refusal: Refusal::OtherConnector,
+        StreamRequest::Dial { connector, .. }
+            if (&*connector.namespace, &*connector.uid) != ("a", "u1") =>
+        {
+            StreamReply::Refused {
+                refusal: StreamRefusal::OtherConnector,
                 message: connector.uid,
             }
         }
-        Open::Dial { session, .. } if session != own => Reply::Refused {
-            refusal: Refusal::OtherSession,
+        StreamRequest::Dial { session, .. } if session != own => StreamReply::Refused {
+            refusal: StreamRefusal::OtherSession,
             message: session,
         },
-        Open::Dial { target, .. } if target == "echo:1" => Reply::Connected,
-        Open::Dial { target, .. } => Reply::Refused {
+        StreamRequest::Dial { target, .. } if target == "echo:1" => StreamReply::Connected,
+        StreamRequest::Dial { target, .. } => StreamReply::Refused {
             refusal: match &*target {
-                "hidden:1" => Refusal::NotExposed,
-                _ => Refusal::OriginUnreachable,
+                "hidden:1" => StreamRefusal::NotExposed,
+                _ => StreamRefusal::OriginUnreachable,
             },
             message: target,
         },
-        Open::Prove { statement, .. } => Reply::Proof(Proof {
+        StreamRequest::Prove { statement, .. } => StreamReply::Proof(Proof {
             statement,
             gateway: String::new(),
-            origin: Origin::Reachable,
+            origin: OriginState::Reachable,
             signature: String::new(),
         }),
     }

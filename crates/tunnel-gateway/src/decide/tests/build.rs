@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use aplomb::{Key, View};
+use aplomb::{ObjectKey, View};
 use aplomb_api::tunnel::{Claimant, ConnectionDetails, canonical_hostname};
 use serde_json::{Value, json};
 
-use crate::table::{Host, Table};
-use crate::world::{Claim, Connector, World};
+use crate::table::{RoutingTable, VirtualHost};
+use crate::world::{Claim, ConnectorInfo, TableInputs};
 
 pub(super) const DOMAIN: &str = "tunnels.example.com";
 
@@ -103,10 +103,10 @@ fn read<V: View>(object: Value) -> Arc<V> {
     Arc::new(serde_json::from_value(object).expect("an object"))
 }
 
-impl World {
+impl TableInputs {
     /// The HTTPProxy, its children and its Connector.
     pub(super) fn tunnel(mut self, tunnel: &Tunnel) -> Self {
-        let key = |name: &str| Key::new(Some(&tunnel.namespace), name);
+        let key = |name: &str| ObjectKey::new(Some(&tunnel.namespace), name);
         self.proxies.insert(key(&tunnel.name), tunnel.uid.clone());
         self.connectors.insert(key("laptop"), laptop("session-1"));
         self.slices.insert(key(&tunnel.name), read(tunnel.slice()));
@@ -147,13 +147,13 @@ impl World {
 }
 
 /// A Connector whose agent is there.
-pub(super) fn laptop(session: &str) -> Connector {
+pub(super) fn laptop(session: &str) -> ConnectorInfo {
     let details = json!({
         "publicKey": { "id": id(), "addresses": [{ "address": "192.0.2.9", "port": 4433 }] },
         "session": session,
     });
     let details: ConnectionDetails = serde_json::from_value(details).expect("details");
-    Connector {
+    ConnectorInfo {
         uid: "u1".to_owned(),
         details: Some(details),
         released: false,
@@ -180,8 +180,8 @@ pub(super) fn plain(namespace: &str, name: &str, created: &str, hostname: &str) 
     (gateway, route)
 }
 
-impl Table {
-    pub(super) fn at(&self, hostname: &str) -> Option<&Host> {
+impl RoutingTable {
+    pub(super) fn at(&self, hostname: &str) -> Option<&VirtualHost> {
         self.hosts.get(hostname).map(|host| &**host)
     }
 }

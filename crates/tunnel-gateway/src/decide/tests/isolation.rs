@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 
 use super::build::{DOMAIN, Tunnel, owner, plain, to_slice};
 use crate::decide::decide;
-use crate::table::Table;
-use crate::world::World;
+use crate::table::RoutingTable;
+use crate::world::TableInputs;
 
 /// The honest tenant: an HTTPProxy with a claimed hostname, and a Gateway of its own.
-fn honest() -> (World, Vec<String>) {
+fn honest() -> (TableInputs, Vec<String>) {
     let mut tunnel = Tunnel::new("a", "app");
     tunnel.hostnames.push("app.example.com".to_owned());
     let second = canonical_hostname(&tunnel.uid, "second.example.org");
     tunnel.hostnames.push(second);
     let (gateway, route) = plain("a", "site", "2026-01-01T00:00:00Z", "site.example.com");
-    let world = World::default()
+    let world = TableInputs::default()
         .tunnel(&tunnel)
         .claim("app.example.com", "a", &tunnel.uid)
         .gateway(gateway)
@@ -26,7 +26,7 @@ fn honest() -> (World, Vec<String>) {
     (world, hostnames)
 }
 
-fn entries(table: &Table, hostnames: &[String]) -> String {
+fn entries(table: &RoutingTable, hostnames: &[String]) -> String {
     let hosts: Vec<_> = hostnames.iter().map(|it| table.at(it)).collect();
     format!("{hosts:?}")
 }
@@ -124,7 +124,7 @@ proptest! {
         attacked.labels.insert(canonical_label("uid-a-app"));
         for (gateway, route, seen) in others {
             if let Some((name, uid)) = seen {
-                attacked.proxies.insert(aplomb::Key::new(Some("b"), &name), uid);
+                attacked.proxies.insert(aplomb::ObjectKey::new(Some("b"), &name), uid);
             }
             attacked = attacked.gateway(gateway).route(route);
         }

@@ -8,9 +8,9 @@ use super::build::{Tunnel, laptop, plain};
 use crate::certificates::parse;
 use crate::decide::decide;
 use crate::route;
-use crate::table::{Action, Table};
-use crate::world::World;
-use aplomb::Key;
+use crate::table::{RouteAction, RoutingTable};
+use crate::world::TableInputs;
+use aplomb::ObjectKey;
 
 fn listener(name: &str, hostname: &str, protocol: &str, port: u16) -> Value {
     let tls = json!({ "mode": "Terminate", "certificateRefs": [{ "name": "cert" }] });
@@ -23,13 +23,13 @@ fn listener(name: &str, hostname: &str, protocol: &str, port: u16) -> Value {
 }
 
 /// A Gateway of the namespace `a`, and routes: each with its parent references and whether it redirects.
-fn world(name: &str, listeners: &[Value], routes: &[(Value, bool)]) -> World {
+fn world(name: &str, listeners: &[Value], routes: &[(Value, bool)]) -> TableInputs {
     let (mut gateway, route) = plain("a", name, "2026-01-01T00:00:00Z", "x");
     gateway["spec"]["listeners"] = json!(listeners);
-    let mut world = World::default().gateway(gateway);
+    let mut world = TableInputs::default().gateway(gateway);
     world
         .connectors
-        .insert(Key::new(Some("a"), "laptop"), laptop("session-1"));
+        .insert(ObjectKey::new(Some("a"), "laptop"), laptop("session-1"));
     for (number, (parents, redirects)) in routes.iter().enumerate() {
         let mut route = route.clone();
         route["metadata"]["name"] = json!(format!("{name}-{number}"));
@@ -45,7 +45,7 @@ fn world(name: &str, listeners: &[Value], routes: &[(Value, bool)]) -> World {
 }
 
 /// What becomes of a request for `/` over HTTP and over HTTPS.
-fn over_both(table: &Table, hostname: &str) -> [&'static str; 2] {
+fn over_both(table: &RoutingTable, hostname: &str) -> [&'static str; 2] {
     let request = http::Request::get("/").body(()).expect("a request");
     let (head, ()) = request.into_parts();
     [false, true].map(|tls| {
@@ -54,7 +54,7 @@ fn over_both(table: &Table, hostname: &str) -> [&'static str; 2] {
         };
         match route::pick(host, &head, tls).map(|it| &it.action) {
             None => "no route",
-            Some(Action::Redirect) => "redirect",
+            Some(RouteAction::Redirect) => "redirect",
             Some(_) => "backend",
         }
     })
@@ -243,11 +243,11 @@ fn a_hostname_is_shown_with_the_certificate_of_its_listener() {
         let pair = parse(certificate.as_bytes(), key.as_bytes()).expect("a pair");
         world
             .certificates
-            .insert(Key::new(Some("a"), name), Ok(Arc::new(pair)));
+            .insert(ObjectKey::new(Some("a"), name), Ok(Arc::new(pair)));
     }
     let shown = decide(&world).table.certificates;
     for (hostname, name) in [("a.example.com", "one"), ("*.example.com", "all")] {
-        let wanted = world.certificates[&Key::new(Some("a"), name)].as_ref();
+        let wanted = world.certificates[&ObjectKey::new(Some("a"), name)].as_ref();
         let wanted = wanted.expect("a pair");
         assert!(Arc::ptr_eq(&shown[hostname], wanted), "{hostname}");
     }
@@ -262,7 +262,7 @@ fn a_tunnel_is_served_over_both() {
         listener("http-1", &hostname, "HTTP", 80),
         listener("https-1", &hostname, "HTTPS", 443),
     ]);
-    let mut world = World::default().tunnel(&tunnel);
+    let mut world = TableInputs::default().tunnel(&tunnel);
     world.gateways.clear();
     let plan = decide(&world.gateway(gateway));
     assert_eq!(over_both(&plan.table, &hostname), ["backend", "backend"]);

@@ -1,17 +1,17 @@
 //! Whose a hostname is follows from UIDs alone.
 
-use aplomb::Key;
+use aplomb::ObjectKey;
 use aplomb_api::tunnel::canonical_hostname;
 use serde_json::json;
 
 use super::build::{Tunnel, owner, plain};
 use crate::decide::decide;
-use crate::world::World;
+use crate::world::TableInputs;
 
 #[test]
 fn a_tunnel_serves_its_canonical_hostname_without_a_claim() {
     let tunnel = Tunnel::new("a", "app");
-    let plan = decide(&World::default().tunnel(&tunnel));
+    let plan = decide(&TableInputs::default().tunnel(&tunnel));
     let host = plan.table.at(&tunnel.canonical()).expect("served");
     assert_eq!(host.tunnel.uid, tunnel.uid);
     assert_eq!(host.tunnel.generation, 3);
@@ -19,7 +19,7 @@ fn a_tunnel_serves_its_canonical_hostname_without_a_claim() {
     assert!(
         plan.report
             .wanted
-            .contains_key(&Key::new(Some("a"), "laptop"))
+            .contains_key(&ObjectKey::new(Some("a"), "laptop"))
     );
 }
 
@@ -27,8 +27,8 @@ fn a_tunnel_serves_its_canonical_hostname_without_a_claim() {
 fn a_hostname_needs_the_claim_of_that_uid_and_namespace() {
     let mut tunnel = Tunnel::new("a", "app");
     tunnel.hostnames.push("app.example.com".to_owned());
-    let world = World::default().tunnel(&tunnel);
-    let served = |world: &World| decide(world).table.at("app.example.com").is_some();
+    let world = TableInputs::default().tunnel(&tunnel);
+    let served = |world: &TableInputs| decide(world).table.at("app.example.com").is_some();
     assert!(!served(&world), "without a claim");
     assert!(!served(&world.clone().claim(
         "app.example.com",
@@ -48,7 +48,9 @@ fn what_is_not_claimed_yet_is_no_complaint() {
     let mut tunnel = Tunnel::new("a", "app");
     tunnel.hostnames.push("app.example.com".to_owned());
     assert_eq!(
-        decide(&World::default().tunnel(&tunnel)).report.quarantined,
+        decide(&TableInputs::default().tunnel(&tunnel))
+            .report
+            .quarantined,
         []
     );
 }
@@ -59,7 +61,7 @@ fn a_forged_owner_in_another_namespace_gets_nothing() {
     let mut forged = Tunnel::new("b", "app");
     forged.uid.clone_from(&victim.uid);
     forged.hostnames.clone_from(&victim.hostnames);
-    let honest = World::default().tunnel(&victim);
+    let honest = TableInputs::default().tunnel(&victim);
     let attacked = honest
         .clone()
         .gateway(forged.gateway())
@@ -78,7 +80,7 @@ fn another_gateway_of_the_same_namespace_cannot_borrow_an_owner() {
     let mut gateway = thief.gateway();
     gateway["metadata"]["ownerReferences"] = json!([owner("app", &victim.uid)]);
     gateway["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
-    let plan = decide(&World::default().tunnel(&victim).gateway(gateway));
+    let plan = decide(&TableInputs::default().tunnel(&victim).gateway(gateway));
     let host = plan.table.at(&victim.canonical()).expect("served");
     assert_eq!(host.tunnel.name, "app");
 }
@@ -86,7 +88,7 @@ fn another_gateway_of_the_same_namespace_cannot_borrow_an_owner() {
 #[test]
 fn a_gateway_of_nobody_serves_what_nobody_claimed() {
     let (gateway, route) = plain("b", "site", "2026-01-02T00:00:00Z", "site.example.com");
-    let world = World::default().gateway(gateway).route(route);
+    let world = TableInputs::default().gateway(gateway).route(route);
     assert!(decide(&world).table.at("site.example.com").is_some());
     let plan = decide(&world.claim("site.example.com", "a", "uid"));
     assert!(plan.table.at("site.example.com").is_none());
@@ -97,7 +99,7 @@ fn a_gateway_of_nobody_serves_what_nobody_claimed() {
 fn the_form_of_canonical_hostnames_is_not_for_gateways_of_nobody() {
     let tunnel = Tunnel::new("a", "app");
     let (gateway, route) = plain("b", "site", "2020-01-01T00:00:00Z", &tunnel.canonical());
-    let world = World::default().gateway(gateway).route(route);
+    let world = TableInputs::default().gateway(gateway).route(route);
     assert!(decide(&world).table.hosts.is_empty());
     let plan = decide(&world.tunnel(&tunnel));
     let host = plan.table.at(&tunnel.canonical()).expect("served");
@@ -108,7 +110,7 @@ fn the_form_of_canonical_hostnames_is_not_for_gateways_of_nobody() {
 fn of_two_gateways_with_a_hostname_the_older_one_serves_it() {
     let (old, old_route) = plain("b", "old", "2026-01-01T00:00:00Z", "site.example.com");
     let (new, new_route) = plain("a", "new", "2026-01-02T00:00:00Z", "site.example.com");
-    let world = World::default().gateway(new).route(new_route);
+    let world = TableInputs::default().gateway(new).route(new_route);
     let plan = decide(&world.gateway(old).route(old_route));
     let host = plan.table.at("site.example.com").expect("served");
     assert_eq!(host.tunnel.name, "old");
@@ -118,7 +120,7 @@ fn of_two_gateways_with_a_hostname_the_older_one_serves_it() {
 #[test]
 fn a_gateway_whose_owner_is_still_to_be_seen_is_not_acknowledged() {
     let tunnel = Tunnel::new("a", "app");
-    let mut world = World::default().tunnel(&tunnel);
+    let mut world = TableInputs::default().tunnel(&tunnel);
     world.versions.gateways = "40".to_owned();
     world.proxies.clear();
     assert_eq!(
@@ -137,9 +139,9 @@ fn a_platform_hostname_is_served_for_its_uid_whatever_is_claimed() {
         let name = canonical_hostname(&victim.uid, domain);
         let mut thief = Tunnel::new("b", "thief");
         thief.hostnames.push(name.clone());
-        let world = World::default().tunnel(&thief);
+        let world = TableInputs::default().tunnel(&thief);
         let world = world.claim(&name, "b", &thief.uid);
-        let served = |world: &World| {
+        let served = |world: &TableInputs| {
             decide(world)
                 .table
                 .at(&name)
@@ -164,7 +166,7 @@ fn a_platform_hostname_is_served_for_its_uid_whatever_is_claimed() {
 fn a_word_that_only_looks_like_a_platform_hostname_is_served_by_its_claim() {
     let (mut tunnel, name) = (Tunnel::new("a", "app"), "thirdpartylogging.example.net");
     tunnel.hostnames.push(name.to_owned());
-    let world = World::default().tunnel(&tunnel);
+    let world = TableInputs::default().tunnel(&tunnel);
     assert!(
         decide(&world.claim(name, "a", &tunnel.uid))
             .table
@@ -181,7 +183,7 @@ fn of_a_claim_and_a_gateway_without_an_http_proxy_the_first_has_the_hostname() {
     let served = |created: &str, generation: i64, claimed: &str| {
         let (mut gateway, route) = plain("b", "site", created, "Site.example.com");
         gateway["metadata"]["generation"] = json!(generation);
-        let world = World::default()
+        let world = TableInputs::default()
             .tunnel(&tunnel)
             .gateway(gateway)
             .route(route);
@@ -211,7 +213,7 @@ fn a_wildcard_gets_nothing_of_an_http_proxy_that_is_not_served() {
     let tunnel = Tunnel::new("a", "app");
     let (gateway, route) = plain("b", "all", "2020-01-01T00:00:00Z", "*.tunnels.example.com");
     let claimed = "shop.tunnels.example.com";
-    let world = World::default().gateway(gateway).route(route);
+    let world = TableInputs::default().gateway(gateway).route(route);
     let plan = decide(&world.claim(claimed, "a", &tunnel.uid));
     let host = |name: &str| crate::route::host(&plan.table, name, false);
     assert!(host("any.tunnels.example.com").is_some());

@@ -4,23 +4,23 @@ use serde_json::{Value, json};
 
 use super::build::{Tunnel, laptop, to_slice};
 use crate::decide::decide;
-use crate::table::{Action, Addresses, Target};
-use crate::world::{Plan, World};
-use aplomb::Key;
+use crate::table::{Addresses, OriginAddress, RouteAction};
+use crate::world::{TableInputs, TablePlan};
+use aplomb::ObjectKey;
 
-fn with_rules(rules: &[Value]) -> (Tunnel, World) {
+fn with_rules(rules: &[Value]) -> (Tunnel, TableInputs) {
     let mut tunnel = Tunnel::new("a", "app");
     tunnel.rules = rules.to_vec();
-    let world = World::default().tunnel(&tunnel);
+    let world = TableInputs::default().tunnel(&tunnel);
     (tunnel, world)
 }
 
-fn decided(rules: &[Value]) -> (Tunnel, Plan) {
+fn decided(rules: &[Value]) -> (Tunnel, TablePlan) {
     let (tunnel, world) = with_rules(rules);
     (tunnel, decide(&world))
 }
 
-fn action(plan: &Plan, tunnel: &Tunnel) -> Action {
+fn action(plan: &TablePlan, tunnel: &Tunnel) -> RouteAction {
     plan.table.at(&tunnel.canonical()).expect("served").routes[0]
         .action
         .clone()
@@ -29,11 +29,11 @@ fn action(plan: &Plan, tunnel: &Tunnel) -> Action {
 #[test]
 fn a_connector_dials_what_the_endpoint_says() {
     let (tunnel, plan) = decided(&[to_slice("app")]);
-    let Action::Forward(origin) = action(&plan, &tunnel) else {
+    let RouteAction::Forward(origin) = action(&plan, &tunnel) else {
         panic!("it has an origin");
     };
     assert_eq!(origin.authority, "localhost:3000");
-    let Target::Connector(target) = &origin.target else {
+    let OriginAddress::Connector(target) = &origin.target else {
         panic!("it goes through an agent");
     };
     assert_eq!(target.session, "session-1");
@@ -46,14 +46,16 @@ fn a_relay_is_used_however_its_url_is_written_and_no_other_is() {
     let used = |class: &str, agent: &str| {
         let mut world = world.clone();
         world.relays.extend(class.parse());
-        let connector = world.connectors.get_mut(&Key::new(Some("a"), "laptop"));
+        let connector = world
+            .connectors
+            .get_mut(&ObjectKey::new(Some("a"), "laptop"));
         let details = connector.and_then(|it| it.details.as_mut()).expect("there");
         details.public_key.home_relay = Some(agent.to_owned());
         let plan = decide(&world);
-        let Action::Forward(origin) = action(&plan, &tunnel) else {
+        let RouteAction::Forward(origin) = action(&plan, &tunnel) else {
             panic!("it has an origin");
         };
-        let Target::Connector(target) = &origin.target else {
+        let OriginAddress::Connector(target) = &origin.target else {
             panic!("it goes through an agent");
         };
         let said = plan.report.relays.iter().any(|it| it == agent);
@@ -98,11 +100,11 @@ fn a_relay_is_used_however_its_url_is_written_and_no_other_is() {
 #[test]
 fn a_missing_connector_and_one_that_never_registered_are_told_apart() {
     let (tunnel, mut world) = with_rules(&[to_slice("app")]);
-    let word = |world: &World| match action(&decide(world), &tunnel) {
-        Action::Nowhere { reason, .. } => reason,
+    let word = |world: &TableInputs| match action(&decide(world), &tunnel) {
+        RouteAction::Nowhere { reason, .. } => reason,
         _ => panic!("nowhere to go"),
     };
-    let key = Key::new(Some("a"), "laptop");
+    let key = ObjectKey::new(Some("a"), "laptop");
     let connector = world.connectors.get_mut(&key).expect("there");
     connector.details = None;
     assert_eq!(word(&world), crate::reason::CONNECTOR_OFFLINE);
@@ -121,13 +123,14 @@ fn addresses_get_their_port_whatever_their_family() {
         ],
     });
     let slice = serde_json::from_value(slice).expect("a slice");
-    world
-        .slices
-        .insert(Key::new(Some("a"), "pods"), std::sync::Arc::new(slice));
-    let Action::Forward(origin) = action(&decide(&world), &tunnel) else {
+    world.slices.insert(
+        ObjectKey::new(Some("a"), "pods"),
+        std::sync::Arc::new(slice),
+    );
+    let RouteAction::Forward(origin) = action(&decide(&world), &tunnel) else {
         panic!("it has an origin");
     };
-    let expected = Target::Addresses(Addresses {
+    let expected = OriginAddress::Addresses(Addresses {
         names: vec!["[2001:db8::1]:3000".to_owned()],
         opened: Vec::new(),
     });
@@ -210,7 +213,7 @@ fn what_can_never_work_is_quarantined_with_the_reason() {
 #[test]
 fn a_revision_names_what_serves_and_nothing_else() {
     let (tunnel, world) = with_rules(&[to_slice("app")]);
-    let revision = |world: &World| {
+    let revision = |world: &TableInputs| {
         let table = decide(world).table;
         let host = table.at(&tunnel.canonical()).expect("served");
         host.tunnel.revision.clone()
@@ -221,7 +224,7 @@ fn a_revision_names_what_serves_and_nothing_else() {
     let mut moved = world;
     moved
         .connectors
-        .insert(Key::new(Some("a"), "laptop"), laptop("session-2"));
+        .insert(ObjectKey::new(Some("a"), "laptop"), laptop("session-2"));
     assert_ne!(revision(&moved), before);
 }
 
@@ -252,12 +255,13 @@ fn the_networks_of_its_own_class_are_open_to_a_backend() {
                 "a.example.com".to_owned()
             }
         };
-        let mut world = World::default().tunnel(&tunnel);
+        let mut world = TableInputs::default().tunnel(&tunnel);
         (world.gateways, world.routes) = Default::default();
         let slice = serde_json::from_value(pods.clone()).expect("a slice");
-        world
-            .slices
-            .insert(Key::new(Some("a"), "pods"), std::sync::Arc::new(slice));
+        world.slices.insert(
+            ObjectKey::new(Some("a"), "pods"),
+            std::sync::Arc::new(slice),
+        );
         world
             .networks
             .insert("aplomb".to_owned(), network("10.1.0.0/16"));
@@ -267,9 +271,9 @@ fn the_networks_of_its_own_class_are_open_to_a_backend() {
         let plan = decide(&world.gateway(gateway).route(route));
         let host = plan.table.at(&hostname).expect("served");
         match &host.routes[0].action {
-            Action::Forward(origin) => match &origin.target {
-                Target::Addresses(to) => to.opened.iter().map(ToString::to_string).collect(),
-                Target::Connector(_) => Vec::new(),
+            RouteAction::Forward(origin) => match &origin.target {
+                OriginAddress::Addresses(to) => to.opened.iter().map(ToString::to_string).collect(),
+                OriginAddress::Connector(_) => Vec::new(),
             },
             _ => Vec::new(),
         }

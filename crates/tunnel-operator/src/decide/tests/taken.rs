@@ -4,7 +4,7 @@ use super::*;
 use crate::world::{Plain, Said};
 
 /// What the children say that had been called served, and the reason of `Programmed`.
-fn fallen(mut world: World) -> Option<(Status, String)> {
+fn fallen(mut world: Observed) -> Option<(ConditionStatus, String)> {
     world.reported = true;
     world.progress.reported = false;
     let plan = decide(&world);
@@ -15,10 +15,10 @@ fn fallen(mut world: World) -> Option<(Status, String)> {
 #[test]
 fn children_are_called_served_no_longer_when_their_gateway_spec_or_connector_is_gone() {
     let world = proven(served(&[]));
-    let no = |reason: &str| Some((Status::False, reason.to_owned()));
+    let no = |reason: &str| Some((ConditionStatus::False, reason.to_owned()));
     assert_eq!(
         fallen(world.clone()),
-        Some((Status::True, "Programmed".to_owned()))
+        Some((ConditionStatus::True, "Programmed".to_owned()))
     );
     let mut alone = world.clone();
     alone.replicas.clear();
@@ -27,7 +27,7 @@ fn children_are_called_served_no_longer_when_their_gateway_spec_or_connector_is_
     unclear.fresh = false;
     assert_eq!(
         fallen(unclear),
-        Some((Status::Unknown, reasons::STALE.to_owned()))
+        Some((ConditionStatus::Unknown, reasons::STALE.to_owned()))
     );
     let mut refused = world.clone();
     refused.domain = None;
@@ -61,7 +61,8 @@ fn a_missing_connector_is_not_hidden_by_a_gateway_that_is_behind_or_gone() {
         (alone, reasons::NO_GATEWAY),
     ] {
         let standing = decide(&world).standing.expect("it is reported");
-        let is = |said: &Said, reason| (said.status, &*said.reason) == (Status::False, reason);
+        let is =
+            |said: &Said, reason| (said.status, &*said.reason) == (ConditionStatus::False, reason);
         assert!(is(&standing.programmed, reason), "{standing:?}");
         assert!(is(&standing.resolved, "BackendNotFound"), "{standing:?}");
     }
@@ -86,12 +87,15 @@ fn an_agent_that_was_stopped_is_not_said_to_lack_its_relay() {
         world.connectors.insert("laptop".to_owned(), Some(seen));
         world.replicas[0].relays = relays;
         let plan = decide(&world);
-        assert_eq!(ready(&plan), (Status::False, reasons::CONNECTOR_OFFLINE));
+        assert_eq!(
+            ready(&plan),
+            (ConditionStatus::False, reasons::CONNECTOR_OFFLINE)
+        );
     }
 }
 
 /// A tunnel whose agent names a relay, and the relays that its gateway lists.
-fn with_relays(used: Option<&[&str]>) -> World {
+fn with_relays(used: Option<&[&str]>) -> Observed {
     let mut world = served(&[]);
     let seen = world.connectors.get_mut("laptop").and_then(Option::as_mut);
     let details = seen.and_then(|it| it.details.as_mut()).expect("registered");
@@ -103,13 +107,13 @@ fn with_relays(used: Option<&[&str]>) -> World {
 
 #[test]
 fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
-    let metadata = |world: &World| {
+    let metadata = |world: &Observed| {
         let plan = decide(world);
         let said = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED).expect("it is said");
         (said.status, said.reason.to_string())
     };
     let says = |status, reason: &str| (status, reason.to_owned());
-    let applied = says(Status::True, reasons::METADATA_APPLIED);
+    let applied = says(ConditionStatus::True, reasons::METADATA_APPLIED);
     for used in [
         "https://relay.example.com",
         "https://RELAY.example.com:443/",
@@ -124,7 +128,7 @@ fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
     let old = with_relays(None);
     assert_eq!(
         metadata(&old),
-        says(Status::Unknown, reasons::RELAY_UNKNOWN)
+        says(ConditionStatus::Unknown, reasons::RELAY_UNKNOWN)
     );
     // The server drops what an older definition does not have.
     let plan = decide(&old);
@@ -138,25 +142,28 @@ fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
         let unused = with_relays(Some(used));
         assert_eq!(
             metadata(&unused),
-            says(Status::False, reasons::RELAY_NOT_USED)
+            says(ConditionStatus::False, reasons::RELAY_NOT_USED)
         );
         let plan = decide(&unused);
-        assert_eq!(ready(&plan), (Status::False, reasons::RELAY_NOT_USED));
+        assert_eq!(
+            ready(&plan),
+            (ConditionStatus::False, reasons::RELAY_NOT_USED)
+        );
         assert_eq!(plan.step, Some(Step::Prove), "it may be reached directly");
         assert_eq!(
             ready(&decide(&proven(unused))).0,
-            Status::True,
+            ConditionStatus::True,
             "as a proof shows"
         );
     }
     let mut second = with_relays(Some(&["https://relay.example.com"]));
-    second.replicas.push(ReplicaSeen {
+    second.replicas.push(ObservedReplica {
         name: "gw-1".to_owned(),
         ..replica("10")
     });
     assert_eq!(
         metadata(&second),
-        says(Status::False, reasons::RELAY_NOT_USED)
+        says(ConditionStatus::False, reasons::RELAY_NOT_USED)
     );
 }
 
@@ -174,7 +181,7 @@ fn what_a_gateway_without_an_http_proxy_has_is_not_claimed() {
         .insert(hostname.to_owned(), plain("other", false));
     assert_eq!(
         ready(&decide(&world)).0,
-        Status::True,
+        ConditionStatus::True,
         "it came after the claim"
     );
     world
@@ -182,8 +189,11 @@ fn what_a_gateway_without_an_http_proxy_has_is_not_claimed() {
         .insert(hostname.to_owned(), plain("other", true));
     let plan = decide(&world);
     assert_eq!(plan.step, Some(Step::Unclaim(hostname.to_owned())));
-    assert_eq!(ready(&plan), (Status::False, reasons::HOSTNAME_IN_USE));
-    world.claims.insert(hostname.to_owned(), Claim::Free);
+    assert_eq!(
+        ready(&plan),
+        (ConditionStatus::False, reasons::HOSTNAME_IN_USE)
+    );
+    world.claims.insert(hostname.to_owned(), ClaimState::Free);
     for (namespace, told) in [("team", true), ("other", false)] {
         world
             .plain

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::scene::*;
-use crate::client::Class;
+use crate::client::CallErrorClass;
 use crate::ending::End;
-use crate::provisioner::world::{Seen, Step};
-use crate::seen::SecretSeen;
+use crate::provisioner::world::{Progress, Step};
+use crate::seen::SecretState;
 
 #[test]
 fn the_finalizer_comes_before_anything_else() {
@@ -21,9 +21,9 @@ fn a_licence_is_asked_for_before_an_organisation_and_that_before_keys() {
     let mut world = world(object(json!({})), &[]);
     let seen = std::mem::take(&mut world.seen);
     assert!(matches!(plan(&world).step, Some(Step::Entitlements)));
-    world.seen = Seen {
+    world.seen = Progress {
         entitlements: seen.entitlements,
-        ..Seen::default()
+        ..Progress::default()
     };
     assert!(matches!(plan(&world).step, Some(Step::Organization)));
     world.seen.organization = seen.organization;
@@ -99,7 +99,7 @@ fn a_name_that_was_taken_in_between_is_told_too() {
     let mut world = world(object(json!({})), &[]);
     world.status = plan(&world).status;
     world.memory.unasked = Some(named(0));
-    world.seen.hindered = Some(refused(Class::Exists));
+    world.seen.hindered = Some(refused(CallErrorClass::Exists));
     let told = plan(&world);
     assert!(told.status.pending.is_none());
     assert!(matches!(told.end, End::Rejected { .. }), "{:?}", told.end);
@@ -109,7 +109,7 @@ fn a_name_that_was_taken_in_between_is_told_too() {
 fn a_name_that_may_have_been_asked_for_before_is_looked_for_again() {
     let mut world = world(object(json!({})), &[]);
     world.status = plan(&world).status;
-    world.seen.hindered = Some(refused(Class::Exists));
+    world.seen.hindered = Some(refused(CallErrorClass::Exists));
     let told = plan(&world);
     assert_eq!(told.status.pending.map(|it| it.name), Some(named(0)));
     assert_eq!(told.end, End::Again(std::time::Duration::ZERO));
@@ -162,7 +162,7 @@ fn a_key_that_was_brought_along_is_taken_over_and_not_replaced() {
 #[test]
 fn a_secret_of_others_is_left_alone() {
     let mut world = world(object(json!({})), &[]);
-    world.secret = SecretSeen::Foreign("it belongs to somebody".to_owned());
+    world.secret = SecretState::Foreign("it belongs to somebody".to_owned());
     let told = plan(&world);
     assert!(told.step.is_none());
     assert_eq!(says(&told, "Ready"), Some(("False", "SecretNotOurs")));
@@ -195,7 +195,7 @@ fn a_key_that_another_object_claims_is_never_taken_for_ours() {
 #[test]
 fn a_name_is_dated_by_the_servers_clock() {
     let mut world = world(object(json!({})), &[]);
-    let behind = crate::server::Listed {
+    let behind = crate::server::Timestamped {
         at: world.instant,
         by_server: ago(7200).0,
         value: Vec::new(),
@@ -214,7 +214,7 @@ fn a_secret_of_a_key_that_is_gone_does_not_pass_for_a_new_one() {
 }
 
 /// A key of this name at the server, made right after the name was written down.
-fn shown_now(name: &str) -> crate::client::Key {
+fn shown_now(name: &str) -> crate::client::ProvisionerKey {
     let mut made = listed_key(name);
     made.created_at = now();
     made

@@ -4,13 +4,13 @@ use aplomb_api::coder::RetiringKey;
 use serde_json::{Value, json};
 
 use super::scene::*;
-use crate::access::Denied;
-use crate::client::Class;
+use crate::access::AccessDenied;
+use crate::client::CallErrorClass;
 use crate::ending::End;
-use crate::provisioner::world::{Step, World};
+use crate::provisioner::world::{Observed, Step};
 
 /// An object that is being deleted for so many seconds, with `connected` daemons.
-fn leaving(seconds: i64, change: Value, connected: usize) -> World {
+fn leaving(seconds: i64, change: Value, connected: usize) -> Observed {
     let mut world = running(change, "team", connected);
     let mut object = (*world.object).clone();
     object.metadata.deletion_timestamp = Some(ago(seconds));
@@ -45,7 +45,7 @@ fn a_daemon_that_does_not_end_has_its_grace() {
 fn a_refusal_for_the_limit_keeps_the_object() {
     let mut world = leaving(3000, json!({}), 0);
     world.seen.drained = true;
-    world.seen.undeleted = vec![(key("team"), refused(Class::Limited))];
+    world.seen.undeleted = vec![(key("team"), refused(CallErrorClass::Limited))];
     let told = plan(&world);
     assert!(told.step.is_none());
     assert!(told.status.rate_limited.is_some());
@@ -69,7 +69,7 @@ fn the_deadline_lets_go_what_cannot_be_deleted_after_one_more_try() {
     // Not drained: the API server may refuse that for as long.
     let mut world = leaving(86_400, json!({}), 2);
     assert!(matches!(plan(&world).step, Some(Step::Delete(_))));
-    world.seen.undeleted = vec![(key("team"), refused(Class::Limited))];
+    world.seen.undeleted = vec![(key("team"), refused(CallErrorClass::Limited))];
     let told = plan(&world);
     assert!(matches!(told.step, Some(Step::Release)));
     assert!(told.notes.iter().any(|it| it.reason == "KeyOrphaned"));
@@ -87,7 +87,7 @@ fn a_name_that_was_never_asked_for_needs_nothing() {
     let mut world = leaving(1, json!({}), 0);
     world.status.key = None;
     world.status.pending = Some(key("team"));
-    world.secret = crate::seen::SecretSeen::Absent;
+    world.secret = crate::seen::SecretState::Absent;
     world.memory.unasked = Some("team".to_owned());
     assert!(matches!(plan(&world).step, Some(Step::Release)));
 }
@@ -97,7 +97,7 @@ fn a_key_of_a_pending_name_goes_only_if_it_is_ours() {
     let mut world = leaving(1, json!({}), 0);
     world.status.key = None;
     world.seen.drained = true;
-    world.secret = crate::seen::SecretSeen::Absent;
+    world.secret = crate::seen::SecretState::Absent;
     world.seen.keys = [(place(), Ok(listed(vec![listed_key(&named(0))])))].into();
     let mut pending = key(&named(0));
     pending.since = ago(3600);
@@ -173,7 +173,7 @@ fn daemons_have_their_grace_from_when_they_are_told_to_stop() {
 fn an_answer_that_was_lost_is_looked_for_a_while_longer() {
     let mut world = leaving(1, json!({}), 0);
     world.seen.drained = true;
-    world.secret = crate::seen::SecretSeen::Absent;
+    world.secret = crate::seen::SecretState::Absent;
     world.status.key = None;
     world.status.pending = Some(key("team"));
     world.seen.keys = [(place(), Ok(listed(Vec::new())))].into();
@@ -211,12 +211,12 @@ fn the_id_of_a_key_without_daemons_is_learned_from_the_list_of_keys() {
 fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
     let mut world = leaving(1, json!({}), 0);
     world.seen.drained = true;
-    world.access = Err(Denied {
+    world.access = Err(AccessDenied {
         no_server: true,
         reason: "ControlPlaneUnavailable",
         message: "there is no CoderControlPlane".to_owned(),
     });
-    world.seen.undeleted = vec![(key("team"), refused(Class::NoAnswer))];
+    world.seen.undeleted = vec![(key("team"), refused(CallErrorClass::NoAnswer))];
     let told = plan(&world);
     assert!(told.step.is_none(), "{:?}", told.step);
     assert_eq!(says(&told, "Ready"), Some(("False", "Deleting")));

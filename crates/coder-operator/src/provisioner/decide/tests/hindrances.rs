@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::scene::*;
-use crate::access::Denied;
-use crate::client::{Class, Entitlement};
+use crate::access::AccessDenied;
+use crate::client::{CallErrorClass, Entitlement};
 use crate::ending::End;
-use crate::provisioner::world::World;
+use crate::provisioner::world::Observed;
 
 /// An object whose first key is asked for and hindered so.
-fn hindered(hindrance: crate::hindrance::Hindrance) -> World {
+fn hindered(hindrance: crate::hindrance::Blocked) -> Observed {
     let mut world = world(object(json!({})), &[]);
     world.status = plan(&world).status;
     world.memory.unasked = Some(named(0));
@@ -21,7 +21,7 @@ fn hindered(hindrance: crate::hindrance::Hindrance) -> World {
 
 #[test]
 fn the_limit_is_told_once_and_in_the_same_words() {
-    let mut world = hindered(refused(Class::Limited));
+    let mut world = hindered(refused(CallErrorClass::Limited));
     let first = plan(&world);
     assert_eq!(
         says(&first, "ProvisionerKeyReady"),
@@ -56,7 +56,11 @@ fn the_limit_is_taken_back_when_the_server_answers() {
 
 #[test]
 fn a_working_key_stays_ready_whatever_is_refused() {
-    for hindrance in [refused(Class::Limited), refused(Class::Server), later(true)] {
+    for hindrance in [
+        refused(CallErrorClass::Limited),
+        refused(CallErrorClass::Server),
+        later(true),
+    ] {
         let mut world = running(json!({ "spec": { "tags": { "a": "b" } } }), "team", 2);
         world.status.pending = Some(key("team-1"));
         world.status.rotation.sequence = 1;
@@ -85,7 +89,7 @@ fn a_turn_that_has_not_come_is_waited_for_without_a_word_of_limits() {
 
 #[test]
 fn what_only_a_person_can_mend_is_told_and_not_tried_again() {
-    for class in [Class::Invalid, Class::Forbidden] {
+    for class in [CallErrorClass::Invalid, CallErrorClass::Forbidden] {
         let told = plan(&hindered(refused(class)));
         assert!(
             matches!(told.end, End::Rejected { .. }),
@@ -102,7 +106,7 @@ fn what_only_a_person_can_mend_is_told_and_not_tried_again() {
 
 #[test]
 fn a_token_that_is_not_taken_is_told_where_it_is_looked_for() {
-    let told = plan(&hindered(refused(Class::Token)));
+    let told = plan(&hindered(refused(CallErrorClass::Token)));
     assert_eq!(
         says(&told, "OperatorAccessReady"),
         Some(("False", "TokenRejected"))
@@ -112,7 +116,7 @@ fn a_token_that_is_not_taken_is_told_where_it_is_looked_for() {
 
 #[test]
 fn a_server_that_does_not_answer_is_tried_again() {
-    let told = plan(&hindered(refused(Class::NoAnswer)));
+    let told = plan(&hindered(refused(CallErrorClass::NoAnswer)));
     assert!(matches!(told.end, End::Unavailable(_)), "{:?}", told.end);
     assert_eq!(
         says(&told, "ControlPlaneReady"),
@@ -147,9 +151,12 @@ fn without_a_licence_nothing_is_asked_for_but_the_licence() {
 #[test]
 fn a_licence_that_could_not_be_asked_for_is_told_apart() {
     for (class, said) in [
-        (Class::Forbidden, Some(("False", "Forbidden"))),
-        (Class::Server, Some(("Unknown", "EntitlementsQueryFailed"))),
-        (Class::Limited, None),
+        (CallErrorClass::Forbidden, Some(("False", "Forbidden"))),
+        (
+            CallErrorClass::Server,
+            Some(("Unknown", "EntitlementsQueryFailed")),
+        ),
+        (CallErrorClass::Limited, None),
     ] {
         let mut world = world(object(json!({})), &[]);
         world.seen.entitlements = Some(Err(refused(class)));
@@ -165,7 +172,7 @@ fn a_licence_that_could_not_be_asked_for_is_told_apart() {
 #[test]
 fn a_server_that_knows_no_licences_is_told_apart() {
     let mut world = world(object(json!({})), &[]);
-    world.seen.entitlements = Some(Err(refused(Class::Missing)));
+    world.seen.entitlements = Some(Err(refused(CallErrorClass::Missing)));
     let told = plan(&world);
     assert_eq!(says(&told, "Ready"), Some(("False", "NotSupported")));
 }
@@ -173,7 +180,7 @@ fn a_server_that_knows_no_licences_is_told_apart() {
 #[test]
 fn without_access_the_reason_is_readys_too() {
     let mut world = world(object(json!({})), &[]);
-    world.access = Err(Denied {
+    world.access = Err(AccessDenied {
         no_server: false,
         reason: "OperatorTokenSecretUnavailable",
         message: "there is no Secret".to_owned(),
@@ -207,7 +214,7 @@ fn some_daemons_are_not_all() {
 #[test]
 fn an_organisation_that_is_not_there_lowers_readiness_though_a_key_works() {
     let mut world = running(json!({}), "team", 2);
-    world.seen.organization = Some(Err(refused(Class::Missing)));
+    world.seen.organization = Some(Err(refused(CallErrorClass::Missing)));
     let told = plan(&world);
     assert_eq!(
         says(&told, "Ready"),
@@ -222,7 +229,7 @@ fn an_organisation_that_is_not_there_lowers_readiness_though_a_key_works() {
 #[test]
 fn children_are_kept_although_the_organisation_cannot_be_read() {
     let mut world = running(json!({}), "team", 2);
-    world.seen.organization = Some(Err(refused(Class::Server)));
+    world.seen.organization = Some(Err(refused(CallErrorClass::Server)));
     world.seen.applied = false;
     assert!(matches!(
         plan(&world).step,
@@ -232,7 +239,7 @@ fn children_are_kept_although_the_organisation_cannot_be_read() {
 
 #[test]
 fn what_is_rejected_is_not_being_worked_on() {
-    let told = plan(&hindered(refused(Class::Invalid)));
+    let told = plan(&hindered(refused(CallErrorClass::Invalid)));
     assert_eq!(says(&told, "Reconciling"), None);
 }
 
@@ -268,7 +275,7 @@ fn no_child_is_made_for_a_server_that_has_no_key_yet() {
 #[test]
 fn a_rejected_token_is_not_said_to_have_been_refused_the_licence() {
     let mut world = world(object(json!({})), &[]);
-    world.seen.entitlements = Some(Err(refused(Class::Token)));
+    world.seen.entitlements = Some(Err(refused(CallErrorClass::Token)));
     let told = plan(&world);
     let mut all = told.conditions.iter();
     let said = all.find(|it| it.kind == "ExternalProvisionersEntitled");

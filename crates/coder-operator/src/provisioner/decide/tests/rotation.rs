@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::scene::*;
-use crate::provisioner::world::{Plan, Step, World};
-use crate::seen::SecretSeen;
+use crate::provisioner::world::{Observed, Plan, Step};
+use crate::seen::SecretState;
 
 /// Why a rotation begins, and the name it takes.
 fn begins(plan: &Plan) -> (Option<&str>, Option<&str>) {
@@ -85,7 +85,7 @@ fn a_list_from_before_the_key_was_made_says_nothing_about_it() {
 #[test]
 fn a_lost_secret_is_replaced_and_the_old_key_stays_for_those_who_have_it() {
     let mut world = running(json!({}), "team", 2);
-    world.secret = SecretSeen::Absent;
+    world.secret = SecretState::Absent;
     let told = plan(&world);
     assert_eq!(begins(&told), (Some("SecretLost"), Some(&*named(1))));
     assert!(told.status.key.is_some());
@@ -112,7 +112,7 @@ fn another_server_is_a_reason() {
 }
 
 /// A rotation whose new key is in use, while `old` and `new` daemons are connected.
-fn rotated(old: usize, new: usize) -> World {
+fn rotated(old: usize, new: usize) -> Observed {
     let mut world = running(json!({}), "team-1", new);
     world.status.rotation.sequence = 1;
     world.status.retiring = vec![aplomb_api::coder::RetiringKey {
@@ -237,10 +237,10 @@ fn trouble_at_a_former_server_says_nothing_about_todays() {
     let old = old.clone();
     world
         .bound
-        .insert(crate::provisioner::world::Place::of(&old));
-    let elsewhere = crate::provisioner::world::Place::of(&old);
+        .insert(crate::provisioner::world::KeyScope::of(&old));
+    let elsewhere = crate::provisioner::world::KeyScope::of(&old);
     world.seen.daemons.insert(elsewhere, Ok(listed(Vec::new())));
-    world.seen.undeleted = vec![(old, refused(crate::client::Class::Token))];
+    world.seen.undeleted = vec![(old, refused(crate::client::CallErrorClass::Token))];
     let told = plan(&world);
     assert_eq!(
         says(&told, "OperatorAccessReady").map(|it| it.0),

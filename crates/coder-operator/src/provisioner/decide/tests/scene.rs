@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::coder::{Binding, CoderProvisioner, KeyRecord, SecretKeyRef, key_name};
-use aplomb_http_client::Token;
+use aplomb_api::coder::{CoderProvisioner, KeyRecord, SecretKeyRef, ServerBinding, key_name};
+use aplomb_http_client::ApiToken;
 use http::HeaderMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -14,13 +14,14 @@ use tokio::time::Instant;
 
 use crate::access::{Access, fingerprint};
 use crate::client::{
-    CallError, Class, Daemon, Entitlement, Entitlements, Feature, Key, KeyDaemons, Organization,
+    CallError, CallErrorClass, Entitlement, Entitlements, Feature, Organization, ProvisionerDaemon,
+    ProvisionerKey, ProvisionerKeyDaemons,
 };
-use crate::hindrance::Hindrance;
+use crate::hindrance::Blocked;
 use crate::provisioner::decide::{decide, tags_hash};
-use crate::provisioner::world::{Place, Plan, Seen, World};
-use crate::seen::{DeploymentSeen, Memory, SecretSeen};
-use crate::server::Listed;
+use crate::provisioner::world::{KeyScope, Observed, Plan, Progress};
+use crate::seen::{DeploymentState, RememberedState, SecretState};
+use crate::server::Timestamped;
 
 pub(super) const NOW: &str = "2030-01-01T12:00:00Z";
 pub(super) const URL: &str = "https://coder.example.com";
@@ -59,11 +60,11 @@ fn merge(into: &mut Value, change: Value) {
 }
 
 pub(super) fn access(url: &str) -> Access {
-    let token = Token::new("a-token-for-tests").expect("a token");
+    let token = ApiToken::new("a-token-for-tests").expect("a token");
     Access {
         url: url.to_owned(),
         ca: None,
-        binding: Binding {
+        binding: ServerBinding {
             server_url: url.to_owned(),
             control_plane: None,
             ca_bundle: None,
@@ -79,8 +80,8 @@ pub(super) fn access(url: &str) -> Access {
     }
 }
 
-pub(super) fn place() -> Place {
-    Place::new(&access(URL).binding, ORG)
+pub(super) fn place() -> KeyScope {
+    KeyScope::new(&access(URL).binding, ORG)
 }
 
 /// A key of ours that is an hour old.
@@ -102,8 +103,8 @@ pub(super) fn named(number: u32) -> String {
 }
 
 /// The same as the server shows it.
-pub(super) fn listed_key(name: &str) -> Key {
-    Key {
+pub(super) fn listed_key(name: &str) -> ProvisionerKey {
+    ProvisionerKey {
         id: format!("id-of-{name}"),
         created_at: ago(3600).0,
         name: name.to_owned(),
@@ -111,8 +112,8 @@ pub(super) fn listed_key(name: &str) -> Key {
     }
 }
 
-pub(super) fn listed<T>(value: T) -> Arc<Listed<T>> {
-    Arc::new(Listed {
+pub(super) fn listed<T>(value: T) -> Arc<Timestamped<T>> {
+    Arc::new(Timestamped {
         at: Instant::now(),
         by_server: now(),
         value,
@@ -120,7 +121,7 @@ pub(super) fn listed<T>(value: T) -> Arc<Listed<T>> {
 }
 
 /// An object that was just made, at a server that is there and shows `keys`.
-pub(super) fn world(object: CoderProvisioner, keys: &[&str]) -> World {
+pub(super) fn world(object: CoderProvisioner, keys: &[&str]) -> Observed {
     let feature = Feature {
         entitlement: Entitlement::Entitled,
         enabled: true,
@@ -134,7 +135,7 @@ pub(super) fn world(object: CoderProvisioner, keys: &[&str]) -> World {
         name: "default".to_owned(),
     };
     let keys = keys.iter().map(|name| listed_key(name)).collect();
-    World {
+    Observed {
         status: object.status.clone().unwrap_or_default(),
         object: Arc::new(object),
         now: now(),
@@ -144,24 +145,24 @@ pub(super) fn world(object: CoderProvisioner, keys: &[&str]) -> World {
         bound: [place()].into(),
         others: std::collections::BTreeSet::new(),
         held: true,
-        secret: SecretSeen::Absent,
+        secret: SecretState::Absent,
         deployment: None,
-        seen: Seen {
+        seen: Progress {
             entitlements: Some(Ok(listed(entitlements))),
             organization: Some(Ok(organization)),
             keys: [(place(), Ok(listed(keys)))].into(),
-            ..Seen::default()
+            ..Progress::default()
         },
-        memory: Memory::default(),
+        memory: RememberedState::default(),
     }
 }
 
 /// An object whose key `name` is in use by `connected` of two daemons.
-pub(super) fn running(change: Value, name: &str, connected: usize) -> World {
+pub(super) fn running(change: Value, name: &str, connected: usize) -> Observed {
     let mut world = world(object(change), &[name]);
     world.status.key = Some(key(name));
     world.secret = holding(name);
-    world.deployment = Some(DeploymentSeen {
+    world.deployment = Some(DeploymentState {
         replicas: 2,
         ready: 2,
         rolled: true,
@@ -171,28 +172,28 @@ pub(super) fn running(change: Value, name: &str, connected: usize) -> World {
     world
 }
 
-pub(super) fn holding(name: &str) -> SecretSeen {
-    SecretSeen::Ours {
+pub(super) fn holding(name: &str) -> SecretState {
+    SecretState::Ours {
         key_name: Some(name.to_owned()),
         whole: true,
     }
 }
 
-pub(super) fn daemons(name: &str, many: usize) -> KeyDaemons {
-    let daemon = |number: usize| Daemon {
+pub(super) fn daemons(name: &str, many: usize) -> ProvisionerKeyDaemons {
+    let daemon = |number: usize| ProvisionerDaemon {
         id: format!("{name}-{number}"),
         name: format!("{name}-{number}"),
         status: Some("idle".to_owned()),
         last_seen_at: None,
     };
-    KeyDaemons {
+    ProvisionerKeyDaemons {
         key: listed_key(name),
         daemons: Some((0..many).map(daemon).collect()),
     }
 }
 
-pub(super) fn refused(class: Class) -> Hindrance {
-    Hindrance::Refused(CallError {
+pub(super) fn refused(class: CallErrorClass) -> Blocked {
+    Blocked::Refused(CallError {
         class,
         status: None,
         endpoint: "create key",
@@ -201,8 +202,8 @@ pub(super) fn refused(class: Class) -> Hindrance {
     })
 }
 
-pub(super) fn later(limited: bool) -> Hindrance {
-    Hindrance::Later {
+pub(super) fn later(limited: bool) -> Blocked {
+    Blocked::Later {
         until: Instant::now() + Duration::from_secs(30),
         limited,
         endpoint: "create key",
@@ -216,6 +217,6 @@ pub(super) fn says<'a>(plan: &'a Plan, kind: &str) -> Option<(&'static str, &'a 
     Some((found.status.word(), &found.reason))
 }
 
-pub(super) fn plan(world: &World) -> Plan {
+pub(super) fn plan(world: &Observed) -> Plan {
     decide(world)
 }

@@ -5,21 +5,21 @@ use serde_json::{Value, json};
 use super::scene::*;
 use aplomb_api::coder::{RetiringProxy, conditions as kinds};
 
-use crate::access::Denied;
-use crate::client::Class;
+use crate::access::AccessDenied;
+use crate::client::CallErrorClass;
 use crate::ending::End;
-use crate::proxy::world::World;
-use crate::seen::DeploymentSeen;
+use crate::proxy::world::Observed;
+use crate::seen::DeploymentState;
 
-fn leaving(change: Value) -> World {
+fn leaving(change: Value) -> Observed {
     let mut world = settled(change);
     let object = std::sync::Arc::make_mut(&mut world.object);
     object.metadata.deletion_timestamp = Some(ago(10));
     world
 }
 
-fn drained(mut world: World) -> World {
-    world.deployment = Some(DeploymentSeen::default());
+fn drained(mut world: Observed) -> Observed {
+    world.deployment = Some(DeploymentState::default());
     world
 }
 
@@ -38,7 +38,7 @@ fn elsewhere() -> RetiringProxy {
 }
 
 /// Deleted longer ago than a server is waited for.
-fn late(mut world: World) -> World {
+fn late(mut world: Observed) -> Observed {
     let object = std::sync::Arc::make_mut(&mut world.object);
     object.metadata.deletion_timestamp = Some(ago(86_400));
     world
@@ -56,7 +56,11 @@ fn pods_stop_first_then_the_registration_goes_then_the_object() {
 
 #[test]
 fn the_server_is_waited_for() {
-    for class in [Class::Limited, Class::Server, Class::NoAnswer] {
+    for class in [
+        CallErrorClass::Limited,
+        CallErrorClass::Server,
+        CallErrorClass::NoAnswer,
+    ] {
         let mut world = drained(leaving(json!({})));
         world.seen.undone = vec![(registered(), refused(class))];
         let told = plan(&world);
@@ -139,7 +143,7 @@ fn an_object_that_was_never_registered_goes_at_once() {
 fn one_that_cannot_be_reached_holds_up_no_other() {
     let mut world = drained(leaving(json!({})));
     world.status.retiring = vec![elsewhere()];
-    world.seen.undone = vec![(elsewhere(), refused(Class::NoAnswer))];
+    world.seen.undone = vec![(elsewhere(), refused(CallErrorClass::NoAnswer))];
     assert_eq!(step(&world), "deregister");
     world.seen.deleted = vec![ID.to_owned()];
     let told = plan(&world);
@@ -150,7 +154,7 @@ fn one_that_cannot_be_reached_holds_up_no_other() {
     world.seen.undone.clear();
     world.status.retiring.clear();
     world.status.pending = Some(pending("asia", 60));
-    hinders(&mut world, URL, "asia", refused(Class::Server));
+    hinders(&mut world, URL, "asia", refused(CallErrorClass::Server));
     assert_eq!(step(&world), "deregister");
 }
 
@@ -159,7 +163,7 @@ fn trouble_at_a_former_server_is_not_todays_when_it_goes() {
     let mut world = drained(leaving(json!({})));
     world.status.retiring = vec![elsewhere()];
     world.seen.deleted = vec![ID.to_owned()];
-    world.seen.undone = vec![(elsewhere(), refused(Class::Token))];
+    world.seen.undone = vec![(elsewhere(), refused(CallErrorClass::Token))];
     let told = plan(&world);
     let access = says(&told, kinds::OPERATOR_ACCESS_READY);
     assert_eq!(access.0, "True");
@@ -178,7 +182,7 @@ fn what_can_be_reached_is_not_left_behind_after_the_deadline() {
     world
         .seen
         .undone
-        .push((elsewhere(), refused(Class::NoAnswer)));
+        .push((elsewhere(), refused(CallErrorClass::NoAnswer)));
     let told = plan(&world);
     assert!(told.step.is_none());
     assert_eq!(told.orphans, [(OTHER.to_owned(), "old".to_owned())]);
@@ -192,7 +196,7 @@ fn a_name_that_nobody_can_look_for_is_reported_after_the_deadline() {
     let mut world = drained(leaving(json!({})));
     world.seen.deleted = vec![ID.to_owned()];
     world.status.pending = Some(pending("asia", 60));
-    hinders(&mut world, URL, "asia", refused(Class::NoAnswer));
+    hinders(&mut world, URL, "asia", refused(CallErrorClass::NoAnswer));
     assert_eq!(step(&world), "none");
     let told = plan(&late(world));
     assert_eq!(told.orphans, [(URL.to_owned(), "asia".to_owned())]);
@@ -202,12 +206,12 @@ fn a_name_that_nobody_can_look_for_is_reported_after_the_deadline() {
 #[test]
 fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
     let mut world = drained(leaving(json!({})));
-    world.access = Some(Err(Denied {
+    world.access = Some(Err(AccessDenied {
         no_server: true,
         reason: "ControlPlaneUnavailable",
         message: "there is no CoderControlPlane".to_owned(),
     }));
-    world.seen.undone = vec![(registered(), refused(Class::NoAnswer))];
+    world.seen.undone = vec![(registered(), refused(CallErrorClass::NoAnswer))];
     let told = plan(&world);
     assert!(told.step.is_none(), "{:?}", told.step);
     assert_eq!(ready(&told), pair("False", "Deleting"));

@@ -4,14 +4,14 @@ use aplomb_api::coder::conditions as kinds;
 use serde_json::json;
 
 use super::scene::*;
-use crate::client::Class;
-use crate::proxy::world::{Step, World};
-use crate::seen::DeploymentSeen;
-use crate::seen::SecretSeen;
+use crate::client::CallErrorClass;
+use crate::proxy::world::{Observed, Step};
+use crate::seen::DeploymentState;
+use crate::seen::SecretState;
 
 const IMAGE: Option<&str> = Some("registry.example.com/coder:1");
 
-fn given(image: Option<&str>) -> World {
+fn given(image: Option<&str>) -> Observed {
     let mut object = object(json!({}));
     object.metadata.finalizers = None;
     object.spec.bootstrap = None;
@@ -21,7 +21,7 @@ fn given(image: Option<&str>) -> World {
     object.spec.image = image.map(str::to_owned);
     let mut world = world(object);
     world.seen.entitlements = None;
-    world.secret = SecretSeen::Ours {
+    world.secret = SecretState::Ours {
         key_name: None,
         whole: true,
     };
@@ -39,7 +39,7 @@ fn pods_are_made_from_what_is_given_and_no_server_is_asked() {
     world.seen.applied = true;
     let told = plan(&world);
     assert_eq!(ready(&told), pair("False", "NoReplicasReady"));
-    world.deployment = Some(DeploymentSeen {
+    world.deployment = Some(DeploymentState {
         replicas: 2,
         ready: 2,
         rolled: true,
@@ -52,7 +52,7 @@ fn pods_are_made_from_what_is_given_and_no_server_is_asked() {
 #[test]
 fn what_is_missing_is_said() {
     let mut world = given(IMAGE);
-    world.secret = SecretSeen::Absent;
+    world.secret = SecretState::Absent;
     assert_eq!(ready(&plan(&world)), pair("False", "SecretPending"));
     let told = plan(&given(None));
     assert_eq!(ready(&told), pair("False", "ImageMissing"));
@@ -70,7 +70,7 @@ fn what_the_operator_had_registered_is_taken_back_when_the_pods_serve() {
     world.status = told.status;
     world.seen.applied = true;
     assert_eq!(step(&world), "none");
-    world.deployment = Some(DeploymentSeen {
+    world.deployment = Some(DeploymentState {
         replicas: 2,
         ready: 2,
         rolled: true,
@@ -82,7 +82,7 @@ fn what_the_operator_had_registered_is_taken_back_when_the_pods_serve() {
 fn a_former_server_that_does_not_answer_holds_up_no_pods() {
     let mut world = given(IMAGE);
     world.status.pending = Some(pending("europe", 60));
-    hinders(&mut world, URL, "europe", refused(Class::NoAnswer));
+    hinders(&mut world, URL, "europe", refused(CallErrorClass::NoAnswer));
     assert_eq!(step(&world), "apply");
     assert!(plan(&world).status.pending.is_some());
 }

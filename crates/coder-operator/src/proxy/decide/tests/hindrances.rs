@@ -8,14 +8,14 @@ use aplomb_api::coder::{conditions as kinds, reasons};
 use serde_json::json;
 
 use super::scene::*;
-use crate::access::Denied;
-use crate::client::{Class, Entitlements};
+use crate::access::AccessDenied;
+use crate::client::{CallErrorClass, Entitlements};
 use crate::ending::End;
-use crate::hindrance::Hindrance;
-use crate::proxy::world::{Place, World};
+use crate::hindrance::Blocked;
+use crate::proxy::world::{Observed, ProxyScope};
 
 /// A world whose name is written down and about to be registered.
-fn asking(hindrance: Hindrance) -> World {
+fn asking(hindrance: Blocked) -> Observed {
     let mut world = world(object(json!({})));
     world.status.pending = Some(pending("europe", 0));
     world.memory.unasked = Some("europe".to_owned());
@@ -25,7 +25,7 @@ fn asking(hindrance: Hindrance) -> World {
 
 #[test]
 fn a_rate_limit_is_written_down_once_and_taken_back() {
-    let mut world = asking(refused(Class::Limited));
+    let mut world = asking(refused(CallErrorClass::Limited));
     let told = plan(&world);
     assert_eq!(notes(&told), ["RateLimited"]);
     assert_eq!(says(&told, kinds::REGISTERED), pair("False", "RateLimited"));
@@ -49,11 +49,11 @@ fn a_rate_limit_is_written_down_once_and_taken_back() {
 #[test]
 fn with_a_registration_in_use_its_condition_stays() {
     let mut world = settled(json!({}));
-    let place = (Place::of(&binding(URL)), ID.to_owned());
+    let place = (ProxyScope::of(&binding(URL)), ID.to_owned());
     world
         .seen
         .proxies
-        .insert(place, Err(refused(Class::Limited)));
+        .insert(place, Err(refused(CallErrorClass::Limited)));
     let told = plan(&world);
     assert!(told.status.rate_limited.is_some());
     assert_eq!(says(&told, kinds::REGISTERED), pair("True", "Registered"));
@@ -63,7 +63,7 @@ fn with_a_registration_in_use_its_condition_stays() {
 #[test]
 fn what_is_known_stands_in_for_a_look_that_is_refused_for_the_limit() {
     let mut world = settled(json!({}));
-    world.seen.put_off = vec![refused(Class::Limited)];
+    world.seen.put_off = vec![refused(CallErrorClass::Limited)];
     let told = plan(&world);
     assert!(told.status.rate_limited.is_some());
     assert_eq!(ready(&told), pair("True", "Proven"));
@@ -80,12 +80,12 @@ fn a_turn_is_waited_for() {
 #[test]
 fn every_other_refusal_has_its_condition_and_its_pace() {
     let rejected = |class| matches!(plan(&asking(refused(class))).end, End::Rejected { .. });
-    assert!(rejected(Class::Invalid) && rejected(Class::Forbidden));
-    let token = plan(&asking(refused(Class::Token)));
+    assert!(rejected(CallErrorClass::Invalid) && rejected(CallErrorClass::Forbidden));
+    let token = plan(&asking(refused(CallErrorClass::Token)));
     assert_eq!(token.end, End::Again(super::super::SELDOM));
     let access = says(&token, kinds::OPERATOR_ACCESS_READY);
     assert_eq!(access, pair("False", "TokenRejected"));
-    for class in [Class::Server, Class::NoAnswer] {
+    for class in [CallErrorClass::Server, CallErrorClass::NoAnswer] {
         let told = plan(&asking(refused(class)));
         assert!(matches!(told.end, End::Unavailable(_)), "{:?}", told.end);
         let server = says(&told, kinds::CONTROL_PLANE_READY);
@@ -102,11 +102,11 @@ fn without_a_licence_nothing_is_tried_for_ten_minutes() {
     let told = plan(&world);
     assert_eq!(ready(&told), pair("False", "NotEntitled"));
     assert_eq!(told.end, End::Again(super::super::SELDOM));
-    world.seen.entitlements = Some(Err(refused(Class::Missing)));
+    world.seen.entitlements = Some(Err(refused(CallErrorClass::Missing)));
     let told = plan(&world);
     assert_eq!(ready(&told), pair("False", "NotSupported"));
     assert_eq!(told.end, End::Again(super::super::SELDOM));
-    world.seen.entitlements = Some(Err(refused(Class::Server)));
+    world.seen.entitlements = Some(Err(refused(CallErrorClass::Server)));
     assert!(matches!(plan(&world).end, End::Unavailable(_)));
 }
 
@@ -122,7 +122,7 @@ fn what_is_registered_works_on_while_the_licence_cannot_be_read() {
 #[test]
 fn without_access_nothing_is_asked() {
     let mut world = world(object(json!({})));
-    world.access = Some(Err(Denied {
+    world.access = Some(Err(AccessDenied {
         no_server: false,
         reason: reasons::TOKEN_OF_OTHER_SERVER,
         message: "it is the token of another".to_owned(),
@@ -134,19 +134,19 @@ fn without_access_nothing_is_asked() {
 
 #[test]
 fn what_is_rejected_is_not_being_worked_on() {
-    let told = plan(&asking(refused(Class::Invalid)));
+    let told = plan(&asking(refused(CallErrorClass::Invalid)));
     assert!(matches!(told.end, End::Rejected { .. }));
     assert_eq!(says(&told, RECONCILING), pair("", ""));
-    let told = plan(&asking(refused(Class::Server)));
+    let told = plan(&asking(refused(CallErrorClass::Server)));
     assert_eq!(says(&told, RECONCILING).0, "True");
 }
 
 #[test]
 fn ready_names_what_is_wrong_with_the_server() {
-    let told = plan(&asking(refused(Class::NoAnswer)));
+    let told = plan(&asking(refused(CallErrorClass::NoAnswer)));
     assert_eq!(ready(&told), pair("False", "ServerUnreachable"));
     let mut world = world(object(json!({})));
-    world.access = Some(Err(Denied {
+    world.access = Some(Err(AccessDenied {
         no_server: true,
         reason: reasons::CONTROL_PLANE_UNAVAILABLE,
         message: "there is none".to_owned(),
@@ -154,6 +154,6 @@ fn ready_names_what_is_wrong_with_the_server() {
     assert_eq!(ready(&plan(&world)).1, reasons::CONTROL_PLANE_UNAVAILABLE);
     // Where a token works, a server that does not answer is no more than a doubt.
     let mut world = settled(json!({}));
-    hinders(&mut world, URL, ID, refused(Class::NoAnswer));
+    hinders(&mut world, URL, ID, refused(CallErrorClass::NoAnswer));
     assert_eq!(ready(&plan(&world)), pair("Unknown", "ServerUnreachable"));
 }

@@ -4,17 +4,17 @@ use aplomb_api::coder::conditions as kinds;
 use serde_json::json;
 
 use super::scene::*;
-use crate::client::Class;
+use crate::client::CallErrorClass;
 use crate::ending::End;
-use crate::proxy::world::Seen;
-use crate::seen::SecretSeen;
+use crate::proxy::world::Progress;
+use crate::seen::SecretState;
 
 #[test]
 fn the_finalizer_and_the_licence_come_first() {
     let bare = object(json!({ "metadata": { "finalizers": [] } }));
     assert_eq!(step(&world(bare)), "finalize");
     let mut unasked = world(object(json!({})));
-    unasked.seen = Seen::default();
+    unasked.seen = Progress::default();
     assert_eq!(step(&unasked), "entitlements");
 }
 
@@ -58,7 +58,7 @@ fn a_name_that_was_taken_in_between_is_told() {
     let mut world = world(object(json!({})));
     world.status.pending = Some(pending("europe", 0));
     world.memory.unasked = Some("europe".to_owned());
-    world.seen.hindered = Some(refused(Class::Exists));
+    world.seen.hindered = Some(refused(CallErrorClass::Exists));
     let told = plan(&world);
     assert!(told.status.pending.is_none());
     assert_eq!(ready(&told), pair("False", "ProxyNotOurs"));
@@ -70,7 +70,7 @@ fn a_name_that_may_have_been_asked_for_before_is_looked_for_again() {
     world.status.pending = Some(pending("europe", 60));
     shows(&mut world, URL, "europe", None);
     assert_eq!(step(&world), "register");
-    world.seen.hindered = Some(refused(Class::Exists));
+    world.seen.hindered = Some(refused(CallErrorClass::Exists));
     let told = plan(&world);
     assert!(told.status.pending.is_some() && told.step.is_none());
 }
@@ -140,7 +140,7 @@ fn a_secret_that_is_there_already_is_adopted_and_not_rotated() {
 fn a_proxy_of_another_object_is_not_adopted_through_its_secret() {
     let mut world = world(object(json!({})));
     world.secret = holding(ID);
-    let theirs = crate::client::Proxy {
+    let theirs = crate::client::WorkspaceProxy {
         icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::mark("v")),
         ..proxy(ID, "europe", 86_400)
     };
@@ -176,7 +176,7 @@ fn what_a_person_has_to_mend_is_said() {
     image.access = Some(Ok(given));
     assert_eq!(step(&image), "look");
     let mut secret = world(object(json!({})));
-    secret.secret = SecretSeen::Foreign("it belongs to another".to_owned());
+    secret.secret = SecretState::Foreign("it belongs to another".to_owned());
     assert_eq!(ready(&plan(&secret)), pair("False", "SecretNotOurs"));
 }
 
@@ -189,7 +189,7 @@ fn a_proxy_made_at_the_right_time_is_not_ours_for_that() {
     ] {
         let mut world = world(object(json!({})));
         world.status.pending = Some(pending("europe", 60));
-        let theirs = crate::client::Proxy {
+        let theirs = crate::client::WorkspaceProxy {
             icon,
             ..proxy(ID, "europe", 60)
         };
@@ -218,7 +218,7 @@ fn no_name_is_written_down_before_its_token_is_kept() {
 fn the_mark_of_an_object_is_no_difference_in_looks() {
     let mut world = world(object(json!({})));
     world.secret = holding(ID);
-    let unmarked = crate::client::Proxy {
+    let unmarked = crate::client::WorkspaceProxy {
         icon: "/emojis/1f310.png".to_owned(),
         ..proxy(ID, "europe", 86_400)
     };

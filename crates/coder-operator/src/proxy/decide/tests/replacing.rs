@@ -7,11 +7,11 @@ use aplomb_api::coder::conditions as kinds;
 use serde_json::json;
 
 use super::scene::*;
-use crate::client::Class;
+use crate::client::CallErrorClass;
 use crate::ending::End;
-use crate::proxy::world::World;
-use crate::seen::DeploymentSeen;
-use crate::seen::SecretSeen;
+use crate::proxy::world::Observed;
+use crate::seen::DeploymentState;
+use crate::seen::SecretState;
 
 const ROTATE: &str = "coder.aplomb.dev/rotate";
 
@@ -43,10 +43,10 @@ fn the_server_says_whether_it_is_well_unless_no_pods_are_wanted() {
 #[test]
 fn a_lost_secret_brings_a_new_token() {
     let mut world = settled(json!({}));
-    world.secret = SecretSeen::Absent;
+    world.secret = SecretState::Absent;
     written_down(&mut world);
     assert_eq!(step(&world), "retoken");
-    world.secret = SecretSeen::Ours {
+    world.secret = SecretState::Ours {
         key_name: Some(ID.to_owned()),
         whole: false,
     };
@@ -76,7 +76,7 @@ fn a_new_value_of_the_annotation_brings_one_new_token() {
 }
 
 /// Has the pass that writes down that a token is asked for, before it is.
-fn written_down(world: &mut World) {
+fn written_down(world: &mut Observed) {
     let told = plan(world);
     assert!(told.step.is_none(), "{:?}", told.step);
     assert_eq!(told.end, End::Again(Duration::ZERO));
@@ -87,7 +87,7 @@ fn written_down(world: &mut World) {
 fn a_token_that_may_have_been_made_is_asked_for_until_it_is_in_the_secret() {
     let mut world = settled(json!({ "metadata": { "annotations": { ROTATE: "2" } } }));
     written_down(&mut world);
-    world.seen.hindered = Some(refused(Class::NoAnswer));
+    world.seen.hindered = Some(refused(CallErrorClass::NoAnswer));
     world.status = plan(&world).status;
     // The wish is taken back, or the Secret put back: neither tells whether the token still holds.
     world.object = Arc::new(object(json!({})));
@@ -102,7 +102,7 @@ fn a_token_that_may_have_been_made_is_asked_for_until_it_is_in_the_secret() {
 #[test]
 fn a_secret_that_was_put_back_after_its_token_was_asked_for_is_not_trusted() {
     let mut world = settled(json!({}));
-    world.secret = SecretSeen::Absent;
+    world.secret = SecretState::Absent;
     written_down(&mut world);
     world.secret = holding(ID);
     assert_eq!(step(&world), "retoken");
@@ -115,7 +115,7 @@ fn a_secret_that_was_put_back_after_its_token_was_asked_for_is_not_trusted() {
 fn a_wish_that_was_refused_and_taken_back_stops_nothing() {
     let mut world = settled(json!({ "metadata": { "annotations": { ROTATE: "2" } } }));
     written_down(&mut world);
-    world.seen.hindered = Some(refused(Class::Forbidden));
+    world.seen.hindered = Some(refused(CallErrorClass::Forbidden));
     assert!(matches!(plan(&world).end, End::Rejected { .. }));
     world.object = Arc::new(object(json!({})));
     assert_eq!(ready(&plan(&world)), pair("True", "Proven"));
@@ -219,17 +219,17 @@ fn one_that_is_known_by_its_name_alone_stays_in_use() {
     assert!(told.notes.is_empty() && told.status.retiring.is_empty());
     assert_eq!(told.end, End::Again(super::super::SOON));
     // Nor does a Secret that is lost make it turn in circles.
-    world.secret = SecretSeen::Absent;
+    world.secret = SecretState::Absent;
     written_down(&mut world);
     assert_eq!(step(&world), "retoken");
-    world.seen.hindered = Some(refused(Class::Missing));
+    world.seen.hindered = Some(refused(CallErrorClass::Missing));
     let told = plan(&world);
     assert_eq!(told.end, End::Again(super::super::SOON));
     assert_eq!(told.status.proxy_id.as_deref(), Some(ID));
     // What cannot be looked for is not taken for gone.
     let mut world = settled(json!({}));
     shows(&mut world, URL, ID, None);
-    hinders(&mut world, URL, "europe", refused(Class::Server));
+    hinders(&mut world, URL, "europe", refused(CallErrorClass::Server));
     assert_eq!(plan(&world).status.proxy_id.as_deref(), Some(ID));
 }
 
@@ -238,7 +238,7 @@ fn an_old_registration_goes_when_the_new_one_serves() {
     let mut world = settled(json!({}));
     world.status.retiring = vec![retiring("id-0", 10)];
     assert_eq!(step(&world), "deregister");
-    world.deployment = Some(DeploymentSeen {
+    world.deployment = Some(DeploymentState {
         replicas: 2,
         ready: 2,
         rolled: false,
@@ -271,7 +271,7 @@ fn an_old_registration_that_is_hindered_holds_up_no_other() {
     let mut first = retiring("id-0", 10);
     first.binding = binding(OTHER);
     world.status.retiring = vec![first.clone(), retiring("id-2", 10)];
-    world.seen.undone = vec![(first.clone(), refused(Class::Token))];
+    world.seen.undone = vec![(first.clone(), refused(CallErrorClass::Token))];
     assert_eq!(step(&world), "deregister");
     world.seen.deleted = vec!["id-2".to_owned()];
     let told = plan(&world);
@@ -291,7 +291,7 @@ fn an_old_registration_is_tried_before_it_is_left_behind() {
     let old = world.status.retiring[0].clone();
     world.seen.undone = vec![(old.clone(), later(false))];
     assert!(plan(&world).orphans.is_empty());
-    world.seen.undone = vec![(old, refused(Class::Server))];
+    world.seen.undone = vec![(old, refused(CallErrorClass::Server))];
     assert_eq!(plan(&world).orphans.len(), 1);
 }
 
@@ -301,7 +301,12 @@ fn a_former_server_that_does_not_answer_does_not_bar_the_way_to_todays() {
     let mut asked = pending("europe", 10);
     asked.binding = binding(OTHER);
     world.status.pending = Some(asked);
-    hinders(&mut world, OTHER, "europe", refused(Class::NoAnswer));
+    hinders(
+        &mut world,
+        OTHER,
+        "europe",
+        refused(CallErrorClass::NoAnswer),
+    );
     let told = plan(&world);
     assert_eq!(says(&told, kinds::CONTROL_PLANE_READY).0, "True");
     assert_eq!(ready(&told), pair("False", "NotRegistered"));

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb_api::coder::{
-    Binding, CoderWorkspaceProxy, PendingProxy, RetiringProxy, SecretKeyRef, conditions as kinds,
+    CoderWorkspaceProxy, PendingProxy, RetiringProxy, SecretKeyRef, ServerBinding,
+    conditions as kinds,
 };
-use aplomb_http_client::Token;
+use aplomb_http_client::ApiToken;
 use http::HeaderMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,14 +16,17 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::access::{Access, fingerprint};
-use crate::client::{CallError, Class, Entitlement, Entitlements, Feature, Proxy, ProxyHealth};
-use crate::hindrance::Hindrance;
+use crate::client::{
+    CallError, CallErrorClass, Entitlement, Entitlements, Feature, WorkspaceProxy,
+    WorkspaceProxyHealth,
+};
+use crate::hindrance::Blocked;
 use crate::proxy::decide::decide;
 use crate::proxy::decide::wanted::{described, looks};
-use crate::proxy::world::{Place, Plan, Seen, Step, World};
-use crate::seen::DeploymentSeen;
-use crate::seen::{Memory, SecretSeen};
-use crate::server::Listed;
+use crate::proxy::world::{Observed, Plan, Progress, ProxyScope, Step};
+use crate::seen::DeploymentState;
+use crate::seen::{RememberedState, SecretState};
+use crate::server::Timestamped;
 
 pub(super) const URL: &str = "https://coder.example.com";
 pub(super) const OTHER: &str = "https://other.example.com";
@@ -63,8 +67,8 @@ fn merge(into: &mut Value, change: Value) {
 }
 
 pub(super) fn access(url: &str) -> Access {
-    let token = Token::new(&format!("token-of-{url}")).expect("a token");
-    let binding = Binding {
+    let token = ApiToken::new(&format!("token-of-{url}")).expect("a token");
+    let binding = ServerBinding {
         server_url: url.to_owned(),
         control_plane: None,
         ca_bundle: None,
@@ -84,12 +88,12 @@ pub(super) fn access(url: &str) -> Access {
     }
 }
 
-pub(super) fn binding(url: &str) -> Binding {
+pub(super) fn binding(url: &str) -> ServerBinding {
     access(url).binding
 }
 
 /// A licensed server of which nothing else was seen.
-pub(super) fn world(object: CoderWorkspaceProxy) -> World {
+pub(super) fn world(object: CoderWorkspaceProxy) -> Observed {
     let listed = Entitlements {
         proxies: Feature {
             entitlement: Entitlement::Entitled,
@@ -97,27 +101,30 @@ pub(super) fn world(object: CoderWorkspaceProxy) -> World {
         },
         ..Entitlements::default()
     };
-    World {
+    Observed {
         access: object.spec.bootstrap.is_some().then(|| Ok(access(URL))),
         object: Arc::new(object),
         status: Default::default(),
         now: now(),
         instant: Instant::now(),
         began: Instant::now(),
-        bound: BTreeSet::from([Place::of(&binding(URL)), Place::of(&binding(OTHER))]),
+        bound: BTreeSet::from([
+            ProxyScope::of(&binding(URL)),
+            ProxyScope::of(&binding(OTHER)),
+        ]),
         held: true,
-        secret: SecretSeen::Absent,
+        secret: SecretState::Absent,
         deployment: None,
-        seen: Seen {
+        seen: Progress {
             entitlements: Some(Ok(Arc::new(told(listed)))),
-            ..Seen::default()
+            ..Progress::default()
         },
-        memory: Memory::default(),
+        memory: RememberedState::default(),
     }
 }
 
 /// A world in which the proxy `europe` is registered, has its token and serves.
-pub(super) fn settled(change: Value) -> World {
+pub(super) fn settled(change: Value) -> Observed {
     let mut world = world(object(change));
     let looks = looks(&object(json!({})));
     let status = &mut world.status;
@@ -128,7 +135,7 @@ pub(super) fn settled(change: Value) -> World {
     status.described = Some(described(&looks.name, &looks.display_name, &looks.icon));
     status.phase = Some("Ready".to_owned());
     world.secret = holding(ID);
-    world.deployment = Some(DeploymentSeen {
+    world.deployment = Some(DeploymentState {
         replicas: 2,
         ready: 2,
         rolled: true,
@@ -138,15 +145,15 @@ pub(super) fn settled(change: Value) -> World {
     world
 }
 
-pub(super) fn holding(id: &str) -> SecretSeen {
-    SecretSeen::Ours {
+pub(super) fn holding(id: &str) -> SecretState {
+    SecretState::Ours {
         key_name: Some(id.to_owned()),
         whole: true,
     }
 }
 
-pub(super) fn told<T>(value: T) -> Listed<T> {
-    Listed {
+pub(super) fn told<T>(value: T) -> Timestamped<T> {
+    Timestamped {
         at: Instant::now(),
         by_server: now(),
         value,
@@ -154,30 +161,30 @@ pub(super) fn told<T>(value: T) -> Listed<T> {
 }
 
 /// A healthy proxy that was made so many seconds ago.
-pub(super) fn proxy(id: &str, name: &str, age: i64) -> Proxy {
-    Proxy {
+pub(super) fn proxy(id: &str, name: &str, age: i64) -> WorkspaceProxy {
+    WorkspaceProxy {
         id: id.to_owned(),
         name: name.to_owned(),
         display_name: name.to_owned(),
         icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::mark("u")),
         created_at: Some(ago(age).0),
         deleted: false,
-        status: Some(ProxyHealth {
+        status: Some(WorkspaceProxyHealth {
             status: "ok".to_owned(),
         }),
     }
 }
 
 /// The server at `url` says this of a name or id.
-pub(super) fn shows(world: &mut World, url: &str, name: &str, found: Option<Proxy>) {
-    let place = (Place::of(&binding(url)), name.to_owned());
+pub(super) fn shows(world: &mut Observed, url: &str, name: &str, found: Option<WorkspaceProxy>) {
+    let place = (ProxyScope::of(&binding(url)), name.to_owned());
     let looked = Ok(Arc::new(told(found)));
     world.seen.proxies.insert(place, looked);
 }
 
 /// The server at `url` does not tell of a name or id.
-pub(super) fn hinders(world: &mut World, url: &str, name: &str, why: Hindrance) {
-    let place = (Place::of(&binding(url)), name.to_owned());
+pub(super) fn hinders(world: &mut Observed, url: &str, name: &str, why: Blocked) {
+    let place = (ProxyScope::of(&binding(url)), name.to_owned());
     world.seen.proxies.insert(place, Err(why));
 }
 
@@ -198,8 +205,8 @@ pub(super) fn retiring(id: &str, seconds: i64) -> RetiringProxy {
     }
 }
 
-pub(super) fn refused(class: Class) -> Hindrance {
-    Hindrance::Refused(CallError {
+pub(super) fn refused(class: CallErrorClass) -> Blocked {
+    Blocked::Refused(CallError {
         class,
         status: None,
         endpoint: "create proxy",
@@ -208,20 +215,20 @@ pub(super) fn refused(class: Class) -> Hindrance {
     })
 }
 
-pub(super) fn later(limited: bool) -> Hindrance {
-    Hindrance::Later {
+pub(super) fn later(limited: bool) -> Blocked {
+    Blocked::Later {
         until: Instant::now() + Duration::from_secs(30),
         limited,
         endpoint: "create proxy",
     }
 }
 
-pub(super) fn plan(world: &World) -> Plan {
+pub(super) fn plan(world: &Observed) -> Plan {
     decide(world)
 }
 
 /// The next step, as a word.
-pub(super) fn step(world: &World) -> &'static str {
+pub(super) fn step(world: &Observed) -> &'static str {
     match plan(world).step {
         None => "none",
         Some(Step::Finalize) => "finalize",
